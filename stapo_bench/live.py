@@ -15,7 +15,7 @@ from stapo_bench.grade_run import append_grades, graded_keys
 from stapo_bench.records import Gold, Sample, SampleKey
 
 _BATCH = 64
-_SHARE = 0.02  # of one CPU's time that grading may take in this process; the grading itself runs in another
+_SHARE = 0.005  # of one CPU's time that grading may take in this process; the grading itself runs in another
 _WAITING = 4096  # samples at most that wait for a grade; those beyond are left to grade_run
 
 

@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
+from stapo_bench.pace import Pace
 from stapo_bench.records import Sample, SampleKey
 
 TERMINAL_SECONDS = 0.5
 LOG_SECONDS = 10.0
+_SHARE = 0.005  # of the time that showing may take; intervals over many problems take some milliseconds
 
 
 class TaskProgress:
@@ -56,9 +58,10 @@ class TaskProgress:
 class Progress:
     """Counts finished samples and grades, and says how far a run is. Grades may come from another thread.
 
-    >>> clock = iter([0.0, 10.0, 10.0]).__next__
-    >>> progress = Progress({"aime24": 960}, stream=sys.stdout, clock=clock)
+    >>> now = [0.0]
+    >>> progress = Progress({"aime24": 960}, stream=sys.stdout, clock=lambda: now[0])
     >>> progress.start({"aime24": 900})
+    >>> now[0] = 10.0
     >>> progress.add(Sample(task="aime24", problem_id="1", sample_index=0, seed=0, completion="", num_tokens=500,
     ...                     finish_reason="stop"))
     aime24 901/960 · 0.1 samples/s · 50 tokens/s · ETA 0:09:50
@@ -76,17 +79,22 @@ class Progress:
         self._stream = stream or sys.stderr
         self._clock = clock
         self._terminal = self._stream.isatty()
-        self._start = self._last = 0.0
+        self._start = 0.0
         self._num_new = 0
         self._num_tokens = 0
         self._num_lines = 0  # of the block on the terminal
         self._lock = threading.Lock()
+        self._pace = self._new_pace()
+
+    def _new_pace(self) -> Pace:
+        return Pace(TERMINAL_SECONDS if self._terminal else LOG_SECONDS, share=_SHARE, clock=self._clock)
 
     def start(self, done: Mapping[str, int]) -> None:
         """Begin to count; ``done`` are the samples of earlier commands."""
         for name, task in self._tasks.items():
             task.done = done[name]
-        self._start = self._last = self._clock()
+        self._start = self._clock()
+        self._pace = self._new_pace()
 
     def see(self, sample: Sample) -> None:
         """Take note of a stored sample, whoever drew it."""
@@ -107,10 +115,9 @@ class Progress:
         self._tasks[sample.task].done += 1
         self._num_new += 1
         self._num_tokens += sample.num_tokens
-        now = self._clock()
-        if now - self._last >= (TERMINAL_SECONDS if self._terminal else LOG_SECONDS):
-            self._last = now
+        if self._pace.due():
             self._show()
+            self._pace.done()
 
     def line(self) -> str:
         """The present state in one line."""

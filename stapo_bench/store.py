@@ -14,7 +14,6 @@ import contextlib
 import fcntl
 import json
 import os
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -22,11 +21,15 @@ from pathlib import Path
 from typing import Any, get_args
 
 from stapo_bench.errors import StapoError
+from stapo_bench.pace import Pace
 from stapo_bench.records import FinishReason, Sample, SampleKey
 from stapo_bench.seeds import derive_seed
 
 SYNC_SECONDS = 0.5
-"""At most this long between a sample's line and its fsync while samples keep coming."""
+SYNC_SHARE = 0.005
+LONGEST_SYNC_SECONDS = 30.0
+"""While samples keep coming, their lines are synced together every half a second; where that would take more than the
+share of the time (a slow disk), less often, but within half a minute."""
 
 _MAX_SAMPLE_INDEX = 1_000_000  # bounds the bit masks of KeySet against a damaged line
 _TYPES = {
@@ -228,7 +231,7 @@ class SegmentWriter:
         self.num_safe = 0
         self._end = 0  # bytes of whole lines written
         self._pending: list[Sample] = []  # written, not yet synced
-        self._last_sync = time.monotonic()
+        self._pace = Pace(SYNC_SECONDS, share=SYNC_SHARE, longest=LONGEST_SYNC_SECONDS)
 
     def append(self, sample: Sample) -> list[Sample]:
         """Write a sample; returns the samples that this call made safe (all since the last sync, or none yet)."""
@@ -247,7 +250,7 @@ class SegmentWriter:
             raise self._failure(error) from None
         self._end += len(line)
         self._pending.append(sample)
-        return self.sync() if time.monotonic() - self._last_sync >= SYNC_SECONDS else []
+        return self.sync() if self._pace.due() else []
 
     def _create(self) -> int:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -267,7 +270,7 @@ class SegmentWriter:
                 raise self._failure(error) from None
         safe, self._pending = self._pending, []
         self.num_safe += len(safe)
-        self._last_sync = time.monotonic()
+        self._pace.done()
         return safe
 
     def close(self) -> list[Sample]:

@@ -1,0 +1,109 @@
+"""A run that is stopped, killed, or let down by its engine ends with the same samples as an unbroken one."""
+
+import io
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stapo_bench.errors import StapoError
+from stapo_bench.evaluate import evaluate
+from stapo_bench.records import SampleKey
+from stapo_bench.store import live_segments, scan_keys, segments
+
+sys.path.insert(0, str(Path(__file__).parent))
+import eval_setup
+from eval_setup import FakeEngine, completions, make_options, run, unbroken_run
+
+
+@pytest.fixture
+def unbroken(tmp_path) -> dict[SampleKey, str]:
+    return unbroken_run(tmp_path)
+
+
+def test_an_engine_that_dies_leaves_what_is_done_and_says_so(tmp_path, unbroken):
+    options = make_options(tmp_path)
+    watch = io.StringIO()
+    with pytest.raises(StapoError, match=r"the device fell off the bus.*run the same command again"):
+        evaluate(options, engine=FakeEngine(fail_after=50), watch=watch)
+    assert len(completions(tmp_path / "run")) == 50
+    assert "50 new samples are safe" in watch.getvalue()
+    assert live_segments(tmp_path / "run") == []
+    assert run(options).num_drawn == len(unbroken) - 50
+    assert completions(tmp_path / "run") == unbroken
+
+
+def test_a_completion_that_comes_twice_counts_once(tmp_path, unbroken):
+    class Stutter(FakeEngine):
+        def complete(self, request):
+            self.first = getattr(self, "first", None) or super().complete(request)
+            return super().complete(request)
+
+        def generate(self, requests, params):
+            yield from super().generate(requests, params)
+            yield self.first
+
+    drawn = run(make_options(tmp_path), Stutter())
+    assert drawn.num_repeated == 1
+    assert completions(tmp_path / "run") == unbroken
+
+
+def test_a_completion_nobody_asked_for_is_an_error(tmp_path):
+    class Stranger(FakeEngine):
+        def complete(self, request):
+            return replace(super().complete(request), key=request.key._replace(sample_index=99))
+
+    with pytest.raises(StapoError, match="not asked for"):
+        run(make_options(tmp_path), Stranger())
+    assert completions(tmp_path / "run") == {}
+
+
+def test_what_an_engine_gave_up_or_dropped_stays_missing_and_is_drawn_next_time(tmp_path, unbroken):
+    class Weary(FakeEngine):
+        def generate(self, requests, params):
+            for number, completion in enumerate(super().generate(requests, params)):
+                if number % 10 == 0:
+                    yield replace(completion, finish_reason="error", text="")
+                elif number % 10 != 1:  # dropped without a word
+                    yield completion
+
+    options = make_options(tmp_path)
+    drawn = run(options, Weary())
+    assert drawn.num_missing == 20 + 20  # of 192: numbers 0, 10, … 190 and 1, 11, … 191
+    assert drawn.num_drawn == len(unbroken) - 40
+    assert run(options).num_missing == 0
+    assert completions(tmp_path / "run") == unbroken
+
+
+def start(folder: Path, shard: int, num_shards: int) -> "subprocess.Popen[str]":
+    command = [sys.executable, eval_setup.__file__, str(folder), str(shard), str(num_shards)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def num_stored_bytes(run_dir: Path) -> int:
+    return sum(path.stat().st_size for path in segments(run_dir))
+
+
+@pytest.mark.parametrize(("num_shards", "num_kills"), [(1, 5), (3, 2)])
+def test_killed_again_and_again_it_ends_with_the_samples_of_an_unbroken_run(tmp_path, unbroken, num_shards, num_kills):
+    random_ = random.Random(num_shards)
+    for _ in range(num_kills):
+        before = num_stored_bytes(tmp_path / "run")
+        processes = [start(tmp_path, i, num_shards) for i in range(num_shards)]
+        while num_stored_bytes(tmp_path / "run") == before:
+            time.sleep(0.005)
+        time.sleep(0.05 * random_.random())
+        for process in processes:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+    assert 0 < len(completions(tmp_path / "run")) < len(unbroken)
+    processes = [start(tmp_path, i, num_shards) for i in range(num_shards)]
+    assert [p.communicate() and p.returncode for p in processes] == [0] * num_shards
+    assert completions(tmp_path / "run") == unbroken
+    assert scan_keys(tmp_path / "run", 0)[1] == 0
+    assert len(segments(tmp_path / "run")) <= num_shards * (num_kills + 1)
