@@ -221,10 +221,7 @@ def load_problems(task: Task, data_dir: Path | None = None) -> list[Problem]:
         StapoError: no such data, wrong count, or wrong content (names the problem that differs).
     """
     if task.source.generator is not None:
-        from stapo_bench import tiny
-
-        rows: list[dict[str, Any]] = tiny.generate(task.name, int(task.source.generator["seed"]))
-        place = f"the generator '{task.source.generator['name']}'"
+        rows, place = _generate(task, task.source.generator), f"the generator '{task.source.generator['name']}'"
     elif data_dir is not None:
         path = Path(data_dir) / f"{task.name}.jsonl"
         rows, place = _read_jsonl(path), str(path)
@@ -234,6 +231,18 @@ def load_problems(task: Task, data_dir: Path | None = None) -> list[Problem]:
         rows, place = hub.read_rows(task), f"{task.source.path} ({task.source.split})"
     problems = [_problem(task, row, number, place) for number, row in enumerate(rows, start=1)]
     return _checked(task, problems, place)
+
+
+def _generate(task: Task, generator: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a generated task: a function of its name and ``metadata.generator``."""
+    from stapo_bench import kk, tiny
+
+    match generator["name"]:
+        case "tiny":
+            return [*tiny.generate(task.name, generator["seed"])]
+        case "kk":
+            return [*kk.evaluation_rows(people=generator["people"], count=task.num_problems, seed=generator["seed"])]
+    raise StapoError(f"{task.path}: expected a generator named tiny or kk, got {generator['name']!r}")
 
 
 def _read_jsonl(path: Path) -> list[dict[str, Any]]:
