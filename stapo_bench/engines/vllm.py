@@ -2,6 +2,9 @@
 
     engine = VllmEngine(Path("checkpoint"), tensor_parallel=2)
 
+A trainer keeps one engine beside its model and gives it the model's weights before it draws (``load_weights``); on a
+GPU the engine's memory is the trainer's in between (``sleep``).
+
 vLLM seeds each request by itself (the sample's seed), so a sample does not depend on its company beyond rounding. The
 sampling parameters that its core will use are read back before the first token and must be the ones asked for: a
 checkpoint's ``generation_config.json`` decides nothing but where a sequence ends. Needs the extra ``vllm``; its CPU
@@ -9,7 +12,7 @@ build works too (``VLLM_CPU_KVCACHE_SPACE`` sets the memory for keys and values,
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -46,6 +49,7 @@ class VllmEngine:
         slots: int | None = None,
         tensor_parallel: int = 1,
         max_model_len: int | None = None,
+        shared_gpu: float | None = None,
     ) -> None:
         """Load a Hugging Face folder.
 
@@ -53,6 +57,8 @@ class VllmEngine:
         slots: sequences at once; default vLLM's own choice.
         tensor_parallel: GPUs that share the model.
         max_model_len: positions of prompt and completion together; default what the model can take.
+        shared_gpu: for an engine that sleeps while others use its GPU: the share of the memory that it takes when it
+            is awake. Default: all that vLLM wants, and no sleep.
         """
         # The core in this process: its errors are then ours, and nothing outlives a killed run.
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
@@ -63,7 +69,10 @@ class VllmEngine:
         if not (checkpoint / "config.json").is_file():
             raise StapoError(f"{checkpoint}: expected a checkpoint folder with config.json, found none")
         on_cpu = platforms.current_platform.is_cpu()
+        self._can_sleep, self._asleep = shared_gpu is not None and not on_cpu, False
         options: dict[str, Any] = {"max_num_seqs": slots, "max_model_len": max_model_len}
+        if self._can_sleep:
+            options |= {"gpu_memory_utilization": shared_gpu, "enable_sleep_mode": True}
         self._llm: Any = vllm.LLM(
             model=str(checkpoint),
             dtype=dtype or ("float32" if on_cpu else "auto"),
@@ -103,6 +112,30 @@ class VllmEngine:
         works = [(request, self._budget(request, params)) for request in requests]
         self._check_effective(params)
         return self._run(works, params)
+
+    def load_weights(self, weights: Mapping[str, Any]) -> None:
+        """Put other weights in the place of the engine's, in memory, and forget what the old ones computed.
+
+        Args:
+            weights: a model's whole ``state_dict()``. ``named_parameters()`` will not do: it names tied embeddings
+                once, and vLLM would go on with the old output embedding and not say so.
+        """
+        self._wake_up("weights")
+        self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights.items())})
+        self._wake_up("kv_cache")
+        self._asleep = False
+        if not self._llm.reset_prefix_cache():
+            raise StapoError("vLLM kept what the old weights computed: expected no sequence to be running")
+
+    def sleep(self) -> None:
+        """Give weights and memory back until ``load_weights``. An engine that does not share a GPU stays awake."""
+        if self._can_sleep and not self._asleep:
+            self._llm.sleep(level=2)  # nothing is kept: other weights come before the next token
+            self._asleep = True
+
+    def _wake_up(self, part: str) -> None:
+        if self._asleep:
+            self._llm.wake_up(tags=[part])
 
     def close(self) -> None:
         """Stop the engine's workers and give back its memory."""

@@ -23,22 +23,26 @@ from stapo_train.parse import parse_record
 class DataConfig:
     """Where problems come from and how they are asked; see ``stapo_train.data``."""
 
-    source: Literal["tiny", "jsonl", "hub"]
+    source: Literal["tiny", "kk", "jsonl", "hub"]
     path: str | None = None  # jsonl: the file; hub: the data set's name
     hub_config: str | None = None
     columns: tuple[str, str] = ("problem", "answer")  # what rows call the two
-    count: int | None = None  # tiny: how many to generate; else: the first so many after the filters; None: all
-    language: str | None = None  # keep rows whose ``language`` is this; None: all
+    people: tuple[int, int] | None = None  # kk: the fewest and the most of a puzzle; all numbers alike
+    count: int | None = None  # tiny, kk: how many to generate; else: the first so many after the filters; None: all
+    language: str | None = None  # keep rows whose ``language``, or else script, is this: en or zh; None: all
     deduplicate: bool = False  # keep the first of rows with one text, and none where their golds conflict
-    drop_eval_overlap: bool = False  # drop rows marked ``eval_overlap``
+    drop_eval_overlap: bool = False  # drop rows marked ``eval_overlap``, or found to be so where a file has no marks
+    eval_dir: str | None = None  # for that search: folder of the evaluation sets; None: the hub
     question: str  # jinja2 over ``problem``, as a task file's doc_to_text
     prompt_format: Literal["auto", "chat", "base", "plain"] = "auto"  # see stapo_bench.prompts
 
     def __post_init__(self) -> None:
-        if self.source != "tiny" and self.path is None:
+        if self.source in ("jsonl", "hub") and self.path is None:
             raise UsageError(f"data.path: expected what data.source={self.source} reads, got none")
-        if self.source == "tiny" and self.count is None:
-            raise UsageError("data.count: expected how many problems data.source=tiny generates, got none")
+        if self.source in ("tiny", "kk") and self.count is None:
+            raise UsageError(f"data.count: expected how many problems data.source={self.source} generates, got none")
+        if (self.source == "kk") != (self.people is not None):
+            raise UsageError(f"data.people: expected with data.source=kk and there alone, got {self.people}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +54,8 @@ class RolloutConfig:
     max_new_tokens: int
     temperature: float = 1.0
     top_p: float = 1.0
+    engine: Literal["transformers", "vllm"] = "transformers"
+    gpu_memory: float = 0.5  # share that vllm takes while it draws and gives back while weights are updated
     max_rounds: int = 1  # above 1: dynamic sampling, more prompts until all groups are informative (arXiv:2503.14476)
 
 

@@ -11,6 +11,7 @@ PUBLISHED: dict[str, Any] = {
     "rollout.max_new_tokens": 15_360,
     "rollout.temperature": 1.0,
     "rollout.top_p": 1.0,
+    "rollout.engine": "vllm",
     "rollout.max_rounds": 1,
     "reward.grader": "strict",
     "reward.overlong_buffer": None,

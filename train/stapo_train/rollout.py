@@ -1,16 +1,42 @@
 """Prompts to rollouts, through the evaluation's engines."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from stapo_bench.engines import Engine
+from stapo_bench.engines.transformers import TransformersEngine
+from stapo_bench.engines.vllm import VllmEngine
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Completion, Prompt, Request, SampleKey, SamplingParams
 from stapo_bench.seeds import derive_seed
-from stapo_train.config import RolloutConfig
+from stapo_train.config import RolloutConfig, TrainConfig
 from stapo_train.records import Rollout
+
+
+def open_engine(config: TrainConfig, checkpoint: Path, model: Any, tokenizer: Any) -> Engine:
+    """The engine that ``rollout.engine`` names, in this process. ``checkpoint`` holds the model's weights on disk."""
+    if config.rollout.engine == "transformers":
+        return TransformersEngine(model, tokenizer)
+    dtype = "bfloat16" if config.autocast else "float32"  # the arithmetic of the updates
+    engine = VllmEngine(checkpoint, dtype=dtype, shared_gpu=config.rollout.gpu_memory)
+    engine.sleep()
+    return engine
+
+
+def wake(engine: Engine, model: Any) -> None:
+    """Let the engine draw with the model's present weights. The transformers engine always does: it holds the model."""
+    if isinstance(engine, VllmEngine):
+        engine.load_weights(model.state_dict())
+
+
+def rest(engine: Engine) -> None:
+    """Let the updates have the engine's memory."""
+    if isinstance(engine, VllmEngine):
+        engine.sleep()
 
 
 def draw(

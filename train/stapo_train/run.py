@@ -16,6 +16,7 @@ same numbers.
 import math
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,8 @@ import torch
 import transformers
 
 from stapo_bench.checkpoint import folder_label, read_checkpoint
-from stapo_bench.engines.transformers import TransformersEngine, load_checkpoint
+from stapo_bench.engines import Engine
+from stapo_bench.engines.transformers import load_checkpoint
 from stapo_bench.errors import StapoError
 from stapo_bench.grading.pool import GraderPool
 from stapo_bench.prompts import render_prompt, resolve_format
@@ -43,7 +45,7 @@ from stapo_train.objectives import for_run
 from stapo_train.policy import Policy, check_head
 from stapo_train.records import Rollout, StepRecord, UpdateRecord
 from stapo_train.reward import grade, with_overlong_penalty
-from stapo_train.rollout import draw, importance
+from stapo_train.rollout import draw, importance, open_engine, rest, wake
 from stapo_train.trackers import open_trackers
 from stapo_train.update import Step, optimizer_step
 
@@ -91,7 +93,7 @@ def _train(config: TrainConfig, folder: RunFolder, dump_iterations: Sequence[int
         objective=objective,
         problems=problems,
         tokenizer=tokenizer,
-        engine=TransformersEngine(model, tokenizer),
+        engine=open_engine(config, start or Path(config.model), model, tokenizer),
         graders=GraderPool(config.reward.workers, grader=config.reward.grader),
         policy=policy,
         reference=replace(policy, model=load_model(Path(config.model), config)[0])
@@ -105,7 +107,7 @@ def _train(config: TrainConfig, folder: RunFolder, dump_iterations: Sequence[int
     about = labels(objective, Path(config.model))
     trackers = open_trackers(config)
     progress = metrics.ProgressLine(state.iteration, config.iterations, stream=sys.stderr)
-    with run.graders:
+    with run.graders, closing(run.engine):
         while state.iteration < config.iterations:
             state, record = iterate(run, state)
             metrics.append(folder.metrics, record)
@@ -131,7 +133,7 @@ class Run:
     objective: Objective
     problems: Sequence[Problem]
     tokenizer: Any
-    engine: TransformersEngine  # draws with the policy's own live weights
+    engine: Engine
     graders: GraderPool
     policy: Policy
     reference: Policy | None  # the model the run began with; None: the objective has no use for it
@@ -193,6 +195,8 @@ def informative_rollouts(
     wanted, asked = config.rollout.prompts, 0
     informative: list[list[Rollout]] = []
     equal: list[list[Rollout]] = []
+    with watch("rollout"):
+        wake(run.engine, run.policy.model)
     for _ in range(config.rollout.max_rounds):
         with watch("rollout"):
             problems = [
@@ -213,6 +217,7 @@ def informative_rollouts(
         asked += len(problems)
         if len(informative) == wanted:
             break
+    rest(run.engine)
     # Group ids count from 0 without gaps again, in the order in which the groups were asked.
     groups = sorted(informative + equal[: wanted - len(informative)], key=lambda members: members[0].group_id)
     rollouts = [replace(r, group_id=number) for number, members in enumerate(groups) for r in members]
