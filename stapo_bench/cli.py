@@ -5,7 +5,7 @@ import difflib
 import click
 
 from stapo_bench import __version__
-from stapo_bench.commands import decide, draw, score, tasks
+from stapo_bench.commands import decide, draw, plot, score, tasks
 from stapo_bench.entry import run_commands
 
 
@@ -44,6 +44,7 @@ for command in (
     decide.audit,
     decide.curve,
     decide.regimes,
+    plot.plot,
     tasks.tasks,
     tasks.overlap,
 ):

@@ -1,0 +1,38 @@
+"""The command ``plot``: a figure from run folders and training logs."""
+
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from stapo_bench.commands import options
+
+
+@click.command()
+@click.argument("name")
+@click.argument("runs", type=options.RUN, nargs=-1, metavar="[RUN]...")
+@click.option(
+    "--train",
+    "logs",
+    type=options.RUN,
+    multiple=True,
+    help="Training log: a folder that stapo-train wrote, or a folder of such folders; may be repeated.",
+)
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="fig.pdf, fig.svg or fig.png"
+)
+def plot(name: str, runs: tuple[Path, ...], logs: tuple[Path, ...], out: Path) -> None:
+    """Draw a figure fit for a two-column paper, with this command in its metadata; prints its caption.
+
+    \b
+    From training logs: entropy, reward, length, entropy-quantiles, masked
+    From runs:          accuracy, budget, pass-at-k
+
+    Example: stapo-bench plot entropy --train runs/tiny/grpo --train runs/tiny/stapo -o entropy.pdf
+    """
+    from stapo_bench.figures import Sources, caption, save
+
+    sources = Sources(runs=runs, logs=logs)
+    save(name, sources, out, shlex.join(["stapo-bench", *sys.argv[1:]]))
+    click.echo(f"{out}: {caption(name, sources)}")
