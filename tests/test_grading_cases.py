@@ -1,4 +1,8 @@
-"""The grader against cases with a source: ``tests/grading_cases/*.jsonl``, one pair and its verdict a line."""
+"""The grader against cases with a source: ``tests/grading_cases/*.jsonl``, one pair and its verdict a line.
+
+A case may give what a task publishes with its gold: ``answer_type``, ``tolerance``, ``unit``, ``is_multiple``. The
+``independent_*`` files were written from the reading alone, by someone who had not seen the grader's code.
+"""
 
 import json
 from collections import Counter
@@ -8,7 +12,7 @@ from typing import Any
 import pytest
 
 from stapo_bench.grading import grade_answer
-from stapo_bench.records import Outcome
+from stapo_bench.records import Gold, Outcome
 
 CASES = [
     pytest.param(json.loads(line), id=f"{path.stem}-{number}")
@@ -16,18 +20,21 @@ CASES = [
     for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1)
 ]
 
+PUBLISHED = ("answer_type", "tolerance", "unit", "is_multiple")
+
 
 @pytest.mark.parametrize("case", CASES)
 def test_case(case: dict[str, Any]) -> None:
     completion = case["completion"] if "completion" in case else rf"\boxed{{{case['answer']}}}"
-    grade = grade_answer(completion, case["gold"])
+    gold = Gold(answer=case["gold"], **{name: case[name] for name in PUBLISHED if name in case})
+    grade = grade_answer(completion, gold)
     expected = Outcome.CORRECT if case["correct"] else Outcome(case.get("outcome", "INCORRECT"))
     assert grade.outcome is expected, (case, grade)
 
 
 def test_near_misses_are_at_least_a_third() -> None:
     verdicts = Counter(param.values[0]["correct"] for param in CASES)  # type: ignore[index]
-    assert len(CASES) > 900
+    assert len(CASES) > 2900
     assert verdicts[False] * 3 >= len(CASES)
 
 
