@@ -10,22 +10,36 @@ from contextlib import contextmanager
 from typing import Any
 
 from stapo_bench.errors import StapoError
-from stapo_bench.tasks import Task
+from stapo_bench.tasks import Source, Task
 
 ANSWER_S = 10.0  # a hub that has not answered by then is out of reach
 
 
 def read_rows(task: Task) -> list[dict[str, Any]]:
-    """The rows of the task's hub set.
+    """The rows of the task's hub set; see ``read_source``."""
+    if task.source.path is None:
+        raise StapoError(f"{task.path}: expected dataset_path, the id of a hub set, or --data-dir DIR")
+    return read_source(task.source, f"task {task.name}", f"give --data-dir DIR with {task.name}.jsonl")
+
+
+def read_source(source: Source, what: str, instead: str) -> list[dict[str, Any]]:
+    """The rows of a hub set under our column names.
+
+    Args:
+        source: ``path`` is the set's id.
+        what: names who asks, in errors.
+        instead: what to do where the hub cannot be had, in errors.
 
     Raises:
         StapoError: no such set or revision, out of reach and not in the cache, or a column is missing.
     """
     import datasets
 
-    source = task.source
     with _quiet():
-        commit, obstacle = _find_commit(task)
+        try:
+            commit, obstacle = _find_commit(source)
+        except _RefusedError as refused:
+            raise _failure(source, what, instead, str(refused)) from None
         try:
             with _from_cache(obstacle is not None):
                 table = datasets.load_dataset(
@@ -34,15 +48,19 @@ def read_rows(task: Task) -> list[dict[str, Any]]:
         # The failures of datasets (no such split, broken file, broken cache) have no common base class.
         except Exception as error:
             reason = _first_line(error) if obstacle is None else f"{obstacle}; no copy of it in the cache"
-            raise _failure(task, reason) from error
+            raise _failure(source, what, instead, reason) from error
     missing = [column for column in source.columns.values() if column not in table.column_names]
     if missing:
         raise StapoError(f"{source.path}: expected column {missing[0]}, got {', '.join(table.column_names)}")
     return [{ours: row[theirs] for ours, theirs in source.columns.items()} for row in table]
 
 
-def _find_commit(task: Task) -> tuple[str | None, str | None]:
-    """The commit that the task's revision names; else None, and why the hub cannot be asked."""
+class _RefusedError(Exception):
+    """The hub's answer is no."""
+
+
+def _find_commit(source: Source) -> tuple[str | None, str | None]:
+    """The commit that the source's revision names; else None, and why the hub cannot be asked."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import (
         HfHubHTTPError,
@@ -51,15 +69,13 @@ def _find_commit(task: Task) -> tuple[str | None, str | None]:
         RevisionNotFoundError,
     )
 
-    source = task.source
-    if source.path is None:
-        raise StapoError(f"{task.path}: expected dataset_path, the id of a hub set, or --data-dir DIR")
+    assert source.path is not None
     try:
         return HfApi().dataset_info(source.path, revision=source.revision, timeout=ANSWER_S).sha, None
     except RevisionNotFoundError:
-        raise _failure(task, f"it has no revision '{source.revision}'") from None
+        raise _RefusedError(f"it has no revision '{source.revision}'") from None
     except RepositoryNotFoundError:
-        raise _failure(task, "there is no such data set, or no access to it") from None
+        raise _RefusedError("there is no such data set, or no access to it") from None
     except OfflineModeIsEnabled:
         return None, "HF_HUB_OFFLINE is set"
     except HfHubHTTPError as error:
@@ -69,11 +85,8 @@ def _find_commit(task: Task) -> tuple[str | None, str | None]:
         return None, f"the hub is out of reach: {_first_line(error)}"
 
 
-def _failure(task: Task, reason: str) -> StapoError:
-    return StapoError(
-        f"task {task.name}: cannot load {task.source.path} from the hub ({reason}); "
-        f"give --data-dir DIR with {task.name}.jsonl"
-    )
+def _failure(source: Source, what: str, instead: str, reason: str) -> StapoError:
+    return StapoError(f"{what}: cannot load {source.path} from the hub ({reason}); {instead}")
 
 
 def _first_line(error: Exception) -> str:

@@ -50,23 +50,33 @@ def shingles(text: str) -> frozenset[int]:
 
 
 def find_overlaps(problems: Sequence[Problem], training_texts: Iterable[str]) -> list[Overlap]:
-    """The contained problems in their order. Training texts stream; only the problems' shingles stand in memory."""
+    """The contained problems in their order, each with the row that shares most of it."""
+    best: dict[int, tuple[float, int]] = {}
+    for number, row, share in contained(problems, training_texts):
+        if share > best.get(number, (0.0, 0))[0]:
+            best[number] = (share, row)
+    return [
+        Overlap(task=problems[number].task, problem_id=problems[number].problem_id, row=row, share=share)
+        for number, (share, row) in sorted(best.items())
+    ]
+
+
+def contained(problems: Sequence[Problem], training_texts: Iterable[str]) -> Iterator[tuple[int, int, float]]:
+    """(number of a contained problem from 0, row that holds it from 1, share of its shingles), row by row.
+
+    Training texts stream; only the problems' shingles stand in memory.
+    """
     own = [shingles(problem.question) for problem in problems]
     holders: dict[int, list[int]] = {}
     for number, found in enumerate(own):
         for shingle in found:
             holders.setdefault(shingle, []).append(number)
-    best: dict[int, tuple[float, int]] = {}
     for row, text in enumerate(training_texts, start=1):
         shared = Counter(number for shingle in shingles(text) for number in holders.get(shingle, ()))
         for number, count in shared.items():
             share = count / len(own[number])
-            if share >= MIN_SHARE and share > best.get(number, (0.0, 0))[0]:
-                best[number] = (share, row)
-    return [
-        Overlap(task=problems[number].task, problem_id=problems[number].problem_id, row=row, share=share)
-        for number, (share, row) in sorted(best.items())
-    ]
+            if share >= MIN_SHARE:
+                yield number, row, share
 
 
 def read_training_texts(path: Path) -> Iterator[str]:

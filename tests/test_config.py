@@ -53,7 +53,7 @@ def test_a_number_without_a_dot_is_a_number():
         ({"iterations": "many"}, "x: iterations: expected int, got 'many'"),
         ({"iterations": True}, "x: iterations: expected int, got True"),
         ({"data": 3}, "x: data: expected a section of keys and values, got 3"),
-        ({"data": {"source": "csv", "question": "q"}}, "x: data: source: expected one of tiny, jsonl, hub, got csv"),
+        ({"data": {"source": "csv", "question": "q"}}, "x: data: source: expected one of tiny, kk, jsonl, hub"),
         ({"data": {"source": "jsonl", "question": "q"}}, "data.path: expected what data.source=jsonl reads"),
         ({"rollout": {"prompts": 6, "max_new_tokens": 8}}, "multiple of update.mini_batches = 4, got 6"),
         ({"objective": {}}, "objective.name: expected the name of an objective"),

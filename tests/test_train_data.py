@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -10,16 +12,21 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from stapo_bench.errors import StapoError
-from stapo_bench.records import Gold, Outcome
-from stapo_train import open_rollouts, run
-from stapo_train.config import DataConfig
+from stapo_bench import tasks
+from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.kk import split_of, training_puzzles
+from stapo_bench.records import Gold, Outcome, Problem
+from stapo_train import data, open_rollouts, run
+from stapo_train.config import DataConfig, load_config
 from stapo_train.data import load_problems, problem_indices
 from stapo_train.metrics import Stopwatch, rollout_mismatch
 from stapo_train.records import Rollout, StepRecord
 from stapo_train.reward import grade, with_overlong_penalty
 from stapo_train.rollout import importance
 from stapo_train.trackers import scalars
+
+sys.path.insert(0, str(Path(__file__).parent))
+from fake_hub import Hub, parquet, serve
 
 
 def config(path, **changes):
@@ -59,15 +66,168 @@ def test_filters(tmp_path, changes, expected):
     assert "".join(p.problem_id for p in problems) == expected
 
 
-def test_dapo_math_17k_with_the_suggested_filter():
-    data = os.environ.get("STAPO_BENCH_DATA")
-    if not data or not (Path(data) / "train" / "dapo_math_17k.jsonl").is_file():
+def test_language_is_read_off_the_text_where_no_column_says_it(tmp_path):
+    rows = [{key: row[key] for key in ("id", "problem", "answer")} for row in ROWS]
+    path = write(tmp_path / "p.jsonl", rows)
+    for language, expected in (("en", "abcdfgh"), ("zh", "e")):
+        problems = load_problems(config(path, language=language), seed=0)
+        assert "".join(p.problem_id for p in problems) == expected
+
+
+def test_overlap_is_looked_for_where_no_row_is_marked(tmp_path, monkeypatch):
+    known = "one two three four five six seven eight nine ten"  # 10 words: 3 runs of eight
+    evaluated = [Problem(task="t", problem_id="1", question=known, gold=Gold(answer="1"))]
+    monkeypatch.setattr(tasks, "task_names", lambda suite: ["aime24"] if suite == "paper" else [])
+    monkeypatch.setattr(tasks, "load_problems", lambda task, folder: evaluated if folder == tmp_path else [])
+    texts = [f"Find it: {known}.", known[:-4], "one two three four five six seven eight", "else"]  # 3, 2, 1 and no run
+    rows = [{"id": "abcd"[i], "problem": text, "answer": "1"} for i, text in enumerate(texts)]
+    where = {"drop_eval_overlap": True, "eval_dir": str(tmp_path)}
+    found = load_problems(config(write(tmp_path / "p.jsonl", rows), **where), seed=0)
+    assert "".join(p.problem_id for p in found) == "cd"
+    rows[3]["eval_overlap"] = ["1"]  # a file with marks knows best
+    found = load_problems(config(write(tmp_path / "p.jsonl", rows), **where), seed=0)
+    assert "".join(p.problem_id for p in found) == "abc"
+
+
+@pytest.fixture
+def dapo() -> Path:
+    path = Path(os.environ.get("STAPO_BENCH_DATA", ".")) / "train" / "dapo_math_17k.jsonl"
+    if not path.is_file():
         pytest.skip("STAPO_BENCH_DATA names no folder with train/dapo_math_17k.jsonl")
-    path = Path(data) / "train" / "dapo_math_17k.jsonl"
-    assert len(load_problems(config(path), seed=0)) == 17_290
-    kept = load_problems(config(path, language="en", deduplicate=True, drop_eval_overlap=True), seed=0)
-    # the data set's own notes count 13,198; our reading of "same text" may only drop a few more
-    assert 13_100 <= len(kept) <= 13_198
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "count"),
+    [
+        ({}, 17_290),
+        ({"language": "en"}, 14_048),  # these three as in the notes beside the file
+        ({"language": "zh"}, 3_242),
+        ({"deduplicate": True}, 16_385),
+        ({"drop_eval_overlap": True}, 17_161),  # 129 rows are marked
+        # The notes count 13,198; one pair of texts differs by a ligature, which we read as its letters.
+        ({"language": "en", "deduplicate": True, "drop_eval_overlap": True}, 13_197),
+    ],
+)
+def test_dapo_math_17k_has_the_known_counts(dapo, changes, count):
+    problems = load_problems(config(dapo, **changes), seed=0)
+    assert len(problems) == count == len({p.problem_id for p in problems})
+
+
+def test_our_search_finds_what_the_marks_of_dapo_math_17k_say(dapo):
+    found = config(dapo, drop_eval_overlap=True, eval_dir=str(dapo.parent.parent))
+    rows = data.read_jsonl(found)
+    bare = [{key: row[key] for key in ("id", "problem", "answer")} for row in rows]
+    left = {row["id"] for row in data.filter_rows(bare, found)}
+    marked = {row["id"] for row in rows if row.get("eval_overlap")}
+    assert len(marked - left) == 121 and len(marked) == 129  # texts of few words, and reworded ones, differ
+    assert len(rows) - len(left) == 142
+
+
+# --- the hub ---------------------------------------------------------------------------------------------------------
+
+LOAD = """
+import json, sys
+from stapo_bench.errors import StapoError
+from stapo_train.config import DataConfig
+from stapo_train.data import load_problems
+for changes in json.loads(sys.argv[1]):
+    settings = {"path": "made-up/problems", "columns": ("prompt", "solution"), "question": "{{problem}}", **changes}
+    try:
+        problems = load_problems(DataConfig(source="hub", **settings), seed=0)
+        print(json.dumps([[p.task, p.problem_id, p.question, p.gold.answer] for p in problems]))
+    except StapoError as error:
+        print(json.dumps(str(error)))
+"""
+
+
+def from_hub(folder: Path, endpoint: str, *asked: dict) -> list:
+    """What ``load_problems`` gives for each of the settings on a machine with a cache of its own."""
+    own = {"HF_HOME": str(folder / "hf"), "HF_ENDPOINT": endpoint, "HF_TOKEN": "", "HF_HUB_OFFLINE": "0"}
+    ended = subprocess.run(
+        [sys.executable, "-c", LOAD, json.dumps(asked)],
+        env={k: v for k, v in os.environ.items() if "proxy" not in k.lower()} | own,
+        capture_output=True, text=True, check=False, timeout=100,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def test_a_hub_set_is_read_and_filtered_as_a_file_is(tmp_path):
+    rows = [
+        {"prompt": row["problem"], "solution": row["answer"], "messages": [{"role": "user", "content": "x"}]}
+        for row in ROWS
+    ]
+    with serve(Hub(sets={"made-up/problems": [{"data/train-00000-of-00001.parquet": parquet(rows)}]})) as hub:
+        everything, filtered, first, other, chat, none = from_hub(
+            tmp_path,
+            hub.endpoint,
+            {},
+            {"language": "en", "deduplicate": True},
+            {"count": 2},
+            {"columns": ["prompt", "gold"]},
+            {"columns": ["messages", "solution"]},
+            {"path": "made-up/nothing"},
+        )
+    assert everything == [
+        ["problems", str(number), row["problem"], row["answer"]] for number, row in enumerate(ROWS, start=1)
+    ]
+    # b repeats a, c and d contradict each other, e is Chinese; marks are the local file's alone
+    assert [problem[1] for problem in filtered] == ["1", "6", "7", "8"]
+    assert first == everything[:2]
+    assert other == "made-up/problems: expected column gold, got prompt, solution, messages"
+    assert chat.startswith("made-up/problems, row 1: expected a problem's text, got")
+    assert none == (
+        "training data: cannot load made-up/nothing from the hub (there is no such data set, or no access to it); "
+        "or use data.source=jsonl with data.path=FILE"
+    )
+
+
+def test_a_hub_out_of_reach_is_one_line(tmp_path):
+    (error,) = from_hub(tmp_path, "http://127.0.0.1:9", {})
+    assert error.startswith("training data: cannot load made-up/problems from the hub (the hub is out of reach: ")
+    assert error.endswith("no copy of it in the cache); or use data.source=jsonl with data.path=FILE")
+
+
+# --- knights and knaves ----------------------------------------------------------------------------------------------
+
+
+def test_puzzles_to_train_on_are_problems_with_golds_in_words():
+    settings = DataConfig(source="kk", people=(2, 4), count=30, question="{{problem}}")
+    problems, puzzles = load_problems(settings, seed=3), training_puzzles(3, 30, (2, 4))
+    assert [(p.question, p.gold.answer) for p in problems] == [(puzzle.text, puzzle.answer) for puzzle in puzzles]
+    assert {p.gold.answer_type for p in problems} == {"text"}
+    assert {split_of(puzzle.claims) for puzzle in puzzles} == {"train"}
+    assert (problems[0].task, problems[0].problem_id, len({p.problem_id for p in problems})) == (
+        "kk_train", "kk-train-00001", 30,
+    )  # fmt: skip
+    assert load_problems(settings, seed=4) != problems
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"source": "kk", "count": 3}, "data.people: expected with data.source=kk and there alone, got None"),
+        ({"source": "kk", "people": (2, 3)}, "data.count: expected how many problems data.source=kk generates"),
+        ({"source": "tiny", "count": 3, "people": (2, 3)}, "there alone, got (2, 3)"),
+        ({"source": "kk", "count": 3, "people": (5, 3)}, "data.people: expected the fewest first"),
+        ({"source": "kk", "count": 3, "people": (1, 3)}, "expected 2 to 8 people, got 1"),
+    ],
+)
+def test_settings_of_puzzles_are_checked(changes, message):
+    with pytest.raises(UsageError) as error:
+        load_problems(DataConfig(question="q", **changes), seed=0)
+    assert message in str(error.value)
+
+
+def test_the_config_of_puzzles_trains_on_what_its_tasks_do_not_ask():
+    made = load_config(Path(__file__).parent.parent / "train" / "configs" / "small" / "kk-stapo.yaml")
+    assert made.data.source == "kk" and made.data.path is None
+    fewest, most = made.data.people
+    asked = {p.question for n in range(fewest, most + 1) for p in tasks.load_problems(tasks.load_task(f"kk{n}"))}
+    assert not asked & {p.question for p in load_problems(replace(made.data, count=50), made.seed)}
+    question = tasks.load_task(f"kk{fewest}").question_template
+    assert made.data.question == question  # trained on and evaluated with the same words
 
 
 @pytest.mark.parametrize(
@@ -76,7 +236,9 @@ def test_dapo_math_17k_with_the_suggested_filter():
         ("", "no problem is left of 0"),
         ('{"problem": "x"\n', "line 1: expected a JSON object"),
         ("[1]\n", "line 1: expected a JSON object"),
-        ('{"question": "x", "answer": "1"}\n', "expected the columns problem and answer, got question, answer"),
+        ('{"question": "x", "answer": "1"}\n', "line 1: expected the columns problem and answer, got question, answer"),
+        ('{"problem": ["x"], "answer": "1"}\n', "line 1: expected a problem's text, got"),
+        ('{"problem": "x", "answer": null}\n', "line 1: expected an answer, got 'None'"),
     ],
 )
 def test_bad_files_are_named(tmp_path, text, message):
@@ -165,6 +327,7 @@ def test_dynamic_sampling_asks_until_all_groups_say_something(monkeypatch, tmp_p
             reward=SimpleNamespace(overlong_buffer=None),
         )
         made = SimpleNamespace(config=settings, problems=problems, tokenizer=None, engine=None, graders=None)
+        made.policy = SimpleNamespace(model=None)
         made.folder = folder
         return run.informative_rollouts(made, 0, 1, Stopwatch())
 

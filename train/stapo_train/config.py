@@ -43,6 +43,8 @@ class DataConfig:
             raise UsageError(f"data.count: expected how many problems data.source={self.source} generates, got none")
         if (self.source == "kk") != (self.people is not None):
             raise UsageError(f"data.people: expected with data.source=kk and there alone, got {self.people}")
+        if self.people is not None and self.people[0] > self.people[1]:
+            raise UsageError(f"data.people: expected the fewest first, then the most, got {self.people}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,31 +19,47 @@ from stapo_train.config import DataConfig
 
 
 def load_problems(config: DataConfig, seed: int) -> list[Problem]:
-    """The problems of a run, in file order, filtered."""
-    if config.source == "tiny":
-        from stapo_train.tiny_data import training_problems
-
-        assert config.count is not None
-        return training_problems(seed, config.count)
+    """The problems of a run, filtered: of a file or a hub set in its order, of a generator in the seed's."""
+    if config.source in ("tiny", "kk"):
+        return _generated(config, seed)
     assert config.path is not None
-    rows = read_jsonl(Path(config.path)) if config.source == "jsonl" else read_hub(config.path, config.hub_config)
+    rows = read_jsonl(config) if config.source == "jsonl" else read_hub(config)
     kept = filter_rows(rows, config)[: config.count]
     if not kept:
         raise StapoError(f"data.path {config.path}: no problem is left of {len(rows)}; loosen the filters under data")
-    task, (problem, answer) = Path(config.path).stem, config.columns
+    task = Path(config.path).stem
     return [
-        Problem(
-            task=task,
-            problem_id=str(row.get("id", number)),
-            question=str(row[problem]),
-            gold=Gold(answer=str(row[answer])),
-        )
-        for number, row in enumerate(kept)
+        Problem(task=task, problem_id=str(row["id"]), question=row["problem"], gold=Gold(answer=row["answer"]))
+        for row in kept
     ]
 
 
-def read_jsonl(path: Path) -> list[dict[str, Any]]:
-    """One JSON object per line."""
+def _generated(config: DataConfig, seed: int) -> list[Problem]:
+    assert config.count is not None
+    if config.source == "tiny":
+        from stapo_train.tiny_data import training_problems
+
+        return training_problems(seed, config.count)
+    from stapo_bench.kk import training_puzzles
+
+    assert config.people is not None
+    return [
+        Problem(
+            task="kk_train",
+            problem_id=f"kk-train-{number:05d}",
+            question=puzzle.text,
+            gold=Gold(answer=puzzle.answer, answer_type="text"),
+        )
+        for number, puzzle in enumerate(training_puzzles(seed, config.count, config.people), start=1)
+    ]
+
+
+# --- rows: {"id", "problem", "answer"} and the marks that a file may carry --------------------------------------------
+
+
+def read_jsonl(config: DataConfig) -> list[dict[str, Any]]:
+    """The rows of a file with one JSON object per line; ids are the file's, or else the line numbers."""
+    path = Path(config.path or "")
     if not path.is_file():
         raise StapoError(f"data.path {path}: no such file; expected JSON lines with id, problem, answer")
     rows = []
@@ -56,53 +72,86 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
             raise StapoError(f"{path}, line {number}: expected a JSON object, got {line[:60]!r} ({error})") from None
         if not isinstance(row, dict):
             raise StapoError(f"{path}, line {number}: expected a JSON object, got {line[:60]!r}")
-        rows.append(row)
+        for column in config.columns:
+            if column not in row:
+                raise StapoError(
+                    f"{path}, line {number}: expected the columns {' and '.join(config.columns)}, got {', '.join(row)}"
+                )
+        problem, answer = (row[column] for column in config.columns)
+        rows.append({"id": number, **row, **_checked(problem, answer, f"{path}, line {number}")})
     return rows
 
 
-def read_hub(name: str, config: str | None) -> list[dict[str, Any]]:
-    """The training split of a hub data set."""
-    import datasets
+def read_hub(config: DataConfig) -> list[dict[str, Any]]:
+    """The training split of a hub data set; ids are row numbers."""
+    from stapo_bench.hub import read_source
+    from stapo_bench.tasks import Source
 
-    try:
-        return [dict(row) for row in datasets.load_dataset(name, config, split="train")]
-    except (OSError, ValueError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise StapoError(
-            f"data.path {name}: cannot be loaded from the hub: {first}; or use data.source=jsonl"
-        ) from None
+    columns = dict(zip(("problem", "answer"), config.columns, strict=True))
+    source = Source(path=config.path, config=config.hub_config, split="train", columns=columns)
+    rows = read_source(source, "training data", "or use data.source=jsonl with data.path=FILE")
+    return [
+        {"id": number, **_checked(row["problem"], row["answer"], f"{config.path}, row {number}")}
+        for number, row in enumerate(rows, start=1)
+    ]
+
+
+def _checked(problem: Any, answer: Any, place: str) -> dict[str, str]:
+    if not isinstance(problem, str):  # a list of chat messages, say, whose template is not ours
+        raise StapoError(f"{place}: expected a problem's text, got {str(problem)[:60]!r}; name another in data.columns")
+    if not isinstance(answer, str | int | float):
+        raise StapoError(f"{place}: expected an answer, got {str(answer)[:60]!r}; name another in data.columns")
+    return {"problem": problem, "answer": str(answer)}
 
 
 def filter_rows(rows: Sequence[dict[str, Any]], config: DataConfig) -> list[dict[str, Any]]:
     """The rows that the config's filters leave, in order."""
-    problem, answer = config.columns
-    for row in rows:
-        if problem not in row or answer not in row:
-            raise StapoError(
-                f"data.path {config.path}: expected the columns {problem} and {answer}, got {', '.join(row)}"
-            )
     golds: dict[str, set[str]] = {}
     for row in rows:
-        golds.setdefault(_text_key(row[problem]), set()).add(str(row[answer]).strip())
+        golds.setdefault(_text_key(row["problem"]), set()).add(row["answer"].strip())
+    overlapping = _overlapping(rows, config) if config.drop_eval_overlap else frozenset()
     kept, seen = [], set()
-    for row in rows:
-        key = _text_key(row[problem])
+    for place, row in enumerate(rows):
+        key = _text_key(row["problem"])
         conflict = len(golds[key]) > 1 or row.get("conflicting_answers")
         repeated = key in seen or row.get("near_duplicate_of")
         seen.add(key)
-        if config.language is not None and row.get("language") != config.language:
+        if config.language is not None and row.get("language", language_of(row["problem"])) != config.language:
             continue
         if config.deduplicate and (conflict or repeated):
             continue
-        if config.drop_eval_overlap and row.get("eval_overlap"):
-            continue
-        kept.append(row)
+        if place not in overlapping:
+            kept.append(row)
     return kept
 
 
 def _text_key(text: str) -> str:
     """The text without spacing and markup, where copies of one problem differ."""
     return re.sub(r"[\s$\\{}]+", "", text).casefold()
+
+
+def language_of(text: str) -> str:
+    """``zh`` where there is a Chinese character, else ``en``: the two languages of DAPO-Math-17K.
+
+    >>> language_of("设 x = 2"), language_of("Let x = 2")
+    ('zh', 'en')
+    """
+    return "zh" if re.search(r"[\u4e00-\u9fff]", text) else "en"
+
+
+def _overlapping(rows: Sequence[dict[str, Any]], config: DataConfig) -> frozenset[int]:
+    """Places of the rows that hold an evaluation problem: by the file's own marks, else by shared runs of words."""
+    if any("eval_overlap" in row for row in rows):
+        return frozenset(place for place, row in enumerate(rows) if row.get("eval_overlap"))
+    from stapo_bench import tasks
+    from stapo_bench.overlap import contained
+
+    folder = Path(config.eval_dir) if config.eval_dir else None
+    evaluated = [p for name in tasks.task_names("paper") for p in tasks.load_problems(tasks.load_task(name), folder)]
+    return frozenset(row - 1 for _, row, _ in contained(evaluated, (row["problem"] for row in rows)))
+
+
+# --- order ------------------------------------------------------------------------------------------------------------
 
 
 def problem_indices(num_problems: int, seed: int, position: int, count: int) -> list[int]:
