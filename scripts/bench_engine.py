@@ -3,7 +3,7 @@
     python scripts/bench_engine.py --requests 1024 --json bench.json
 
 `generate` runs left-padded batches and waits for the longest of each; `generate_batch` is transformers' continuous
-batching. Without --ckpt the model is a random Qwen3 of 0.8 million parameters whose sequences end at long-tailed
+batching. Without --ckpt the model is a random Qwen3 of half a million parameters whose sequences end at long-tailed
 (geometric) lengths. A token counts when it was generated before or as the end of its sequence; padding does not.
 """
 
@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 import transformers
+from random_model import byte_tokenizer, random_model
 
 from stapo_bench.engines.transformers import TransformersEngine, load_checkpoint
 from stapo_bench.records import Prompt, Request, SampleKey, SamplingParams
@@ -27,35 +28,11 @@ Lengths = list[int]
 END_SHARE = 0.02  # of the random model's probability: a geometric length of 50 tokens in the mean
 
 
-class Undecoded:
-    """A tokenizer for the random model: ids are all there is."""
-
-    eos_token_id = None
-
-    def __len__(self) -> int:
-        return 300
-
-    def batch_decode(self, sequences: list[list[int]], **_: Any) -> list[str]:
-        return ["" for _ in sequences]
-
-
-def random_model() -> tuple[Any, Any]:
-    """A Qwen3 with random weights; about ``END_SHARE`` of its vocabulary ends a sequence."""
-    torch.manual_seed(0)
-    config = transformers.Qwen3Config(
-        vocab_size=300,
-        hidden_size=128,
-        intermediate_size=384,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=32,
-        max_position_embeddings=2048,
-    )
-    model = transformers.Qwen3ForCausalLM(config).eval()
-    model.generation_config.eos_token_id = list(range(300 - math.ceil(300 * END_SHARE), 300))
-    model.generation_config.pad_token_id = 0
-    return model, Undecoded()
+def long_tailed_model() -> Any:
+    """Sequences end at geometric lengths: ``END_SHARE`` of the probability, as long as all ids are about as likely."""
+    count = math.ceil(300 * END_SHARE)
+    ends = range(300 - count, 300)
+    return random_model(hidden_size=128, num_layers=4, context_length=2048, sharpness=1.0, end_ids=ends)
 
 
 def make_requests(count: int, samples: int, vocabulary: int) -> list[Request]:
@@ -138,7 +115,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the measurements here")
     arguments = parser.parse_args()
 
-    model, tokenizer = load_checkpoint(arguments.ckpt) if arguments.ckpt else random_model()
+    model, tokenizer = load_checkpoint(arguments.ckpt) if arguments.ckpt else (long_tailed_model(), byte_tokenizer())
     requests = make_requests(arguments.requests, arguments.samples, min(256, len(tokenizer)))
     params = SamplingParams(
         temperature=arguments.temperature, top_p=arguments.top_p, max_new_tokens=arguments.max_new_tokens

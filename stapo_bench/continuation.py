@@ -2,9 +2,12 @@
 
     continue_run(Path("results/base-justrl"), 32_768)     # writes results/base-justrl-32768
 
-Samples that ended are taken over as they are; a cut-off one goes on from its stored tokens, drawn from a seed of its
-own. A prefix and its continuation are together a draw from the model under the larger limit, so the new run is what an
-evaluation under that limit gives (not the same bytes: the draws behind the cut are new).
+Samples that ended are taken over as they are; a cut-off one goes on from its stored tokens. What an evaluation under the
+larger limit would have given:
+
+* ``transformers``, ``scripted``: the same tokens, up to rounding, for draw j depends on the sample's seed and on j alone.
+* ``vllm``, ``openai``: the same distribution. They seed a request from its first token on, so the draws behind the cut
+  are made under a seed of their own; a prefix and its continuation are together a draw under the larger limit.
 """
 
 import sys
@@ -157,43 +160,65 @@ class _Rest:
 
     def draw(self, cut: dict[SampleKey, Sample]) -> Iterator[Sample]:
         """Yield the samples with their rest as each ends, and take them out of ``cut``; what is left there failed."""
+        if self._engine.goes_on:
+            for whole in self._engine.generate([self._longer(sample) for sample in cut.values()], self._params):
+                if whole.finish_reason != "error":
+                    yield self._grown(cut.pop(whole.key), whole)
+            return
         for length in sorted({sample.num_tokens for sample in cut.values()}):  # one for all as a rule
-            requests = [self._request(sample) for sample in cut.values() if sample.num_tokens == length]
+            requests = [self._behind(sample) for sample in cut.values() if sample.num_tokens == length]
             params = replace(self._params, max_new_tokens=self._params.max_new_tokens - length)
-            for completion in self._engine.generate(requests, params):
-                if completion.finish_reason != "error":
-                    yield self._joined(cut.pop(completion.key), completion)
+            for rest in self._engine.generate(requests, params):
+                if rest.finish_reason != "error":
+                    sample = cut.pop(rest.key)
+                    yield self._grown(sample, self._joined(sample, rest))
 
-    def _request(self, sample: Sample) -> Request:
+    def _longer(self, sample: Sample) -> Request:
+        """The sample's own request, with what it has drawn."""
         prompt = self._prompts[sample.task, sample.problem_id]
-        ids = None
-        if prompt.token_ids is not None:
-            if sample.token_ids is None:
-                raise StapoError(
-                    f"{'/'.join(map(str, sample.key))}: its token ids are not stored, so it cannot be continued; "
-                    "evaluate anew with the larger limit"
-                )
-            ids = prompt.token_ids + sample.token_ids
+        return Request(key=sample.key, prompt=prompt, seed=sample.seed, drawn_ids=_stored_ids(sample))
+
+    def _behind(self, sample: Sample) -> Request:
+        """A request whose prompt ends with what the sample has drawn."""
+        prompt = self._prompts[sample.task, sample.problem_id]
         return Request(
             key=sample.key,
-            prompt=replace(prompt, text=prompt.text + sample.completion, token_ids=ids),
+            prompt=replace(
+                prompt,
+                text=prompt.text + sample.completion,
+                token_ids=None if prompt.token_ids is None else prompt.token_ids + _stored_ids(sample),
+            ),
             seed=derive_seed(sample.seed, "continue", sample.num_tokens),
         )
 
-    def _joined(self, sample: Sample, rest: Completion) -> Sample:
+    def _joined(self, sample: Sample, rest: Completion) -> Completion:
+        """The completion from the sample's first token on."""
         ids = None if sample.token_ids is None or rest.token_ids is None else sample.token_ids + rest.token_ids
         text = sample.completion + rest.text
         if self._tokenizer is not None and ids is not None:  # a character may lie across the cut
             text = self._tokenizer.decode(ids, skip_special_tokens=True)
+        return replace(rest, text=text, token_ids=ids, num_tokens=sample.num_tokens + rest.num_tokens)
+
+    def _grown(self, sample: Sample, whole: Completion) -> Sample:
+        """The sample under the larger limit; ``whole`` has the log-probs and the time of its rest."""
         log_prob = None
-        if sample.sum_log_prob is not None and rest.log_probs is not None:
-            log_prob = sample.sum_log_prob + fsum(rest.log_probs)
+        if sample.sum_log_prob is not None and whole.log_probs is not None:
+            log_prob = sample.sum_log_prob + fsum(whole.log_probs)
         return replace(
             sample,
-            completion=text,
-            num_tokens=sample.num_tokens + rest.num_tokens,
-            finish_reason=rest.finish_reason,
-            token_ids=ids if rest.finish_reason == "length" else None,
+            completion=whole.text,
+            num_tokens=whole.num_tokens,
+            finish_reason=whole.finish_reason,
+            token_ids=whole.token_ids if whole.finish_reason == "length" else None,
             sum_log_prob=log_prob,
-            seconds=None if sample.seconds is None or rest.seconds is None else sample.seconds + rest.seconds,
+            seconds=None if sample.seconds is None or whole.seconds is None else sample.seconds + whole.seconds,
         )
+
+
+def _stored_ids(sample: Sample) -> tuple[int, ...]:
+    if sample.token_ids is None:
+        raise StapoError(
+            f"{'/'.join(map(str, sample.key))}: its token ids are not stored, so it cannot be continued; "
+            "evaluate anew with the larger limit"
+        )
+    return sample.token_ids

@@ -74,6 +74,7 @@ class Request:
     key: SampleKey
     prompt: Prompt
     seed: int
+    drawn_ids: tuple[int, ...] = ()  # drawn before, under a smaller limit; for engines with ``goes_on`` alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +82,9 @@ class Completion:
     """What an engine returns for a request.
 
     ``token_ids`` are the generated ids, the end-of-sequence token included when the model produced it. ``log_probs``
-    are the natural logs of their probabilities at the sampling temperature, before the top-p cut. Both are None where
-    the engine does not tell.
+    are the natural logs of their probabilities at the sampling temperature, before the top-p cut; of those behind the
+    request's ``drawn_ids``, which stand in the text, the ids and their number like any other. Both are None where the
+    engine does not tell.
     """
 
     key: SampleKey

@@ -23,6 +23,8 @@ NUM_PROBLEMS, NUM_SAMPLES = 12, 8
 class FakeEngine:
     """Answers by the request's seed alone: equal requests get equal completions, in whatever order they come."""
 
+    goes_on = False
+
     def __init__(self, *, seconds: float = 0.0, version: str = "1", fail_after: int | None = None) -> None:
         self.seconds = seconds
         self.version = version

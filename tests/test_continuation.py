@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,17 +11,23 @@ from pathlib import Path
 import pytest
 
 from stapo_bench.continuation import continue_run
+from stapo_bench.engines.params import refuse_drawn_ids
 from stapo_bench.errors import StapoError
 from stapo_bench.evaluate import EvalOptions, evaluate
 from stapo_bench.manifest import load_manifest
-from stapo_bench.records import Completion, Request, Sample, SampleKey, SamplingParams
-from stapo_bench.store import read_samples, scan_keys
+from stapo_bench.records import Completion, Prompt, Request, Sample, SampleKey, SamplingParams
+from stapo_bench.store import read_samples, sample_to_line, scan_keys
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
+from random_model import random_model, save
 
 NUM_PROBLEMS, NUM_SAMPLES = 6, 2
 
 
 class Chain:
     """A "model" whose next character follows from the text so far, without chance: going on must change nothing."""
+
+    goes_on = False
 
     def __init__(self, *, fail_after: int | None = None) -> None:
         self.fail_after = fail_after
@@ -163,3 +170,41 @@ def test_what_the_context_cut_off_stays_cut_off(tmp_path, options, monkeypatch):
     engine = Chain()
     assert go_on(options, 20, engine) == short
     assert engine.num_requests == 0
+
+
+# -- engines that go on exactly ---------------------------------------------------------------------------------------
+
+
+def lines(run_dir: Path) -> dict[SampleKey, bytes]:
+    """What is stored of each sample, byte for byte, but for its time and the last digits of a sum in another order."""
+    return {
+        key: sample_to_line(replace(sample, seconds=None, sum_log_prob=round(sample.sum_log_prob or 0.0, 3)))
+        for key, sample in samples(run_dir).items()
+    }
+
+
+@pytest.mark.parametrize("name", ["transformers", "scripted"])
+def test_cut_at_16_and_continued_to_64_is_the_run_at_64(tmp_path, options, name):
+    if name == "scripted":
+        (tmp_path / "script.yaml").write_text("{success: 0.5, median_tokens: 40, truncated: 0.2}")
+        checkpoint = tmp_path / "script.yaml"
+    else:
+        checkpoint = save(random_model(end_ids=range(256, 262)), tmp_path / "model")
+    options = replace(options, checkpoint=checkpoint, engine=name, max_new_tokens=16)
+    evaluate(options, watch=io.StringIO())
+    evaluate(replace(options, out=tmp_path / "long", max_new_tokens=64), watch=io.StringIO())
+    for limit in (30, 64):  # a continued run may be continued again
+        continue_run(options.out, limit, out=tmp_path / f"at-{limit}", data_dir=tmp_path, watch=io.StringIO())
+        options = replace(options, out=tmp_path / f"at-{limit}")
+    long = lines(tmp_path / "long")
+    assert lines(tmp_path / "at-64") == long
+    num_tokens = sorted(sample.num_tokens for sample in samples(tmp_path / "long").values())
+    assert num_tokens[-1] == 64
+    assert any(30 < num < 64 for num in num_tokens)  # the test cuts some twice
+
+
+def test_an_engine_that_cannot_go_on_refuses_drawn_ids():
+    request = Request(key=SampleKey("t", "p", 3), prompt=Prompt(task="t", problem_id="p", text="?"), seed=1)
+    refuse_drawn_ids(request)
+    with pytest.raises(StapoError, match="t/p/3: this engine cannot go on behind drawn ids"):
+        refuse_drawn_ids(replace(request, drawn_ids=(5,)))

@@ -1,13 +1,13 @@
 """The embedded engine on a random tiny Qwen3: against a loop without cache or batch, reordered, and short of memory."""
 
 import random
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from stapo_bench.engines import open_engine
 from stapo_bench.engines.kv_cache import available_memory
@@ -17,39 +17,20 @@ from stapo_bench.engines.transformers import TransformersEngine
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Prompt, Request, SampleKey, SamplingParams
 
-END = 256
+sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
+from random_model import END, byte_tokenizer, random_model
+
 PARAMS = SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=40)
 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> transformers.PreTrainedTokenizerFast:
-    vocabulary = {character: i for i, character in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
-    backend = Tokenizer(models.BPE(vocab=vocabulary | {"<end>": END}, merges=[]))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>")
+    return byte_tokenizer()
 
 
 @pytest.fixture(scope="module")
 def model() -> transformers.Qwen3ForCausalLM:
-    torch.manual_seed(0)
-    config = transformers.Qwen3Config(
-        vocab_size=300,
-        hidden_size=64,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=32,
-        max_position_embeddings=128,
-        eos_token_id=END,
-    )
-    model = transformers.Qwen3ForCausalLM(config)
-    # Spread the logits (random weights give a nearly uniform distribution) and let sequences end at mixed lengths.
-    with torch.no_grad():
-        model.lm_head.weight.mul_(6.0)
-    model.generation_config.eos_token_id = [END, *range(40, 52)]
-    return model.eval()
+    return random_model()
 
 
 def make_requests(num_prompts: int, samples: int = 3) -> list[Request]:

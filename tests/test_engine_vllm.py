@@ -4,7 +4,6 @@ OMP_WAIT_POLICY=PASSIVE VLLM_CPU_KVCACHE_SPACE=1 pytest tests/test_engine_vllm.p
 """
 
 import importlib.util
-import json
 import os
 import random
 import signal
@@ -18,47 +17,25 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from stapo_bench.engines import open_engine
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Completion, Prompt, Request, SampleKey, SamplingParams
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
+from random_model import END, random_model, save
+
 INSTALLED = importlib.util.find_spec("vllm") is not None
 needs_vllm = pytest.mark.skipif(not INSTALLED, reason="vLLM is not installed")
-END = 256
 PARAMS = SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=40)
 NUCLEUS = SamplingParams(temperature=0.7, top_p=0.9, max_new_tokens=40)
 
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("checkpoint")
-    vocabulary = {character: i for i, character in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
-    backend = Tokenizer(models.BPE(vocab=vocabulary | {"<end>": END}, merges=[]))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    transformers.PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>").save_pretrained(path)
-    torch.manual_seed(0)
-    config = transformers.Qwen3Config(
-        vocab_size=300,
-        hidden_size=64,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=32,
-        max_position_embeddings=128,
-        eos_token_id=END,
-    )
-    model = transformers.Qwen3ForCausalLM(config)
-    with torch.no_grad():
-        model.lm_head.weight.mul_(6.0)
-    model.save_pretrained(path)
     # Defaults that would change every sample if they had a say; the end tokens are meant.
-    generation = {"eos_token_id": [END, *range(40, 52)], "top_k": 1, "temperature": 0.1, "repetition_penalty": 2.0}
-    (path / "generation_config.json").write_text(json.dumps(generation))
-    return path
+    defaults = {"top_k": 1, "temperature": 0.1, "repetition_penalty": 2.0}
+    return save(random_model(), tmp_path_factory.mktemp("checkpoint"), **defaults)
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,10 @@ class Engine(Protocol):
     server), ``.scripted`` (known success rates, for tests).
     """
 
+    goes_on: bool
+    """Whether it goes on behind a request's ``drawn_ids`` with the very tokens that one longer draw would have had:
+    draw j of a sample depends on its seed and on j alone. Other engines refuse requests that have any."""
+
     def identity(self) -> dict[str, str]:
         """Name, version, device, dtype: what could change a sample though the request stays the same."""
         ...

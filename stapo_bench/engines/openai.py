@@ -23,7 +23,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 from urllib.parse import urlsplit
 
-from stapo_bench.engines.params import check_params, token_budget
+from stapo_bench.engines.params import check_params, refuse_drawn_ids, token_budget
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Request, SamplingParams
 
@@ -53,6 +53,8 @@ class Retries:
 
 class OpenAIEngine:
     """Draws completions from servers; see the module's docstring."""
+
+    goes_on = False  # a server seeds a request from its first token on
 
     def __init__(
         self,
@@ -114,6 +116,7 @@ class OpenAIEngine:
         """Nothing is kept open between requests."""
 
     def _body(self, request: Request, params: SamplingParams) -> dict[str, Any]:
+        refuse_drawn_ids(request)
         prompt, budget = request.prompt, params.max_new_tokens
         if prompt.token_ids is not None and self._context_length is not None:
             budget = token_budget(prompt, len(prompt.token_ids), budget, self._context_length)

@@ -1,7 +1,7 @@
 """What every engine asks of requests and parameters before it draws."""
 
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.records import Prompt, SamplingParams
+from stapo_bench.records import Prompt, Request, SamplingParams
 
 
 def check_params(params: SamplingParams) -> None:
@@ -26,3 +26,11 @@ def token_budget(prompt: Prompt, num_prompt: int, max_new_tokens: int, context_l
             f"(the context less one new token), got {num_prompt}"
         )
     return budget
+
+
+def refuse_drawn_ids(request: Request) -> None:
+    """For engines without ``goes_on``: they would draw the first tokens once more."""
+    if request.drawn_ids:
+        raise StapoError(
+            f"{'/'.join(map(str, request.key))}: this engine cannot go on behind drawn ids: expected them in the prompt"
+        )

@@ -90,6 +90,8 @@ def load_script(path: Path) -> Script:
 class ScriptedEngine:
     """Answers as its script says; see the module's docstring."""
 
+    goes_on = True  # what a request gets does not depend on the limit, except where it is cut
+
     def __init__(self, script: Script, golds: Golds) -> None:
         self._script = script
         self._golds = golds
@@ -134,6 +136,8 @@ class ScriptedEngine:
         ids = tuple((thinking + ending).encode())
         cut = not ending or len(ids) > params.max_new_tokens
         ids = ids[: params.max_new_tokens]
+        if ids[: len(request.drawn_ids)] != request.drawn_ids:
+            raise StapoError(f"{request.key}: expected drawn ids of this script, got other ones")
         return Completion(
             key=request.key,
             text=bytes(ids).decode(errors="ignore"),

@@ -13,6 +13,7 @@ differently for other batch sizes, so a draw within rounding of the boundary bet
 side (about one token in 1e6 in float32, many more in bfloat16).
 """
 
+import math
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,6 +39,8 @@ REFILL_SHARE = 0.25  # of the slots that must be free: prompts are run several a
 
 class TransformersEngine:
     """Draws completions with a model in this process; see the module's docstring."""
+
+    goes_on = True
 
     def __init__(self, model: Any, tokenizer: Any, *, slots: int | None = None) -> None:
         """The model stays the caller's: its weights may change between calls of ``generate``, not during one.
@@ -98,7 +101,10 @@ class TransformersEngine:
         if ids is None:
             ids = tuple(self._tokenizer.encode(request.prompt.text, add_special_tokens=False))
         budget = token_budget(request.prompt, len(ids), max_new_tokens, self.context_length)
-        return Work(request=request, prompt_ids=ids, budget=budget)
+        if len(request.drawn_ids) >= budget:
+            raise StapoError(f"{request.key}: expected fewer than {budget} drawn ids, got {len(request.drawn_ids)}")
+        known = (math.nan,) * len(request.drawn_ids)
+        return Work(request=request, prompt_ids=ids, budget=budget, new_ids=request.drawn_ids, log_probs=known)
 
     def _run(self, queue: deque[Work], params: SamplingParams) -> Iterator[Completion]:
         was_training, attention = self._model.training, self._model.config._attn_implementation
@@ -195,7 +201,7 @@ class TransformersEngine:
                 finish_reason="stop" if work.new_ids[-1] in self._end_ids else "length",
                 num_tokens=len(work.new_ids),
                 token_ids=work.new_ids,
-                log_probs=work.log_probs,
+                log_probs=work.log_probs[len(work.request.drawn_ids) :],
                 seconds=now - (work.started or now),
             )
 

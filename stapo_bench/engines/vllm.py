@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from stapo_bench.engines.params import check_params, token_budget
+from stapo_bench.engines.params import check_params, refuse_drawn_ids, token_budget
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Completion, Request, SamplingParams
 
@@ -40,6 +40,8 @@ AHEAD = 2048  # requests handed over before they are needed: vLLM runs as many a
 
 class VllmEngine:
     """Draws completions with vLLM; see the module's docstring."""
+
+    goes_on = False  # its generator starts with the request, not with the sample
 
     def __init__(
         self,
@@ -144,6 +146,7 @@ class VllmEngine:
             self._llm = None
 
     def _budget(self, request: Request, params: SamplingParams) -> int:
+        refuse_drawn_ids(request)
         prompt = request.prompt
         if prompt.token_ids is None:
             raise StapoError(f"{prompt.task}, problem {prompt.problem_id}: expected token ids, got text alone")
