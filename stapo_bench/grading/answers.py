@@ -5,13 +5,15 @@ understood, and then none is.
 """
 
 import re
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from stapo_bench.grading import units
+from stapo_bench.grading.conditions import BRANCHES, bare_clause, conditioned
+from stapo_bench.grading.environments import environment
 from stapo_bench.grading.lexer import Token, lex
 from stapo_bench.grading.numerals import in_base
 from stapo_bench.grading.parser import Parser
-from stapo_bench.grading.tree import Node, Refusal
+from stapo_bench.grading.progressions import progression
+from stapo_bench.grading.tree import Node, Refusal, call
 
 MAX_CHARS = 4000
 _RELATIONS = {
@@ -74,34 +76,66 @@ def _turn(match: re.Match[str]) -> str:
 
 
 def _answers(parser: Parser) -> Node:
-    """One answer, or several joined by commas, semicolons, "and", "or"."""
-    items = [_relation(parser)]
+    """One answer, or several joined by commas, semicolons, "and", "or"; with the conditions behind them."""
+    items = [_item(parser)]
     joints: set[str] = set()
     while parser.peek().kind == "sep":
         while parser.peek().kind == "sep":
             joints.add(parser.take().text)
         if parser.at_end():
             break
-        if _skip_condition(parser):
-            break
-        items.append(_relation(parser))
-    _skip_condition(parser)
+        if parser.lead():  # "a x + b, where b is any integer" speaks of all that stands before
+            items = [_conditioned(parser, _listed(items, joints))]
+        else:
+            items.append(_item(parser))
+    return _listed(progression(items), joints)
+
+
+def _listed(items: list[Node], joints: set[str]) -> Node:
+    if len(items) > 1 and items[-1].kind == "given" and all(item.kind != "given" for item in items[:-1]):
+        *others, last = items
+        return Node("given", (_listed([*others, last.args[0]], joints), *last.args[1:]), last.label)
+    if len(items) > 1 and (clause := bare_clause(items[-1], items[:-1])) is not None:
+        return Node("given", (_listed(items[:-1], joints), clause), "for")
+    if len(items) > 1 and all(item.kind == "given" and item.label in BRANCHES for item in items):
+        return Node("cases", tuple(items))
     if len(items) == 1:
         return items[0]
     label = "or" if "or" in joints else "and" if "and" in joints else ","
     return Node("list", tuple(items), label)
 
 
-def _skip_condition(parser: Parser) -> bool:
-    """A trailing "for t > 0" or "where c is a constant" is not part of the value."""
-    token = parser.peek()
-    if token.kind in ("text", "word") and token.text.split()[0].lower().strip(",") in units.CONDITIONS:
-        words = {word for t in parser.tokens[parser.position :] for word in t.text.lower().split()}
-        if words & {"otherwise", "else", "if"}:
-            raise Refusal("a value by cases")
-        parser.position = len(parser.tokens)
-        return True
-    return False
+def _item(parser: Parser) -> Node:
+    node = _relation(parser)
+    while parser.lead():
+        node = _conditioned(parser, node)
+    return node
+
+
+def _conditioned(parser: Parser, value: Node) -> Node:
+    return conditioned(parser, value, _whole_relation, partial(_starts_item, parser))
+
+
+def _whole_relation(tokens: list[Token]) -> Node:
+    parser = Parser(tokens, _bracket)
+    node = _relation(parser)
+    if not parser.at_end():
+        raise Refusal("leftover")
+    return node
+
+
+def _starts_item(parser: Parser) -> bool:
+    """Whether a value with a condition of its own follows the separator: "..., and E_2 with probability 2/3"."""
+    start, depth, bars = parser.position, parser.depth, parser.bars
+    while parser.peek().kind == "sep":
+        parser.take()
+    try:
+        found = parser.lead() is None and _relation(parser) is not None and parser.lead() is not None
+    except Refusal:
+        found = False
+    passed = {word.lower() for token in parser.tokens[start : parser.position] for word in token.text.split()}
+    parser.position, parser.depth, parser.bars = start, depth, bars
+    return found and not passed & {"is", "are", "be"}
 
 
 def _relation_sign(parser: Parser) -> str | None:
@@ -120,24 +154,39 @@ def _relation_sign(parser: Parser) -> str | None:
 
 
 def _relation(parser: Parser) -> Node:
+    if parser.peek().kind == "cmd" and parser.accept("ldots"):
+        return Node("dots")
     first = _relation_sign(parser)
     if first is not None:  # "< 5": a bound without its left side is no value
         return Node("rel", (_sets(parser),), first)
-    sides = [_named_side(parser)]
+    sides = [_ratio(parser, _named_side(parser))]
     signs: list[str] = []
     while (sign := _relation_sign(parser)) is not None:
         signs.append(sign)
-        sides.append(_sets(parser))
-    node = sides[0] if not signs else Node("rel", tuple(sides), " ".join(signs))
+        sides.append(_ratio(parser, _sets(parser)))
     if parser.peek().kind == "cmd" and parser.peek().text in ("pmod", "bmod", "mod"):
+        mark = parser.take().text
+        if mark == "bmod" and not signs:  # the operator: 7 mod 4 is 3; a residue class has its sign or its brackets
+            return call("bmod", sides[0], parser.argument())
+        return Node("mod", (sides[0] if not signs else Node("rel", tuple(sides), " ".join(signs)), parser.argument()))
+    if not signs:
+        return _point(sides[0])
+    return Node("rel", tuple(sides), " ".join(signs).replace("==", "="))  # without a modulus: identically equal
+
+
+def _ratio(parser: Parser, first: Node) -> Node:
+    parts = [first]
+    while parser.peek().text == ":" and parser.peek(1).text != "=" and not parser.in_set:
         parser.take()
-        node = Node("mod", (node, parser.argument()))
-    if parser.peek().text == ":" and not signs and not parser.in_set:
-        parts = [node]
-        while parser.accept(":"):
-            parts.append(_sets(parser))
-        node = Node("ratio", tuple(parts))
-    return node
+        parts.append(_sets(parser))
+    return first if len(parts) == 1 else Node("ratio", tuple(parts))
+
+
+def _point(node: Node) -> Node:
+    """``P(8, -2)`` is the point (8, -2) with its name before it."""
+    if node.kind != "mul" or [arg.kind for arg in node.args] != ["sym", "tuple"] or not node.args[0].label[0].isupper():
+        return node
+    return Node("rel", node.args, "=")
 
 
 def _named_side(parser: Parser) -> Node:
@@ -174,13 +223,14 @@ def _bracket(parser: Parser) -> Node:
 
 def _bracketed(parser: Parser, token: Token) -> Node:
     if token.text == "begin":
-        return _matrix(parser)
+        return environment(parser, partial(_row_of_cases, parser))
     if token.text == "\\{":
         return _set(parser)
     items = [_relation(parser)]
     while parser.peek().kind == "sep":
         parser.take()
         items.append(_relation(parser))
+    items = progression(items)
     closing = parser.take().text
     if closing not in (")", "]"):
         raise Refusal("unclosed bracket")
@@ -207,47 +257,16 @@ def _set(parser: Parser) -> Node:
         parser.take()
         items.append(_relation(parser))
     parser.expect("\\}")
-    return Node("set", tuple(items))
+    return Node("set", tuple(progression(items)))
 
 
-_ENVIRONMENTS = frozenset(["matrix", "pmatrix", "bmatrix", "Bmatrix", "smallmatrix", "array", "vmatrix"])
-
-
-def _matrix(parser: Parser) -> Node:  # noqa: PLR0912
-    parser.expect("{")
-    name = ""
-    while not parser.accept("}"):
-        name += parser.take().text
-        if len(name) > 12:
-            raise Refusal("unknown environment")
-    if name not in _ENVIRONMENTS:
-        raise Refusal(f"cannot read environment {name}")
-    if name == "array" and parser.accept("{"):
-        while not parser.accept("}"):
-            if parser.take().kind == "end":
-                raise Refusal("unclosed column format")
-    rows: list[tuple[Node, ...]] = []
-    row: list[Node] = []
-    while True:
-        if parser.accept("end"):
-            break
-        if parser.accept("cr"):
-            rows.append(tuple(row))
-            row = []
-            continue
-        if parser.accept("&"):
-            continue
-        row.append(parser.expression())
-        if parser.peek().text not in ("&", "cr", "end"):
-            raise Refusal("cannot read a matrix entry")
-    if row:
-        rows.append(tuple(row))
-    parser.expect("{")
-    while not parser.accept("}"):
-        if parser.take().kind == "end":
-            raise Refusal("unclosed environment")
-    if not rows or any(len(r) != len(rows[0]) for r in rows):
-        raise Refusal("ragged matrix")
-    if name == "vmatrix":
-        raise Refusal("a determinant")
-    return Node("matrix", tuple(Node("row", r) for r in rows))
+def _row_of_cases(parser: Parser) -> Node:
+    """``x^2, & \\text{if } x > 0``: a value and, behind the mark, where it holds."""
+    node = _item(parser)
+    while parser.accept(",", ";"):
+        pass
+    if parser.accept("&") and parser.peek().text not in ("cr", "end"):
+        node = _conditioned(parser, node)
+    while parser.accept(",", ";"):
+        pass
+    return node

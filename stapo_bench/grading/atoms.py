@@ -141,7 +141,7 @@ class AtomReader(Cursor):
             return self._root()
         if name in ("frac", "binom") and self.peek().text == "{":
             return divide(self.argument(), self.argument())
-        if name == "deg" or name in FUNCTIONS:
+        if name in FUNCTIONS:
             return self._function(name)
         if name == "infty":
             return sym("infty")

@@ -86,7 +86,7 @@ _SAME = [
     (re.compile(r"\\(?:dots|cdots|dotsc|dotsb)(?![A-Za-z])|\.\.\.+"), r"\\ldots "),
     (re.compile(r"\\(?:text(?:normal|rm|sf|sc|tt)|[mh]box|mathrm|operatorname\*?)(?![A-Za-z])\s*"), r"\\text"),
     (re.compile(r"\\text\s+(?=\{)"), r"\\text"),
-    (re.compile(r"\\(?:degree|textdegree|deg)(?![A-Za-z])"), r"^{\\circ}"),
+    (re.compile(r"\\(?:degree|textdegree)(?![A-Za-z])|(?<=[\d})])\s*\\deg(?![A-Za-z])"), r"^{\\circ}"),  # not \deg P
     (re.compile(r"\^\s*\\circ(?![A-Za-z])|\^\s*\{\s*\\circ\s*\}"), r"^{\\circ}"),
     (re.compile(r"\\(?:euro|texteuro)(?![A-Za-z])"), "€"),
     (re.compile(r"\\(?:pounds|textsterling)(?![A-Za-z])"), "£"),
@@ -160,6 +160,7 @@ def clean(text: str) -> str:  # noqa: PLR0912
         else text
     )
     text = re.sub(r" {2,}", " ", text).strip(" '\"`")
+    text = re.sub(r"^(\*|_)(?=[^\s*_])([^*_]*[^\s*_])\1$", r"\2", text)  # *7*, _7_: emphasis
     if "." in text:
         text = re.sub(r"\b(?:np|numpy|math|sp)\.(?=[a-z])", "", text)
     text = re.sub(r"(?<!\\)[\s.;:,]+$", "", text)

@@ -9,11 +9,14 @@ r"""Is a response's answer the gold's? Types before values: a number never meets
 * a unit may be dropped, and converted, not changed.
 """
 
-from stapo_bench.grading.equal import free_symbols, same_value, within
+from stapo_bench.grading.cases import same_cases
+from stapo_bench.grading.chains import collapsed
+from stapo_bench.grading.conditions import unconditioned
+from stapo_bench.grading.equal import free_symbols, same_value
 from stapo_bench.grading.equations import same_relation
 from stapo_bench.grading.exact import Inexact, exact
 from stapo_bench.grading.measure import Rules, same_number
-from stapo_bench.grading.names import bound_variable, in_name_order, is_name, rename, same_names, split_name
+from stapo_bench.grading.names import bound_variable, in_name_order, in_order_of, rename, same_names, split_name
 from stapo_bench.grading.regions import is_inequality, reads_as_region, same_region, turned, variable
 from stapo_bench.grading.spread import MAX_ITEMS, compound, elements, spread
 from stapo_bench.grading.tree import MATH_KINDS, Node, Refusal, kinds, mul, num, precision
@@ -25,6 +28,9 @@ def same(response: Node, gold: Node, rules: Rules) -> bool:
         response = elements(response)
     elif response.kind != "rel":
         gold = elements(gold)
+    if "given" in (response.kind, gold.kind):
+        values = unconditioned(response, gold)
+        return values is not None and same(*values, rules)
     response, gold = compound(response), compound(gold)
     golds, responses = spread(gold), spread(response)
     if len(golds) > 1 or len(responses) > 1 or "list" in (gold.kind, response.kind):
@@ -59,7 +65,16 @@ def _same_lists(response: Node, gold: Node, responses: list[Node], golds: list[N
         return False
     if len(responses) != len(golds):
         return False
+    named = _by_name(golds), _by_name(responses)
+    if named[0] is not None and named[1] is not None and named[0].keys() == named[1].keys():
+        return all(_same_one(named[1][name], gold, rules) for name, gold in named[0].items())
     return _matching(responses, golds, rules)
+
+
+def _by_name(items: list[Node]) -> dict[Node, Node] | None:
+    """Values by their names where each has its own: ``f(n) = n, g(n) = 1``."""
+    named = {name: value for name, value in map(split_name, items) if name is not None}
+    return named if len(named) == len(items) else None
 
 
 def _in_order_of_names(node: Node) -> Node:
@@ -99,51 +114,13 @@ def _same_sets(response: tuple[Node, ...], gold: tuple[Node, ...], rules: Rules)
 # ---- one value ----------------------------------------------------------------------------------------------------
 
 
-def _collapse(node: Node) -> Node:
-    """A chain ``a = b = c`` is one value where its sides agree; where they do not it contradicts itself."""
-    if node.kind != "rel" or len(node.args) < 2:
-        return node
-    signs = node.label.split()
-    if not set(signs) <= {"=", "~"} or (len(signs) == 1 and signs[0] == "=" and free_symbols(node)):
-        return node
-    args = list(node.args)
-    name: Node | None = None
-    while len(args) > 1 and signs[0] == "=" and is_name(args[0]):  # x = y = 3: both are names
-        name, signs = args.pop(0), signs[1:]
-    if not signs:
-        return node
-    exacts = [args[0]]
-    for sign, arg in zip(signs, args[1:], strict=True):
-        if sign == "~":
-            _check_rounding(exacts[0], arg)
-        else:
-            exacts.append(arg)
-    for other in exacts[1:]:
-        if not _same_one(other, exacts[0], Rules()) and not _same_one(exacts[0], other, Rules()):
-            raise Contradiction
-    value = exacts[-1] if precision(exacts[-1]) is None else exacts[0]
-    return value if name is None else Node("rel", (name, value), "=")
-
-
-class Contradiction(Exception):  # noqa: N818 - a finding, not an error
-    """The response says that two different values are equal."""
-
-
-def _check_rounding(value: Node, rounded: Node) -> None:
-    ulp = precision(rounded)
-    value, rounded = _bare(value), _bare(rounded)
-    if ulp is not None and value.kind in MATH_KINDS and not free_symbols(value) and not within(value, rounded, ulp):
-        raise Contradiction
-
-
-def _bare(node: Node) -> Node:
-    return node.args[0] if node.kind == "quantity" else node
-
-
-def _same_one(response: Node, gold: Node, rules: Rules) -> bool:
-    response, gold = _collapse(response), _collapse(gold)
+def _same_one(response: Node, gold: Node, rules: Rules) -> bool:  # noqa: PLR0911
+    response, gold = collapsed(response, _agree), collapsed(gold, _agree)
     if response == gold:
         return True
+    if "given" in (response.kind, gold.kind):
+        values = unconditioned(response, gold)
+        return values is not None and same(*values, rules)
     if gold.kind == "rel" and len(gold.args) == 1:
         return (
             response.kind == "rel"
@@ -164,6 +141,11 @@ def _same_one(response: Node, gold: Node, rules: Rules) -> bool:
     if region is not None:
         return region
     return _same_named(response, gold, rules)
+
+
+def _agree(left: Node, right: Node) -> bool:
+    """Whether two members of a chain are one value: either may be a rounding of the other."""
+    return _same_one(left, right, Rules()) or _same_one(right, left, Rules())
 
 
 def _regions(response: Node, gold: Node) -> bool | None:  # noqa: PLR0911
@@ -206,6 +188,9 @@ def _same_named(response: Node, gold: Node, rules: Rules) -> bool:  # noqa: PLR0
         renamed = bound_variable(name, gold_name)
         if renamed is not None:
             return _same_value(rename(value, renamed), gold_value, rules)
+        if name.kind == gold_name.kind == "ratio":
+            in_order = in_order_of(gold_name, name, value)
+            return in_order is not None and _same_value(in_order, gold_value, rules)
         if same_names(name, gold_name) and _same_value(value, gold_value, rules):
             return True
         return free_symbols(response) == free_symbols(gold) and _same_chain(response, gold)
@@ -252,7 +237,11 @@ def _same_value(response: Node, gold: Node, rules: Rules) -> bool:  # noqa: PLR0
     if response == gold or _same_letters(response, gold):
         return True
     if gold.kind == "set" or response.kind == "set":
+        if gold.kind == "set" and len(gold.args) == 1 and response.kind in (*MATH_KINDS, "quantity"):
+            return _same_one(response, gold.args[0], rules)  # the one value of a list of one
         return gold.kind == response.kind == "set" and _same_sets(response.args, gold.args, rules)
+    if gold.kind == "cases" or response.kind == "cases":
+        return same_cases(response, gold)
     if gold.kind == "matrix" or response.kind == "matrix":
         return _same_matrices(response, gold, rules)
     if gold.kind == "tuple" or response.kind == "tuple":

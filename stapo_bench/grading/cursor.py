@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from stapo_bench.grading import units
 from stapo_bench.grading.lexer import Token
 from stapo_bench.grading.tree import Node, Refusal
 
@@ -48,6 +49,14 @@ class Cursor(ABC):
 
     def at_end(self) -> bool:
         return self.position >= len(self.tokens)
+
+    def lead(self, ahead: int = 0) -> str | None:
+        """The word that opens a condition ("for", "if", "otherwise"), where one stands here."""
+        token = self.peek(ahead)
+        if token.kind not in ("text", "word"):
+            return None
+        word = token.text.split()[0].lower().strip(",:")
+        return word if word in units.CONDITIONS else None
 
     def deeper(self) -> None:
         """Enter a nested part; its reader leaves with ``self.depth -= 1``."""

@@ -10,8 +10,9 @@ from fractions import Fraction
 from stapo_bench.grading import words
 from stapo_bench.grading.answers import read
 from stapo_bench.grading.budget import TooLarge, refill
+from stapo_bench.grading.chains import Contradiction
 from stapo_bench.grading.clean import clean
-from stapo_bench.grading.compare import Contradiction, same
+from stapo_bench.grading.compare import same
 from stapo_bench.grading.equal import free_symbols
 from stapo_bench.grading.measure import Rules
 from stapo_bench.grading.regions import reads_as_region
@@ -40,6 +41,7 @@ _EXCEPT = re.compile(
     r"^(?:\\text\{)?\s*all real (?:numbers|values|x)?\s*(?:x )?(?:except|other than|but)(?: for)?\s*\}?\s*"
     r"(?:x = )?(.+)$"
 )
+_DEGREE = re.compile(r"\^?\s*\{?\s*\\circ\s*\}?|°")
 _OPTION = re.compile(r"(?:\\text)?\{?\(([A-E])\)\s*\}?\s+(.+)")
 _TEXT_ONLY = re.compile(r"(?:\\text\{[^{}\\]*\}[\s,.]*)+")
 
@@ -167,13 +169,15 @@ def _by_mathematics(response: str, target: str, gold: Gold) -> Verdict:  # noqa:
         return Verdict(_same_text(response, target), f"text, for the gold cannot be read: {refusal}")
     try:
         given = _read_response(response, asked)
+        if gold.answer_type == "tuple" and given.kind != "tuple" and reads_as_region(given):
+            return Verdict(False, "a set of numbers for a tuple")
         if not free_symbols(given) and (unit := _UNIT_LETTERS.fullmatch(target)):
             asked = read(f"{unit[1]} \\text{{{unit[2]}}}")
     except Refusal as refusal:
         return Verdict(_same_text(response, target), f"response cannot be read: {refusal}")
     rules = Rules(
         tolerance=None if gold.tolerance is None else Fraction(gold.tolerance).limit_denominator(10**12),
-        unit=gold.unit or "",
+        unit=_DEGREE.sub("deg", gold.unit or ""),
     )
     try:
         if same(given, asked, rules):
@@ -193,7 +197,9 @@ def _read_gold(target: str, gold: Gold) -> Node:
     kind = words.special(target)
     if kind is not None:
         return Node("set") if kind == "empty" else sym("mathbb(R)")
-    return read(target, not (gold.is_multiple or gold.answer_type in ("multi", "set", "tuple")))
+    node = read(target, not (gold.is_multiple or gold.answer_type in ("multi", "set", "tuple")))
+    # Said to be an interval, a pair in brackets can no longer be a point or a list.
+    return Node("union", (node,)) if gold.answer_type == "interval" and node.kind == "tuple" else node
 
 
 def _read_response(response: str, asked: Node) -> Node:

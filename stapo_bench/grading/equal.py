@@ -153,6 +153,24 @@ def _is_real(ball: Ball, ctx: Any) -> bool:
     return bool(abs(ctx.im(ball.mid)) <= ball.rad)
 
 
+def _leaves_reals(node: Node, env: Env) -> bool:
+    """Whether a root or logarithm in the tree is taken of a negative number, though its value may be real again."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        stack.extend(current.args)
+        if (current.kind == "call" and current.label in ("sqrt", "ln", "root")) or (
+            current.kind == "pow" and current.args[1].value is not None and current.args[1].value.denominator == 2
+        ):
+            inner = current.args[0]
+        else:
+            continue
+        ball, ctx = value(inner, env), context(90)
+        if _is_real(ball, ctx) and ctx.re(ball.mid) < 0:
+            return True
+    return False
+
+
 def _same_function(left: Node, right: Node, names: list[str]) -> bool:
     complex_gold = "i" in symbols(right)
     agreed = skipped = 0
@@ -174,6 +192,9 @@ def _same_function(left: Node, right: Node, names: list[str]) -> bool:
                 skipped += 1  # outside the domain of the response: sqrt(a) sqrt(b) for negative a and b
                 continue
             if not same_constant(left, right, env):
+                if _leaves_reals(right, env) or (len(free_symbols(right)) > 1 and _leaves_reals(left, env)):
+                    skipped += 1  # sqrt(a) sqrt(b) is sqrt(ab) where a and b have roots
+                    continue
                 return False
         except Undefined:
             return False

@@ -6,7 +6,7 @@ from typing import Any
 from stapo_bench.grading.balls import Unresolved, context, evaluate
 from stapo_bench.grading.equal import free_symbols, points, same_value
 from stapo_bench.grading.exact import Inexact, exact
-from stapo_bench.grading.tree import Node, Refusal, add, divide, mul, negate, num
+from stapo_bench.grading.tree import Node, Refusal, add, divide, mul, negate, num, substitute
 
 _FLIP = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
 _STARTS = ((0.7, 0.0), (-1.3, 0.0), (3.1, 0.0), (-6.3, 0.0), (0.4, 1.7), (-2.2, 0.9), (17.0, 0.0), (0.05, 0.0))
@@ -49,7 +49,8 @@ def _constant_factor(a: Node, b: Node) -> int | None:
             ratio: Node = num(top / bottom)
             sign = 1 if top / bottom > 0 else -1
         except Inexact:
-            fixed_a, fixed_b = _at(a, env), _at(b, env)
+            fixed = {name: num(point) for name, point in env.items()}
+            fixed_a, fixed_b = substitute(a, fixed), substitute(b, fixed)
             ratio = divide(fixed_a, fixed_b)
             ctx = context(90)
             try:
@@ -63,13 +64,6 @@ def _constant_factor(a: Node, b: Node) -> int | None:
         except Refusal:
             return None
     return None
-
-
-def _at(node: Node, env: dict[str, Fraction]) -> Node:
-    """The tree with values filled in for its symbols."""
-    if node.kind == "sym" and node.label in env:
-        return num(env[node.label])
-    return Node(node.kind, tuple(_at(arg, env) for arg in node.args), node.label, node.value, node.ulp)
 
 
 def _same_solutions(a: Node, b: Node) -> bool:

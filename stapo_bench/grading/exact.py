@@ -134,6 +134,8 @@ def _call(node: Node, env: Env) -> Fraction:  # noqa: PLR0911, PLR0912
         if name == "lcm":
             _bounded(math.prod((Fraction(v) for v in whole), start=Fraction(1)))
         return Fraction(math.gcd(*whole) if name == "gcd" else math.lcm(*whole))
+    if name == "bmod" and values[1]:
+        return first % values[1]
     if name in ("factorial", "factorial2"):
         return _factorial(first, 1 if name == "factorial" else 2)
     if name == "binom" and len(values) == 2 and all(v.denominator == 1 for v in values):

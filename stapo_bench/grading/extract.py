@@ -7,12 +7,19 @@ after a closed thinking section counts before text in it.
 
 import re
 
+from stapo_bench.grading.units import PERCENT_APART
+
 BEFORE_BOX = 50_000  # characters before the last box that are searched for boxes joined to it
 MAX_TAIL = 20_000  # characters from the end that are searched where there is no box
 MAX_BOXES = 40
+MAX_WORKING = 1_000  # characters before a box in which its number may carry a percent sign
+_DECIMAL = re.compile(r"\d+(?:\.\d+)?")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _BOX = re.compile(r"\\(?:boxed|fbox|framebox)\s*(?=\{)|\\boxed\s*(?=[\d\-+])|\\boxed\s+(?=[A-Za-z])")
-_JOINT = re.compile(r"(?:[\s$,;.&]|\\[()\[\],;:! ]|\\q?quad|\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\band\b|\bor\b|\*\*)*")
+_JOINT = re.compile(
+    r"(?:[\s$,;.&]|\\[()\[\],;:! ]|\\q?quad|\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\band\b|\bor\b|\*\*"
+    r"|[A-Za-z](?:_\{?\w{1,3}\}?)?\s*=(?=[\s$]*$))*"  # "or $x = \boxed{8}$"
+)
 _THINK_END = re.compile(r"</think(?:ing)?>|<\|end_of_thought\|>|◁/think▷")
 _PHRASE = re.compile(
     r"(?:final\s{1,3}answer|correct\s{1,3}answer|answer)(?:\*\*|\s|\\text\{){0,8}(?:to\s(?:the|this)\s\w{1,20}\s)?(?:is|are|:|=|would\sbe)"
@@ -34,6 +41,8 @@ _GIVES_UP = re.compile(
     r"|\bdo(?:n't| not) know\b|\b(?:not enough|more|insufficient) information\b",
     re.IGNORECASE,
 )
+# A new sentence that is begun and not finished.
+_BREAKS_OFF = re.compile(r"(?:[.!?:][*)\"']*\s|\n)\s*[^\s.!?][^.!?\n]*(?<![.!?:)\]*$`}>])\Z")
 _SPECIAL = re.compile(r"<\|[\w ]{1,40}\|>|</s>|<eos>|<\|endoftext\|>")
 
 
@@ -69,7 +78,7 @@ def _extract(text: str) -> str | None:
     if boxes is None:
         return None
     if boxes:
-        return _join(text, boxes)
+        return _measured(_join(text, boxes), text[: boxes[0][0]])
     text = text[-MAX_TAIL:]
     for reading in (_heading, _phrase, _hashes, _bold, _formula, _whole):
         found = reading(text)
@@ -130,6 +139,14 @@ def _join(text: str, boxes: list[tuple[int, int, str]]) -> str:
     return ", ".join(unique)
 
 
+def _measured(answer: str, before: str) -> str:
+    """A bare number that the working before the box last wrote with a percent sign: "... = 8\\%, so \\boxed{8}"."""
+    if not _DECIMAL.fullmatch(answer):
+        return answer
+    mentions = re.findall(rf"(?<![\d.]){re.escape(answer)}(?![\d.]*\d)\s*(\\?%|percent\b)?", before[-MAX_WORKING:])
+    return rf"{answer} \text{{{PERCENT_APART}}}" if mentions and mentions[-1] else answer
+
+
 def _heading(text: str) -> str | None:
     """What a heading "Final answer" stands over: its first formula, or its only line."""
     headings = list(_HEADING.finditer(text))
@@ -184,9 +201,12 @@ def _formula(text: str) -> str | None:
         return None  # given up, or cut off in the middle of a formula
     formulas = list(_FORMULA.finditer(text))
     stated = list(_STATED.finditer(text, formulas[-1].end() if formulas else 0))
-    if stated:
-        return stated[-1][1].strip()
-    return next(group for group in formulas[-1].groups() if group).strip() if formulas else None
+    if not stated and not formulas:
+        return None
+    last = stated[-1] if stated else formulas[-1]
+    if _BREAKS_OFF.search(text, last.end()):
+        return None
+    return stated[-1][1].strip() if stated else next(group for group in last.groups() if group).strip()
 
 
 def _whole(text: str) -> str | None:

@@ -161,7 +161,7 @@ def _command(piece: str, space: bool) -> Token:  # noqa: PLR0911
     if name in ("lor", "vee"):
         return Token("sep", "or", True)
     name = _SYMBOLIC.get(name, _ALIASES.get(name, name))
-    if name in FUNCTIONS and name not in ("frac", "binom", "sqrt", "deg"):
+    if name in FUNCTIONS and name not in ("frac", "binom", "sqrt"):
         return Token("name", name, space)
     if name in GREEK:
         return Token("name", name, space)

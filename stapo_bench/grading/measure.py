@@ -14,8 +14,10 @@ from stapo_bench.grading.equal import (
 )  # fmt: skip
 from stapo_bench.grading.exact import Inexact, exact
 from stapo_bench.grading.names import rename
-from stapo_bench.grading.tree import MATH_KINDS, Node, Refusal, calls, mul, num, precision, sym, symbols
+from stapo_bench.grading.tree import MATH_KINDS, Node, Refusal, calls, kinds, mul, num, power, precision, sym, symbols
 
+PERCENT = num(Fraction(1, 100))
+MAX_SHARE = Fraction(1, 100)
 LONG_DECIMAL = 10  # digits from which a rounded decimal stands for an exact number that has no finite one
 
 
@@ -28,13 +30,17 @@ class Rules:
 
 
 def same_number(response: Node, gold: Node, rules: Rules) -> bool:
-    response, unit = _measured(response)
-    gold, gold_unit = _measured(gold)
+    response, unit = measured(response)
+    gold, gold_unit = measured(gold)
     gold_unit = gold_unit or rules.unit
+    if unit == units.PERCENT_APART:  # may be the number or, where the gold writes the sign, the percentage
+        unit = ""
+        if _is_percentage(gold):
+            response = mul(response, PERCENT)
     if gold_unit.strip() in ("%", "\\%"):
         # The task measures in percent: "4.2" and "4.2%" are both 4.2.
         gold_unit = ""
-        if response.kind == "mul" and response.args[-1] == num(Fraction(1, 100)):
+        if _is_percentage(response):
             response = mul(*response.args[:-1], num(1))
     scale = _convert(unit, gold_unit, response, gold)
     if scale is None:
@@ -56,9 +62,25 @@ def same_number(response: Node, gold: Node, rules: Rules) -> bool:
     return same_value(response, gold) or _same_constants_of_integration(response, gold)
 
 
+def _is_percentage(node: Node) -> bool:
+    return node.kind == "mul" and node.args[-1] == PERCENT
+
+
 def _within_digits(response: Node, gold: Node, ulp: Fraction) -> bool:
-    """A decimal gold is matched at its own precision: the response rounds to it (half a unit in its last place)."""
-    return within(response, gold, ulp / 2)
+    """A decimal gold is matched at its own precision: the response rounds to it (half a unit in its last place).
+
+    A decimal response is itself a rounded or measured value, so it must also lie within one percent, the threshold of
+    Minerva's own checker (arXiv:2206.14858, appendix): a gold 7e37 is not an answer 7.4e37, nor is 0.15 an 0.1476.
+    """
+    if not within(response, gold, ulp / 2):
+        return False
+    return precision(response) is None or _within_share(response, gold, MAX_SHARE)
+
+
+def _within_share(response: Node, gold: Node, share: Fraction) -> bool:
+    """Whether two decimals differ by at most this share of the larger."""
+    a, b = exact(response, {}), exact(gold, {})
+    return abs(a - b) <= share * max(abs(a), abs(b))
 
 
 def _long_decimal(response: Node, gold: Node, ulp: Fraction) -> bool:
@@ -79,13 +101,17 @@ def _long_decimal(response: Node, gold: Node, ulp: Fraction) -> bool:
     return significant_digits(response, ulp) >= LONG_DECIMAL and within(response, gold, ulp)
 
 
-def _measured(node: Node) -> tuple[Node, str]:
+def measured(node: Node) -> tuple[Node, str]:
+    """A value and its unit; of a product or quotient of quantities too: 0.009 mol / (0.25 mol/L) is in mol L / mol."""
     if node.kind == "quantity":
-        inner, unit = _measured(node.args[0])
+        inner, unit = measured(node.args[0])
         return inner, f"{unit} {node.label}".strip()
-    if node.kind == "mul" and len(node.args) == 2 and node.args[0] == num(-1) and node.args[1].kind == "quantity":
-        inner, unit = _measured(node.args[1])
-        return mul(num(-1), inner), unit
+    if node.kind == "pow" and node.args[1] == num(-1) and "quantity" in kinds(node):
+        inner, unit = measured(node.args[0])
+        return power(inner, num(-1)), units.inverse(unit)
+    if node.kind == "mul" and "quantity" in kinds(node):
+        parts = [measured(arg) for arg in node.args]
+        return mul(*(inner for inner, _ in parts)), units.product([unit for _, unit in parts if unit])
     return node, ""
 
 

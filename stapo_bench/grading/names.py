@@ -2,7 +2,10 @@ r"""Names before values: ``x = 5``, ``f(x) = 2x``, ``n = 2, 3, 4``. A name may b
 
 import re
 
-from stapo_bench.grading.tree import Node, num, sym, symbols
+from stapo_bench.grading.tree import Node, num, substitute, sym, symbols
+
+_QUANTITIES = frozenset(["deg", "dim", "det", "gcd", "lcm", "max", "min"])
+_COUNTED = frozenset("abcdfghjklmnpqrstuvw")
 
 
 def split_name(node: Node) -> tuple[Node | None, Node]:
@@ -15,12 +18,19 @@ def split_name(node: Node) -> tuple[Node | None, Node]:
     return None, node
 
 
-def is_name(node: Node) -> bool:
-    """A symbol, a function of symbols, or a quotient of these (a derivative, a transfer function)."""
+def is_name(node: Node) -> bool:  # noqa: PLR0911
+    """A symbol, a function of symbols, a quotient of these (a derivative, a transfer function), a sum of counts."""
     if node.kind == "sym":
         return node.label not in ("i", "pi", "infty") and (node.label != "e")
-    if node.kind == "call" and node.label == "abs":  # |S| of a set
-        return node.args[0].kind == "sym" and node.args[0].label.isupper()
+    if node.kind == "call" and node.label == "abs":  # |S| of a set, |AB| of a segment
+        inside = node.args[0].args if node.args[0].kind == "mul" else node.args
+        return all(part.kind == "sym" and part.label[0].isupper() for part in inside)
+    if node.kind == "call":
+        return node.label in _QUANTITIES and all(arg.kind == "sym" for arg in node.args)
+    if node.kind == "add":  # "m + n = 125" names what was asked for; x + y = 5 is a line
+        return all(arg.kind == "sym" and arg.label in _COUNTED for arg in node.args)
+    if node.kind == "ratio":
+        return all(arg.kind == "sym" for arg in node.args)
     if node.kind == "tuple":
         return all(arg.kind == "sym" for arg in node.args)
     if node.kind == "mul":
@@ -85,7 +95,13 @@ def in_name_order(items: list[Node]) -> list[Node]:
     return [split_name(item)[1] for item in items]
 
 
+def in_order_of(wanted: Node, names: Node, values: Node) -> Node | None:
+    """``b : a = 4 : 3`` is 3 : 4 in the order a : b; None where the names are others."""
+    if len(names.args) != len(values.args) or sorted(map(str, names.args)) != sorted(map(str, wanted.args)):
+        return None
+    value_of = dict(zip(names.args, values.args, strict=True))
+    return Node(values.kind, tuple(value_of[name] for name in wanted.args), values.label)
+
+
 def rename(node: Node, names: dict[str, str]) -> Node:
-    if node.kind == "sym":
-        return sym(names.get(node.label, node.label))
-    return Node(node.kind, tuple(rename(arg, names) for arg in node.args), node.label, node.value, node.ulp)
+    return substitute(node, {old: sym(new) for old, new in names.items()})

@@ -166,7 +166,7 @@ class Parser(AtomReader):
     def _unit_follows(self, ahead: int) -> bool:
         token = self.peek(ahead)
         before = self.peek(ahead - 1) if self.position + ahead > 0 else Token("end", "")
-        if token.kind in ("text", "word") and token.text.split()[0].lower().strip(",") in units.CONDITIONS:
+        if self.lead(ahead):
             return False
         if token.kind == "text":
             return True

@@ -5,7 +5,8 @@ from fractions import Fraction
 from functools import cmp_to_key
 
 from stapo_bench.grading.equal import compare_reals, free_symbols, is_infinite, same_value
-from stapo_bench.grading.tree import Node, Refusal, add, kinds, negate, num, sym
+from stapo_bench.grading.exact import Inexact, exact
+from stapo_bench.grading.tree import Node, Refusal, add, call, divide, kinds, negate, num, sym
 
 INFINITY = sym("infty")
 MINUS_INFINITY = negate(INFINITY)
@@ -40,7 +41,9 @@ def reads_as_region(node: Node) -> bool:
     if node.kind == "rel":
         return is_inequality(node) or (len(node.args) == 2 and node.label in ("in", "!=", "notin"))
     if node.kind == "list":
-        return variable(node) is not None and all(is_inequality(a) or a.label == "!=" for a in node.args)
+        signs = [a.label for a in node.args if not is_inequality(a)]  # "x < 0 or x = 1" has a point in it
+        either = node.label == "or" and "=" in signs and len(signs) < len(node.args)
+        return variable(node) is not None and set(signs) <= ({"!=", "="} if either else {"!="})
     return False
 
 
@@ -70,9 +73,9 @@ def _pieces(node: Node) -> Region:  # noqa: PLR0911, PLR0912
         return [piece for arg in node.args for piece in _pieces(arg)]
     if node.kind == "inter":
         left, right = region(node.args[0]), region(node.args[1])
-        return _intersect(left, right)
+        return intersection(left, right)
     if node.kind == "minus":
-        return _intersect(region(node.args[0]), _complement(region(node.args[1])))
+        return intersection(region(node.args[0]), complement(region(node.args[1])))
     if node.kind == "tuple" and len(node.args) == 2:
         low, high = node.args
         return [Piece(low, high, node.label[0] == "[", node.label[1] == "]")]
@@ -84,14 +87,14 @@ def _pieces(node: Node) -> Region:  # noqa: PLR0911, PLR0912
         head = [node.args[0]] if node.args[0].kind == "rel" else []
         result: Region = [EVERYTHING]
         for condition in (*head, *node.args[1:]):
-            result = _intersect(result, region(condition))
+            result = intersection(result, region(condition))
         return result
     if node.kind == "list":
         if node.label == "or" or all(a.kind == "tuple" for a in node.args):
             return [piece for arg in node.args for piece in _pieces(arg)]
         result = [EVERYTHING]
         for arg in node.args:
-            result = _intersect(result, region(arg))
+            result = intersection(result, region(arg))
         if not result:  # "x < 2, x > 5" and even "x < 2 and x > 5" list two ranges
             return [piece for arg in node.args for piece in _pieces(arg)]
         return result
@@ -105,7 +108,7 @@ def _relation(node: Node) -> Region:
     if signs == ["in"] and node.args[0].kind == "sym":
         return _pieces(node.args[1])
     if signs == ["notin"] and node.args[0].kind == "sym":
-        return _complement(region(node.args[1]))
+        return complement(region(node.args[1]))
     name = variable(node)
     if name is None or len(node.args) < 2:
         raise Refusal("no single variable")
@@ -114,36 +117,52 @@ def _relation(node: Node) -> Region:
         if sign not in _FLIP:
             raise Refusal("no inequality")
         if left == sym(name) and not free_symbols(right):
-            result = _intersect(result, _half(sign, right))
+            result = intersection(result, _half(sign, right))
         elif right == sym(name) and not free_symbols(left):
-            result = _intersect(result, _half(_FLIP[sign], left))
+            result = intersection(result, _half(_FLIP[sign], left))
         elif left.kind == "call" and left.label == "abs" and not free_symbols(right):
-            result = _intersect(result, _absolute(sign, left.args[0], right))
+            result = intersection(result, _absolute(sign, left.args[0], right))
         else:
-            linear = _linear(add(left, negate(right)), name)
-            result = _intersect(result, _half(sign if linear[0] > 0 else _FLIP[sign], num(linear[1])))
+            result = intersection(result, _polynomial(sign, add(left, negate(right)), name))
     return result
 
 
-def _linear(node: Node, name: str) -> tuple[Fraction, Fraction]:
-    """Slope and root of a linear expression with rational coefficients."""
-    from stapo_bench.grading.exact import Inexact, exact
+def _polynomial(sign: str, node: Node, name: str) -> Region:
+    """Where a polynomial of degree one or two with rational coefficients is below, above or at zero."""
+    a, b, c = _coefficients(node, name)
+    if not a:
+        return _half(sign if b > 0 else _FLIP[sign], num(-c / b))
+    under = b * b - 4 * a * c
+    if under < 0:
+        return [EVERYTHING] if sign in (("!=", ">", ">=") if a > 0 else ("!=", "<", "<=")) else []
+    reach = divide(call("sqrt", num(under)), num(2 * abs(a)))
+    low, high = (add(num(-b / (2 * a)), side) for side in (negate(reach), reach))
+    if sign in ("=", "!="):
+        roots = [Piece(low, low, True, True), Piece(high, high, True, True)]
+        return roots if sign == "=" else complement(roots)
+    inside = (sign in ("<", "<=")) == (a > 0)
+    closed = sign.endswith("=") == inside
+    between = [Piece(low, high, closed, closed)]
+    return between if inside else complement(between)
 
+
+def _coefficients(node: Node, name: str) -> tuple[Fraction, Fraction, Fraction]:
+    """a, b, c of ``a x^2 + b x + c``, read off its values."""
     try:
-        at = [exact(node, {name: Fraction(x)}) for x in (0, 1, 5, -7)]
+        at = {x: exact(node, {name: Fraction(x)}) for x in (0, 1, -1, 5, -7, 11)}
     except Inexact as wrong:
-        raise Refusal("not linear") from wrong
-    slope = at[1] - at[0]
-    if not slope or at[2] != at[0] + 5 * slope or at[3] != at[0] - 7 * slope:
-        raise Refusal("not linear")
-    return slope, -at[0] / slope
+        raise Refusal("no polynomial") from wrong
+    a, b, c = (at[1] + at[-1]) / 2 - at[0], (at[1] - at[-1]) / 2, at[0]
+    if not (a or b) or any(value != a * x * x + b * x + c for x, value in at.items()):
+        raise Refusal("no polynomial of degree one or two")
+    return a, b, c
 
 
 def _half(sign: str, bound: Node) -> Region:
     if sign == "=":
         return [Piece(bound, bound, True, True)]
     if sign == "!=":
-        return _complement([Piece(bound, bound, True, True)])
+        return complement([Piece(bound, bound, True, True)])
     if sign in ("<", "<="):
         return [Piece(MINUS_INFINITY, bound, False, sign == "<=")]
     return [Piece(bound, INFINITY, sign == ">=", False)]
@@ -155,7 +174,7 @@ def _absolute(sign: str, inner: Node, bound: Node) -> Region:
         return _relation(Node("rel", (negate(bound), inner, bound), f"{sign} {sign}"))
     if sign in (">", ">="):
         closed = "<" if sign == ">=" else "<="
-        return _complement(_relation(Node("rel", (negate(bound), inner, bound), f"{closed} {closed}")))
+        return complement(_relation(Node("rel", (negate(bound), inner, bound), f"{closed} {closed}")))
     raise Refusal("no inequality")
 
 
@@ -191,7 +210,7 @@ def _touches(a: Piece, b: Piece) -> bool:
     return order < 0 or (order == 0 and (a.high_closed or b.low_closed))
 
 
-def _complement(pieces: Region) -> Region:
+def complement(pieces: Region) -> Region:
     result: Region = []
     low, closed = MINUS_INFINITY, False
     for piece in _merge(pieces):
@@ -201,7 +220,7 @@ def _complement(pieces: Region) -> Region:
     return [p for p in result if _not_empty(p)]
 
 
-def _intersect(left: Region, right: Region) -> Region:
+def intersection(left: Region, right: Region) -> Region:
     result: Region = []
     for a in left:
         for b in right:

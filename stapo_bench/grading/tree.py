@@ -1,5 +1,6 @@
 """The expression tree that answers are read into, and what every stage may know about it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -59,6 +60,13 @@ def divide(top: Node, bottom: Node) -> Node:
 
 
 MATH_KINDS = frozenset({"num", "sym", "add", "mul", "pow", "call"})
+
+
+def substitute(node: Node, values: Mapping[str, Node]) -> Node:
+    """The tree with other trees in the place of symbols."""
+    if node.kind == "sym":
+        return values.get(node.label, node)
+    return Node(node.kind, tuple(substitute(arg, values) for arg in node.args), node.label, node.value, node.ulp)
 
 
 def symbols(node: Node) -> frozenset[str]:

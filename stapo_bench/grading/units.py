@@ -87,7 +87,12 @@ HEDGES = frozenset({
     "perhaps", "almost", "nearly", "wrong", "incorrect", "false", "otherwise", "else", "exist", "exists", "never",
     "cannot",
 })  # fmt: skip
-CONDITIONS = frozenset(["for", "where", "when", "with", "respectively", "since", "as"])
+PERCENT_APART = "(in percent)"  # the unit of a bare number whose percent sign stands elsewhere in the response
+# Words that open a condition behind a value, or a reason for it.
+CONDITIONS = frozenset({
+    "for", "where", "when", "whenever", "with", "if", "provided", "unless", "otherwise", "else", "given", "since", "as",
+    "respectively",
+})  # fmt: skip
 MULTIPLIERS = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
 
 
@@ -125,7 +130,7 @@ def canonical(unit: str) -> tuple[tuple[tuple[str, int], ...], Fraction] | froze
             exponent = int(piece.strip("^ ")[:3])
             factor = _scale(dims, factor, last, sign * (exponent - 1))
         elif re.fullmatch(r"[A-Za-z]+", piece) and piece.lower() not in _FILLER:
-            words.add(_singular(piece.lower()))
+            words.add(singular(piece.lower()))
     if words or not dims:
         return frozenset(words | set(dims))
     return tuple(sorted((d, e) for d, e in dims.items() if e)), factor
@@ -140,12 +145,34 @@ def _scale(dims: dict[str, int], factor: Fraction, name: str, times: int) -> Fra
     return factor * size ** max(-12, min(12, times))
 
 
-def _singular(word: str) -> str:
+def singular(word: str) -> str:
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
     if word.endswith(("ches", "shes", "xes")):
         return word[:-2]
     return word[:-1] if word.endswith("s") and not word.endswith("ss") and len(word) > 3 else word
+
+
+def inverse(unit: str) -> str:
+    """One over a unit.
+
+    >>> inverse("mol/L"), inverse("s"), inverse("")
+    ('L / mol', '/ s', '')
+    """
+    above, _, below = re.sub(r"\bper\b", "/", unit).partition("/")
+    return f"{below.replace('/', ' ').strip()} / {above.strip()}".strip() if above.strip() else below.strip()
+
+
+def product(factors: list[str]) -> str:
+    """The unit of a product.
+
+    >>> product(["mol", "L / mol"]), product(["kg", "m/s"])
+    ('mol L / mol', 'kg m / s')
+    """
+    parts = [re.sub(r"\bper\b", "/", factor).partition("/") for factor in factors]
+    above = " ".join(part[0].strip() for part in parts if part[0].strip())
+    below = " ".join(part[2].replace("/", " ").strip() for part in parts if part[2].strip())
+    return f"{above} / {below}".strip() if below else above
 
 
 def relation(left: str, right: str) -> Fraction | None:

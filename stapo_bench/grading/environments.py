@@ -1,0 +1,81 @@
+r"""What stands between ``\begin`` and ``\end``: matrices, and values by cases."""
+
+from collections.abc import Callable
+
+from stapo_bench.grading.conditions import BRANCHES
+from stapo_bench.grading.cursor import Cursor
+from stapo_bench.grading.tree import Node, Refusal
+
+_MATRICES = frozenset(["matrix", "pmatrix", "bmatrix", "Bmatrix", "smallmatrix", "array", "vmatrix"])
+_CASES = frozenset(["cases", "dcases", "rcases"])
+
+
+def environment(parser: Cursor, row_of_cases: Callable[[], Node]) -> Node:
+    """Read an environment whose ``\begin`` was taken; ``row_of_cases`` reads one row of cases."""
+    name = _name(parser)
+    if name in _CASES:
+        return _cases(parser, row_of_cases)
+    if name not in _MATRICES:
+        raise Refusal(f"cannot read environment {name}")
+    if name == "array" and parser.accept("{"):
+        _skip_to_brace(parser)
+    node = _matrix(parser)
+    if name == "vmatrix":
+        raise Refusal("a determinant")
+    return node
+
+
+def _name(parser: Cursor) -> str:
+    parser.expect("{")
+    name = ""
+    while not parser.accept("}"):
+        name += parser.take().text
+        if len(name) > 12:
+            raise Refusal("unknown environment")
+    return name
+
+
+def _skip_to_brace(parser: Cursor) -> None:
+    while not parser.accept("}"):
+        if parser.take().kind == "end":
+            raise Refusal("unclosed brace")
+
+
+def _cases(parser: Cursor, row_of_cases: Callable[[], Node]) -> Node:
+    r"""Branches; rows without conditions (``x = 1 \\ y = 2``) are values side by side."""
+    rows: list[Node] = []
+    while not parser.accept("end"):
+        if parser.accept("cr"):
+            continue
+        rows.append(row_of_cases())
+        if parser.peek().text not in ("cr", "end"):
+            raise Refusal("cannot read a case")
+    parser.expect("{")
+    _skip_to_brace(parser)
+    if rows and all(row.kind == "given" and row.label in BRANCHES for row in rows):
+        return Node("cases", tuple(rows))
+    if rows and all(row.kind == "rel" for row in rows):
+        return rows[0] if len(rows) == 1 else Node("list", tuple(rows), ",")
+    raise Refusal("cases without conditions")
+
+
+def _matrix(parser: Cursor) -> Node:
+    rows: list[tuple[Node, ...]] = []
+    row: list[Node] = []
+    while not parser.accept("end"):
+        if parser.accept("cr"):
+            rows.append(tuple(row))
+            row = []
+            continue
+        if parser.accept("&"):
+            continue
+        row.append(parser.expression())
+        if parser.peek().text not in ("&", "cr", "end"):
+            raise Refusal("cannot read a matrix entry")
+    if row:
+        rows.append(tuple(row))
+    parser.expect("{")
+    _skip_to_brace(parser)
+    if not rows or any(len(r) != len(rows[0]) for r in rows):
+        raise Refusal("ragged matrix")
+    return Node("matrix", tuple(Node("row", r) for r in rows))
