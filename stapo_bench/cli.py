@@ -5,7 +5,7 @@ import difflib
 import click
 
 from stapo_bench import __version__
-from stapo_bench.commands import decide, draw, plot, score, tasks
+from stapo_bench.commands import decide, draw, plot, report, score, tasks
 from stapo_bench.entry import run_commands
 
 
@@ -47,6 +47,7 @@ for command in (
     plot.plot,
     tasks.tasks,
     tasks.overlap,
+    report.report,
 ):
     cli.add_command(command)
 

@@ -9,7 +9,7 @@ these`` is a claim about the model; one about ``these problems`` says that a rep
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -88,8 +88,24 @@ def compare_runs(run_a: Path, run_b: Path, grader: str = "math", margin: float =
     # Other graders that judged both runs are asked for their opinion of the sign.
     shared = {path.stem for path in (run_a / "grades").glob("*.jsonl")}
     others = sorted(({path.stem for path in (run_b / "grades").glob("*.jsonl")} & shared) - {grader})
-    flips = [warning for other in others if (warning := _grader_flip(comparison, run_a, run_b, other))]
+    seen = {name: compare_loaded(load_run(run_a, name), load_run(run_b, name), margin) for name in others}
+    return with_other_graders(comparison, seen)
+
+
+def with_other_graders(comparison: Comparison, others: Mapping[str, Comparison]) -> Comparison:
+    """The comparison with a note for each other grader (by name) under which a task has the opposite sign."""
+    flips = [note for name, other in others.items() if (note := _grader_flip(comparison, other, name))]
     return replace(comparison, notes=(*comparison.notes, *flips))
+
+
+def _grader_flip(comparison: Comparison, other: Comparison, grader: str) -> str | None:
+    seen = {task.task: task.value_b - task.value_a for task in (*other.tasks, other.average)}
+    flipped = [
+        task.title
+        for task in (*comparison.tasks, comparison.average)
+        if (task.value_b - task.value_a) * seen.get(task.task, 0.0) < 0
+    ]
+    return f"grader '{grader}' sees the opposite sign on: {', '.join(dict.fromkeys(flipped))}" if flipped else None
 
 
 def compare_loaded(a: LoadedRun, b: LoadedRun, margin: float = 0.02) -> Comparison:
@@ -227,15 +243,3 @@ def _truncated(run: LoadedRun, task: str, problem_ids: Sequence[str], correct: M
         if draw.truncated and draw.problem_id in row_of and draw.sample_index < correct.shape[1]:
             cut[row_of[draw.problem_id], draw.sample_index] = draw.correct == 0.0
     return cut
-
-
-def _grader_flip(comparison: Comparison, run_a: Path, run_b: Path, grader: str) -> str | None:
-    """Does another grader that judged both runs see the other sign?"""
-    other = compare_loaded(load_run(run_a, grader), load_run(run_b, grader), comparison.margin)
-    seen = {task.task: task.value_b - task.value_a for task in (*other.tasks, other.average)}
-    flipped = [
-        task.title
-        for task in (*comparison.tasks, comparison.average)
-        if (task.value_b - task.value_a) * seen.get(task.task, 0.0) < 0
-    ]
-    return f"grader '{grader}' sees the opposite sign on: {', '.join(dict.fromkeys(flipped))}" if flipped else None

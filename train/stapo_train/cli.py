@@ -104,7 +104,8 @@ def sweep(dump: Path, tau_p: str, q: str, objective: str) -> None:
 @click.argument("dump", type=FOLDER)
 @click.option("--objective", default="stapo", show_default=True)
 @click.option("--limit", default=50, show_default=True, help="Candidates to show, least likely first.")
-def audit(dump: Path, objective: str, limit: int) -> None:
+@click.option("--tokens", is_flag=True, help="Also write DUMP/tokens.jsonl: every token, for 'stapo-bench report'.")
+def audit(dump: Path, objective: str, limit: int, tokens: bool) -> None:
     """Masked and kept candidates in context, with probability, entropy, advantage and alternatives.
 
     Example: stapo-train audit runs/tiny/stapo/dumps/iteration-000010
@@ -113,7 +114,12 @@ def audit(dump: Path, objective: str, limit: int) -> None:
     from stapo_train.dump import load_dump
     from stapo_train.replay import audit
 
-    click.echo(show.audited(audit(load_dump(dump), objective), limit))
+    loaded = load_dump(dump)
+    click.echo(show.audited(audit(loaded, objective), limit))
+    if tokens:
+        from stapo_train.token_file import write_tokens
+
+        click.echo(f"\nwritten: {write_tokens(loaded, objective, dump)}")
 
 
 @cli.command("check-objective")

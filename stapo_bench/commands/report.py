@@ -1,0 +1,39 @@
+"""Commands for looking: ``report``, ``watch``."""
+
+from pathlib import Path
+
+import click
+
+from stapo_bench.commands import options
+
+train_option = click.option(
+    "--train",
+    "logs",
+    type=options.RUN,
+    multiple=True,
+    help="Training run (or a folder of them, or a dump); repeatable.",
+)
+published_option = click.option("--published", is_flag=True, help="Add the paper's rows, marked 'published'.")
+
+
+@click.command()
+@click.argument("runs", type=options.RUN, nargs=-1, required=True)
+@train_option
+@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="report.html")
+@options.grader
+@options.data_dir
+@published_option
+def report(
+    runs: tuple[Path, ...], logs: tuple[Path, ...], out: Path, *, grader: str, data_dir: Path | None, published: bool
+) -> None:
+    """One HTML file of everything: table, verdicts, figures, every sample, tokens. It needs no network.
+
+    The first run of each decoding regime is the baseline of the verdicts.
+
+    Example: stapo-bench report results/base-justrl results/stapo-justrl --train runs/stapo -o report.html
+    """
+    from stapo_bench.report.page import Contents, write_report
+
+    contents = Contents(runs=runs, logs=logs, grader=grader, data_dir=data_dir, published=published)
+    size = write_report(contents, out)
+    click.echo(f"{out}: {size / 1e6:.1f} MB")

@@ -1,0 +1,183 @@
+"""The page: everything a report shows in one HTML file that needs no network.
+
+    size = write_report(Contents(runs=[Path("results/base"), Path("results/stapo")]), Path("report.html"))
+
+Nothing that a model wrote can run or break the page. Text from outside reaches it in three ways only: escaped by
+the template (Jinja's autoescape), inside JSON that cannot end its element (``encode``), or compressed; scripts put it
+into the page as text, never as HTML. The Content-Security-Policy allows the page's own scripts and style by their
+hashes and nothing else: no other script, no event handler in an attribute, no request.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from stapo_bench import __version__
+from stapo_bench.errors import UsageError
+from stapo_bench.report.data import collect
+from stapo_bench.report.encode import json_island, script_hash
+from stapo_bench.report.overview import overview
+from stapo_bench.report.tokens import collect_tokens, dumps
+from stapo_bench.store import write_atomically
+
+_FOLDER = Path(__file__).resolve().parent
+KATEX = _FOLDER / "vendor" / "katex.min.js"
+"""KaTeX 0.19.1 (MIT), dist/katex.min.js of its npm package; it writes MathML, so its fonts and styles stay behind."""
+KATEX_SHA256 = "fa140498b8cfc8302cbe5e7cb1bdbc1f952bc38b3fa258ede09e73edbf9a74bc"
+
+_SCRIPTS = ("core", "math", "list", "samples", "detail", "tokens", "table", "main")
+_LIVE_SCRIPT = "live"
+_COLUMN = 300.0  # points: more than one column of a paper
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """What a report is about."""
+
+    runs: Sequence[Path]
+    logs: Sequence[Path] = ()  # training runs, folders of them, or dumps
+    grader: str = "math"
+    data_dir: Path | None = None
+    published: bool = False  # the paper's rows in the main table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A figure as it stands in the page."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+
+    @property
+    def is_wide(self) -> bool:
+        """Drawn for both columns of a paper."""
+        width = re.search(r'<svg\b[^>]*?\swidth="([\d.]+)pt"', self.svg)
+        return width is not None and float(width[1]) > _COLUMN
+
+
+def write_report(contents: Contents, out: Path) -> int:
+    """Write the page; returns its size in bytes."""
+    page = render_page(contents)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, page)
+    return out.stat().st_size
+
+
+def render_page(contents: Contents, version: str | None = None) -> str:
+    """The page as text.
+
+    Args:
+        contents: what it is about.
+        version: names this state of runs that still grow; the page then asks its server for later ones.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    if not contents.runs:
+        raise UsageError("nothing to report: expected at least one run folder")
+    samples = collect(contents.runs, contents.grader, contents.data_dir)
+    tokens, notes = collect_tokens(_with_dumps(contents.logs))
+    shown = overview(contents.runs, contents.grader, published=contents.published)
+    scripts = ["vendor/katex.min.js", *(f"js/{name}.js" for name in _SCRIPTS)]
+    scripts += [f"js/{_LIVE_SCRIPT}.js"] * (version is not None)
+    sources = [_asset(name) for name in scripts]
+    style = _asset("style.css")
+    islands = {
+        "index": samples.index,
+        "tokens": tokens.index,
+        "copies": [{"markdown": block.markdown, "latex": block.latex} for block in shown.blocks],
+    }
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html.jinja").render(
+        title=_title(samples.index["runs"]),
+        policy=content_policy(sources, [style], live=version is not None),
+        style=style,
+        scripts=sources,
+        islands={name: json_island(value) for name, value in islands.items()},
+        chunks={**samples.chunks, **tokens.chunks},
+        overview=shown,
+        figures=figures(contents),
+        tokens=tokens,
+        token_notes=notes,
+        num_samples=samples.num_samples,
+        runs=samples.index["runs"],
+        software=f"stapo-bench {__version__}",
+        version=version,
+    )
+
+
+def content_policy(scripts: Sequence[str], styles: Sequence[str], *, live: bool = False) -> str:
+    """The Content-Security-Policy: what stands in the page by its hash, and nothing from elsewhere.
+
+    A live page may ask its own server for news.
+    """
+    parts = {
+        "default-src": ["'none'"],
+        "script-src": [script_hash(text) for text in scripts],
+        "style-src": [script_hash(text) for text in styles],
+        "img-src": ["data:"],
+        "connect-src": ["'self'"] if live else ["'none'"],
+        "base-uri": ["'none'"],
+        "form-action": ["'none'"],
+    }
+    return "; ".join(" ".join([name, *values]) for name, values in parts.items())
+
+
+def figures(contents: Contents) -> list[Figure]:
+    """The figures for which runs and logs hold data."""
+    from stapo_bench.figures import TITLES, Sources, available, caption, render_svg
+
+    logs = [log for log in contents.logs if any(log.glob("metrics.jsonl")) or any(log.glob("*/metrics.jsonl"))]
+    sources = Sources(runs=tuple(contents.runs), logs=tuple(logs))
+    return [
+        Figure(
+            name=name,
+            title=TITLES[name],
+            caption=caption(name, sources).removeprefix(f"{TITLES[name]}. "),
+            svg=without_inline_style(render_svg(name, sources)),
+        )
+        for name in available(sources)
+    ]
+
+
+def without_inline_style(svg: str) -> str:
+    """The same drawing with attributes instead of CSS, which the page's policy forbids inside it.
+
+    >>> without_inline_style('<path style="fill: none; stroke: red"/>')
+    '<path fill="none" stroke="red"/>'
+    """
+
+    def attributes(match: re.Match[str]) -> str:
+        pairs = (part.split(":", 1) for part in match[1].split(";") if ":" in part)
+        return " ".join(f'{name.strip()}="{value.strip()}"' for name, value in pairs)
+
+    return re.sub(r'style="([^"]*)"', attributes, re.sub(r"<style\b.*?</style>", "", svg, flags=re.DOTALL))
+
+
+def _with_dumps(logs: Sequence[Path]) -> list[Path]:
+    """The folders, and where one is a folder of training runs, these."""
+    return [folder for log in logs for folder in ((log,) if any(dumps([log])) else (log, *sorted(log.glob("*/"))))]
+
+
+def _title(runs: Sequence[dict[str, Any]]) -> str:
+    names = [run["name"] for run in runs]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more runs" if len(names) > 3 else "")
+
+
+@cache
+def _asset(name: str) -> str:
+    """A script or a style sheet, as it stands between its tags: a browser hashes it after turning CR LF into LF."""
+    text = (_FOLDER / name).read_text(encoding="utf-8")
+    if re.search(r"</(script|style)|<!--|\r", text, re.IGNORECASE):
+        raise AssertionError(f"{name}: would end its own element, or change its hash")
+    return text

@@ -1,0 +1,285 @@
+"""The report as a file: what it holds, that it asks nobody for anything, and that text from outside stays text."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from click.testing import CliRunner
+
+from stapo_bench.cli import cli
+from stapo_bench.errors import StapoError
+from stapo_bench.report.data import CHUNK, collect
+from stapo_bench.report.encode import chunk_starts, json_island, script_hash, unpack
+from stapo_bench.report.overview import overview
+from stapo_bench.report.page import Contents, render_page, without_inline_style
+from stapo_bench.report.tokens import collect_tokens
+
+PLANTED = (
+    "<script>window.flag = 1</script><img src=x onerror='window.flag = 1'></script><!-- &lt;b&gt; \u202e\u2066"
+    "&#x3c;script&#x3e; <svg onload=window.flag=1> \\href{javascript:window.flag=1}{x} $<b onclick=x>$ \ud835"
+)
+
+
+class Page(HTMLParser):
+    """The page as a browser's parser sees it: elements with their attributes, and the text of those with an id."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.is_open = False  # the last element: what follows its end is not its text
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self.texts.append("")
+        self.is_open = True
+
+    def handle_endtag(self, tag):
+        self.is_open = False
+
+    def handle_data(self, data):
+        if self.is_open:
+            self.texts[-1] += data
+
+    def text(self, id_: str) -> str:
+        return next(t for (_, attrs), t in zip(self.elements, self.texts, strict=True) if attrs.get("id") == id_)
+
+    def of(self, tag: str) -> list[tuple[dict[str, str | None], str]]:
+        return [(attrs, t) for (name, attrs), t in zip(self.elements, self.texts, strict=True) if name == tag]
+
+
+def hostile(task, row, index):
+    return {"completion": PLANTED, "finish_reason": "length" if index == 1 else "stop", "sum_log_prob": -1.5}
+
+
+@pytest.fixture
+def runs(make_run):
+    """Two runs of one task, the second better; the first has a second grader that disagrees on one sample."""
+    a = make_run("a<b>", {"t": [[1.0, 0.0], [0.5, 0.0], [0.0, 0.0]]}, sample=hostile)
+    b = make_run("b", {"t": [[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]]})
+    lines = (a / "grades" / "math.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines[1:]]
+    rows[0] |= {"outcome": "INCORRECT", "detail": PLANTED}
+    (a / "grades" / "strict.jsonl").write_text(
+        "\n".join([json.dumps({"grader": "strict-1"}), *map(json.dumps, rows), ""])
+    )
+    return [a, b]
+
+
+@pytest.fixture
+def page(runs) -> str:
+    return render_page(Contents(runs=runs))
+
+
+def test_columns_say_what_the_samples_are(runs):
+    data = collect(runs)
+    index = data.index
+    first = index["runs"][0]
+    assert data.num_samples == 12
+    assert index["problems"] == [[0, "t-0"], [0, "t-1"], [0, "t-2"]]
+    assert first["problem"] == [0, 0, 1, 1, 2, 2] and first["sample"] == [0, 1, 0, 1, 0, 1]
+    assert first["finish"] == "slslsl"
+    assert [(g["name"], g["version"], g["outcome"]) for g in first["graders"]] == [
+        ("math", "math-1", "CINIII"),
+        ("strict", "strict-1", "IINIII"),
+    ]
+    answers = [index["answers"][number] for number in first["graders"][0]["answer"]]
+    assert answers == ["right", "wrong 1", None, "wrong 1", "wrong 0", "wrong 1"]
+    assert index["details"][first["graders"][1]["detail"][0]] == PLANTED
+    texts = unpack(data.chunks["text-0-0"])
+    assert len(texts) == 6 and texts[0][0] == PLANTED and texts[0][2] == -1.5
+    assert texts[0][1].isdecimal()  # the seed, as text
+
+
+def test_the_chosen_grader_stands_first(runs):
+    assert [g["name"] for g in collect(runs[:1], "strict").index["runs"][0]["graders"]] == ["strict", "math"]
+
+
+def test_samples_without_a_grade_are_not_graded_and_not_wrong(runs):
+    path = runs[1] / "grades" / "math.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:3]) + lines[3][:20])  # the last one is being written
+    assert collect(runs[1:]).index["runs"][0]["graders"][0]["outcome"] == "CC----"
+
+
+def test_a_damaged_grade_is_named(runs):
+    path = runs[1] / "grades" / "math.jsonl"
+    path.write_text(path.read_text().replace('"outcome": "CORRECT"', '"outcome": "RIGHT"', 1))
+    with pytest.raises(StapoError, match=r"math.jsonl:2: expected a grade, got a damaged line"):
+        collect(runs[1:])
+
+
+def test_long_texts_are_cut_into_chunks_that_together_hold_them_all(make_run):
+    run = make_run("long", {"t": [[1.0] * 5]}, sample=lambda task, i, j: {"completion": str(j) * (CHUNK // 2 - 1)})
+    data = collect([run])
+    assert data.index["runs"][0]["starts"] == [0, 2, 4]
+    texts = [text for number in range(3) for text, *_ in unpack(data.chunks[f"text-0-{number}"])]
+    assert [text[0] for text in texts] == ["0", "1", "2", "3", "4"]
+
+
+def test_a_text_larger_than_a_chunk_stands_alone():
+    assert list(chunk_starts([10, 1, 10], most=5)) == [0, 1, 2]
+    assert list(chunk_starts([], most=5)) == []
+
+
+def test_nothing_planted_becomes_an_element_or_an_attribute(page):
+    parsed = Page(page)
+    assert "window.flag" not in page.replace(parsed.text("data-index"), "")  # texts are compressed
+    assert not [attrs for _, attrs in parsed.elements if any(name.startswith("on") for name in attrs)]
+    scripts = parsed.of("script")
+    assert {attrs.get("type") for attrs, _ in scripts} == {None, "application/json", "text/plain"}
+    assert json.loads(parsed.text("data-index"))["details"][1] == PLANTED
+    assert "a&lt;b&gt;" in page and "<b>," not in page
+
+
+def test_the_policy_allows_the_page_s_own_scripts_and_style_and_nothing_else(page):
+    parsed = Page(page)
+    policy = next(attrs["content"] for attrs, _ in parsed.of("meta") if attrs.get("http-equiv"))
+    assert policy is not None
+    rules = {name: values for name, *values in (part.split() for part in policy.split("; "))}
+    assert rules["default-src"] == rules["connect-src"] == rules["base-uri"] == ["'none'"]
+    code = [text for attrs, text in parsed.of("script") if "type" not in attrs]
+    assert rules["script-src"] == [script_hash(text) for text in code] and len(code) == 9
+    assert rules["style-src"] == [script_hash(text) for _, text in parsed.of("style")]
+    assert "unsafe" not in policy
+    # The policy would refuse them: style attributes, event handlers, javascript links.
+    assert not [attrs for _, attrs in parsed.elements if "style" in attrs]
+
+
+def test_the_page_asks_nobody_for_anything(page):
+    parsed = Page(page)
+    assert not [tag for tag, _ in parsed.elements if tag in ("link", "iframe", "object", "embed", "base")]
+    targets = [attrs[name] for _, attrs in parsed.elements for name in ("src", "href", "xlink:href") if name in attrs]
+    assert targets and not [
+        target for target in targets if not (target or "").startswith(("#", "data:image/png;base64,"))
+    ]
+
+
+def test_the_same_runs_give_the_same_page(runs, page):
+    assert render_page(Contents(runs=runs)) == page
+
+
+def test_the_table_has_both_errors_and_bold_only_where_something_was_measured_against(make_run, runs):
+    shown = overview(runs).blocks[0]
+    assert shown.columns == ("T @2", "Avg")
+    first, second = shown.rows
+    assert [cell.text for cell in first.cells] == ["16.67", "16.67"]  # 1 right of 6: no answer is not right
+    assert [cell.text for cell in second.cells] == ["83.33", "83.33"]
+    assert re.fullmatch(r"95 % intervals: these problems \[.*\]; problems like these \[.*\]; 3 problems × 2 samples",
+                        first.cells[0].title)  # fmt: skip
+    alone = overview([make_run("alone", {"t": [[1.0], [0.0]]})]).blocks[0]
+    assert not any(cell.is_bold for row in alone.rows for cell in row.cells)
+    assert any(cell.is_bold for row in shown.rows for cell in row.cells)
+
+
+def test_what_makes_a_comparison_unfair_stands_on_top(make_run, runs):
+    other = make_run(
+        "other",
+        {"t": [[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]]},
+        identity={"sampling": {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 128}},
+    )
+    shown = overview([runs[1], other])
+    assert any(text.startswith("Parity, other against b: sampling.max_new_tokens: 64 in A") for text in shown.warnings)
+    assert shown.comparisons[0].sentence.startswith("Not a fair comparison: other scores")
+    assert not any(text.startswith("Parity") for text in overview(runs).warnings)
+
+
+def test_what_is_missing_stands_on_top(make_run):
+    run = make_run("short", {"t": [[1.0, float("nan")]]})
+    assert overview([run]).warnings[0] == "short: T: 1 of 2 samples drawn"
+
+
+def test_runs_without_a_common_task_still_have_their_table(make_run):
+    shown = overview([make_run("x", {"t": [[1.0]]}), make_run("y", {"u": [[1.0]]})])
+    assert shown.comparisons == () and len(shown.blocks[0].rows) == 2
+    assert any("nothing to compare" in text for text in shown.warnings)
+
+
+def test_another_grader_s_opposite_sign_is_told(make_run):
+    a, b = make_run("a", {"t": [[1.0, 0.0]] * 3}), make_run("b", {"t": [[1.0, 1.0]] * 3})
+    for run, outcome in ((a, "CORRECT"), (b, "INCORRECT")):
+        text = (run / "grades" / "math.jsonl").read_text().replace('"math-1"', '"strict-1"')
+        text = re.sub(r'"outcome": "\w+"', f'"outcome": "{outcome}"', text)
+        (run / "grades" / "strict.jsonl").write_text(text)
+    assert "grader 'strict' sees the opposite sign on: T" in overview([a, b]).comparisons[0].remarks
+
+
+# -- tokens -----------------------------------------------------------------------------------------------------------
+
+
+def dump(folder, lines):
+    (folder / "dumps" / "iteration-000001").mkdir(parents=True)
+    (folder / "dumps" / "iteration-000001" / "dump.json").write_text("{}")
+    if lines is not None:
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (folder / "dumps" / "iteration-000001" / "tokens.jsonl").write_text(text)
+    return folder
+
+
+HEADER = {"objective": "stapo", "thresholds": {"tau_h": 1.25}}
+RESPONSE = {
+    "prompt": "1 + 1?",
+    "advantage": -0.5,
+    "text": ["2", PLANTED, "."],
+    "prob": [0.9, 0.001, 0.5],
+    "entropy": [0.1, 2.0, 0.3],
+    "mark": ".sc",
+    "top": [[["2", 0.9]], [["a", 0.6], ["b", 0.3]], [[".", 0.5]]],
+}
+
+
+def test_tokens_are_packed_by_response(tmp_path):
+    found, notes = collect_tokens([dump(tmp_path / "run", [HEADER, RESPONSE])])
+    assert notes == []
+    (batch,) = found.index
+    assert batch["name"] == "run/iteration-000001" and batch["thresholds"] == {"tau_h": 1.25}
+    assert batch["responses"] == [
+        {"chunk": "tokens-0-0", "advantage": -0.5, "tokens": 3, "silenced": 1, "candidates": 2}
+    ]
+    assert unpack(found.chunks["tokens-0-0"]) == RESPONSE
+
+
+def test_a_dump_without_tokens_says_what_makes_them(tmp_path):
+    found, notes = collect_tokens([dump(tmp_path / "run", None)])
+    assert found.index == [] and "stapo-train audit" in notes[0] and notes[0].endswith("--tokens' makes them")
+
+
+def test_damaged_tokens_are_named(tmp_path):
+    folder = dump(tmp_path / "run", [HEADER, RESPONSE, RESPONSE | {"mark": "."}])
+    with pytest.raises(StapoError, match=r"tokens.jsonl:3: expected the tokens of a response"):
+        collect_tokens([folder])
+
+
+# -- the rest ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["</script>", "<!--", "&amp;", "\u2028", "\ud800"])
+def test_json_cannot_leave_its_element(text):
+    island = json_island({"k": text})
+    assert json.loads(island) == {"k": text}
+    assert not set("<>&") & set(island) and island.isascii()
+
+
+def test_drawings_keep_their_look_without_css():
+    svg = '<svg><style>*{stroke: red}</style><path d="M0 0" style="fill: none; stroke: currentColor"/></svg>'
+    assert without_inline_style(svg) == '<svg><path d="M0 0" fill="none" stroke="currentColor"/></svg>'
+
+
+def test_the_bundled_katex_is_the_published_one():
+    import hashlib
+
+    from stapo_bench.report.page import KATEX, KATEX_SHA256
+
+    assert hashlib.sha256(KATEX.read_bytes()).hexdigest() == KATEX_SHA256
+    assert "MIT" in KATEX.with_name("katex.LICENSE").read_text()
+
+
+def test_the_command_states_the_size(runs, tmp_path):
+    out = tmp_path / "new" / "report.html"
+    done = CliRunner().invoke(cli, ["report", *map(str, runs), "-o", str(out)])
+    assert done.exit_code == 0, done.output
+    assert done.output == f"{out}: {out.stat().st_size / 1e6:.1f} MB\n"
+    assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
