@@ -2,11 +2,11 @@
 
     continue_run(Path("results/base-justrl"), 32_768)     # writes results/base-justrl-32768
 
-Samples that ended are taken over as they are; a cut-off one goes on from its stored tokens. What an evaluation under the
-larger limit would have given:
+Samples that ended are taken over as they are; a cut-off one goes on from its stored tokens. The new run is what an
+evaluation under the larger limit would have given:
 
-* ``transformers``, ``scripted``: the same tokens, up to rounding, for draw j depends on the sample's seed and on j alone.
-* ``vllm``, ``openai``: the same distribution. They seed a request from its first token on, so the draws behind the cut
+* ``transformers``, ``scripted``: token for token, up to rounding, for draw j depends on the sample's seed and j alone.
+* ``vllm``, ``openai``: in distribution. They seed a request from its first token on, so the draws behind the cut
   are made under a seed of their own; a prefix and its continuation are together a draw under the larger limit.
 """
 
@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from stapo_bench.checkpoint import read_checkpoint
+from stapo_bench.drawing import Drawn, engine_failures
 from stapo_bench.engines import Engine
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.evaluate import Drawn, EvalOptions, engine_failures, load_tokenizer, open_for, sampling_params
+from stapo_bench.evaluate import EvalOptions, load_tokenizer, open_for, sampling_params
 from stapo_bench.identity import run_identity, started_now
 from stapo_bench.manifest import DifferentRunError, Manifest, differences, load_manifest, open_run
 from stapo_bench.progress import Progress
@@ -66,7 +67,7 @@ def continue_run(
     works = _works(old, data_dir, tokenizer)
     opened = engine or open_for(options, works)
     try:
-        now = run_identity(checkpoint, works, sampling_params(options), options.seed, opened)
+        now = run_identity(checkpoint, works, sampling_params(options), options.seed, opened.identity())
         if found := differences(old.identity, now):
             raise DifferentRunError(
                 f"{run_dir}: cannot be continued under other settings than its own:"
@@ -84,15 +85,16 @@ def continue_run(
 
 
 def _options(old: Manifest, out: Path, data_dir: Path | None) -> EvalOptions:
-    sampling = old.identity["sampling"]
+    sampling, engine = old.identity["sampling"], old.identity["engine"]
     return EvalOptions(
         checkpoint=Path(old.about["checkpoint"]),
         decoding=old.about["regime"],
         tasks=tuple(old.identity["tasks"]),
         out=out,
         max_new_tokens=sampling["max_new_tokens"],
-        engine=old.identity["engine"].get("engine", "auto"),
-        model=old.identity["engine"].get("model"),
+        engine=engine.get("engine", "auto"),
+        model=engine.get("model"),
+        tensor_parallel=int(engine["tensor_parallel"]) if "tensor_parallel" in engine else None,
         data_dir=data_dir,
         seed=old.seed,
     )

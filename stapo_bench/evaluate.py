@@ -2,31 +2,29 @@
 
 tasks -> problems -> prompts -> manifest -> missing samples -> engine -> store -> grades -> scores -> table
 
+The engine is opened when a sample is found missing, not before: other settings are refused, and a finished run is
+found finished, without loading a model.
+
 evaluate(EvalOptions(checkpoint=Path("Qwen3-1.7B"), decoding="justrl", tasks=("aime24",), out=Path("run")))
 """
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from math import fsum
 from pathlib import Path
 from typing import Any, TextIO
 
 from stapo_bench.checkpoint import Checkpoint, read_checkpoint
 from stapo_bench.decoding import preset
-from stapo_bench.engines import Engine, open_engine
+from stapo_bench.drawing import Drawn, draw, look
+from stapo_bench.engines import Engine, declared_identity, open_engine
 from stapo_bench.errors import StapoError
 from stapo_bench.identity import run_about, run_identity
-from stapo_bench.live import LiveGrader
-from stapo_bench.manifest import Manifest, make_folder, open_run
-from stapo_bench.progress import Progress
+from stapo_bench.manifest import find_run, make_folder, open_run
 from stapo_bench.prompts import render_prompts, resolve_format
-from stapo_bench.records import Completion, Request, Sample, SamplingParams
-from stapo_bench.seeds import derive_seed
-from stapo_bench.store import KeySet, SegmentWriter, live_segments, repair, scan_keys
+from stapo_bench.records import SamplingParams
 from stapo_bench.tasks import Task, load_problems, load_task
-from stapo_bench.work import Work, count, requests
+from stapo_bench.work import Work
 
 _ROUNDS_PER_LOOK = 4
 
@@ -46,21 +44,12 @@ class EvalOptions:
     base_urls: tuple[str, ...] = ()  # servers of the openai engine
     model: str | None = None  # its served name; None: the one model that is served
     slots: int | None = None  # sequences at once; None: the engine's own choice
+    tensor_parallel: int | None = None  # GPUs that share the model, for vllm
     data_dir: Path | None = None
     shard: tuple[int, int] = (0, 1)  # this command draws part i of n
     seed: int = 0
     prompt_format: str | None = None  # None: the task's own
     allow_different: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Drawn:
-    """How drawing ended."""
-
-    run_dir: Path
-    num_drawn: int  # by this command
-    num_missing: int  # of what it asked for: the engine gave them up
-    num_repeated: int  # stored lines, or completions, that repeat a key; the first counts
 
 
 def evaluate(
@@ -80,24 +69,69 @@ def evaluate(
     """
     watch = watch or sys.stderr
     tasks = [load_task(name) for name in options.tasks]
-    params = sampling_params(options)
     checkpoint = read_checkpoint(options.checkpoint)
     works = prepare(tasks, options, checkpoint)
+    opened = Opened(options, works, engine)
     make_folder(options.out)  # before the engine, which may take minutes to open
-    opened = engine or open_for(options, works)
-    try:
-        identity = run_identity(checkpoint, works, params, options.seed, opened)
+    with opened:
         for part in [works] if enough is None else growing(works):
-            about = run_about(options.decoding, checkpoint, part)
-            run = open_run(options.out, identity, about, allow_different=options.allow_different)
-            print(f"run folder: {run.run_dir}", file=watch)
-            drawn = draw(run, part, opened, options, watch)
-            if enough is not None and enough(run.run_dir):
+            drawn = complete(checkpoint, part, options, opened, watch)
+            if enough is not None and enough(drawn.run_dir):
                 break
         return drawn
-    finally:
+
+
+class Opened:
+    """The engine asked for, opened when first needed and closed at the end; one that is handed over stays open."""
+
+    def __init__(self, options: EvalOptions, works: Sequence[Work], engine: Engine | None) -> None:
+        self._options = options
+        self._works = works
+        self._theirs = engine
+        self._ours: Engine | None = None
         if engine is None:
-            opened.close()
+            self._declared = declared_identity(
+                options.engine, options.checkpoint, model=options.model, tensor_parallel=options.tensor_parallel
+            )
+
+    def identity(self) -> dict[str, str]:
+        """The engine's; before it is open, what is known of it."""
+        engine = self._theirs or self._ours
+        return engine.identity() if engine else self._declared
+
+    def engine(self) -> Engine:
+        """Open by now."""
+        if self._theirs:
+            return self._theirs
+        self._ours = self._ours or open_for(self._options, self._works)
+        return self._ours
+
+    def __enter__(self) -> "Opened":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._ours:
+            self._ours.close()
+
+
+def complete(
+    checkpoint: Checkpoint, works: Sequence[Work], options: EvalOptions, opened: Opened, watch: TextIO
+) -> Drawn:
+    """Draw what is missing of a run, if anything is."""
+    params, about = sampling_params(options), run_about(options.decoding, checkpoint, works)
+    known = run_identity(checkpoint, works, params, options.seed, opened.identity())
+    run = find_run(options.out, known, allow_different=options.allow_different)
+    stored = None if run is None else look(run, works, options.shard, watch)
+    if stored and not stored.num_missing:
+        print(f"run folder: {stored.run.run_dir}; nothing is missing", file=watch)
+        return Drawn(run_dir=stored.run.run_dir, num_drawn=0, num_missing=0, num_repeated=stored.num_repeated)
+    engine = opened.engine()
+    identity = run_identity(checkpoint, works, params, options.seed, engine.identity())
+    run = open_run(options.out, identity, about, allow_different=options.allow_different)
+    print(f"run folder: {run.run_dir}", file=watch)
+    if stored is None or stored.run.run_dir != run.run_dir:
+        stored = look(run, works, options.shard, watch)
+    return draw(stored, works, engine, params, watch)
 
 
 def growing(works: Sequence[Work]) -> Iterator[list[Work]]:
@@ -153,91 +187,5 @@ def open_for(options: EvalOptions, works: Sequence[Work]) -> Engine:
         slots=options.slots,
         base_urls=options.base_urls,
         model=options.model,
+        tensor_parallel=options.tensor_parallel,
     )
-
-
-def draw(run: Manifest, works: Sequence[Work], engine: Engine, options: EvalOptions, watch: TextIO) -> Drawn:
-    """Draw the missing samples of a shard and store each as it ends."""
-    if torn := repair(run.run_dir):
-        print(f"{torn} torn last lines cut off; their samples are drawn again", file=watch)
-    label = "shard{}of{}".format(*options.shard)
-    if rivals := [path.name for path in live_segments(run.run_dir) if not is_other_shard(path, label)]:
-        print(f"another writer is at work on these samples ({rivals[0]}); what both draw counts once", file=watch)
-    progress = Progress(count(works, options.shard), stream=watch)
-    done, num_repeated = scan_keys(run.run_dir, run.seed, progress.see)
-    progress.start(count(works, options.shard, among=done))
-    requested = KeySet()
-
-    def missing() -> Iterator[Request]:
-        for request in requests(works, run.seed, options.shard):
-            if request.key not in done:
-                requested.add(request.key)
-                yield request
-
-    golds = {(work.task.name, p.problem_id): p.gold for work in works for p in work.problems}
-    writer = SegmentWriter(run.run_dir, label)
-    grader = LiveGrader(run.run_dir, golds, progress.grade)
-
-    def count_safe(samples: list[Sample]) -> None:
-        for sample in samples:
-            progress.add(sample)
-            grader.put(sample)
-
-    num_kept = 0
-    try:
-        with engine_failures():
-            for completion in engine.generate(missing(), sampling_params(options)):
-                if completion.key not in requested:
-                    raise StapoError(f"the engine returned {completion.key}, which was not asked for")
-                if completion.finish_reason == "error":
-                    continue
-                if not done.add(completion.key):
-                    num_repeated += 1
-                    continue
-                num_kept += 1
-                count_safe(writer.append(to_sample(completion, run.seed)))
-    finally:
-        try:
-            count_safe(writer.close())
-        finally:
-            grader.close()
-            progress.close()
-            print(f"{writer.num_safe} new samples are safe in {run.run_dir}", file=watch)
-    return Drawn(
-        run_dir=run.run_dir,
-        num_drawn=num_kept,
-        num_missing=len(requested) - num_kept,
-        num_repeated=num_repeated,
-    )
-
-
-@contextmanager
-def engine_failures() -> Iterator[None]:
-    """What torch, CUDA, vLLM and connections raise when an engine dies, as one clear line."""
-    try:
-        yield
-    except (RuntimeError, OSError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise StapoError(
-            f"the engine stopped: {type(error).__name__}: {reason}; run the same command again to go on"
-        ) from error
-
-
-def to_sample(completion: Completion, run_seed: int) -> Sample:
-    """What is kept of a completion; token ids only of one that was cut off, so that it can be continued."""
-    return Sample(
-        **completion.key._asdict(),
-        seed=derive_seed(run_seed, *completion.key),
-        completion=completion.text,
-        num_tokens=completion.num_tokens,
-        finish_reason=completion.finish_reason,
-        token_ids=completion.token_ids if completion.finish_reason == "length" else None,
-        sum_log_prob=None if completion.log_probs is None else fsum(completion.log_probs),
-        seconds=None if completion.seconds is None else round(completion.seconds, 4),
-    )
-
-
-def is_other_shard(segment: Path, label: str) -> bool:
-    """Whether a segment belongs to another shard of the same split, so that its keys are not ours."""
-    other = segment.name.split("-")[1]
-    return other != label and other.split("of")[1] == label.split("of")[1]

@@ -3,14 +3,13 @@
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from stapo_bench import __version__
 from stapo_bench.checkpoint import Checkpoint
-from stapo_bench.engines import Engine
 from stapo_bench.manifest import data_digest, environment_line, prompts_digest
 from stapo_bench.records import SamplingParams
 from stapo_bench.resources import resource_dir
@@ -18,9 +17,9 @@ from stapo_bench.work import Work
 
 
 def run_identity(
-    checkpoint: Checkpoint, works: Sequence[Work], params: SamplingParams, seed: int, engine: Engine
+    checkpoint: Checkpoint, works: Sequence[Work], params: SamplingParams, seed: int, engine: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Everything that decides a sample."""
+    """Everything that decides a sample; ``engine`` is the engine's ``identity()``, or what is known of it."""
     return {
         "checkpoint": {"digest": checkpoint.digest},
         "tasks": {
@@ -37,7 +36,7 @@ def run_identity(
             "max_new_tokens": params.max_new_tokens,
         },
         "seed": seed,
-        "engine": engine.identity(),
+        "engine": dict(engine),
         "versions": {"stapo_bench": __version__},  # the engine names its own
     }
 

@@ -154,7 +154,7 @@ def _rule_grade(found: tuple[Outcome, str | None], grader: str) -> Grade:
 
 
 def _judged(judge: Judge, cases: Sequence[JudgeCase]) -> list[tuple[SampleKey, Grade]]:
-    from stapo_bench.evaluate import engine_failures
+    from stapo_bench.drawing import engine_failures
 
     with engine_failures():
         grades = judge_rejected(

@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -132,15 +133,51 @@ def open_run(
     Raises:
         DifferentRunError: the run was made under other settings.
     """
-    number = 1
-    while True:
-        folder = run_dir if number == 1 else run_dir.with_name(f"{run_dir.name}-{number}")
+    for folder in _folders(run_dir):
         try:
             return _join(folder, identity, about)
         except DifferentRunError:
             if not allow_different:
                 raise
-            number += 1
+    raise AssertionError("folders never end")
+
+
+def find_run(run_dir: Path, identity: Mapping[str, Any], *, allow_different: bool = False) -> Manifest | None:
+    """The run that ``open_run`` would join, as far as can be told before the engine is there; None: a new one.
+
+    Args:
+        run_dir: the folder, as for ``open_run``.
+        identity: what decides a sample; of ``engine`` only what is known of it.
+        allow_different: as for ``open_run``.
+
+    Raises:
+        DifferentRunError: the run was made under other settings.
+    """
+    for folder in _folders(run_dir):
+        if not (folder / "manifest.json").exists():
+            return None
+        run = load_manifest(folder)
+        found = differences(run.identity, {**identity, "engine": {**run.identity["engine"], **identity["engine"]}})
+        if not found:
+            return run
+        if not allow_different:
+            raise _different(folder, found)
+    raise AssertionError("folders never end")
+
+
+def _folders(run_dir: Path) -> Iterator[Path]:
+    """A run's folder and, for runs under other settings, those next to it."""
+    yield run_dir
+    for number in count(2):
+        yield run_dir.with_name(f"{run_dir.name}-{number}")
+
+
+def _different(run_dir: Path, found: Iterable[str]) -> DifferentRunError:
+    lines = "".join(f"\n  {line}" for line in found)
+    return DifferentRunError(
+        f"{run_dir}: this run was made under other settings; choose another --out, "
+        f"or --allow-different to start a new run next to it:{lines}"
+    )
 
 
 def _join(run_dir: Path, identity: dict[str, Any], about: dict[str, Any]) -> Manifest:
@@ -149,11 +186,7 @@ def _join(run_dir: Path, identity: dict[str, Any], about: dict[str, Any]) -> Man
         if (run_dir / "manifest.json").exists():
             run = load_manifest(run_dir)
             if found := differences(run.identity, identity):
-                lines = "".join(f"\n  {line}" for line in found)
-                raise DifferentRunError(
-                    f"{run_dir}: this run was made under other settings; choose another --out, "
-                    f"or --allow-different to start a new run next to it:{lines}"
-                )
+                raise _different(run_dir, found)
             identity = {**run.identity, "tasks": {**run.identity["tasks"], **identity["tasks"]}}
             about = {**run.about, "tasks": _grown(run.about["tasks"], about["tasks"])}
         elif any((run_dir / "samples").glob("*.jsonl")):

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from stapo_bench.evaluate import Drawn, EvalOptions, evaluate
+from stapo_bench.drawing import Drawn
+from stapo_bench.evaluate import EvalOptions, evaluate
 from stapo_bench.records import Completion, Request, SampleKey, SamplingParams
 from stapo_bench.store import read_samples
 

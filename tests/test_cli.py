@@ -72,6 +72,7 @@ def one_line(error: str) -> str:
         ({"--prompt-format": "chat"}, 1, "no chat template"),
         ({"--data-dir": "nowhere"}, 1, "sums.jsonl: no such file"),
         ({"--out": "script.yaml/run"}, 1, "cannot write to script.yaml/run: Not a directory; choose another --out"),
+        ({"--tensor-parallel": "2"}, 2, "--tensor-parallel: expected engine vllm, got scripted"),
         ({"--suite": "paper"}, 2, "expected --tasks or --suite, got both"),
     ],
 )

@@ -13,13 +13,15 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 import transformers
 
-from stapo_bench.engines import open_engine
-from stapo_bench.errors import StapoError
+from stapo_bench.engines import declared_identity, open_engine
+from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Prompt, Request, SampleKey, SamplingParams
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
@@ -78,6 +80,44 @@ def test_auto_is_vllm_where_it_and_a_gpu_are_there(tmp_path: Path, monkeypatch):
     monkeypatch.setattr("stapo_bench.engines._vllm_on_gpu", lambda: True)
     with pytest.raises(StapoError, match="engine vllm"):
         open_engine("auto", tmp_path)
+
+
+@pytest.fixture
+def fake_vllm(monkeypatch, tmp_path: Path) -> dict[str, Any]:
+    """A stand-in for the package, for what must reach its constructor; returns what did. Splits over 4 GPUs at most."""
+    asked: dict[str, Any] = {}
+
+    def construct(**options: Any) -> SimpleNamespace:
+        asked.update(options)
+        parallel = SimpleNamespace(tensor_parallel_size=min(options["tensor_parallel_size"], 4))
+        return SimpleNamespace(llm_engine=SimpleNamespace(vllm_config=SimpleNamespace(parallel_config=parallel)))
+
+    platform = SimpleNamespace(is_cpu=lambda: False, device_type="cuda")
+    modules = {
+        "vllm": SimpleNamespace(LLM=construct, __version__="0"),
+        "vllm.platforms": SimpleNamespace(current_platform=platform),
+    }
+    monkeypatch.setattr("stapo_bench.engines.vllm.import_module", modules.__getitem__)
+    (tmp_path / "config.json").write_text("{}")
+    return asked
+
+
+def test_tensor_parallel_reaches_vllm_and_is_read_back(fake_vllm, tmp_path: Path):
+    open_engine("vllm", tmp_path, tensor_parallel=4)
+    assert fake_vllm["tensor_parallel_size"] == 4
+    open_engine("vllm", tmp_path)
+    assert fake_vllm["tensor_parallel_size"] == 1
+    with pytest.raises(StapoError, match="vLLM split the model over 4 GPUs where 8 were asked for"):
+        open_engine("vllm", tmp_path, tensor_parallel=8)
+    assert declared_identity("vllm", tmp_path, tensor_parallel=4) == {"engine": "vllm", "tensor_parallel": "4"}
+    assert declared_identity("vllm", tmp_path) == {"engine": "vllm", "tensor_parallel": "1"}
+
+
+@pytest.mark.parametrize("name", ["transformers", "openai", "scripted"])
+def test_tensor_parallel_is_refused_by_other_engines(tmp_path: Path, name: str):
+    for ask in (open_engine, declared_identity):
+        with pytest.raises(UsageError, match=f"--tensor-parallel: expected engine vllm, got {name}"):
+            ask(name, tmp_path, tensor_parallel=2)
 
 
 @needs_vllm

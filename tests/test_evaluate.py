@@ -1,5 +1,6 @@
 """What an evaluation draws, how it grows, and which settings it refuses to mix."""
 
+import io
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -7,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from stapo_bench.drawing import to_sample
 from stapo_bench.errors import StapoError
-from stapo_bench.evaluate import to_sample
+from stapo_bench.evaluate import evaluate
 from stapo_bench.manifest import load_manifest
 from stapo_bench.records import Completion, Prompt, SampleKey
 from stapo_bench.seeds import derive_seed
@@ -80,6 +82,72 @@ def test_a_finished_run_asks_for_nothing(tmp_path):
     engine = FakeEngine()
     assert run(options, engine).num_drawn == 0
     assert engine.requested == []
+
+
+@pytest.fixture
+def no_engine(monkeypatch):
+    def refuse(*_arguments: object) -> None:
+        raise AssertionError("an engine was opened")
+
+    monkeypatch.setattr("stapo_bench.evaluate.open_for", refuse)
+
+
+def test_a_finished_run_is_found_finished_before_an_engine_is_opened(tmp_path, request):
+    options = make_options(tmp_path, samples=2, engine="scripted", max_new_tokens=4096)
+    drawn = evaluate(options, watch=io.StringIO())
+    assert drawn.num_drawn == 2 * NUM_PROBLEMS * 2
+    request.getfixturevalue("no_engine")
+    watch = io.StringIO()
+    again = evaluate(options, watch=watch)
+    assert (again.run_dir, again.num_drawn, again.num_missing) == (tmp_path / "run", 0, 0)
+    assert watch.getvalue() == f"run folder: {tmp_path / 'run'}; nothing is missing\n"
+    evaluate(replace(options, samples=1, limit=3, shard=(1, 2)), watch=watch)  # nor is a part of it
+    with pytest.raises(AssertionError, match="an engine was opened"):
+        evaluate(replace(options, samples=3), watch=watch)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"decoding": "training"}, "sampling.temperature: the run has 0.7, now 1.0"),
+        ({"seed": 1}, "seed: the run has 0, now 1"),
+        ({"engine": "transformers"}, "engine.engine: the run has scripted, now transformers"),
+        ({"engine": "vllm", "tensor_parallel": 2}, "engine.tensor_parallel: the run has nothing, now 2"),
+    ],
+)
+def test_other_settings_are_refused_before_an_engine_is_opened(tmp_path, request, change, field):
+    options = make_options(tmp_path, samples=1, engine="scripted", max_new_tokens=4096)
+    evaluate(options, watch=io.StringIO())
+    request.getfixturevalue("no_engine")
+    for more in ({}, {"samples": 2}):  # whether the run is finished or not
+        with pytest.raises(StapoError, match="other settings") as caught:
+            evaluate(replace(options, **change, **more), watch=io.StringIO())
+        assert f"\n  {field}" in str(caught.value)
+
+
+def test_another_script_is_refused_before_an_engine_is_opened(tmp_path, request):
+    options = make_options(tmp_path, samples=1, engine="scripted", max_new_tokens=4096)
+    evaluate(options, watch=io.StringIO())
+    options.checkpoint.write_text("success: 0.25\n")
+    request.getfixturevalue("no_engine")
+    with pytest.raises(StapoError, match=r"\n  engine\.script_sha256: the run has"):
+        evaluate(options, watch=io.StringIO())
+
+
+def test_a_run_next_to_it_is_found_finished_too(tmp_path, request):
+    options = make_options(tmp_path, samples=1, engine="scripted", max_new_tokens=4096)
+    evaluate(options, watch=io.StringIO())
+    other = replace(options, seed=1, allow_different=True)
+    assert evaluate(other, watch=io.StringIO()).run_dir == tmp_path / "run-2"
+    request.getfixturevalue("no_engine")
+    assert evaluate(other, watch=io.StringIO()).run_dir == tmp_path / "run-2"
+
+
+def test_an_engine_that_turns_out_to_differ_is_refused_once_it_is_open(tmp_path):
+    options = make_options(tmp_path, samples=1)
+    run(options)
+    with pytest.raises(StapoError, match=r"\n  engine\.version: the run has 1, now 2"):
+        run(replace(options, samples=2), FakeEngine(version="2"))
 
 
 def test_token_ids_are_kept_of_what_was_cut_off_only():

@@ -28,6 +28,7 @@ from stapo_bench.errors import StapoError, UsageError
 @options.base_urls
 @click.option("--model", help="Served name, for --engine openai; default: the one model that is served.")
 @click.option("--slots", type=click.IntRange(min=1), help="Sequences (requests) at once; default: the engine's choice.")
+@click.option("--tensor-parallel", type=click.IntRange(min=1), help="GPUs that share the model, for --engine vllm.")
 @options.data_dir
 @click.option("--shard", default="0/1", callback=options.parse_shard, help="Draw part i of n of the samples: i/n.")
 @click.option("--seed", type=int, default=0, show_default=True)
@@ -92,6 +93,9 @@ def continue_command(
     run: Path, max_new_tokens: int, *, base_urls: tuple[str, ...], data_dir: Path | None, out: Path | None
 ) -> None:
     """Give a run's cut-off samples more tokens: they go on from where they were cut, in a new run.
+
+    With --engine transformers the new run has the very tokens of an evaluation under the new limit (up to rounding);
+    vllm and openai draw what follows the cut under another seed: the distribution is the same, the tokens are not.
 
     Example: stapo-bench continue results/base-justrl --max-new-tokens 32768
     """

@@ -54,6 +54,7 @@ def open_engine(
     slots: int | None = None,
     base_urls: Sequence[str] = (),
     model: str | None = None,
+    tensor_parallel: int | None = None,
 ) -> Engine:
     """Start an engine by name; ``auto`` is ``vllm`` where it and a GPU are there, else ``transformers``.
 
@@ -66,13 +67,9 @@ def open_engine(
         slots: sequences at once, or requests in flight; default the engine's own choice.
         base_urls: servers of ``openai``, with ``/v1``; the key is read from ``OPENAI_API_KEY``.
         model: the name that the servers serve it under; default the one they have.
+        tensor_parallel: GPUs that share the model, for ``vllm`` alone; default 1.
     """
-    if name not in ENGINES:
-        near = get_close_matches(name, ENGINES, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise UsageError(f"engine: expected one of {', '.join(ENGINES)}, got {name!r}{hint}")
-    if name == "auto":
-        name = "vllm" if _vllm_on_gpu() else "transformers"
+    name = _resolved(name, tensor_parallel)
     if name == "scripted":
         from stapo_bench.engines.scripted import ScriptedEngine, load_script
 
@@ -84,10 +81,37 @@ def open_engine(
     if name == "vllm":
         from stapo_bench.engines.vllm import VllmEngine
 
-        return VllmEngine(checkpoint, dtype=dtype, slots=slots)
+        return VllmEngine(checkpoint, dtype=dtype, slots=slots, tensor_parallel=tensor_parallel or 1)
     from stapo_bench.engines.transformers import TransformersEngine
 
     return TransformersEngine.from_checkpoint(checkpoint, dtype=dtype, device=device, slots=slots)
+
+
+def declared_identity(
+    name: str, checkpoint: Path, *, model: str | None = None, tensor_parallel: int | None = None
+) -> dict[str, str]:
+    """What an engine's ``identity()`` will say, as far as the arguments, those of ``open_engine``, tell.
+
+    Enough to refuse another engine or another script before a model is loaded.
+    """
+    name = _resolved(name, tensor_parallel)
+    if name == "scripted":
+        return open_engine(name, checkpoint).identity()
+    more = {"vllm": {"tensor_parallel": str(tensor_parallel or 1)}, "openai": {"model": model} if model else {}}
+    return {"engine": name, **more.get(name, {})}
+
+
+def _resolved(name: str, tensor_parallel: int | None) -> str:
+    """The engine's own name for ``auto``; what no engine can do is refused."""
+    if name not in ENGINES:
+        near = get_close_matches(name, ENGINES, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UsageError(f"engine: expected one of {', '.join(ENGINES)}, got {name!r}{hint}")
+    if name == "auto":
+        name = "vllm" if _vllm_on_gpu() else "transformers"
+    if tensor_parallel is not None and name != "vllm":
+        raise UsageError(f"--tensor-parallel: expected engine vllm, got {name}, which cannot split a model over GPUs")
+    return name
 
 
 def _vllm_on_gpu() -> bool:

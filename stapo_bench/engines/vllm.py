@@ -85,6 +85,9 @@ class VllmEngine:
             generation_config="vllm",  # the checkpoint's sampling defaults stay out; its end tokens stay in
             **{name: value for name, value in options.items() if value is not None},
         )
+        split = self._llm.llm_engine.vllm_config.parallel_config.tensor_parallel_size
+        if split != tensor_parallel:
+            raise StapoError(f"vLLM split the model over {split} GPUs where {tensor_parallel} were asked for")
         self._version = str(vllm.__version__)
         self._platform = str(platforms.current_platform.device_type)
 

@@ -1,0 +1,143 @@
+"""Draw the missing samples of a run: requests -> engine -> store, each sample on disk before it is counted.
+
+stored = look(run, works, (0, 1), sys.stderr)
+drawn = draw(stored, works, engine, SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=512), sys.stderr)
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import fsum
+from pathlib import Path
+from typing import TextIO
+
+from stapo_bench.engines import Engine
+from stapo_bench.errors import StapoError
+from stapo_bench.live import LiveGrader
+from stapo_bench.manifest import Manifest
+from stapo_bench.progress import Progress
+from stapo_bench.records import Completion, Request, Sample, SamplingParams
+from stapo_bench.seeds import derive_seed
+from stapo_bench.store import KeySet, SegmentWriter, live_segments, repair, scan_keys
+from stapo_bench.work import Work, count, requests
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """How drawing ended."""
+
+    run_dir: Path
+    num_drawn: int  # by this command
+    num_missing: int  # of what it asked for: the engine gave them up
+    num_repeated: int  # stored lines, or completions, that repeat a key; the first counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """What a run holds before a shard of it is drawn."""
+
+    run: Manifest
+    shard: tuple[int, int]
+    keys: KeySet
+    num_repeated: int
+    num_missing: int  # of the shard
+    progress: Progress
+
+
+def look(run: Manifest, works: Sequence[Work], shard: tuple[int, int], watch: TextIO) -> Stored:
+    """Repair what a kill left, and read what is there."""
+    if torn := repair(run.run_dir):
+        print(f"{torn} torn last lines cut off; their samples are drawn again", file=watch)
+    asked = count(works, shard)
+    progress = Progress(asked, stream=watch)
+    keys, num_repeated = scan_keys(run.run_dir, run.seed, progress.see)
+    done = count(works, shard, among=keys)
+    num_missing = sum(asked.values()) - sum(done.values())
+    return Stored(
+        run=run, shard=shard, keys=keys, num_repeated=num_repeated, num_missing=num_missing, progress=progress
+    )
+
+
+def draw(stored: Stored, works: Sequence[Work], engine: Engine, params: SamplingParams, watch: TextIO) -> Drawn:
+    """Draw the missing samples of a shard and store each as it ends."""
+    run, shard, progress = stored.run, stored.shard, stored.progress
+    done, num_repeated = stored.keys, stored.num_repeated
+    label = "shard{}of{}".format(*shard)
+    if rivals := [path.name for path in live_segments(run.run_dir) if not is_other_shard(path, label)]:
+        print(f"another writer is at work on these samples ({rivals[0]}); what both draw counts once", file=watch)
+    progress.start(count(works, shard, among=done))
+    requested = KeySet()
+
+    def missing() -> Iterator[Request]:
+        for request in requests(works, run.seed, shard):
+            if request.key not in done:
+                requested.add(request.key)
+                yield request
+
+    golds = {(work.task.name, p.problem_id): p.gold for work in works for p in work.problems}
+    writer = SegmentWriter(run.run_dir, label)
+    grader = LiveGrader(run.run_dir, golds, progress.grade)
+
+    def count_safe(samples: list[Sample]) -> None:
+        for sample in samples:
+            progress.add(sample)
+            grader.put(sample)
+
+    num_kept = 0
+    try:
+        with engine_failures():
+            for completion in engine.generate(missing(), params):
+                if completion.key not in requested:
+                    raise StapoError(f"the engine returned {completion.key}, which was not asked for")
+                if completion.finish_reason == "error":
+                    continue
+                if not done.add(completion.key):
+                    num_repeated += 1
+                    continue
+                num_kept += 1
+                count_safe(writer.append(to_sample(completion, run.seed)))
+    finally:
+        try:
+            count_safe(writer.close())
+        finally:
+            grader.close()
+            progress.close()
+            print(f"{writer.num_safe} new samples are safe in {run.run_dir}", file=watch)
+    return Drawn(
+        run_dir=run.run_dir,
+        num_drawn=num_kept,
+        num_missing=len(requested) - num_kept,
+        num_repeated=num_repeated,
+    )
+
+
+@contextmanager
+def engine_failures() -> Iterator[None]:
+    """What torch, CUDA, vLLM and connections raise when an engine dies, as one clear line."""
+    try:
+        yield
+    except (RuntimeError, OSError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise StapoError(
+            f"the engine stopped: {type(error).__name__}: {reason}; run the same command again to go on"
+        ) from error
+
+
+def to_sample(completion: Completion, run_seed: int) -> Sample:
+    """What is kept of a completion; token ids only of one that was cut off, so that it can be continued."""
+    return Sample(
+        **completion.key._asdict(),
+        seed=derive_seed(run_seed, *completion.key),
+        completion=completion.text,
+        num_tokens=completion.num_tokens,
+        finish_reason=completion.finish_reason,
+        token_ids=completion.token_ids if completion.finish_reason == "length" else None,
+        sum_log_prob=None if completion.log_probs is None else fsum(completion.log_probs),
+        seconds=None if completion.seconds is None else round(completion.seconds, 4),
+    )
+
+
+def is_other_shard(segment: Path, label: str) -> bool:
+    """Whether a segment belongs to another shard of the same split, so that its keys are not ours."""
+    other = segment.name.split("-")[1]
+    return other != label and other.split("of")[1] == label.split("of")[1]
