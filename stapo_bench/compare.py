@@ -23,7 +23,7 @@ from stapo_bench.estimators import Matrix, avg_at_k
 from stapo_bench.intervals import ERROR_NAMES, ErrorName, signed
 from stapo_bench.paired import Difference, holm, mean_difference, paired_difference
 from stapo_bench.parity import ParityDifference, parity, same_weights
-from stapo_bench.sequential import anytime
+from stapo_bench.stopped import WIDENED, aim_of, at_every_look, stopped_note
 
 Verdict = Literal["better", "worse", "tied", "not enough data"]
 
@@ -132,13 +132,10 @@ def compare_loaded(a: LoadedRun, b: LoadedRun, margin: float = 0.02) -> Comparis
         for error in ERROR_NAMES
     }
     means = {error: mean_difference(found) for error, found in differences.items()}
-    if stopped := [run for run in (a, b) if run.manifest.about.get("stopping")]:
-        # The samples decided how many there are: an interval for a fixed number would miss too often.
-        aim = min(float(run.manifest.about["stopping"]["aim"]) for run in stopped)
-        differences = {error: [anytime(d, aim) for d in found] for error, found in differences.items()}
-        means = {error: anytime(mean, aim) for error, mean in means.items()}
-        rules = ", ".join(f"{run.name} under {run.manifest.about['stopping']['rule']}" for run in stopped)
-        notes.append(f"{rules}: intervals and p-values are widened to hold at every look (anytime-valid)")
+    aims = aim_of(a), aim_of(b)
+    differences = {error: [at_every_look(d, aims) for d in found] for error, found in differences.items()}
+    means = {error: at_every_look(mean, aims) for error, mean in means.items()}
+    notes += stopped_note((a, b), WIDENED)
     adjusted = {error: holm([d.p_value for d in found]) for error, found in differences.items()}
     tasks = tuple(
         TaskComparison(

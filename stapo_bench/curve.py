@@ -14,7 +14,7 @@ samples that did not pick it: the step that is best on one half of the samples i
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,8 @@ from stapo_bench.estimators import Matrix, Vector, problem_means
 from stapo_bench.intervals import Interval, signed, t_quantile
 from stapo_bench.parity import parity
 from stapo_bench.scores import plain
+from stapo_bench.sequential import widening
+from stapo_bench.stopped import aim_of, smallest, stopped_note
 
 _BOOTSTRAPS = 4000
 
@@ -55,6 +57,7 @@ class Curve:
     best_value: float  # as picked: too high
     best_corrected: float  # estimated on samples that did not pick it
     first_above: int | None  # index of the first point whose band lies above 0
+    notes: tuple[str, ...] = ()
 
 
 def curve_runs(run_dirs: Sequence[Path], grader: str = "math") -> Curve:
@@ -73,11 +76,18 @@ def curve_runs(run_dirs: Sequence[Path], grader: str = "math") -> Curve:
     matrices = [_common_matrices(runs, task) for task in tasks]
     if not matrices or any(len(of_task[0]) < 2 for of_task in matrices):
         raise StapoError("expected at least one task, and two problems of each, that all runs have sampled")
-    return curve(matrices, [run.name for run in runs], [run.manifest.about.get("step") for run in runs], tasks)
+    names, steps = [run.name for run in runs], [run.manifest.about.get("step") for run in runs]
+    found = curve(matrices, names, steps, tasks, [aim_of(run) for run in runs])
+    widened = "bands that involve it are widened to hold at every look (anytime-valid); the corrected best is not"
+    return replace(found, notes=tuple(stopped_note(runs, widened)))
 
 
 def curve(
-    matrices: Sequence[Sequence[Matrix]], names: Sequence[str], steps: Sequence[int | None], tasks: Sequence[str]
+    matrices: Sequence[Sequence[Matrix]],
+    names: Sequence[str],
+    steps: Sequence[int | None],
+    tasks: Sequence[str],
+    aims: Sequence[float | None] = (),
 ) -> Curve:
     """The curve of outcome matrices.
 
@@ -85,6 +95,7 @@ def curve(
         matrices: by task, then by checkpoint: [num_problems, num_samples] over the same problems.
         names, steps: of the checkpoints, the reference first.
         tasks: names.
+        aims: of the checkpoints whose samples decided when to stop, see ``sequential``; empty: none did.
     """
     means = [np.stack([problem_means(run) for run in of_task]) for of_task in matrices]  # [num_steps, num_problems]
     values: Vector = np.mean([m.mean(axis=1) for m in means], axis=0)
@@ -92,7 +103,12 @@ def curve(
     later, critical = _simultaneous(
         [(m[1:] - m[0], _floor(of_task)) for m, of_task in zip(means, matrices, strict=True)]
     )
-    errors = [0.0, *later]
+    aims = aims or [None] * len(names)
+    wider = [
+        error if (aim := smallest([aims[0], own])) is None else error * widening(error, aim)
+        for error, own in zip(later, aims[1:], strict=True)
+    ]
+    errors = [0.0, *wider]
     bands = [Interval(low=g - critical * e, high=g + critical * e) for g, e in zip(gains.tolist(), errors, strict=True)]
     above = [i for i, band in enumerate(bands) if band.low > 0]
     best = int(np.argmax(values))
@@ -129,6 +145,8 @@ def render_curve(found: Curve, format_: str = "md") -> str:
         step = "–" if point.step is None else str(point.step)
         band = "–" if point is found.points[0] else f"[{signed(point.band.low)}, {signed(point.band.high)}]"
         lines.append(f"| {point.name} | {step} | {100 * point.value:.2f} | {signed(point.gain)} | {band} |")
+    if found.notes:
+        lines += ["", *(f"- {note}" for note in found.notes)]
     return "\n".join(lines)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from stapo_bench.draws import Outcomes
 from stapo_bench.estimators import Vector, problem_means
 from stapo_bench.intervals import ERROR_NAMES, ErrorName, Interval, sampling_variance, signed
+from stapo_bench.sequential import widening
 
 Averages = Mapping[str, Mapping[str, float]]
 """model -> method -> average over the tasks, in any unit."""
@@ -56,8 +57,13 @@ def headline(averages: Averages, method: str = "STAPO") -> float:
     return sum(gains.values()) / len(gains) if gains else float("nan")
 
 
-def measured_headline(runs: Runs, method: str = "STAPO") -> Headline | None:
-    """The headline of measured runs; None where no model has the method, a baseline and a task common to all runs."""
+def measured_headline(
+    runs: Runs, method: str = "STAPO", aims: Mapping[tuple[str, str], float] | None = None
+) -> Headline | None:
+    """The headline of measured runs; None where no model has the method, a baseline and a task common to all runs.
+
+    ``aims``: by model and method, of the runs whose samples decided when to stop; see ``sequential``.
+    """
     usable = {model: methods for model, methods in runs.items() if method in methods and len(methods) > 1}
     every = [run for methods in usable.values() for run in methods.values()]
     tasks = [task for task in every[0].tasks if all(task in run.tasks for run in every)] if every else []
@@ -77,6 +83,11 @@ def measured_headline(runs: Runs, method: str = "STAPO") -> Headline | None:
         "these problems": _sampling_shifts(every, tasks),
         "problems like these": _problem_shifts(means),
     }
+    if aims:  # as if each of these runs had the error that its interval for every look stands for
+        for of_error in shifts.values():
+            for i, name in enumerate(names):
+                if name in aims:
+                    of_error[:, i] *= widening(float(of_error[:, i].std()), aims[name])
     nested = _nested(names, averages)
     return Headline(
         value=value,

@@ -12,6 +12,7 @@ mean varies than the mean of as many independent draws, and the interval is Wils
 keeps d from vanishing when no variation was seen by chance. ``tests/test_intervals.py`` measures the coverage.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -62,8 +63,15 @@ def interval(correct: Matrix, error: ErrorName, confidence: float = 0.95) -> Int
     0.1224
     """
     if error == "these problems":
-        return sampling_interval(correct, normal_quantile(confidence))
-    return _problems_like_these(*success_counts(correct), confidence)
+        return sampling_interval(correct, ordinary_quantile(correct, error, confidence))
+    return clustered_interval(correct, ordinary_quantile(correct, error, confidence))
+
+
+def ordinary_quantile(correct: Matrix, error: ErrorName, confidence: float = 0.95) -> float:
+    """Standard errors on either side of a single look: normal, or Student's with a degree less than problems."""
+    if error == "these problems":
+        return normal_quantile(confidence)
+    return t_quantile(confidence, max(1, int((~np.isnan(correct)).any(axis=1).sum()) - 1))
 
 
 def normal_quantile(confidence: float) -> float:
@@ -112,6 +120,19 @@ def sampling_interval(correct: Matrix, quantile: float) -> Interval:
     return _score_interval(mean, num * per_problem / design, quantile)
 
 
+def clustered_interval(correct: Matrix, quantile: float) -> Interval:
+    """Interval for problems like these, ``quantile`` standard errors wide on either side."""
+    successes, samples = success_counts(correct)
+    num = len(samples)
+    if num < 2:
+        return UNKNOWN
+    means = successes / samples
+    mean = float(means.mean())
+    between = num * float(means.var(ddof=1))
+    design = (between + _PROBLEM_PRIOR) / (num * mean * (1.0 - mean) + _PROBLEM_PRIOR)
+    return _score_interval(mean, num / design, quantile)
+
+
 def macro_interval(values: Sequence[float], intervals: Sequence[Interval]) -> Interval:
     """Interval of the mean over tasks, from the tasks' own: the method of variance estimates recovery.
 
@@ -122,7 +143,7 @@ def macro_interval(values: Sequence[float], intervals: Sequence[Interval]) -> In
     >>> round(macro_interval([0.5, 0.5], [Interval(low=0.4, high=0.6)] * 2).high, 4)  # 0.5 + 0.1 * sqrt(2) / 2
     0.5707
     """
-    if not values:
+    if not values or any(math.isnan(interval.low) for interval in intervals):
         return UNKNOWN
     mean = float(np.mean(values))
     below = [value - interval.low for value, interval in zip(values, intervals, strict=True)]
@@ -131,17 +152,6 @@ def macro_interval(values: Sequence[float], intervals: Sequence[Interval]) -> In
         low=max(0.0, mean - float(np.linalg.norm(below)) / len(values)),
         high=min(1.0, mean + float(np.linalg.norm(above)) / len(values)),
     )
-
-
-def _problems_like_these(successes: Vector, samples: Vector, confidence: float) -> Interval:
-    num = len(samples)
-    if num < 2:
-        return UNKNOWN
-    means = successes / samples
-    mean = float(means.mean())
-    between = num * float(means.var(ddof=1))
-    design = (between + _PROBLEM_PRIOR) / (num * mean * (1.0 - mean) + _PROBLEM_PRIOR)
-    return _score_interval(mean, num / design, t_quantile(confidence, num - 1))
 
 
 def _sample_variances(successes: Vector, samples: Vector) -> Vector:

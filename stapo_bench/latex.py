@@ -1,7 +1,8 @@
 """Tables for papers: LaTeX with booktabs, where bold means "not beaten significantly".
 
 A measured number is bold unless another measured run of the same model and regime is better by a paired test for
-``problems like these`` at 5 %, Holm-corrected over all pairs in its column. Published numbers carry no test.
+``problems like these`` at 5 %, Holm-corrected over all pairs in its column; against a run that its own samples stopped,
+the test holds at every look. Published numbers carry no test.
 """
 
 import math
@@ -9,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from stapo_bench.draws import CountedRun
 from stapo_bench.paired import Difference, holm, mean_difference, paired_difference
 from stapo_bench.rows import Cell, Row
+from stapo_bench.stopped import at_every_look
 
 _LEVEL = 0.05
 _ESCAPES = {"\\": r"\textbackslash{}", "–": "--", "×": r"$\times$", "−": "$-$", "†": r"$^\dagger$"}
@@ -58,10 +59,9 @@ def unbeaten(rows: Sequence[Row], tasks: Sequence[str]) -> set[tuple[int, str]]:
             groups.setdefault((row.model, row.sampling), []).append(i)
     found: set[tuple[int, str]] = set()
     for members in groups.values():
-        runs = {i: run for i in members if (run := rows[i].counts) is not None}
         for task in tasks:
             candidates = [i for i in members if task == "average" or task in rows[i].cells]
-            beaten = _beaten(candidates, runs, task)
+            beaten = _beaten(candidates, rows, task)
             found |= {(i, task) for i in candidates if i not in beaten}
     return found
 
@@ -75,9 +75,9 @@ def escape(text: str) -> str:
     return "".join(_ESCAPES.get(character, character) for character in text)
 
 
-def _beaten(members: Sequence[int], runs: dict[int, CountedRun], task: str) -> set[int]:
+def _beaten(members: Sequence[int], rows: Sequence[Row], task: str) -> set[int]:
     pairs = list(combinations(members, 2))
-    differences = [_difference(runs[i], runs[j], task) for i, j in pairs]
+    differences = [at_every_look(_difference(rows[i], rows[j], task), (rows[i].aim, rows[j].aim)) for i, j in pairs]
     adjusted = holm([difference.p_value for difference in differences])
     return {
         i if difference.value > 0 else j
@@ -86,8 +86,10 @@ def _beaten(members: Sequence[int], runs: dict[int, CountedRun], task: str) -> s
     }
 
 
-def _difference(a: CountedRun, b: CountedRun, task: str) -> Difference:
+def _difference(row_a: Row, row_b: Row, task: str) -> Difference:
     """avg@k of B minus that of A on one task, or on the mean over their common tasks."""
+    a, b = row_a.counts, row_b.counts
+    assert a is not None and b is not None
     tasks = [name for name in a.tasks if name in b.tasks] if task == "average" else [task]
     parts = []
     for name in tasks:

@@ -27,6 +27,7 @@ from stapo_bench.estimators import Matrix, Vector, problem_means
 from stapo_bench.intervals import ErrorName
 from stapo_bench.paired import joint_variances
 from stapo_bench.scores import plain
+from stapo_bench.stopped import stopped_note
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +78,7 @@ class Plan:
     detect: float
     power: float
     tasks: tuple[TaskPlan, ...]
+    notes: tuple[str, ...]
 
 
 def plan_runs(run_a: Path, run_b: Path, detect: float, power: float = 0.80, grader: str = "math") -> Plan:
@@ -90,7 +92,9 @@ def plan_runs(run_a: Path, run_b: Path, detect: float, power: float = 0.80, grad
         raise StapoError(
             f"{a.name} and {b.name}: expected a task with at least two common problems and two samples each"
         )
-    return Plan(name_a=a.name, name_b=b.name, detect=detect, power=power, tasks=tuple(plans))
+    rough = "its scores decided how many samples there are, so their variances, and with them this plan, are rough"
+    notes = tuple(stopped_note((a, b), rough))
+    return Plan(name_a=a.name, name_b=b.name, detect=detect, power=power, tasks=tuple(plans), notes=notes)
 
 
 def components(a: Matrix, b: Matrix, *, same_seeds: bool = False) -> Components | None:
@@ -147,7 +151,8 @@ def render_plan(plan: Plan, format_: str = "md") -> str:
             f"| {task.these_problems.num_samples} | {like.num_samples or 'none is enough'} | {like.num_problems} "
             f"| {'yes' if task.more_problems_help_more else 'no'} | {tokens} | {hours} |"
         )
-    return "\n".join([*lines, "", "Power now: for these problems / for problems like these."])
+    notes = [f"- {note}" for note in plan.notes]
+    return "\n".join([*lines, "", "Power now: for these problems / for problems like these.", *notes])
 
 
 def _plan_sentence(plan: Plan, goal: str) -> str:

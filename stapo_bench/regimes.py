@@ -19,6 +19,7 @@ from stapo_bench.intervals import ERROR_NAMES, ErrorName, signed
 from stapo_bench.paired import Difference, contrast, mean_difference
 from stapo_bench.parity import weights_of
 from stapo_bench.rows import sampling_in_words
+from stapo_bench.stopped import WIDENED, aim_of, at_every_look, stopped_note
 
 _CONTRASTS = {
     # weights of A1, B1, A2, B2
@@ -38,6 +39,7 @@ class RegimeComparison:
     regimes: tuple[str, str]  # in words
     num_tasks: int
     contrasts: dict[str, dict[ErrorName, Difference]]
+    notes: tuple[str, ...]
 
     @property
     def flips(self) -> bool:
@@ -69,11 +71,15 @@ def compare_regimes(a1: Path, b1: Path, a2: Path, b2: Path, grader: str = "math"
         num_tasks=len(tasks),
         contrasts={
             name: {
-                error: mean_difference([_contrast(runs, task, weights, error) for task in tasks])
+                error: at_every_look(
+                    mean_difference([_contrast(runs, task, weights, error) for task in tasks]),
+                    [aim_of(run) for run, weight in zip(runs, weights, strict=True) if weight],
+                )
                 for error in ERROR_NAMES
             }
             for name, weights in _CONTRASTS.items()
         },
+        notes=tuple(stopped_note(runs, WIDENED)),
     )
 
 
@@ -111,6 +117,8 @@ def render_regimes(comparison: RegimeComparison, format_: str = "md") -> str:
     ]
     for name, found in comparison.contrasts.items():
         lines.append(f"| {name} | " + " | ".join(_text(found[error]) for error in ERROR_NAMES) + " |")
+    if comparison.notes:
+        lines += ["", *(f"- {note}" for note in comparison.notes)]
     return "\n".join(lines)
 
 
@@ -147,6 +155,7 @@ def _json(comparison: RegimeComparison) -> dict[str, Any]:
         "flips": comparison.flips,
         "runs": dict(zip(("a1", "b1", "a2", "b2"), comparison.names, strict=True)),
         "regimes": list(comparison.regimes),
+        "notes": list(comparison.notes),
         "contrasts": {
             name: {error: plain(found[error]) for error in ERROR_NAMES} for name, found in comparison.contrasts.items()
         },

@@ -15,10 +15,7 @@ from stapo_bench.published import PublishedRow, PublishedTable, load_published
 from stapo_bench.records import Origin
 from stapo_bench.scores import MacroScore, RunScore, TaskScore, current_score
 
-_STOPPED = (
-    "; drawn under {}: its intervals for these problems hold at every look (anytime-valid), "
-    "those for problems like these and tests against it take the number of samples as fixed"
-)
+_STOPPED = "; stopped under {}: its intervals, and tests against it, hold at every look (anytime-valid)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +48,7 @@ class Row:
     details: str  # one line: what the source rests on
     step: int | None = None  # of the checkpoint, where it is known
     counts: CountedRun | None = None  # of a measured row: what tests against other rows need
+    aim: float | None = None  # of a measured row that its own samples stopped: tests must then hold at every look
 
 
 def rows_from_runs(run_dirs: Sequence[Path]) -> list[Row]:
@@ -87,6 +85,7 @@ def _run_row(score: RunScore) -> Row:
         average=_macro_cell(score.macro, score.tasks),
         details=_run_details(score),
         counts=CountedRun(counts={task.task: task.counts for task in score.tasks}),
+        aim=score.aim,
     )
 
 

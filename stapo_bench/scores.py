@@ -20,7 +20,7 @@ from stapo_bench.answers import equal_answers
 from stapo_bench.draws import CountedRun, Draw, Grades, read_draws, read_grades
 from stapo_bench.errors import StapoError
 from stapo_bench.estimators import Matrix, avg_at_k, maj_at_k, pass_at_k, score_bounds
-from stapo_bench.intervals import Interval, interval, macro_interval
+from stapo_bench.intervals import ERROR_NAMES, Interval, interval, macro_interval
 from stapo_bench.manifest import Manifest, load_manifest
 from stapo_bench.records import Outcome
 from stapo_bench.sequential import anytime_interval
@@ -89,7 +89,8 @@ class RunScore:
     commit: str | None
     tasks: tuple[TaskScore, ...]
     macro: MacroScore
-    stopping: str | None = None  # the rule that ended drawing: intervals for these problems then hold at every look
+    stopping: str | None = None  # the rule that ended drawing: all intervals then hold at every look
+    aim: float | None = None  # of that rule, see ``sequential.boundary``
 
 
 def score_run(run_dir: Path, grader: str = "math") -> RunScore:
@@ -146,18 +147,20 @@ def run_score(manifest: Manifest, name: str, grades: Grades) -> RunScore:
         tasks=tuple(tasks),
         macro=macro,
         stopping=stopping["rule"] if stopping else None,
+        aim=float(stopping["aim"]) if stopping else None,
     )
 
 
 def _at_every_look(tasks: Sequence[TaskScore], macro: MacroScore, aim: float) -> tuple[list[TaskScore], MacroScore]:
-    """Intervals for these problems that stay valid although the samples themselves decided when to stop."""
+    """Intervals that stay valid although the samples themselves decided when to stop."""
     counted = CountedRun(counts={task.task: task.counts for task in tasks})
     found = [counted.outcomes(task.task)[0] for task in tasks]
-    widened = [
-        replace(task, these_problems=anytime_interval([correct], aim))
-        for task, correct in zip(tasks, found, strict=True)
-    ]
-    return widened, replace(macro, these_problems=anytime_interval(found, aim))
+    widened = [replace(task, **_anytime([correct], aim)) for task, correct in zip(tasks, found, strict=True)]
+    return widened, replace(macro, **_anytime(found, aim))
+
+
+def _anytime(tasks: Sequence[Matrix], aim: float) -> dict[str, Any]:
+    return {error.replace(" ", "_"): anytime_interval(tasks, aim, error) for error in ERROR_NAMES}
 
 
 def score_task(task: str, title: str, draws: Iterable[Draw], problem_ids: Sequence[str], num_samples: int) -> TaskScore:

@@ -12,7 +12,8 @@ in V: more samples take V towards 0, a task that is finished stands still, a fin
 used with estimated variances as in Waudby-Smith et al. 2021, arXiv:2103.06476. eta makes the bound tightest at the
 variance at which one hopes to stop; it follows from what was asked for and never from the data. Samples are counted in
 complete rounds, one of every problem of a task: the samples that happen to end first are the short ones, and no fair
-sample. The error is that of ``these problems``: more rounds do not tell about other problems.
+sample. What is waited for is the error of ``these problems``: more rounds do not tell about other problems. That of
+``problems like these`` is widened alike: the part of it that the problems make stands still, like a finished run.
 """
 
 import math
@@ -22,7 +23,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stapo_bench.estimators import Matrix, avg_at_k
-from stapo_bench.intervals import Interval, macro_interval, normal_quantile, sampling_interval
+from stapo_bench.intervals import (
+    ErrorName,
+    Interval,
+    clustered_interval,
+    macro_interval,
+    normal_quantile,
+    ordinary_quantile,
+    sampling_interval,
+)
 from stapo_bench.paired import Difference, mean_difference, paired_difference
 
 LEVEL = 0.05
@@ -71,11 +80,19 @@ def until_width(tasks: Sequence[Matrix], width: float) -> Decision:
     )
 
 
-def anytime_interval(tasks: Sequence[Matrix], aim: float) -> Interval:
-    """Interval of the mean over tasks for these problems that holds at every look; ``aim`` as in ``boundary``."""
-    variance = sum((sampling_interval(task, 1.0).width / 2.0) ** 2 for task in tasks) / len(tasks) ** 2
-    quantile = boundary(variance, aim)
-    return macro_interval([avg_at_k(task) for task in tasks], [sampling_interval(task, quantile) for task in tasks])
+def anytime_interval(tasks: Sequence[Matrix], aim: float, error: ErrorName = "these problems") -> Interval:
+    """Interval of the mean over tasks that holds at every look; ``aim`` as in ``boundary``."""
+    within = sampling_interval if error == "these problems" else clustered_interval
+    variance = sum((within(task, 1.0).width / 2.0) ** 2 for task in tasks) / len(tasks) ** 2
+    factor = widening(math.sqrt(variance), aim)
+    return macro_interval(
+        [avg_at_k(task) for task in tasks], [within(task, factor * ordinary_quantile(task, error)) for task in tasks]
+    )
+
+
+def widening(standard_error: float, aim: float) -> float:
+    """How many times wider than that of a single look an interval is that holds at every look."""
+    return boundary(standard_error**2, aim) / normal_quantile(1.0 - LEVEL)
 
 
 def anytime(difference: Difference, aim: float) -> Difference:
@@ -84,7 +101,7 @@ def anytime(difference: Difference, aim: float) -> Difference:
     The normal interval of the result is that of ``until_decided``. Its p-values are at most 5 % where that interval
     leaves out 0, and too large below: the bound grows slower with the level than a normal quantile.
     """
-    factor = boundary(difference.standard_error**2, aim) / normal_quantile(1.0 - LEVEL)
+    factor = widening(difference.standard_error, aim)
     return replace(difference, standard_error=difference.standard_error * factor)
 
 

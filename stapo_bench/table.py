@@ -189,7 +189,8 @@ def _headlines(block: Block) -> Iterator[str]:
     """The paper's headline, measured and published, for each regime that has it."""
     for sampling in dict.fromkeys(row.sampling for row in block.rows):
         rows = [row for row in block.rows if row.sampling == sampling]
-        if (found := measured_headline(_runs(rows))) is not None:
+        aims = {(_model(row), _method(row)): row.aim for row in rows if row.aim is not None}
+        if (found := measured_headline(_runs(rows), aims=aims)) is not None:
             yield f"measured, {sampling}: {headline_line(found)}"
         for source in dict.fromkeys(row.source for row in rows if row.origin == "published"):
             averages: dict[str, dict[str, float]] = {}
@@ -209,9 +210,16 @@ def _runs(rows: Sequence[Row]) -> dict[str, dict[str, CountedRun]]:
     doubled = {row.model for row in rows if identities.count(_identity(row)) > 1}
     for row in rows:
         if row.counts is not None and row.model not in doubled:
-            method = "STAPO" if row.method.casefold() == "stapo" else row.method
-            runs.setdefault(row.model or "model not stated", {})[method] = row.counts
+            runs.setdefault(_model(row), {})[_method(row)] = row.counts
     return runs
+
+
+def _model(row: Row) -> str:
+    return row.model or "model not stated"
+
+
+def _method(row: Row) -> str:
+    return "STAPO" if row.method.casefold() == "stapo" else row.method
 
 
 def _latex(block: Block) -> str:

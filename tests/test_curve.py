@@ -7,6 +7,7 @@ import pytest
 
 from stapo_bench.curve import curve, curve_runs, curve_sentence, render_curve
 from stapo_bench.errors import StapoError
+from stapo_bench.sequential import boundary
 
 
 def logistic(x):
@@ -125,3 +126,30 @@ def test_a_base_of_another_method_stays_first_whatever_its_step(make_run):
     )
     assert [point.name for point in curve_runs([base, late, early]).points] == ["base", "early", "late"]
     assert [point.name for point in curve_runs([late, early]).points] == ["early", "late"]
+
+
+def test_a_checkpoint_that_stopped_itself_has_a_band_for_every_look(make_run):
+    rng = np.random.default_rng(5)
+    logits = rng.normal(0, 1.5, 30)
+    rows = [{"t": sample_matrix(rng, logistic(logits + s), 16).tolist()} for s in (0.0, 0.5, 0.5)]
+    stopping = {"stopping": {"rule": "--until-width 0.02", "aim": 0.01}}
+
+    def bands(label, stopped):
+        runs = [
+            make_run(f"{label}{i}", of, about=stopping if i == stopped else None, identity={"seed": i})
+            for i, of in enumerate(rows)
+        ]
+        found = curve_runs(runs)
+        return [point.band.width for point in found.points], render_curve(found)
+
+    fixed, text = bands("fixed", None)
+    assert "anytime-valid" not in text
+    later, text = bands("later", 2)
+    assert later[1] == pytest.approx(fixed[1])
+    # the error of a step is half its band over the critical value; its bound at that variance instead of 1.96
+    error = fixed[2] / 2 / named([[np.array(of["t"]) for of in rows]]).critical
+    assert later[2] == pytest.approx(fixed[2] * boundary(error**2, 0.01) / 1.96, rel=1e-4)
+    assert "- later2 stopped under --until-width 0.02: bands that involve it are widened" in text
+    base, _ = bands("base", 0)  # every gain is over the first
+    assert base[1] > 1.4 * fixed[1]
+    assert base[2] == pytest.approx(later[2])

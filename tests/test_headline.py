@@ -70,3 +70,16 @@ def test_intervals_cover_the_true_headline_for_both_errors():
             covered[error] += interval.low <= truth[error] <= interval.high
     for error in ERROR_NAMES:
         assert covered[error] / 80 >= 0.90
+
+
+def test_runs_that_stopped_themselves_widen_both_intervals():
+    rng = np.random.default_rng(2)
+    runs = {
+        "m": {name: FakeRun({"t": sample_matrix(rng, rng.uniform(0.2, 0.6, 30), 16)}) for name in ("STAPO", "GRPO")}
+    }
+    fixed = measured_headline(runs).intervals
+    stopped = measured_headline(runs, aims={("m", "STAPO"): 0.02, ("m", "GRPO"): 0.02}).intervals
+    for error in ERROR_NAMES:
+        # no bound that holds at every look is below three standard errors
+        assert stopped[error].width > 1.4 * fixed[error].width
+    assert measured_headline(runs, aims={("other", "STAPO"): 0.02}).intervals == fixed

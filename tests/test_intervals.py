@@ -151,6 +151,8 @@ def test_what_the_data_cannot_tell_is_nan():
     assert np.isnan(interval(np.array([[1.0, 0.0]]), "problems like these").low)
     assert np.isnan(interval(np.full((2, 2), np.nan), "these problems").low)
     assert np.isnan(macro_interval([], []).high)
+    known = Interval(low=0.1, high=0.6)
+    assert np.isnan(macro_interval([0.4, 0.5], [known, interval(np.array([[1.0, 0.0]]), "problems like these")]).low)
 
 
 def test_macro_interval_by_hand():

@@ -144,3 +144,13 @@ def test_bad_questions_are_refused(make_run):
 def test_prediction_for_other_sizes():
     found = Components(within=0.4, between=0.02, num_problems=30)
     assert found.standard_error("problems like these", 10, 60) == pytest.approx(math.sqrt(0.02 / 60 + 0.4 / 600))
+
+
+def test_a_plan_from_a_run_that_stopped_itself_says_that_it_is_rough(make_run):
+    rows = {"t": [[1, 0, 1, 0], [0, 0, 1, 0], [1, 1, 1, 0]]}
+    a = make_run("a", rows, about={"stopping": {"rule": "--until-width 0.1", "aim": 0.05}})
+    b = make_run("b", rows, identity={"seed": 1})
+    assert "- a stopped under --until-width 0.1: its scores decided how many samples" in render_plan(
+        plan_runs(a, b, detect=0.05)
+    )
+    assert plan_runs(b, b, detect=0.05).notes == ()

@@ -65,3 +65,19 @@ def test_four_runs_that_are_no_square_are_refused(four):
         compare_regimes(a1, b1, b2, a2)
     with pytest.raises(StapoError, match="expected A and B under one regime"):
         compare_regimes(a1, b2, a2, b1)
+
+
+def test_a_run_that_stopped_itself_widens_what_it_takes_part_in(four):
+    runs = four(4, 6, 8, 9)
+    fixed = compare_regimes(*runs)
+    manifest = json.loads((runs[3] / "manifest.json").read_text())
+    manifest["about"]["stopping"] = {"rule": "--until-decided A2", "aim": 0.02}
+    (runs[3] / "manifest.json").write_text(json.dumps(manifest))
+    found = compare_regimes(*runs)
+    for name, takes_part in {"effect under 1": 0, "regime on A": 0, "effect under 2": 1, "interaction": 1}.items():
+        for error, difference in found.contrasts[name].items():
+            before = fixed.contrasts[name][error]
+            assert (difference.standard_error > 1.4 * before.standard_error) == takes_part
+    assert "- B2 stopped under --until-decided A2: intervals and p-values are widened" in render_regimes(found)
+    assert json.loads(render_regimes(found, "json"))["notes"] == list(found.notes)
+    assert fixed.notes == ()

@@ -211,9 +211,11 @@ def test_a_run_that_stopped_early_has_intervals_for_every_look_and_says_so(make_
     matrices = [np.array(rows, dtype=float) for rows in tasks.values()]
     found, expected = score.macro.these_problems, until_width(matrices, 0.1).interval
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
-    for wide, narrow in zip(score.tasks, fixed.tasks, strict=True):
+    for wide, narrow in zip((*score.tasks, score.macro), (*fixed.tasks, fixed.macro), strict=True):
         assert wide.these_problems.width > 1.3 * narrow.these_problems.width
+        assert wide.problems_like_these.width > 1.3 * narrow.problems_like_these.width
     assert from_json(to_json(score)) == score
     (row,) = rows_from_runs([stopped])
-    assert "drawn under --until-width 0.1: its intervals for these problems hold at every look" in row.details
+    assert "stopped under --until-width 0.1: its intervals, and tests against it, hold at every look" in row.details
+    assert row.aim == 0.05
     assert fixed.stopping is None

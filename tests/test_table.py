@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -141,6 +142,24 @@ def test_latex_is_bold_where_nothing_beats_a_number(methods):
     assert bold == {"GRPO": 0, "JustRL": 2, "STAPO": 2}
     assert r"95 \% interval for problems like these" in text
     assert r"Tiny & STAPO & T=1.0, top-p 1.0 & \textbf{" in text
+
+
+def test_a_run_that_stopped_itself_beats_only_what_it_beats_at_every_look(make_run):
+    """GRPO is beaten by STAPO by 3 standard errors: enough for one look, not for all of them."""
+    rows = {"GRPO": [[1] * 8 + [0] * 8] * 30, "STAPO": [[1] * c + [0] * (16 - c) for c in [8, 9, 9, 7, 10] * 6]}
+    stopping = {"rule": "--until-width 0.02", "aim": 0.01}
+    fixed = [make_run(name, {"aime24": of}) for name, of in rows.items()]
+    stopped = [make_run(f"{n}-x", {"aime24": of}, about={"method": n, "stopping": stopping}) for n, of in rows.items()]
+    texts = {}
+    for name, runs in (("fixed", fixed), ("stopped", stopped)):
+        texts[name] = render_table(rows_from_runs(runs), "latex")
+        bold = {line.split(" & ")[1] for line in texts[name].splitlines() if r"\textbf" in line}
+        assert bold == ({"STAPO"} if name == "fixed" else {"STAPO", "GRPO"})
+    (short,), (wide,) = (lines_with(text, "measured, T=1.0") for text in texts.values())
+    ends = [[float(end) for end in re.findall(r"[+-]\d+\.\d(?=[,\]])", line)] for line in (short, wide)]
+    # both ends under both errors; the headline is 8.6 / 8 - 1
+    assert len(ends[0]) == 4
+    assert all(abs(b - 7.5) > 1.3 * abs(a - 7.5) for a, b in zip(*ends, strict=True))
 
 
 def test_latex_of_published_rows_claims_no_significance():
