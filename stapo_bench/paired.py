@@ -6,6 +6,14 @@
 ``problems like these``: Var = s_d^2 / n, s_d between the differences of problems; Student's t with n - 1 degrees.
 Pairing takes the difficulty of the problems out of the error (Miller 2024, arXiv:2411.00640, paired differences).
 
+Gains are skewed where few problems have them: with 30 problems of which 9 can gain, the t interval held the truth in
+91 of 100, not 95. The t statistic is therefore taken through Hall's transformation, which removes the skewness:
+
+    g(T) = T + s T^2 / 3 + s^2 T^3 / 27 + s / 6,    s the skewness of the mean difference
+
+(Hall 1992, J. R. Statist. Soc. B 54:221). The skewness of few differences is mostly noise, so it is shrunk.
+``scripts/check_coverage.py`` measures what comes of it.
+
 Runs with the same seeds are not independent: sample j of a problem meets the same random numbers in both, and models
 that are alike write alike. Their noise is then that of the differences of samples, sum_i s_i^2 / k_i / n^2 with s_i^2
 the variance of x_Bij - x_Aij over j, which is right whether the numbers couple the samples or not.
@@ -21,6 +29,10 @@ import numpy as np
 from stapo_bench.estimators import Matrix, Vector, problem_means
 from stapo_bench.intervals import ErrorName, Interval, normal_quantile, t_quantile
 
+_SKEWNESS_PRIOR = 100
+"""Problems at which half of the skewness that they show is believed. With fewer, equal runs are told apart in more than
+6 of 100 at 30 problems; with more, intervals hold the truth in less than 93."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
@@ -30,18 +42,23 @@ class Difference:
     standard_error: float
     degrees: float  # of freedom; inf: normal
     num_problems: int
+    skewness: float = 0.0  # of the error: its third moment over that of the second, shrunk
 
     def interval(self, confidence: float = 0.95) -> Interval:
-        """value ± q standard errors; not cut off at ±1."""
-        half = self._quantile(confidence) * self.standard_error
-        return Interval(low=self.value - half, high=self.value + half)
+        """value ± q standard errors, pulled to where the skewness points; not cut off at ±1."""
+        quantile = self._quantile(confidence)
+        return Interval(
+            low=self.value - self._skewed(quantile) * self.standard_error,
+            high=self.value - self._skewed(-quantile) * self.standard_error,
+        )
 
     @property
     def p_value(self) -> float:
         """Two-sided: how often a difference at least this large would be seen if there were none."""
         if math.isnan(self.standard_error):
             return math.nan
-        statistic = abs(self.value) / self.standard_error
+        t, s = self.value / self.standard_error, self.skewness
+        statistic = abs(t + s * t**2 / 3.0 + s**2 * t**3 / 27.0 + s / 6.0)
         if math.isinf(self.degrees):
             return 2.0 * NormalDist().cdf(-statistic)
         from scipy.special import stdtr
@@ -51,7 +68,13 @@ class Difference:
     @property
     def tied_within(self) -> float:
         """Smallest x for which |difference| >= x is refuted at 5 %: two one-sided tests (Schuirmann 1987)."""
-        return abs(self.value) + self._quantile(0.90) * self.standard_error
+        interval = self.interval(0.90)
+        return max(-interval.low, interval.high)
+
+    def _skewed(self, quantile: float) -> float:
+        """T where g(T) is this quantile: 3 / s ((1 + s (q - s / 6))^(1/3) - 1)."""
+        s = self.skewness
+        return quantile if abs(s) < 1e-6 else 3.0 / s * float(np.cbrt(1.0 + s * (quantile - s / 6.0)) - 1.0)
 
     def _quantile(self, confidence: float) -> float:
         return normal_quantile(confidence) if math.isinf(self.degrees) else t_quantile(confidence, self.degrees)
@@ -98,6 +121,7 @@ def contrast(
     used = [run[common] for run in runs]
     # As if half a sample of one further problem had come out the other way, in each run; see intervals.
     prior = float(factors**2 @ np.array([0.5 * _mean_inverse_samples(run) ** 2 for run in used]))
+    skewness = 0.0
     if error == "these problems":
         joint = joint_variances(used, weights) if same_seeds else None
         if joint is None:
@@ -109,10 +133,16 @@ def contrast(
         variance, degrees = math.nan, math.inf
     else:
         # Problems that happen to show no difference at all do not prove that there is none.
-        squares = max(float(((changes - changes.mean()) ** 2).sum()), prior)
+        squares = float(((changes - changes.mean()) ** 2).sum()) + prior
+        cubes = float(((changes - changes.mean()) ** 3).sum())
+        skewness = cubes / squares**1.5 * num / (num + _SKEWNESS_PRIOR)
         variance, degrees = squares / (num - 1) / num, num - 1
     return Difference(
-        value=float(changes.mean()), standard_error=math.sqrt(variance), degrees=degrees, num_problems=num
+        value=float(changes.mean()),
+        standard_error=math.sqrt(variance),
+        degrees=degrees,
+        num_problems=num,
+        skewness=skewness,
     )
 
 
@@ -120,7 +150,7 @@ def mean_difference(parts: Sequence[Difference]) -> Difference:
     """The mean over independent tasks, each of the same weight.
 
     Var = sum_t Var_t / T^2 with the degrees of freedom of Welch (1947) and Satterthwaite (1946):
-    (sum_t Var_t)^2 / sum_t (Var_t^2 / degrees_t).
+    (sum_t Var_t)^2 / sum_t (Var_t^2 / degrees_t). Third moments add up as variances do.
     """
     if not parts or any(math.isnan(part.standard_error) for part in parts):
         return UNDECIDED
@@ -131,6 +161,7 @@ def mean_difference(parts: Sequence[Difference]) -> Difference:
         standard_error=float(np.sqrt(variances.sum())) / len(parts),
         degrees=float(variances.sum()) ** 2 / spread if spread > 0 else math.inf,
         num_problems=sum(part.num_problems for part in parts),
+        skewness=sum(part.skewness * part.standard_error**3 for part in parts) / float(variances.sum()) ** 1.5,
     )
 
 

@@ -1,9 +1,12 @@
 """Paired differences: hand values, size and power by simulation, Holm by the book."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stapo_bench.intervals import ERROR_NAMES
 from stapo_bench.paired import Difference, contrast, holm, mean_difference, paired_difference
@@ -31,11 +34,13 @@ def test_by_hand():
     assert these.value == like.value == pytest.approx(1 / 3)
     # noise: problem 1 of A and problem 2 of B have s^2 = 1/4 * 4/3 = 1/3, / 4 samples; priors 1 / (2 * 16) each
     assert these.standard_error == pytest.approx(math.sqrt(1 / 12 + 1 / 12 + 1 / 32 + 1 / 32) / 3)
-    # differences 1/2, 1/2, 0: variance 1/12, / 3
-    assert like.standard_error == pytest.approx(math.sqrt(1 / 12 / 3))
+    # differences 1/2, 1/2, 0: sum of squares 1/6 and the priors; / 2, / 3
+    assert like.standard_error == pytest.approx(math.sqrt((1 / 6 + 1 / 16) / 2 / 3))
     assert like.degrees == 2
-    # t with 2 degrees: q = 4.3027
-    assert like.interval().low == pytest.approx(1 / 3 - 4.30265 * math.sqrt(1 / 36), abs=1e-4)
+    # sum of cubes 2 / 216 - 1 / 27 = -1 / 36 over the squares to the power 1.5, of which 3 / 103 is believed
+    assert like.skewness == pytest.approx(-1 / 36 / (1 / 6 + 1 / 16) ** 1.5 * 3 / 103)
+    # t with 2 degrees: q = 4.30265; T + s T^2 / 3 + s^2 T^3 / 27 + s / 6 = q at T = 4.35024
+    assert like.interval().low == pytest.approx(1 / 3 - 4.35024 * like.standard_error, abs=1e-4)
 
 
 def test_only_common_problems_count():
@@ -147,6 +152,52 @@ def test_mean_difference_by_hand():
     # (0.0009 + 0.0016)^2 / (0.0009^2 / 29 + 0.0016^2 / 9)
     assert mean.degrees == pytest.approx(0.0025**2 / (0.0009**2 / 29 + 0.0016**2 / 9))
     assert mean.num_problems == 40
+    assert mean.skewness == 0.0
+    # third moments 0.2 * 0.03^3 and -0.1 * 0.04^3 over (0.05^2)^1.5
+    skewed = mean_difference([replace(part, skewness=s) for part, s in zip(parts, (0.2, -0.1), strict=True)])
+    assert skewed.skewness == pytest.approx((0.2 * 0.03**3 - 0.1 * 0.04**3) / 0.05**3)
+
+
+def difference(value, skewness):
+    return Difference(value=value, standard_error=0.03, degrees=29, num_problems=30, skewness=skewness)
+
+
+@given(value=st.floats(-0.3, 0.3), skewness=st.floats(-0.3, 0.3))
+def test_the_interval_leaves_out_zero_just_where_the_test_rejects(value, skewness):
+    found = difference(value, skewness)
+    interval = found.interval()
+    assert (found.p_value < 0.05) == (interval.low > 0 or interval.high < 0)
+    assert interval.low < value < interval.high
+    turned = difference(-value, -skewness)
+    assert turned.p_value == pytest.approx(found.p_value)
+    assert turned.interval().low == pytest.approx(-interval.high)
+
+
+def test_an_interval_reaches_further_to_where_the_gains_are_rare_and_large():
+    """Of 30 problems 5 gain 10 points or 50: the population's mean gain may well be more, hardly be less."""
+    found = difference(0.05, 0.2).interval()
+    assert found.high - 0.05 > 1.3 * (0.05 - found.low)
+    plain = difference(0.05, 0.0).interval()
+    assert plain.high - 0.05 == pytest.approx(0.05 - plain.low)
+
+
+def test_gains_of_few_problems_are_covered():
+    """70 % of the problems cannot gain, 30 % gain 23 points; a plain t interval covers less."""
+    rng = np.random.default_rng(19)
+    ours = plain = apart = 0
+    for _ in range(4000):
+        rates = rng.uniform(0, 0.75, 30) * (rng.random(30) < 0.3)
+        better = np.where(rates > 0, rates + 0.23, 0.0)
+        a, twin, b = (sample_matrix(rng, r, 32) for r in (rates, rates, better))
+        found = paired_difference(a, b, "problems like these")
+        for kept in (True, False):
+            interval = replace(found, skewness=found.skewness if kept else 0.0).interval()
+            held = interval.low <= 0.069 <= interval.high
+            ours, plain = ours + (held and kept), plain + (held and not kept)
+        apart += paired_difference(a, twin, "problems like these").p_value < 0.05
+    assert 0.93 <= ours / 4000 <= 0.97  # standard error 0.4 points
+    assert plain < ours
+    assert 0.04 <= apart / 4000 <= 0.06
 
 
 def test_a_task_without_data_leaves_the_mean_open():
