@@ -213,6 +213,16 @@ def test_task_files_pin_the_generated_content(tmp_path):
             load_problems(read_task(other))
 
 
+def test_an_unknown_generator_is_refused(tmp_path):
+    task = tmp_path / "own.yaml"
+    task.write_text(
+        "task: stapo_own\nrepeats: 1\ndoc_to_text: '{{problem}}'\n"
+        "metadata: {num_problems: 1, generator: {name: kings, seed: 0}}\n"
+    )
+    with pytest.raises(StapoError, match="expected a generator named tiny or kk, got 'kings'"):
+        load_problems(read_task(task))
+
+
 def test_only_the_solution_is_correct_among_all_assignments():
     for puzzle in puzzles(5, 6):
         for chosen in itertools.product([False, True], repeat=5):
