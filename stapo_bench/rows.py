@@ -5,12 +5,13 @@ rows = [*rows_from_runs([Path("results/stapo-justrl")]), *published_rows()]
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stapo_bench.decoding import PRESETS
 from stapo_bench.draws import CountedRun
 from stapo_bench.intervals import UNKNOWN, Interval
+from stapo_bench.metrics import AVG, Metric, fewest_decided
 from stapo_bench.published import PublishedRow, PublishedTable, load_published
 from stapo_bench.records import Origin
 from stapo_bench.scores import MacroScore, RunScore, TaskScore, current_score
@@ -48,12 +49,14 @@ class Row:
     details: str  # one line: what the source rests on
     step: int | None = None  # of the checkpoint, where it is known
     counts: CountedRun | None = None  # of a measured row: what tests against other rows need
+    metric: Metric = AVG  # what its cells hold
     aim: float | None = None  # of a measured row that its own samples stopped: tests must then hold at every look
 
 
-def rows_from_runs(run_dirs: Sequence[Path]) -> list[Row]:
+def rows_from_runs(run_dirs: Sequence[Path], metric: Metric = AVG) -> list[Row]:
     """One row per run, from its scores; a run that has grown since it was scored is scored anew."""
-    return [_run_row(current_score(run_dir)) for run_dir in run_dirs]
+    rows = [(score, _run_row(score)) for score in map(current_score, run_dirs)]
+    return [row if metric == AVG else _in_metric(row, score, metric) for score, row in rows]
 
 
 def published_rows(tables: Sequence[str] = ("stapo_v1",), model: str | None = None) -> list[Row]:
@@ -87,6 +90,30 @@ def _run_row(score: RunScore) -> Row:
         counts=CountedRun(counts={task.task: task.counts for task in score.tasks}),
         aim=score.aim,
     )
+
+
+def _in_metric(row: Row, score: RunScore, metric: Metric) -> Row:
+    """The row with another metric: without intervals, and without the counts that tests of avg@k need."""
+    cells = {task.task: _metric_cell(task, metric) for task in score.tasks}
+    average = Cell(
+        value=sum(cell.value for cell in cells.values()) / len(cells),
+        complete=all(cell.complete for cell in cells.values()),
+    )
+    return replace(row, cells=cells, average=average, metric=metric, counts=None)
+
+
+def _metric_cell(task: TaskScore, metric: Metric) -> Cell:
+    cell = Cell(
+        value=math.nan,
+        num_problems=task.num_problems,
+        samples_per_problem=metric.k or task.samples_per_problem,
+        complete=task.complete,
+        note="" if task.complete else _what_is_missing(task),
+    )
+    if (found := metric.of(task)) is not None:
+        return replace(cell, samples_per_problem=found[0], value=found[1])
+    lacking = f"{metric} needs {metric.k or 1} decided samples of every problem, the fewest are {fewest_decided(task)}"
+    return replace(cell, complete=False, note=f"{task.title}: {lacking}")
 
 
 def _task_cell(task: TaskScore) -> Cell:

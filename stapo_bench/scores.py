@@ -9,7 +9,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from stapo_bench.answers import equal_answers
 from stapo_bench.draws import CountedRun, Draw, Grades, read_draws, read_grades
 from stapo_bench.errors import StapoError
-from stapo_bench.estimators import Matrix, avg_at_k, maj_at_k, pass_at_k, score_bounds
+from stapo_bench.estimators import Matrix, avg_at_k, maj_at_k, pass_at_k, pass_hat_k, score_bounds
 from stapo_bench.intervals import ERROR_NAMES, Interval, interval, macro_interval
 from stapo_bench.manifest import Manifest, load_manifest
+from stapo_bench.metrics import stability
 from stapo_bench.records import Outcome
 from stapo_bench.sequential import anytime_interval
 from stapo_bench.store import segments, write_atomically
@@ -50,6 +51,8 @@ class TaskScore:
     num_ungraded: int  # drawn, but no grade yet
     pass_at: dict[int, float]  # unbiased pass@k for k = 1, 2, 4, … up to the fewest decided samples of a problem
     maj_at: dict[int, float]  # maj@k at that fewest number, over classes of equal answers; ties broken evenly at random
+    pass_hat: dict[int, float] = field(default_factory=dict)  # pass^k at the same k as pass@k
+    stability: dict[str, float] = field(default_factory=dict)  # G-Pass@k and mG-Pass@k by name
     counts: dict[str, tuple[int, int]]  # by problem: right and decided samples, all that paired statistics need
 
     @property
@@ -206,6 +209,8 @@ def score_task(task: str, title: str, draws: Iterable[Draw], problem_ids: Sequen
         num_grader_errors=outcomes[Outcome.GRADER_ERROR],
         num_ungraded=outcomes[None],
         pass_at={k: pass_at_k(correct, k) for k in _powers_of_two(fewest)},
+        pass_hat={k: pass_hat_k(correct, k) for k in _powers_of_two(fewest)},
+        stability=stability(correct, fewest),
         maj_at={fewest: maj_at_k(correct, _classes(answers, correct), fewest)} if fewest else {},
         counts={
             problem_id: (int(row[i].sum()), len(row[i]))
@@ -240,7 +245,7 @@ def from_json(raw: Mapping[str, Any]) -> RunScore:
     tasks = tuple(
         TaskScore(
             **_with_intervals(task)
-            | {name: _int_keys(task[name]) for name in ("pass_at", "maj_at")}
+            | {name: _int_keys(task.get(name, {})) for name in ("pass_at", "pass_hat", "maj_at")}
             | {"counts": {problem_id: (right, decided) for problem_id, (right, decided) in task["counts"].items()}}
         )
         for task in raw["tasks"]

@@ -19,6 +19,7 @@ from stapo_bench.errors import UsageError
 from stapo_bench.headline import headline, headline_line, measured_headline, relative_gains
 from stapo_bench.intervals import Interval
 from stapo_bench.latex import Layout, latex_table
+from stapo_bench.metrics import AVG, Metric
 from stapo_bench.rows import Cell, Row, published_rows, rows_from_runs
 
 __all__ = ["FORMATS", "Block", "blocks", "published_rows", "render_table", "rows_from_runs"]
@@ -45,6 +46,7 @@ _MEANING = (
     "Intervals are 95 %. *These problems*: the same problems, samples drawn again (sampling noise only). "
     "*Problems like these*: the problems drawn anew as well (clustered by problem)."
 )
+_NO_INTERVALS = "No intervals: checkpoints are compared by avg@k, which uses every sample."
 _LATEX_MEANING = (
     "avg@k in percent; brackets: 95 % interval for problems like these (problems drawn anew, clustered by problem). "
     "Bold: not beaten by another measured run of the same model and decoding (paired, Holm-corrected, 5 %)."
@@ -58,6 +60,16 @@ class Block:
     suite: str
     tasks: tuple[str, ...]
     rows: tuple[Row, ...]
+
+    @property
+    def metric(self) -> Metric:
+        """What all of its cells hold."""
+        return self.rows[0].metric
+
+    @property
+    def shows_average(self) -> bool:
+        """Whether it is avg@k, the number that has intervals and tests."""
+        return self.metric == AVG
 
     def title(self, task: str) -> str:
         """Column title; with k where all rows drew the same number of samples."""
@@ -129,9 +141,10 @@ def _task_order(task: str) -> tuple[int, str]:
 
 def _markdown(block: Block) -> str:
     columns = ["Model", "Method", "Decoding", *map(block.title, block.tasks), "Avg", "Origin"]
-    measured = [row for row in block.rows if row.origin == "measured"]
+    measured = [row for row in block.rows if row.origin == "measured"] if block.shows_average else []
     parts = [
-        f"**{block.suite} suite: avg@k in percent" + (", [interval for these problems]**" if measured else "**"),
+        f"**{block.suite} suite: {block.metric} in percent"
+        + (", [interval for these problems]**" if measured else "**"),
         _markdown_table(columns, [_labels(block, row) + _values(block, row) + [row.origin] for row in block.rows]),
     ]
     if measured:
@@ -142,6 +155,8 @@ def _markdown(block: Block) -> str:
             ),
             _MEANING,
         ]
+    if not block.shows_average:
+        parts += [f"{block.metric.meaning} {_NO_INTERVALS}"]
     notes = ["- " + (f"\\{line}" if line.startswith("*") else line) for line in _notes(block)]  # "- *" nests a list
     return "\n\n".join([*parts, "\n".join(notes)])
 
@@ -228,9 +243,16 @@ def _latex(block: Block) -> str:
         titles=[*map(block.title, block.tasks), "Avg"],
         rows=[replace(row, method=block.method(row)) for row in block.rows],
         cells=[_cells(block, row) for row in block.rows],
-        notes=[_LATEX_MEANING, *_notes(block)],
+        notes=[
+            _LATEX_MEANING if block.shows_average else f"{block.metric} in percent. {_plain(block.metric.meaning)}",
+            *_notes(block),
+        ],
     )
     return latex_table(layout)
+
+
+def _plain(markdown: str) -> str:
+    return markdown.replace("*", "")
 
 
 def _markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -245,7 +267,7 @@ def _csv(found: Sequence[Block]) -> str:
     names += [f"{error}_{end}" for error in ("these_problems", "problems_like_these") for end in ("low", "high")]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*names, "complete", "note"])
+    writer.writerow([*names, "complete", "note", "metric"])
     for block in found:
         for row in block.rows:
             for task, cell in zip((*block.tasks, "average"), _cells(block, row), strict=True):
@@ -254,7 +276,7 @@ def _csv(found: Sequence[Block]) -> str:
                     labels = [row.origin, row.source, row.model or "", row.method, row.regime or "", row.sampling, task]
                     sizes = [cell.samples_per_problem or "", cell.num_problems or ""]
                     numbers = [_percent(number) for number in (cell.value, *ends)]
-                    writer.writerow([*labels, *sizes, *numbers, str(cell.complete).lower(), cell.note])
+                    writer.writerow([*labels, *sizes, *numbers, str(cell.complete).lower(), cell.note, row.metric])
     return text.getvalue()
 
 
@@ -276,6 +298,7 @@ def _json_row(block: Block, row: Row) -> dict[str, Any]:
         "method": row.method,
         "regime": row.regime,
         "sampling": row.sampling,
+        "metric": str(row.metric),
         "tasks": {task: _json_cell(row.cells[task]) for task in block.tasks if task in row.cells},
         "average": None if average is None else _json_cell(average),
         "details": row.details,

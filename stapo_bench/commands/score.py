@@ -12,6 +12,7 @@ from stapo_bench.errors import UsageError
 if TYPE_CHECKING:
     from stapo_bench.errata import Golds
     from stapo_bench.grade_run import Grading
+    from stapo_bench.metrics import Metric
 
 
 golds_option = click.option(
@@ -109,11 +110,15 @@ def score(run: Path, grader: str, golds: "Golds", data_dir: Path | None, exclude
     Example: stapo-bench score results/base-justrl
     """
     from stapo_bench.golds import with_golds
+    from stapo_bench.metrics import render_metrics
     from stapo_bench.panel_report import compare_graders, render_graders
+    from stapo_bench.scores import current_score
 
     name = with_golds(grader, golds)
     finish(run, data_dir=data_dir, grader=name)
     show_table([run])
+    if more := render_metrics(current_score(run)):
+        click.echo("\n" + more)
     if exclude_overlap is not None:
         from stapo_bench.contamination import render_without, scores_without
 
@@ -126,14 +131,20 @@ def score(run: Path, grader: str, golds: "Golds", data_dir: Path | None, exclude
 @click.argument("runs", type=options.RUN, nargs=-1)
 @options.output_format("md", "csv", "json", "latex")
 @click.option("--published", is_flag=True, help="Add the paper's rows, marked 'published'.")
-def table(runs: tuple[Path, ...], format_: str, published: bool) -> None:
+@click.option("--metric", default="avg", show_default=True, help="avg, maj, pass@K or pass^K (pass@8).")
+def table(runs: tuple[Path, ...], format_: str, published: bool, metric: str) -> None:
     """Methods × tasks from scored runs, each row marked measured or published.
 
     Example: stapo-bench table results/base-justrl results/stapo-justrl --published
     """
     if not runs and not published:
         raise UsageError("expected at least one run folder, or --published")
-    show_table(list(runs), format_, published=published)
+    from stapo_bench.metrics import AVG, parse_metric
+
+    shown = parse_metric(metric)
+    if published and shown != AVG:
+        raise UsageError(f"--published: the paper prints avg@k alone, got --metric {metric} beside it")
+    show_table(list(runs), format_, published=published, metric=shown)
 
 
 @click.command()
@@ -181,10 +192,13 @@ def finish(run_dir: Path, *, data_dir: Path | None, grader: str = "math") -> Non
     write_atomically(run_dir / "table.md", render_table(rows_from_runs([run_dir]), "md").rstrip("\n") + "\n")
 
 
-def show_table(run_dirs: list[Path], format_: str = "md", *, published: bool = False) -> None:
-    """Print the table of scored runs."""
+def show_table(
+    run_dirs: list[Path], format_: str = "md", *, published: bool = False, metric: "Metric | None" = None
+) -> None:
+    """Print the table of scored runs; ``metric`` None: avg@k."""
+    from stapo_bench.metrics import AVG
     from stapo_bench.rows import published_rows, rows_from_runs
     from stapo_bench.table import render_table
 
-    rows = [*rows_from_runs(run_dirs), *(published_rows() if published else [])]
+    rows = [*rows_from_runs(run_dirs, metric or AVG), *(published_rows() if published else [])]
     click.echo(render_table(rows, format_).rstrip("\n"))
