@@ -32,6 +32,8 @@ LONGEST_SYNC_SECONDS = 30.0
 share of the time (a slow disk), less often, but within half a minute."""
 
 _MAX_SAMPLE_INDEX = 1_000_000  # bounds the bit masks of KeySet against a damaged line
+_FIELDS = tuple(field.name for field in fields(Sample))
+_encode = json.JSONEncoder(separators=(",", ":")).encode  # one for all: json.dumps would make it anew for each line
 _TYPES = {
     "task": str,
     "problem_id": str,
@@ -79,9 +81,8 @@ def sample_to_line(sample: Sample) -> bytes:
 
     ASCII, because a completion may hold what UTF-8 cannot (half of a surrogate pair at a cut-off).
     """
-    values = {field.name: getattr(sample, field.name) for field in fields(sample)}
-    present = {name: value for name, value in values.items() if value is not None}
-    return json.dumps(present, separators=(",", ":")).encode("ascii") + b"\n"
+    present = {name: value for name in _FIELDS if (value := getattr(sample, name)) is not None}
+    return _encode(present).encode("ascii") + b"\n"
 
 
 def sample_from_line(line: bytes) -> Sample:
