@@ -156,9 +156,9 @@ def test_eval_draws_grades_scores_and_prints_the_table(stapo, small):
     assert len(grades) == NUM_PROBLEMS * 8
     assert task["value"] == sum(grade["outcome"] == "CORRECT" for grade in grades) / (NUM_PROBLEMS * 8)
     assert 0.25 < task["value"] < 0.75  # 80 draws at 0.5: more than 4 standard errors
-        scored = stapo("score", run)[1].strip()  # without the data: all is graded
-        assert scored.startswith(output.strip())
-        assert "| maj@k |" in scored
+    scored = stapo("score", run)[1].strip()  # without the data: all is graded
+    assert scored.startswith(output.strip())
+    assert "| maj@k |" in scored
     assert stapo("table", run)[1].strip() == output.strip()
     code, output, _ = stapo("grade", run, "--grader", "strict", "--data-dir", ".")
     assert (code, output) == (0, "strict-1: 80 samples graded, 0 graded before\n")
