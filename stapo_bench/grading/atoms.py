@@ -53,10 +53,11 @@ class AtomReader(Cursor):
             return self._number()
         if token.kind == "name":
             return self._name()
+        if token.kind in ("word", "text") and token.text.strip(". ") in units.WORDS:  # "USD 36", "Rs. 450"
+            self.take()
+            return attach(self.power(), token.text.strip(". "))
         if token.kind == "word":
             self.take()
-            if token.text in units.WORDS:  # "USD 36"
-                return attach(self.power(), token.text)
             return self.subscript(sym(token.text))
         if token.kind == "op" and token.text in ("(", "[", "\\{"):
             return self.bracket(self)

@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 from stapo_bench.grading.conditions import BRANCHES
 from stapo_bench.grading.cursor import Cursor
-from stapo_bench.grading.tree import Node, Refusal
+from stapo_bench.grading.tree import Node, Refusal, add, mul, negate
+
+MAX_DETERMINANT = 4
 
 _MATRICES = frozenset(["matrix", "pmatrix", "bmatrix", "Bmatrix", "smallmatrix", "array", "vmatrix"])
 _CASES = frozenset(["cases", "dcases", "rcases"])
@@ -20,9 +22,7 @@ def environment(parser: Cursor, row_of_cases: Callable[[], Node]) -> Node:
     if name == "array" and parser.accept("{"):
         _skip_to_brace(parser)
     node = _matrix(parser)
-    if name == "vmatrix":
-        raise Refusal("a determinant")
-    return node
+    return _determinant([row.args for row in node.args]) if name == "vmatrix" else node
 
 
 def _name(parser: Cursor) -> str:
@@ -57,6 +57,17 @@ def _cases(parser: Cursor, row_of_cases: Callable[[], Node]) -> Node:
     if rows and all(row.kind == "rel" for row in rows):
         return rows[0] if len(rows) == 1 else Node("list", tuple(rows), ",")
     raise Refusal("cases without conditions")
+
+
+def _determinant(rows: list[tuple[Node, ...]]) -> Node:
+    """Expanded along the first row."""
+    if len(rows) != len(rows[0]) or len(rows) > MAX_DETERMINANT:
+        raise Refusal("no small determinant")
+    if len(rows) == 1:
+        return rows[0][0]
+    minors = ([row[:column] + row[column + 1 :] for row in rows[1:]] for column in range(len(rows)))
+    terms = [mul(entry, _determinant(minor)) for entry, minor in zip(rows[0], minors, strict=True)]
+    return add(*(negate(term) if column % 2 else term for column, term in enumerate(terms)))
 
 
 def _matrix(parser: Cursor) -> Node:

@@ -12,6 +12,8 @@ from stapo_bench.grading.units import PERCENT_APART
 BEFORE_BOX = 50_000  # characters before the last box that are searched for boxes joined to it
 MAX_TAIL = 20_000  # characters from the end that are searched where there is no box
 MAX_BOXES = 40
+MAX_DIGITS = 20  # of a number that is looked for in the working
+MIN_CUT_OFF = 2_000  # characters of a response that may have run into a length limit
 MAX_WORKING = 1_000  # characters before a box in which its number may carry a percent sign
 _DECIMAL = re.compile(r"\d+(?:\.\d+)?")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
@@ -41,8 +43,7 @@ _GIVES_UP = re.compile(
     r"|\bdo(?:n't| not) know\b|\b(?:not enough|more|insufficient) information\b",
     re.IGNORECASE,
 )
-# A new sentence that is begun and not finished.
-_BREAKS_OFF = re.compile(r"(?:[.!?:][*)\"']*\s|\n)\s*[^\s.!?][^.!?\n]*(?<![.!?:)\]*$`}>])\Z")
+_SENTENCE_END = re.compile(r"[.!?:][*)\"']*\s|\n")
 _SPECIAL = re.compile(r"<\|[\w ]{1,40}\|>|</s>|<eos>|<\|endoftext\|>")
 
 
@@ -141,7 +142,7 @@ def _join(text: str, boxes: list[tuple[int, int, str]]) -> str:
 
 def _measured(answer: str, before: str) -> str:
     """A bare number that the working before the box last wrote with a percent sign: "... = 8\\%, so \\boxed{8}"."""
-    if not _DECIMAL.fullmatch(answer):
+    if len(answer) > MAX_DIGITS or not _DECIMAL.fullmatch(answer):
         return answer
     mentions = re.findall(rf"(?<![\d.]){re.escape(answer)}(?![\d.]*\d)\s*(\\?%|percent\b)?", before[-MAX_WORKING:])
     return rf"{answer} \text{{{PERCENT_APART}}}" if mentions and mentions[-1] else answer
@@ -204,9 +205,16 @@ def _formula(text: str) -> str | None:
     if not stated and not formulas:
         return None
     last = stated[-1] if stated else formulas[-1]
-    if _BREAKS_OFF.search(text, last.end()):
+    if _breaks_off(text, last.end()):
         return None
     return stated[-1][1].strip() if stated else next(group for group in last.groups() if group).strip()
+
+
+def _breaks_off(text: str, end: int) -> bool:
+    """Whether a long text begins a new sentence behind ``end`` and does not finish it: it ran into its length limit."""
+    tail = text[end:].rstrip()
+    cut = len(text) >= MIN_CUT_OFF and tail != "" and tail[-1] not in ".!?:)]*$`}>"
+    return cut and _SENTENCE_END.search(tail) is not None
 
 
 def _whole(text: str) -> str | None:

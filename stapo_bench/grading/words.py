@@ -30,6 +30,7 @@ _REALS = frozenset({
     "all real values",
 })  # fmt: skip
 _FORMS = {"undefined": "does not exist", "dne": "does not exist"}
+_JOINT = re.compile(r"\s*,\s*(?:and\s+)?|\s+and\s+")
 _ARTICLE = re.compile(r"^(?:the|an|a)\s+(?!and\b|or\b)(?=\w{2,})")
 
 
@@ -190,7 +191,7 @@ def same_words(left: str, right: str) -> bool:
     a, b = _FORMS.get(a, a), _FORMS.get(b, b)
     if a == b:
         return True
-    if sorted(a.split(" and ")) == sorted(b.split(" and ")):
+    if sorted(_JOINT.split(a)) == sorted(_JOINT.split(b)):
         return True
     squeeze = re.compile(r"\s+and\s+|[\s\-_,]+")
     return squeeze.sub("", a) == squeeze.sub("", b) and len(a) > 1
