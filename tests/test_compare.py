@@ -85,6 +85,13 @@ def test_nothing_but_the_weights_differs(make_run):
             "tasks.t.prompts",
             "confounds",
         ),
+        (
+            {"tasks": {"t": {"data": "data-t", "prompts": "p", "prompt_format": "chat"}}},
+            "tasks.t.prompt_format",
+            "confounds",
+        ),
+        ({"sampling": {"temperature": 1.0, "top_p": 0.9, "max_new_tokens": 64}}, "sampling.top_p", "confounds"),
+        ({"engine": {"name": "vllm", "dtype": "float32"}}, "engine.name", "caution"),
         ({"engine": {"name": "scripted", "dtype": "bfloat16"}}, "engine.dtype", "caution"),
         ({"versions": {"torch": "2.13"}}, "versions.torch", "caution"),
         ({"seed": 7}, "seed", "note"),

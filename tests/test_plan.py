@@ -76,6 +76,23 @@ def test_predicted_and_realised_errors_agree_on_held_out_halves(num_problems, nu
         assert 0.9 < np.mean(ratios[error]) < 1.1
 
 
+def test_predicted_errors_are_those_with_which_held_out_halves_vary():
+    """Realised: the spread of the difference itself over repetitions, not another estimate of it."""
+    rng = np.random.default_rng(6)
+    easier = rng.normal(-0.5, 1.5, 30)
+    gains = rng.normal(0.4, 0.6, 30)
+    for error in ERROR_NAMES:
+        predicted, values = [], []
+        for _ in range(1500):
+            if error == "problems like these":
+                easier, gains = rng.normal(-0.5, 1.5, 30), rng.normal(0.4, 0.6, 30)
+            rates = [1 / (1 + np.exp(-logits)) for logits in (easier, easier + gains)]
+            a, b = (sample_matrix(rng, r, 16) for r in rates)
+            predicted.append(components(a[:, :8], b[:, :8]).standard_error(error, 8) ** 2)
+            values.append(paired_difference(a[:, 8:], b[:, 8:], error).value)
+        assert np.sqrt(np.mean(predicted)) / np.std(values) == pytest.approx(1.0, abs=0.1)
+
+
 def test_the_number_of_samples_gives_the_promised_power():
     """Draw with the N that the plan names: the difference is found in 80 % of the repetitions."""
     rng = np.random.default_rng(2)
