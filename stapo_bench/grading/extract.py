@@ -44,6 +44,10 @@ _GIVES_UP = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"[.!?:][*)\"']*\s|\n")
+_OPEN_WORD = re.compile(
+    r"\b(?:a|an|and|as|because|but|by|for|if|in|into|is|let|of|or|since|so|than|that|the|then|to|we|when|which|with)\Z",
+    re.I,
+)
 _SPECIAL = re.compile(r"<\|[\w ]{1,40}\|>|</s>|<eos>|<\|endoftext\|>")
 
 
@@ -211,10 +215,14 @@ def _formula(text: str) -> str | None:
 
 
 def _breaks_off(text: str, end: int) -> bool:
-    """Whether a long text begins a new sentence behind ``end`` and does not finish it: it ran into its length limit."""
+    """Whether a new sentence begins behind ``end`` and is not finished: the response ran into its length limit.
+
+    A short response may do without its last full stop, unless its last word can end no sentence.
+    """
     tail = text[end:].rstrip()
-    cut = len(text) >= MIN_CUT_OFF and tail != "" and tail[-1] not in ".!?:)]*$`}>"
-    return cut and _SENTENCE_END.search(tail) is not None
+    if not tail or tail[-1] in ".!?:)]*$`}>" or not _SENTENCE_END.search(tail):
+        return False
+    return len(text) >= MIN_CUT_OFF or _OPEN_WORD.search(tail) is not None
 
 
 def _whole(text: str) -> str | None:
