@@ -1,0 +1,106 @@
+"""The model as the trainer uses it: reduced precision and recomputed activations change what they say and no more."""
+
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from stapo_train import run
+from stapo_train.check_objective import loss_and_gradient
+from stapo_train.toy import toy_batch, toy_objective, toy_policy
+
+sys.path.insert(0, str(Path(__file__).parent))
+from train_setup import grade_by_hash, make_base, make_config
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    return make_base(tmp_path_factory.mktemp("base") / "base")
+
+
+@pytest.fixture
+def folder(tmp_path, base):
+    (tmp_path / "base").symlink_to(base)
+    return tmp_path
+
+
+def toy(objective, dtype):
+    """Policy and mini-batch in this precision."""
+    policy, batch = toy_policy(objective), toy_batch(objective)
+    policy.model.to(dtype)
+    values = {f.name: getattr(batch.stats, f.name) for f in fields(batch.stats)}
+    floats = {n: v.to(dtype) for n, v in values.items() if v is not None and v.is_floating_point()}
+    return policy, replace(batch, stats=replace(batch.stats, **floats))
+
+
+def count_calls(module) -> list[int]:
+    """One entry per forward pass of ``module`` from now on."""
+    calls: list[int] = []
+    module.register_forward_pre_hook(lambda *_: calls.append(1))
+    return calls
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-6)])
+@pytest.mark.parametrize("name", ["stapo", "lp-reg"])
+def test_recomputed_activations_give_the_same_gradient(name, dtype, tolerance):
+    objective = toy_objective(name)
+    (plain, batch), (recomputing, _) = toy(objective, dtype), toy(objective, dtype)
+    recomputing.model.gradient_checkpointing_enable()
+    recomputing.model.train()
+    passes = [count_calls(policy.model.base_model.layers[0].mlp) for policy in (plain, recomputing)]
+    expected, found = (loss_and_gradient(policy, batch, objective) for policy in (plain, recomputing))
+    assert found.loss == pytest.approx(expected.loss, rel=1e-6)
+    assert (found.gradient - expected.gradient).abs().max() <= tolerance * expected.gradient.abs().max()
+    assert len(passes[1]) > len(passes[0])  # it did compute them again
+
+
+def test_the_setting_recomputes_activations_in_the_update_alone(folder):
+    config = make_config(folder, gradient_checkpointing=True)
+    model, _ = run.load_model(Path(config.model), config)
+    calls = count_calls(model.base_model.layers[0].mlp)
+    ids = torch.arange(8).unsqueeze(0)
+    with torch.no_grad():
+        model.base_model(input_ids=ids, use_cache=False)
+    assert len(calls) == 1
+    model.base_model(input_ids=ids, use_cache=False).last_hidden_state.sum().backward()
+    assert len(calls) == 3
+
+
+def test_autocast_computes_in_bfloat16_and_keeps_weights_and_statistics_in_float32():
+    objective = toy_objective("stapo")
+    plain, batch = toy(objective, torch.float32)
+    rounded = replace(plain, autocast=True)
+    seen: list[torch.dtype] = []
+    plain.model.base_model.layers[0].mlp.register_forward_hook(lambda _, __, output: seen.append(output.dtype))
+    exact = loss_and_gradient(plain, batch, objective)
+    assert set(seen) == {torch.float32}
+    seen.clear()
+    near = loss_and_gradient(rounded, batch, objective)
+    assert set(seen) == {torch.bfloat16}
+    (micro, *_) = rounded.split(batch, range(len(batch.rows)))
+    stats = rounded.stats(batch, micro)
+    assert {stats.log_probs.dtype, stats.entropy.dtype} == {torch.float32}
+    assert (
+        {p.dtype for p in plain.model.parameters()}
+        == {p.grad.dtype for p in plain.model.parameters()}
+        == {torch.float32}
+    )
+    # bfloat16 has 8 bits: a relative error of some 2^-8 per operation, and not none.
+    difference = (stats.log_probs - plain.stats(batch, micro).log_probs).detach().abs()
+    assert 0 < difference.mean() < 0.05
+    cosine = torch.nn.functional.cosine_similarity(near.gradient, exact.gradient, dim=0)
+    assert 0.99 < cosine < 1 - 1e-9
+
+
+def test_a_run_with_both_trains_and_repeats(folder, monkeypatch):
+    monkeypatch.setattr(run, "grade", grade_by_hash)
+    weights = []
+    for number in range(2):
+        config = make_config(folder, out=str(folder / str(number)), autocast=True, gradient_checkpointing=True)
+        weights.append((run.train(config) / "model.safetensors").read_bytes())
+    assert weights[0] == weights[1] != (folder / "base" / "model.safetensors").read_bytes()
+    text = (folder / "0" / "metrics.jsonl").read_text()
+    assert '"skipped_updates": []' in text
+    assert "null" not in text.replace('"masked_share_of_candidates": null', "")
