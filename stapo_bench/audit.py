@@ -59,8 +59,8 @@ def render_audit(checks: Sequence[Check], format_: str = "md") -> str:
     if format_ != "md":
         raise UsageError(f"unknown format '{format_}': expected md or json")
     order: Sequence[Result] = ("finding", "not testable", "ok")
-    number = sum(check.result == "finding" for check in checks)
-    first = "Nothing found." if number == 0 else f"{number} of {len(checks)} checks found something."
+    found = [check.name for check in checks if check.result == "finding"]
+    first = f"{len(found)} of {len(checks)} checks found something: {', '.join(found)}." if found else "Nothing found."
     lines = [f"- {c.result}: {c.name}: {c.message}" for c in sorted(checks, key=lambda c: order.index(c.result))]
     return "\n".join([f"**{first}**", "", *lines])
 

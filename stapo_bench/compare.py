@@ -63,6 +63,7 @@ class Comparison:
     name_b: str
     same_weights: bool
     parity: tuple[ParityDifference, ...]
+    same_seeds: bool  # samples are then paired as well: they may share their noise
     margin: float  # differences below it are of no interest: "tied" means within it
     tasks: tuple[TaskComparison, ...]
     average: TaskComparison
@@ -154,6 +155,7 @@ def compare_loaded(a: LoadedRun, b: LoadedRun, margin: float = 0.02) -> Comparis
         name_b=b.name,
         same_weights=same_weights(a, b),
         parity=tuple(parity(a, b)),
+        same_seeds=same_seeds,
         margin=margin,
         tasks=tasks,
         average=_average(tasks, means, margin),

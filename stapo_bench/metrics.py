@@ -104,7 +104,7 @@ def render_metrics(score: "RunScore") -> str:
         *map(_row, tasks),
         "",
         *(f"- {line}" for task in tasks for line in _declared(task)),
-        *MEANINGS.values(),
+        *(f"- {line}" for line in MEANINGS.values()),
     ]
     return "\n".join(lines)
 

@@ -135,8 +135,8 @@ def render_plan(plan: Plan, format_: str = "md") -> str:
     lines = [
         f"**{_plan_sentence(plan, goal)}**",
         "",
-        f"{plan.name_a} and {plan.name_b}; N = samples per problem and run. Cost: further samples of both runs, at the "
-        "tokens and seconds per sample measured in them.",
+        f"{plan.name_a} and {plan.name_b}; N = samples per problem and run. Cost: what both runs lack of N for "
+        "problems like these (for these problems, where none is enough), at the tokens and seconds measured in them.",
         "",
         "| Task | problems × N now | power now | N for these problems | N for problems like these "
         "| or problems at N now | more problems help more | further tokens | further sample-hours |",
@@ -159,8 +159,15 @@ def _plan_sentence(plan: Plan, goal: str) -> str:
     hopeless = [task.title for task in plan.tasks if task.problems_like_these.num_samples is None]
     if hopeless:
         return f"To find {goal}: no number of samples is enough on {', '.join(hopeless)}; more problems are needed."
-    most = max(task.problems_like_these.num_samples or 0 for task in plan.tasks)
-    return f"To find {goal} on every task: {most} samples per problem."
+    like, these = (
+        max(need.num_samples or 0 for need in needs)
+        for needs in ([t.problems_like_these for t in plan.tasks], [t.these_problems for t in plan.tasks])
+    )
+    better = [task.title for task in plan.tasks if task.more_problems_help_more]
+    return (
+        f"To find {goal} on every task: {like} samples per problem for problems like these, {these} for these problems"
+        + (f"; more problems would help more on {', '.join(better)}." if better else ".")
+    )
 
 
 def _cost(task: TaskPlan) -> tuple[str, str]:

@@ -110,7 +110,8 @@ def _markdown(comparison: Comparison) -> Iterator[str]:
     yield ""
     yield (
         f"A = {comparison.name_a}, B = {comparison.name_b}; effect = B − A in points; p corrected for "
-        f"{len(comparison.tasks)} tasks (Holm); tied: within ±{100 * comparison.margin:g} points."
+        f"{len(comparison.tasks)} tasks (Holm); tied: within ±{100 * comparison.margin:g} points; paired by problem"
+        + (" and, as the seeds are equal, by sample." if comparison.same_seeds else ".")
     )
     yield ""
     if comparison.parity:
@@ -153,6 +154,7 @@ def _json(comparison: Comparison) -> dict[str, Any]:
         "same_weights": comparison.same_weights,
         "fair": not comparison.confounders,
         "parity": [{"field": i.field, "a": i.a, "b": i.b, "weight": i.weight} for i in comparison.parity],
+        "same_seeds": comparison.same_seeds,
         "margin": comparison.margin,
         "tasks": [_json_task(task) for task in comparison.tasks],
         "average": _json_task(comparison.average),

@@ -54,7 +54,9 @@ def test_missing_draws_are_counted_and_named(make_run, rng):
     matrix[3][5] = matrix[4][0] = NAN
     checks = audit_runs(make_run("a", {"t": matrix}))
     assert message(checks, "missing draws") == "a: T 2 of 320 (first: t-3/5, t-4/0)"
-    assert render_audit(checks).startswith("**1 of 4 checks found something.**\n\n- finding: missing draws")
+    assert render_audit(checks).startswith(
+        "**1 of 4 checks found something: missing draws.**\n\n- finding: missing draws"
+    )
 
 
 def test_equal_seeds_are_found(make_run, rng):

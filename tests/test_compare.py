@@ -67,7 +67,11 @@ def test_too_little_data_is_said(make_run):
 def test_nothing_but_the_weights_differs(make_run):
     a, b = make_run("a", {"t": outcome_rows([1, 2])}), make_run("b", {"t": outcome_rows([2, 2])})
     assert compare_runs(a, b).parity == ()
-    assert "Parity: nothing but the weights differs." in render_comparison(compare_runs(a, b))
+    text = render_comparison(compare_runs(a, b))
+    assert "Parity: nothing but the weights differs." in text
+    assert "paired by problem and, as the seeds are equal, by sample." in text
+    other = make_run("c", {"t": outcome_rows([2, 2])}, identity={"seed": 1})
+    assert "; paired by problem.\n" in render_comparison(compare_runs(a, other))
 
 
 @pytest.mark.parametrize(

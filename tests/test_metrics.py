@@ -53,6 +53,7 @@ def test_score_prints_them_with_their_sources_and_the_tie_rule(make_run):
     assert "| T | 66.67 @4 | 33.33 @4 | 66.67, 33.33, 33.33 @4 | 33.33 @4 |" in text
     for source in ("2107.03374", "2406.12045", "2412.13147", "2203.11171"):
         assert source in text
+    assert text.count("\n- *") == 4
     assert "a tie is broken evenly at random" in text
     assert "decided samples; k is at most" not in text
 

@@ -137,6 +137,9 @@ def test_a_plan_for_two_runs_with_its_cost(make_run):
     assert f"| {2 * 20 * (wanted - 4) * 50:,} | {2 * 20 * (wanted - 4) * 2.0 / 3600:.2f} |" in text
     assert further > 0
     assert json.loads(render_plan(plan, "json"))["detect"] == 0.05
+    like, these = task.problems_like_these.num_samples, task.these_problems.num_samples
+    assert like is not None
+    assert f"{like} samples per problem for problems like these, {these} for these problems" in text
 
 
 def test_when_no_number_of_samples_is_enough_it_says_so(make_run):
