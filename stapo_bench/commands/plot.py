@@ -26,8 +26,9 @@ def plot(name: str, runs: tuple[Path, ...], logs: tuple[Path, ...], out: Path) -
     """Draw a figure fit for a two-column paper, with this command in its metadata; prints its caption.
 
     \b
-    From training logs: entropy, reward, length, entropy-quantiles, masked
-    From runs:          accuracy, budget, pass-at-k
+    From training logs: entropy, reward, length, entropy-quantiles, masked; with dumps: tokens, gradients
+    From runs: accuracy, ablation, budget, problems, pass-at-k, differences
+    From both: pareto, sensitivity
 
     Example: stapo-bench plot entropy --train runs/tiny/grpo --train runs/tiny/stapo -o entropy.pdf
     """

@@ -1,23 +1,23 @@
-"""Panels of lines with bands: the kind of most figures over steps, limits and numbers of samples."""
+"""Panels of lines with bands or error bars: the kind of most figures over steps, limits and numbers of samples."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stapo_bench.figures.layout import Layout, grid, legend_above, percent_axis
-from stapo_bench.figures.style import INK, look
+from stapo_bench.figures.style import DOUBLE, INK, look
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-    from matplotlib.patches import Patch
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One line; NaN is a gap. Without a band ``low`` and ``high`` are empty."""
+    """One line; NaN is a gap. ``low`` and ``high`` are empty where its spread is not known."""
 
     label: str
     method: str  # decides the look
@@ -34,6 +34,8 @@ class Panel:
 
     title: str = ""
     lines: tuple[Line, ...]
+    x_label: str
+    log_x: int = 0  # base of a logarithmic axis, with a tick per point; 0: linear
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,28 +43,29 @@ class Lines:
     """A figure of line panels. Scores stay fractions and are shown in percent."""
 
     panels: tuple[Panel, ...]
-    x_label: str
     y_label: str
-    band: str = ""  # what the bands are; "": there are none
-    log_x: bool = False  # base 2
+    spread: str = ""  # what bands and bars are; "": there are none
+    bars: bool = False  # error bars, for points that no path leads between
     log_y: bool = False
     percent: bool = False
-    share_y: bool = True  # panels show the same quantity
+    share_y: bool = True  # within a row
 
 
 def layout_of(data: Lines) -> Layout:
-    """One column for a single panel, else both."""
-    return grid(len(data.panels), share_y=data.share_y)
+    """One column for a single panel, unless its legend is long; else both."""
+    layout = grid(len(data.panels), share_y=data.share_y)
+    return replace(layout, width=DOUBLE) if max(len(panel.lines) for panel in data.panels) > 8 else layout
 
 
 def draw(axes: Sequence["Axes"], data: Lines) -> None:
     """Every panel, one legend above all."""
     for ax, panel in zip(axes, data.panels, strict=True):
         for place, line in enumerate(panel.lines):
-            _draw_line(ax, line, place)
+            _draw_line(ax, line, place, bars=data.bars)
         ax.set_title(panel.title)
-        if data.log_x:
-            ax.set_xscale("log", base=2)
+        ax.set_xlabel(panel.x_label)
+        if panel.log_x:
+            ax.set_xscale("log", base=panel.log_x)
             ticks = sorted({x for line in panel.lines for x in line.x})
             ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
             ax.minorticks_off()
@@ -70,34 +73,43 @@ def draw(axes: Sequence["Axes"], data: Lines) -> None:
             ax.set_yscale("log")
         if data.percent:
             percent_axis(ax.yaxis)
-        ax.set_xlabel(data.x_label)
         spec = ax.get_subplotspec()
         if spec is None or spec.is_first_col():
             ax.set_ylabel(data.y_label)
-    legend_above(axes, _band_handle(data.band))
+    legend_above(axes, below=_key_of_spread(data))
 
 
-def _draw_line(ax: "Axes", line: Line, place: int) -> None:
+def _draw_line(ax: "Axes", line: Line, place: int, *, bars: bool) -> None:
     style = look(line.method, line.variant)
     often = max(1, math.ceil(len(line.x) / 8))  # enough markers to tell lines apart, none to hide them
     ax.plot(
         line.x, line.y, label=line.label, color=style.colour, linestyle=style.dash, marker=style.marker,
         markevery=(place * often // 4 % often, often), clip_on=False, zorder=3,
     )  # fmt: skip
-    if line.low:
+    if line.low and bars:
+        away = np.abs(np.array([line.low, line.high]) - np.array(line.y))
+        ax.errorbar(line.x, line.y, yerr=away, fmt="none", ecolor=style.colour, elinewidth=0.8, capsize=1.5, zorder=2)
+    elif line.low:
         ax.fill_between(line.x, line.low, line.high, color=style.colour, alpha=0.18, linewidth=0, zorder=2)
 
 
-def _band_handle(band: str) -> "Patch | None":
+def _key_of_spread(data: Lines) -> "Artist | None":
+    from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    return Patch(facecolor=INK, alpha=0.18, linewidth=0, label=f"band: {band}") if band else None
+    if not data.spread:
+        return None
+    if data.bars:
+        return Line2D([], [], color=INK, linewidth=0.8, label=f"bar: {data.spread}")
+    return Patch(facecolor=INK, alpha=0.18, linewidth=0, label=f"band: {data.spread}")
 
 
-def spread(values: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+def mean_and_ends(
+    values: Sequence[Sequence[float]],
+) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
     """Mean, least and greatest over the rows [num_rows, n], NaN left out; the last two are empty for a single row.
 
-    >>> spread([[1.0, 2.0], [3.0, float("nan")]])
+    >>> mean_and_ends([[1.0, 2.0], [3.0, float("nan")]])
     ((2.0, 2.0), (1.0, 2.0), (3.0, 2.0))
     """
     table = np.ma.masked_invalid(np.array(values, dtype=np.float64))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from stapo_bench.figures import evaluation, lines, training
+from stapo_bench.figures import evaluation, forest, groups, heatmap, lines, settings, tokens, training
 from stapo_bench.figures.layout import Layout
 from stapo_bench.figures.sources import Sources
 
@@ -39,6 +39,8 @@ def _metric(title: str, column: str, y_label: str, note: str) -> Plot[Any]:
     return _lines(title, training.lacks_logs, partial(training.over_iterations, column=column, y_label=y_label), note)
 
 
+_BOTH = "Thick: 95 % interval for these problems; thin: for problems like these."
+
 REGISTRY: dict[str, Plot[Any]] = {
     "accuracy": _lines(
         "Accuracy over training steps", evaluation.lacks_steps, evaluation.accuracy,
@@ -63,11 +65,46 @@ REGISTRY: dict[str, Plot[Any]] = {
         "Masked-token ratio", training.lacks_masked, training.masked,
         "Silenced over all response tokens of an iteration; where none was silenced the line has a gap.",
     ),
+    "pareto": Plot(
+        title="Accuracy against entropy stability", lacks=settings.lacks_pareto, read=settings.pareto,
+        layout=settings.planes_layout, draw=settings.draw_pareto,
+        note="Each training's last evaluated checkpoint; bars are 95 % intervals for problems like these. Stability is "
+        "exp(-mean |ln(H_t / H_0)|), 1 for constant entropy.",
+    ),
+    "sensitivity": _lines(
+        "Sensitivity to tau_p and q", settings.lacks_sensitivity, settings.sensitivity,
+        "avg@k, every task of the same weight, of STAPO's last evaluated checkpoint.",
+    ),
+    "ablation": Plot(
+        title="Masking strategies", lacks=forest.lacks_ablation, read=forest.ablation, layout=forest.layout_of,
+        draw=forest.draw, note="Which of the tokens with A > 0 and low probability are masked. " + _BOTH,
+    ),
+    "tokens": Plot(
+        title="Tokens by probability and entropy", lacks=tokens.lacks_dumps, read=tokens.tokens,
+        layout=tokens.layout_of, draw=tokens.draw_scatter,
+        note="Response tokens of one mini-batch under the policy that drew them; the dashed quadrant is silenced where "
+        "the advantage is positive.",
+    ),
+    "gradients": Plot(
+        title="Gradient norm per quadrant", lacks=tokens.lacks_quadrants, read=tokens.with_quadrants,
+        layout=tokens.gradients_layout, draw=tokens.draw_gradients,
+        note="Root mean square over the quadrant's tokens with a gradient; a bar reaches from the lower to the upper "
+        "bound that probability and entropy leave (arXiv:2602.15620v5, Sec. 3). Hatched: silenced where the advantage "
+        "is positive.",
+    ),
     "budget": _lines(
-        "Accuracy under smaller token limits", evaluation.lacks_runs, evaluation.budget,
+        "Accuracy under smaller token limits", groups.lacks_runs, evaluation.budget,
         "The same samples, longer ones counted as wrong: a lower bound.",
+    ),
+    "problems": Plot(
+        title="Success per problem", lacks=groups.lacks_runs, read=heatmap.heat_maps, layout=heatmap.layout_of,
+        draw=heatmap.draw, note="Share of right samples; problems sorted by their mean over the runs.",
     ),
     "pass-at-k": _lines(
         "pass@k", evaluation.lacks_passes, evaluation.pass_at_k, "Unbiased estimate (Chen et al. 2021)."
+    ),
+    "differences": Plot(
+        title="Paired differences", lacks=forest.lacks_pairs, read=forest.differences, layout=forest.layout_of,
+        draw=forest.draw, note="Differences of avg@k on the same problems. " + _BOTH,
     ),
 }  # fmt: skip

@@ -40,8 +40,8 @@ class Training:
     folder: Path
     out: Path  # where it was trained: its checkpoints are known by this path
     seed: int
-    objective: Mapping[str, Any]  # name and settings that differ from its defaults
-    settings: str  # canonical text of all settings but the seed: equal for the seeds of one experiment
+    objective: Mapping[str, Any]  # its name, and settings as far as the config states them
+    config: Mapping[str, Any]  # the whole of config.yaml
     records: tuple[Mapping[str, Any], ...]  # lines of metrics.jsonl
 
     @property
@@ -49,6 +49,12 @@ class Training:
         """The label of the objective, as tables have it."""
         name = str(self.objective["name"])
         return METHODS[name].label if name in METHODS else name
+
+    def settings(self, *, but: Sequence[str] = ()) -> str:
+        """All settings but the seed, and but these of the objective: equal for what may stand in one line."""
+        objective = {name: value for name, value in self.objective.items() if name not in but}
+        rest = {name: value for name, value in self.config.items() if name not in _NOT_SETTINGS}
+        return json.dumps({**rest, "objective": objective}, sort_keys=True)
 
     @property
     def iterations(self) -> tuple[int, ...]:
@@ -152,7 +158,7 @@ def read_training(folder: Path) -> Training:
             out=Path(config["out"]),
             seed=int(config["seed"]),
             objective=config["objective"],
-            settings=json.dumps({k: v for k, v in config.items() if k not in _NOT_SETTINGS}, sort_keys=True),
+            config=config,
             records=tuple(records),
         )
     except (KeyError, TypeError) as error:

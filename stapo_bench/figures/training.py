@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stapo_bench.figures.lines import Line, Lines, Panel, spread
+from stapo_bench.figures.lines import Line, Lines, Panel, mean_and_ends
 from stapo_bench.figures.sources import Sources, Training
 from stapo_bench.figures.style import rank
 
 _SEEDS = "min–max over seeds"
-_SYMBOLS = {"tau_p": r"$\tau_p$", "q": "$q$"}
+SYMBOLS = {"tau_p": r"$\tau_p$", "q": "$q$"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,12 +28,12 @@ def experiments(trainings: Sequence[Training]) -> list[Experiment]:
     """Trainings that differ in nothing but the seed are one experiment; the label says what sets it apart."""
     groups: dict[str, list[Training]] = {}
     for training in trainings:
-        groups.setdefault(training.settings, []).append(training)
+        groups.setdefault(training.settings(), []).append(training)
     found: list[Experiment] = []
     for members in sorted(groups.values(), key=lambda group: rank(group[0].method)):
         first = members[0]
         settings = ", ".join(
-            f"{_SYMBOLS.get(k, k)}={v:g}" if isinstance(v, float | int) else f"{k}={v}"
+            f"{SYMBOLS.get(k, k)}={v:g}" if isinstance(v, float | int) else f"{k}={v}"
             for k, v in sorted(first.objective.items())
             if k != "name"
         )
@@ -57,7 +57,7 @@ def column_lines(trainings: Sequence[Training], *names: str) -> tuple[Line, ...]
     for experiment in experiments(trainings):
         tables = [dict(zip(t.iterations, t.column(*names), strict=True)) for t in experiment.members]
         steps = sorted(set.intersection(*(set(table) for table in tables)))
-        mean, low, high = spread([[table[step] for step in steps] for table in tables])
+        mean, low, high = mean_and_ends([[table[step] for step in steps] for table in tables])
         lines.append(
             Line(
                 label=experiment.label,
@@ -83,10 +83,9 @@ def over_iterations(sources: Sources, column: str, y_label: str) -> Lines:
     """One field of metrics.jsonl."""
     lines = column_lines(sources.trainings, column)
     return Lines(
-        panels=(Panel(lines=lines),),
-        x_label="iteration",
+        panels=(Panel(lines=lines, x_label="iteration"),),
         y_label=y_label,
-        band=_SEEDS if any(line.low for line in lines) else "",
+        spread=_SEEDS if any(line.low for line in lines) else "",
     )
 
 
@@ -107,14 +106,17 @@ def entropy_quantiles(sources: Sources) -> Lines:
         key=float,
     )
     panels = tuple(
-        Panel(title=f"{100 * float(q):g} % quantile", lines=column_lines(sources.trainings, "entropy_quantiles", q))
+        Panel(
+            title=f"{100 * float(q):g} % quantile",
+            lines=column_lines(sources.trainings, "entropy_quantiles", q),
+            x_label="iteration",
+        )
         for q in names
     )
     return Lines(
         panels=panels,
-        x_label="iteration",
         y_label="token entropy (nats)",
-        band=_SEEDS if any(line.low for panel in panels for line in panel.lines) else "",
+        spread=_SEEDS if any(line.low for panel in panels for line in panel.lines) else "",
         share_y=False,
     )
 
@@ -134,10 +136,9 @@ def masked(sources: Sources) -> Lines:
     lines = column_lines(_maskers(sources.trainings), "masked_share")
     floor = min(value for line in lines for value in line.low or line.y if value > 0) / 2
     return Lines(
-        panels=(Panel(lines=tuple(_positive(line, floor) for line in lines)),),
-        x_label="iteration",
+        panels=(Panel(lines=tuple(_positive(line, floor) for line in lines), x_label="iteration"),),
         y_label="masked-token ratio",
-        band=_SEEDS if any(line.low for line in lines) else "",
+        spread=_SEEDS if any(line.low for line in lines) else "",
         log_y=True,
     )
 
