@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stapo_bench.sequential import MIN_ROUNDS, boundary, complete_rounds, until_decided, until_width
+from stapo_bench.sequential import MIN_ROUNDS, anytime_interval, boundary, complete_rounds, until_decided, until_width
 
 NAN = float("nan")
 
@@ -25,6 +25,19 @@ def test_looking_after_every_round_misses_the_truth_at_most_five_times_in_a_hund
         looks = [until_width([correct[:, :k]], width=0.06).interval for k in range(MIN_ROUNDS, 49)]
         missed += any(not look.low <= rates.mean() <= look.high for look in looks)
     assert missed / 200 <= 0.05
+
+
+def test_so_do_the_intervals_for_problems_like_these_whatever_stopped_the_run(rng):
+    """Problems drawn anew each time, mean rate 1/4; looks while the rounds go on, as ``--until-width`` has them."""
+    missed = at_the_stop = 0
+    for _ in range(200):
+        correct = sample_matrix(rng, rng.beta(0.5, 1.5, 30), 32)
+        looks = [anytime_interval([correct[:, :k]], 0.03, "problems like these") for k in range(MIN_ROUNDS, 33, 2)]
+        missed += any(not look.low <= 0.25 <= look.high for look in looks)
+        stop = next(k for k in range(MIN_ROUNDS, 33, 2) if k == 32 or until_width([correct[:, :k]], 0.06).stop)
+        at_the_stop += looks[(stop - MIN_ROUNDS) // 2].low <= 0.25 <= looks[(stop - MIN_ROUNDS) // 2].high
+    assert missed / 200 <= 0.05
+    assert at_the_stop / 200 >= 0.95
 
 
 def test_the_score_at_the_stop_is_as_sure_as_was_asked(rng):
