@@ -43,9 +43,10 @@ from stapo_bench.drawing import draw, look
 from stapo_bench.engines import Engine
 from stapo_bench.engines.slots import Work as Row
 from stapo_bench.engines.transformers import TransformersEngine
-from stapo_bench.evaluate import EvalOptions, open_for, prepare, sampling_params
+from stapo_bench.evaluate import EvalOptions, prepare, sampling_params
 from stapo_bench.identity import run_about, run_identity
 from stapo_bench.manifest import open_run
+from stapo_bench.opening import open_for
 from stapo_bench.records import Prompt, Request, SampleKey, SamplingParams
 from stapo_bench.tasks import load_task
 from stapo_bench.work import Work, requests

@@ -22,9 +22,10 @@ from stapo_bench.checkpoint import read_checkpoint
 from stapo_bench.drawing import Drawn, engine_failures
 from stapo_bench.engines import Engine
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.evaluate import EvalOptions, load_tokenizer, open_for, sampling_params
+from stapo_bench.evaluate import EvalOptions, load_tokenizer, sampling_params
 from stapo_bench.identity import run_identity, started_now
 from stapo_bench.manifest import DifferentRunError, Manifest, differences, load_manifest, open_run
+from stapo_bench.opening import open_for
 from stapo_bench.progress import Progress
 from stapo_bench.prompts import render_prompts
 from stapo_bench.records import Completion, Request, Sample, SampleKey, SamplingParams

@@ -10,6 +10,7 @@ evaluate(EvalOptions(checkpoint=Path("Qwen3-1.7B"), decoding="justrl", tasks=("a
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -17,10 +18,11 @@ from typing import Any, TextIO
 from stapo_bench.checkpoint import Checkpoint, read_checkpoint
 from stapo_bench.decoding import preset
 from stapo_bench.drawing import Drawn, draw, look
-from stapo_bench.engines import Engine, declared_identity, open_engine
+from stapo_bench.engines import Engine
 from stapo_bench.errors import StapoError
 from stapo_bench.identity import run_about, run_identity
 from stapo_bench.manifest import find_run, make_folder, open_run
+from stapo_bench.opening import Opener
 from stapo_bench.prompts import render_prompts, resolve_format
 from stapo_bench.records import SamplingParams
 from stapo_bench.tasks import Task, load_problems, load_task
@@ -56,6 +58,7 @@ def evaluate(
     options: EvalOptions,
     *,
     engine: Engine | None = None,
+    opener: Opener | None = None,
     enough: Callable[[Path], bool] | None = None,
     watch: TextIO | None = None,
 ) -> Drawn:
@@ -64,6 +67,7 @@ def evaluate(
     Args:
         options: what to draw, and where to.
         engine: an open one to be used and left open; None: opened and closed here.
+        opener: opens the engine instead, and may keep it for the next checkpoint.
         enough: asked every few rounds with the run's folder; True ends the run with what it has.
         watch: where progress goes; None: standard error.
     """
@@ -71,9 +75,9 @@ def evaluate(
     tasks = [load_task(name) for name in options.tasks]
     checkpoint = read_checkpoint(options.checkpoint)
     works = prepare(tasks, options, checkpoint)
-    opened = Opened(options, works, engine)
-    make_folder(options.out)  # before the engine, which may take minutes to open
-    with opened:
+    with nullcontext(opener) if opener else Opener(engine) as opened:
+        opened.identity(options)  # what no engine can do is refused before a folder is made,
+        make_folder(options.out)  # and a folder that cannot be made before an engine is opened
         for part in [works] if enough is None else growing(works):
             drawn = complete(checkpoint, part, options, opened, watch)
             if enough is not None and enough(drawn.run_dir):
@@ -81,51 +85,18 @@ def evaluate(
         return drawn
 
 
-class Opened:
-    """The engine asked for, opened when first needed and closed at the end; one that is handed over stays open."""
-
-    def __init__(self, options: EvalOptions, works: Sequence[Work], engine: Engine | None) -> None:
-        self._options = options
-        self._works = works
-        self._theirs = engine
-        self._ours: Engine | None = None
-        if engine is None:
-            self._declared = declared_identity(
-                options.engine, options.checkpoint, model=options.model, tensor_parallel=options.tensor_parallel
-            )
-
-    def identity(self) -> dict[str, str]:
-        """The engine's; before it is open, what is known of it."""
-        engine = self._theirs or self._ours
-        return engine.identity() if engine else self._declared
-
-    def engine(self) -> Engine:
-        """Open by now."""
-        if self._theirs:
-            return self._theirs
-        self._ours = self._ours or open_for(self._options, self._works)
-        return self._ours
-
-    def __enter__(self) -> "Opened":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self._ours:
-            self._ours.close()
-
-
 def complete(
-    checkpoint: Checkpoint, works: Sequence[Work], options: EvalOptions, opened: Opened, watch: TextIO
+    checkpoint: Checkpoint, works: Sequence[Work], options: EvalOptions, opener: Opener, watch: TextIO
 ) -> Drawn:
     """Draw what is missing of a run, if anything is."""
     params, about = sampling_params(options), run_about(options.decoding, checkpoint, works)
-    known = run_identity(checkpoint, works, params, options.seed, opened.identity())
+    known = run_identity(checkpoint, works, params, options.seed, opener.identity(options))
     run = find_run(options.out, known, allow_different=options.allow_different)
     stored = None if run is None else look(run, works, options.shard, watch)
     if stored and not stored.num_missing:
         print(f"run folder: {stored.run.run_dir}; nothing is missing", file=watch)
         return Drawn(run_dir=stored.run.run_dir, num_drawn=0, num_missing=0, num_repeated=stored.num_repeated)
-    engine = opened.engine()
+    engine = opener.engine(options, works)
     identity = run_identity(checkpoint, works, params, options.seed, engine.identity())
     run = open_run(options.out, identity, about, allow_different=options.allow_different)
     print(f"run folder: {run.run_dir}", file=watch)
@@ -175,17 +146,3 @@ def load_tokenizer(checkpoint: Checkpoint) -> Any | None:
     except (OSError, ValueError, KeyError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise StapoError(f"not a checkpoint: {checkpoint.path}: its tokenizer cannot be read: {reason}") from error
-
-
-def open_for(options: EvalOptions, works: Sequence[Work]) -> Engine:
-    """The engine asked for; only the scripted one is told what is right."""
-    golds = {(work.task.name, p.problem_id): p.gold.answer for work in works for p in work.problems}
-    return open_engine(
-        options.engine,
-        options.checkpoint,
-        golds=golds if options.engine == "scripted" else None,
-        slots=options.slots,
-        base_urls=options.base_urls,
-        model=options.model,
-        tensor_parallel=options.tensor_parallel,
-    )

@@ -316,7 +316,7 @@ def test_many_checkpoints_give_a_run_each_and_one_table(stapo, small, monkeypatc
         (folder / "model.safetensors").write_text(f"weights of {step}")
     drawn = []
 
-    def draw(options, enough):
+    def draw(options, opener, enough):
         drawn.append(options)
         return Drawn(run_dir=options.out, num_drawn=0, num_missing=0, num_repeated=0)
 

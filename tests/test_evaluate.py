@@ -89,7 +89,7 @@ def no_engine(monkeypatch):
     def refuse(*_arguments: object) -> None:
         raise AssertionError("an engine was opened")
 
-    monkeypatch.setattr("stapo_bench.evaluate.open_for", refuse)
+    monkeypatch.setattr("stapo_bench.opening.open_for", refuse)
 
 
 def test_a_finished_run_is_found_finished_before_an_engine_is_opened(tmp_path, request):

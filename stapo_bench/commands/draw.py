@@ -57,6 +57,7 @@ def eval_command(
     """
     from stapo_bench.checkpoint import expand, folder_label
     from stapo_bench.evaluate import EvalOptions, evaluate
+    from stapo_bench.opening import Opener
 
     if until_width is not None and until_decided is not None:
         raise UsageError("expected --until-width or --until-decided, got both")
@@ -70,15 +71,17 @@ def eval_command(
     checkpoints = expand(ckpt)
     num_missing = 0
     runs = []
-    for checkpoint in checkpoints:
-        name = f"{folder_label(checkpoint)}-{more['decoding']}"
-        run_dir = Path("results") / name if out is None else out / name if len(checkpoints) > 1 else out
-        drawn = evaluate(EvalOptions(checkpoint=checkpoint, tasks=names, out=run_dir, **more), enough=enough)
-        if drawn.num_repeated:
-            click.echo(f"{drawn.num_repeated} samples were drawn twice; the first of each counts", err=True)
-        finish(drawn.run_dir, data_dir=more["data_dir"])
-        num_missing += drawn.num_missing
-        runs.append(drawn.run_dir)
+    with Opener() as opener:
+        for checkpoint in checkpoints:
+            name = f"{folder_label(checkpoint)}-{more['decoding']}"
+            run_dir = Path("results") / name if out is None else out / name if len(checkpoints) > 1 else out
+            evaluation = EvalOptions(checkpoint=checkpoint, tasks=names, out=run_dir, **more)
+            drawn = evaluate(evaluation, opener=opener, enough=enough)
+            if drawn.num_repeated:
+                click.echo(f"{drawn.num_repeated} samples were drawn twice; the first of each counts", err=True)
+            finish(drawn.run_dir, data_dir=more["data_dir"])
+            num_missing += drawn.num_missing
+            runs.append(drawn.run_dir)
     show_table(runs)
     complain(num_missing)
 

@@ -16,7 +16,7 @@ side (about one token in 1e6 in float32, many more in bfloat16).
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,10 @@ class TransformersEngine:
         """Yield one completion per request as each ends. What cannot be drawn is refused before the first token."""
         check_params(params)
         return self._run(deque(self._work(request, params.max_new_tokens) for request in requests), params)
+
+    def load_weights(self, weights: Mapping[str, Any]) -> None:
+        """Put other weights in the place of the model's: its whole ``state_dict()``, in any precision."""
+        self._model.load_state_dict(weights)
 
     def close(self) -> None:
         """Let go of the model."""
