@@ -68,6 +68,7 @@ class Comparison:
     tasks: tuple[TaskComparison, ...]
     average: TaskComparison
     notes: tuple[str, ...]  # what was left out
+    graders_disagree: bool = False  # another grader sees the opposite sign somewhere; a note says where
 
     @property
     def confounders(self) -> tuple[ParityDifference, ...]:
@@ -96,7 +97,7 @@ def compare_runs(run_a: Path, run_b: Path, grader: str = "math", margin: float =
 def with_other_graders(comparison: Comparison, others: Mapping[str, Comparison]) -> Comparison:
     """The comparison with a note for each other grader (by name) under which a task has the opposite sign."""
     flips = [note for name, other in others.items() if (note := _grader_flip(comparison, other, name))]
-    return replace(comparison, notes=(*comparison.notes, *flips))
+    return replace(comparison, notes=(*comparison.notes, *flips), graders_disagree=bool(flips))
 
 
 def _grader_flip(comparison: Comparison, other: Comparison, grader: str) -> str | None:

@@ -31,7 +31,15 @@ def sentence(comparison: Comparison) -> str:
         return _same_weights_sentence(comparison)
     doubtful = [item for item in comparison.parity if item.weight == "caution"]
     caution = f" With caution: {_fields(doubtful)} differ." if doubtful else ""
-    return _verdict(comparison) + caution
+    return _verdict(comparison) + caution + _sign(comparison)
+
+
+def _sign(comparison: Comparison) -> str:
+    """What could turn the sign, in a few words; the numbers stand below."""
+    open_tasks = [task.title for task in comparison.tasks if task.warnings]
+    found = [f"samples that are cut off or ungraded on {', '.join(open_tasks)}"] if open_tasks else []
+    found += ["the choice of the grader"] if comparison.graders_disagree else []
+    return f" The sign could flip with {' and '.join(found)} (below)." if found else ""
 
 
 def _verdict(comparison: Comparison) -> str:

@@ -160,8 +160,12 @@ def test_truncation_that_could_flip_the_sign_is_reported(make_run):
     b = make_run("b", {"t": outcome_rows([2] * 10)})
     (warning,) = compare_runs(a, b).tasks[0].warnings
     assert warning == "truncated samples (50.0 % of A, 0.0 % of B) could flip the sign: between -25.0 and +25.0 points"
+    assert sentence(compare_runs(a, b)).endswith(
+        "The sign could flip with samples that are cut off or ungraded on T (below)."
+    )
     whole = make_run("whole", {"t": outcome_rows([1] * 10)})
     assert compare_runs(whole, b).tasks[0].warnings == ()
+    assert "flip" not in sentence(compare_runs(whole, b))
 
 
 def test_undecided_samples_that_could_flip_the_sign_are_reported(make_run):
@@ -178,6 +182,7 @@ def test_another_grader_that_sees_the_other_sign_is_named(make_run):
         changed = [{"grader": "strict-1"}, *({**line, "outcome": right} for line in lines[1:])]
         (run / "grades" / "strict.jsonl").write_text("".join(json.dumps(line) + "\n" for line in changed))
     assert "grader 'strict' sees the opposite sign on: T" in compare_runs(a, b).notes
+    assert sentence(compare_runs(a, b)).endswith("The sign could flip with the choice of the grader (below).")
 
 
 def test_verdicts_per_task_are_corrected_for_their_number(make_run):
