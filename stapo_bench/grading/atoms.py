@@ -1,12 +1,9 @@
 """The smallest readable things: numbers, names, functions with arguments, fractions, roots, groups in brackets."""
 
-import re
-from fractions import Fraction
-
 from stapo_bench.grading import units
-from stapo_bench.grading.cursor import Cursor
 from stapo_bench.grading.lexer import FUNCTIONS, Token
-from stapo_bench.grading.numerals import attach, derivative, in_base, read_number
+from stapo_bench.grading.literals import LiteralReader
+from stapo_bench.grading.numerals import attach, derivative
 from stapo_bench.grading.tree import Node, Refusal, call, divide, mul, negate, num, power, sym
 
 ACCENTS = frozenset(
@@ -17,13 +14,9 @@ ATOMS = frozenset(
 )
 _TRIG = frozenset(["sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "coth"])
 _NAMED = frozenset(["f", "g", "h", "F", "G", "H"])
-_BASES = {
-    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "twelve": 12,
-    "sixteen": 16,
-}  # fmt: skip
 
 
-class AtomReader(Cursor):
+class AtomReader(LiteralReader):
     """Reads atoms; sums, products and powers around them are the parser's."""
 
     def argument(self) -> Node:
@@ -50,7 +43,7 @@ class AtomReader(Cursor):
     def atom(self) -> Node:  # noqa: PLR0911
         token = self.peek()
         if token.kind == "num":
-            return self._number()
+            return self.number()
         if token.kind == "name":
             return self._name()
         if token.kind in ("word", "text") and token.text.strip(". ") in units.WORDS:  # "USD 36", "Rs. 450"
@@ -71,49 +64,6 @@ class AtomReader(Cursor):
         if token.kind == "cmd":
             return self._command()
         raise Refusal(f"cannot read {token.text!r}")
-
-    def _number(self) -> Node:
-        token = self.take()
-        value, ulp = read_number(token.text)
-        if "." in token.text and self.peek().text in ("overline", "bar", "dot", "ldots"):
-            return self._repeating(token.text)
-        if self.peek().text == "_" and self.peek().kind == "op" and "e" not in token.text:
-            return self.based(token.text)
-        return num(value, ulp)
-
-    def _repeating(self, text: str) -> Node:
-        r"""``0.1\overline{6}``, ``0.\dot{3}`` and ``0.333\ldots`` are exact; ``3.14\ldots`` is a decimal cut short."""
-        mark = self.take().text
-        decimals = text.partition(".")[2]
-        if mark != "ldots":
-            period = self.accented()
-        else:
-            found = re.search(r"(\d{1,6}?)\1+$", decimals)
-            if found is None or len(found.group()) < 3:
-                value, ulp = read_number(text)
-                return num(value, ulp)
-            period, text = found[1], text[: -len(found.group())]
-        if not period.isdigit() or len(period) > 60:
-            raise Refusal("cannot read the period")
-        shift = len(text.partition(".")[2])
-        return num(read_number(text)[0] + Fraction(int(period), (10 ** len(period) - 1) * 10**shift))
-
-    def based(self, digits: str) -> Node:
-        """``52_8``: the base is part of the number; the value is 42, and the notation is kept in the label."""
-        self.take()
-        token = self.peek()
-        if self.accept("{"):
-            wrapped = self.accept("(")
-            inner = self.take()
-            if wrapped:
-                self.expect(")")
-            self.expect("}")
-        else:
-            inner = self.take()
-        base = int(inner.text) if inner.kind == "num" and inner.text.isdigit() else _BASES.get(inner.text.strip(), 0)
-        if not 2 <= base <= 36:
-            raise Refusal(f"cannot read base {token.text!r}")
-        return in_base(digits, base)
 
     def _group(self) -> Node:
         self.take()
@@ -263,6 +213,8 @@ class AtomReader(Cursor):
             node = self.expression()
             self.expect("rfloor" if name == "lfloor" else "rceil")
             return call("floor" if name == "lfloor" else "ceil", node)
+        if name in ("overline", "bar") and self._is_sum_in_braces():
+            return call("conj", self.argument())
         if name in ACCENTS:
             inner = self.accented()
             accent = {"overline": "bar", "widehat": "hat", "overrightarrow": "vec"}.get(name, name)
@@ -280,6 +232,15 @@ class AtomReader(Cursor):
             return self._series(name)
         raise Refusal(f"cannot read \\{name}")
 
+    def _is_sum_in_braces(self) -> bool:
+        r"""``\overline{2+i}`` is a conjugate; ``\overline{AB}`` and ``\overline{z}`` are names."""
+        ahead = 1
+        while self.peek(ahead).kind != "end" and self.peek(ahead).text != "}":
+            if self.peek(ahead).text in ("+", "-") and ahead > 1:
+                return self.peek().text == "{"
+            ahead += 1
+        return False
+
     def _figure(self, name: str) -> Node:
         r"""``\angle ABC``: the letters are the name of a thing."""
         letters = ""
@@ -288,17 +249,6 @@ class AtomReader(Cursor):
         if not letters:
             raise Refusal(f"\\{name} of nothing")
         return sym(f"{name}({letters})")
-
-    def accented(self) -> str:
-        if not self.accept("{"):
-            return self.take().text
-        pieces: list[str] = []
-        while not self.accept("}"):
-            token = self.take()
-            if token.kind == "end" or token.text == "{":
-                raise Refusal("unclosed accent")
-            pieces.append(token.text)
-        return "".join(pieces)
 
     def _series(self, name: str) -> Node:
         r"""``\sum_{k=1}^{10} k^2``; the terms run to the next sum sign."""

@@ -12,7 +12,7 @@ from stapo_bench.grading.cursor import Cursor
 from stapo_bench.grading.equal import free_symbols
 from stapo_bench.grading.equations import same_relation
 from stapo_bench.grading.lexer import Token
-from stapo_bench.grading.names import split_name
+from stapo_bench.grading.names import rename, split_name
 from stapo_bench.grading.regions import is_inequality, same_region
 from stapo_bench.grading.tree import MATH_KINDS, Node, Refusal, kinds
 
@@ -22,11 +22,12 @@ RESTRICTIONS = frozenset(["if", "provided", "unless", "otherwise", "else"])
 BRANCHES = RESTRICTIONS | {"for", "when", "whenever"}
 _REASONS = frozenset(["since", "as", "respectively"])  # say nothing about the value
 _FILLER = frozenset({
-    "is", "are", "be", "a", "an", "n", "the", "any", "arbitrary", "some", "all", "every", "each", "such", "that", "of",
+    "is", "are", "be", "an", "the", "any", "arbitrary", "some", "all", "every", "each", "such", "that", "of",
     "value", "values", "number", "numbers", "constant", "constants", "where", "with", "for", "when", "if", "and",
     "given", "fixed",
 })  # fmt: skip
 _DOMAINS = {"N": "natural", "Z": "integer", "Q": "rational", "R": "real", "C": "complex"}
+_DOMAIN_WORDS = frozenset(_DOMAINS.values()) | {"positive", "negative", "nonnegative", "non-negative", "nonzero"}
 _SIGNED = {"+": "positive", "-": "negative", ">0": "positive", "geq0": "nonnegative", "ge0": "nonnegative"}
 _RELATIONS = frozenset(["=", "<", ">", "le", "ge", "ne", "mid", "equiv", "approx", "notin", "subset"])
 
@@ -63,7 +64,7 @@ def _clause(tokens: list[Token], read: Reader) -> Node | None:
     r"""``t > 0`` as a relation; "k is any integer" and ``k \in \mathbb{Z}`` as the words "integer k"; else None."""
     if tokens and (node := _relation(tokens, read)) is not None:
         return node
-    said = [word for token in tokens for word in _words(token)]
+    said = _words(tokens)
     if not any((token.kind == "cmd" and token.text in _RELATIONS) or token.text in _RELATIONS for token in tokens):
         said.sort()
     return Node("words", (), " ".join(said)) if any(len(word) > 1 for word in said) or len(said) > 1 else None
@@ -106,11 +107,24 @@ def _domain(label: str) -> str:
     return f"{_SIGNED[sign]} {name}" if name and sign in _SIGNED else name if not sign else ""
 
 
-def _words(token: Token) -> list[str]:
-    if token.kind not in ("text", "word", "name"):
-        return [token.text]
-    words = (word.strip(".,:;()").lower() if len(word) > 1 else word for word in token.text.split())
-    return [units.singular(word) for word in words if word and word not in _FILLER]
+def _words(tokens: list[Token]) -> list[str]:
+    """Words that carry meaning, in one form each, and signs; "a" and "an" are articles where they stand as such."""
+    raw: list[str] = []
+    for token in tokens:
+        if token.kind in ("text", "word"):
+            raw.extend(word.strip(".,:;()") for word in token.text.split())
+        elif token.text == "n" and not token.space and raw and raw[-1] == "a":
+            raw[-1] = "an"  # the lexer takes two letters side by side for a product
+        else:
+            raw.append(token.text)
+    words = []
+    for index, word in enumerate(raw):
+        is_article = (
+            word == "a" and raw[index - 1 : index] != ["where"] and raw[index + 1 : index + 2] not in (["is"], [">"])
+        )
+        if word and not is_article and word.lower() not in _FILLER:
+            words.append(units.singular(word.lower()) if len(word) > 1 else word)
+    return words
 
 
 # ---- comparison ---------------------------------------------------------------------------------------------------
@@ -120,6 +134,7 @@ def unconditioned(response: Node, gold: Node) -> tuple[Node, Node] | None:
     """Both values without their conditions; None where the conditions do not allow them to be the same."""
     while "given" in (response.kind, gold.kind):
         if response.kind == gold.kind:
+            response = _with_counter_of(gold, response)
             if not same_conditions(response, gold):
                 return None
             response, gold = response.args[0], gold.args[0]
@@ -132,6 +147,29 @@ def unconditioned(response: Node, gold: Node) -> tuple[Node, Node] | None:
                 return None
             response = response.args[0]
     return response, gold
+
+
+def _with_counter_of(gold: Node, response: Node) -> Node:
+    r"""``2 \pi n`` for any integer n is ``2 \pi k`` for any integer k: the letter of a family is free."""
+    ours, theirs = _counter(response), _counter(gold)
+    if ours is None or theirs is None or ours[1] != theirs[1]:
+        return response
+    old, new = ours[0], theirs[0]
+    if old in free_symbols(gold) or new in free_symbols(response):
+        return response
+    clauses = [theirs[2] if clause == ours[2] else rename(clause, {old: new}) for clause in response.args[1:]]
+    return Node("given", (rename(response.args[0], {old: new}), *clauses), response.label)
+
+
+def _counter(node: Node) -> tuple[str, str, Node] | None:
+    """The one symbol that a condition puts in a domain: its name, the domain, the clause."""
+    found = []
+    for clause in node.args[1:]:
+        words = clause.label.split() if clause.kind == "words" else []
+        names = [word for word in words if word not in _DOMAIN_WORDS]
+        if len(names) == 1 and len(words) > 1:
+            found.append((names[0], " ".join(word for word in words if word in _DOMAIN_WORDS), clause))
+    return found[0] if len(found) == 1 else None
 
 
 def _restricts(node: Node) -> bool:
