@@ -301,6 +301,7 @@ def main() -> None:
     if not arguments.pipeline:
         print_simulated(arguments.repetitions)
         return
+    commit = _commit()  # before, for the checkout may move on
     with tempfile.TemporaryDirectory() as folder:
         rows = pipeline(Path(folder), arguments.repetitions, arguments.problems, arguments.samples, PIPELINE_DESIGNS)
     print_pipeline(rows)
@@ -311,7 +312,7 @@ def main() -> None:
             "rows": rows,
             "versions": {"python": platform.python_version(), "numpy": np.__version__},
             "device": {"machine": platform.machine(), "system": platform.system(), "cpus": os.cpu_count()},
-            "commit": _commit(),
+            "commit": commit,
         }
         arguments.json.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
