@@ -1,13 +1,14 @@
 """Ours and TRL's GRPOTrainer: iterations per second, peak memory and learning curves, on one machine in turns.
 
     scripts/integration.sh trl     # makes .venv-trl
-    .venv-trl/bin/python scripts/bench_trl.py --model runs/tiny/base [--rounds 3] [--iterations 20] [--json FILE]
+    .venv-trl/bin/python scripts/bench_trl.py --model runs/tiny/base [--rounds 2] [--iterations 20] [--json FILE]
 
 Both train the same weights with the same objective (JustRL: DAPO's loss, dual clip), prompts in the same order, 32
 prompts x 8 rollouts an iteration, four optimizer steps on 64 rollouts each, the same learning rates, and the strict
-grader inside the process. Each turn is a process of its own with one thread; the first iteration warms up. What
-differs: TRL shuffles an iteration's rollouts over its mini-batches where we keep groups together, divides by the
-average mini-batch's tokens where we count each one's, and adds 1e-4 to the std where we add 1e-6.
+grader inside the process. Each is a process of its own with one thread, and they take turns iteration by iteration, so
+that whatever else the machine does meets both alike; the first iteration warms up. What differs: TRL shuffles an
+iteration's rollouts over its mini-batches where we keep groups together, divides by the average mini-batch's tokens
+where we count each one's, and adds 1e-4 to the std where we add 1e-6.
 """
 
 import argparse
@@ -31,10 +32,11 @@ CONFIG = ROOT / "train" / "configs" / "tiny" / "justrl.yaml"
 TRAINERS = ("ours", "trl")
 TRL_ROWS = 16  # rollouts in a forward pass: of 8, 16, 32 and 64 what took least time, and least memory too
 SETTINGS = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
+TICK = "iteration done"  # on a worker's standard output; a line on its standard input lets it go on
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn:
+class Measured:
     """What a trainer's process measured."""
 
     trainer: str
@@ -47,26 +49,36 @@ class Turn:
 
 
 class Clock:
-    """The end of each iteration."""
+    """Times each iteration between the word to go on and its end."""
 
     def __init__(self) -> None:
-        self.ends: list[tuple[float, float]] = []
         self.start_mib = peak_mib()
+        self.spent: list[tuple[float, float]] = []
+        self.start = _now()
 
     def tick(self) -> None:
-        self.ends.append((time.perf_counter(), time.process_time()))
+        """An iteration is done: say so, and wait."""
+        end = _now()
+        self.spent.append((end[0] - self.start[0], end[1] - self.start[1]))
+        print(TICK, flush=True)
+        sys.stdin.readline()
+        self.start = _now()
 
-    def turn(self, trainer: str, seed: int, rewards: list[float]) -> Turn:
-        pairs = list(zip(self.ends, self.ends[1:], strict=False))
-        return Turn(
+    def measured(self, trainer: str, seed: int, rewards: list[float]) -> Measured:
+        wall_s, cpu_s = zip(*self.spent[1:], strict=True)
+        return Measured(
             trainer=trainer,
             seed=seed,
-            wall_s=[after[0] - before[0] for before, after in pairs],
-            cpu_s=[after[1] - before[1] for before, after in pairs],
+            wall_s=list(wall_s),
+            cpu_s=list(cpu_s),
             rewards=rewards,
             start_mib=self.start_mib,
             peak_mib=peak_mib(),
         )
+
+
+def _now() -> tuple[float, float]:
+    return time.perf_counter(), time.process_time()
 
 
 def peak_mib() -> float:
@@ -76,49 +88,67 @@ def peak_mib() -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, help="checkpoint to start from")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each trainer, each with its seed")
+    parser.add_argument("--rounds", type=int, default=2, help="runs of each trainer, each with its seed")
     parser.add_argument("--iterations", type=int, default=20, help="default: %(default)s")
     parser.add_argument("--trl-rows", type=int, default=TRL_ROWS, help="of a forward pass; default: %(default)s")
     parser.add_argument("--json", type=Path, help="where to write all of it")
-    parser.add_argument("--turn", choices=TRAINERS, help=argparse.SUPPRESS)
+    parser.add_argument("--trainer", choices=TRAINERS, help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.turn:
+    if options.trainer:
         with tempfile.TemporaryDirectory() as folder:
-            run: Callable[[argparse.Namespace, str], Turn] = {"ours": run_ours, "trl": run_trl}[options.turn]
+            run: Callable[[argparse.Namespace, str], Measured] = {"ours": run_ours, "trl": run_trl}[options.trainer]
             print(json.dumps(asdict(run(options, folder))))
         return
-    turns = [take_turn(name, seed, options) for seed in range(1, options.rounds + 1) for name in TRAINERS]
-    report = {"summary": summarise(turns), **about(options), "turns": [asdict(turn) for turn in turns]}
+    found = [measured for seed in range(1, options.rounds + 1) for measured in take_turns(seed, options)]
+    report = {"summary": summarise(found), **about(options), "measured": [asdict(m) for m in found]}
     print(json.dumps(report["summary"], indent=1))
     if options.json:
         options.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
-def take_turn(trainer: str, seed: int, options: argparse.Namespace) -> Turn:
+def take_turns(seed: int, options: argparse.Namespace) -> list[Measured]:
+    """Both trainers from one seed, an iteration each in turn."""
+    workers = {name: start(name, seed, options) for name in TRAINERS}
+    for iteration in range(1, options.iterations + 1):
+        for worker in workers.values():
+            if iteration > 1:
+                worker.stdin.write("go on\n")
+                worker.stdin.flush()
+            read_until(worker, TICK)
+        print(f"seed {seed}: iteration {iteration}/{options.iterations}", file=sys.stderr)
+    found = []
+    for worker in workers.values():
+        rest, _ = worker.communicate("go on\n")
+        found.append(Measured(**json.loads(rest.splitlines()[-1])))
+    return found
+
+
+def start(trainer: str, seed: int, options: argparse.Namespace) -> Any:
     command = [sys.executable, __file__, "--model", options.model, "--iterations", str(options.iterations)]
-    command += ["--trl-rows", str(options.trl_rows), "--turn", trainer, "--seed", str(seed)]
-    ended = subprocess.run(command, env={**os.environ, **SETTINGS}, stdout=subprocess.PIPE, text=True, check=True)
-    turn = Turn(**json.loads(ended.stdout.splitlines()[-1]))
-    print(
-        f"{trainer:<5} seed {seed}: {statistics.median(turn.wall_s):.2f} s an iteration, "
-        f"{statistics.median(turn.cpu_s):.2f} s of CPU, {turn.peak_mib:.0f} MiB, last reward {turn.rewards[-1]:.3f}",
-        file=sys.stderr,
-    )
-    return turn
+    command += ["--trl-rows", str(options.trl_rows), "--trainer", trainer, "--seed", str(seed)]
+    environment = {**os.environ, **SETTINGS}
+    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def summarise(turns: list[Turn]) -> dict[str, Any]:
+def read_until(worker: Any, line: str) -> None:
+    for found in worker.stdout:
+        if found.strip() == line:
+            return
+    raise SystemExit(f"{' '.join(worker.args)}: ended before its time")
+
+
+def summarise(found: list[Measured]) -> dict[str, Any]:
     """Medians over all iterations, the worst peak, rewards over all rounds; and TRL's by ours."""
 
     def of(name: str) -> dict[str, Any]:
-        mine = [turn for turn in turns if turn.trainer == name]
-        curves = [[round(r, 4) for r in turn.rewards] for turn in mine]
+        mine = [m for m in found if m.trainer == name]
+        curves = [[round(r, 4) for r in m.rewards] for m in mine]
         return {
-            "wall_s": round(statistics.median(s for turn in mine for s in turn.wall_s), 3),
-            "cpu_s": round(statistics.median(s for turn in mine for s in turn.cpu_s), 3),
-            "start_mib": round(max(turn.start_mib for turn in mine)),
-            "peak_mib": round(max(turn.peak_mib for turn in mine)),
+            "wall_s": round(statistics.median(s for m in mine for s in m.wall_s), 3),
+            "cpu_s": round(statistics.median(s for m in mine for s in m.cpu_s), 3),
+            "start_mib": round(max(m.start_mib for m in mine)),
+            "peak_mib": round(max(m.peak_mib for m in mine)),
             "reward_first_3": round(statistics.mean(r for curve in curves for r in curve[:3]), 4),
             "reward_last_3": round(statistics.mean(r for curve in curves for r in curve[-3:]), 4),
             "mean_curve": [round(statistics.mean(rewards), 4) for rewards in zip(*curves, strict=True)],
@@ -144,7 +174,7 @@ def about(options: argparse.Namespace) -> dict[str, Any]:
 # --- the two trainers ------------------------------------------------------------------------------------------------
 
 
-def run_ours(options: argparse.Namespace, folder: str) -> Turn:
+def run_ours(options: argparse.Namespace, folder: str) -> Measured:
     from stapo_train import run
     from stapo_train.config import load_config
 
@@ -163,10 +193,10 @@ def run_ours(options: argparse.Namespace, folder: str) -> Turn:
 
     run.iterate = timed
     run.train(config)
-    return clock[0].turn("ours", options.seed, rewards)
+    return clock[0].measured("ours", options.seed, rewards)
 
 
-def run_trl(options: argparse.Namespace, folder: str) -> Turn:
+def run_trl(options: argparse.Namespace, folder: str) -> Measured:
     import datasets
     import torch
     import transformers
@@ -242,7 +272,7 @@ def run_trl(options: argparse.Namespace, folder: str) -> Turn:
 
     trainer.add_callback(Tick())
     trainer.train()
-    return clock.turn("trl", options.seed, rewards)
+    return clock.measured("trl", options.seed, rewards)
 
 
 if __name__ == "__main__":
