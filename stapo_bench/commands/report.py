@@ -37,3 +37,24 @@ def report(
     contents = Contents(runs=runs, logs=logs, grader=grader, data_dir=data_dir, published=published)
     size = write_report(contents, out)
     click.echo(f"{out}: {size / 1e6:.1f} MB")
+
+
+@click.command()
+@click.argument("runs", type=options.RUN, nargs=-1, required=True)
+@train_option
+@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0: any that is free.")
+@options.grader
+@options.data_dir
+@published_option
+def watch(
+    runs: tuple[Path, ...], logs: tuple[Path, ...], port: int, *, grader: str, data_dir: Path | None, published: bool
+) -> None:
+    """Serve the report on this machine while runs go on: what is drawn is graded, open pages follow. Ctrl-C ends it.
+
+    Example: stapo-bench watch results/stapo-justrl
+    """
+    from stapo_bench.report.page import Contents
+    from stapo_bench.report.watch import watch_runs
+
+    contents = Contents(runs=runs, logs=logs, grader=grader, data_dir=data_dir, published=published)
+    watch_runs(contents, port, lambda line: click.echo(line, err=True))

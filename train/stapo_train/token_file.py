@@ -43,14 +43,13 @@ def token_lines(dump: Dump, name: str) -> Iterator[dict[str, Any]]:
 
 
 def _rows(dump: Dump, selection: Selection) -> list[int]:
-    """Numbers of the responses to keep, in their order."""
+    """Numbers of the responses to keep, those with most to see first."""
     sequence = dump.batch.stats.sequence
     count = len(dump.batch.rows)
     silenced = torch.bincount(sequence[~selection.keep_mask], minlength=count).tolist()
     candidates = torch.bincount(sequence[selection.candidate_mask], minlength=count).tolist()
     written = [row for row, (_, response) in enumerate(dump.batch.rows) if response]
-    wanted = sorted(written, key=lambda row: (-silenced[row], -candidates[row], row))[:MAX_RESPONSES]
-    return sorted(wanted)
+    return sorted(written, key=lambda row: (-silenced[row], -candidates[row], row))[:MAX_RESPONSES]
 
 
 def _response(dump: Dump, selection: Selection, row: int) -> dict[str, Any]:

@@ -20,8 +20,15 @@ const island = (name) => JSON.parse(byId(`data-${name}`).textContent);
 const unpack = (() => {
   const most = 48;
   const known = new Map();
+  const decode = (text) => {
+    if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text); // browsers since 2025
+    const characters = atob(text);
+    const bytes = new Uint8Array(characters.length);
+    for (let i = 0; i < bytes.length; i++) bytes[i] = characters.charCodeAt(i);
+    return bytes;
+  };
   const inflate = async (text) => {
-    const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+    const bytes = decode(text);
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     return JSON.parse(await new Response(stream).text());
   };

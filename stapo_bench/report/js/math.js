@@ -96,9 +96,9 @@ function formulaElement({ math, display, source }) {
   }
 }
 
-/** The page's policy forbids style attributes, of which KaTeX has a few (the colour of refused commands). */
+/** No colours, which could hide a text on light or dark ground; and no style attributes, which the page's policy forbids. */
 function withoutStyle(node) {
-  if (node.attributes) delete node.attributes.style;
+  for (const name of ["style", "mathcolor", "mathbackground"]) if (node.attributes) delete node.attributes[name];
   (node.children ?? []).forEach(withoutStyle);
 }
 

@@ -1,0 +1,180 @@
+"""How a report of many samples opens, scrolls and searches in a real browser (headless Chromium, by Selenium).
+
+python scripts/bench_report.py --samples 50000 --json results/bench/report.json
+
+Opening ends when the first sample's text stands in the page; times are the browser's own, since navigation began.
+"""
+
+import argparse
+import json
+import platform
+import random
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from stapo_bench.manifest import canonical_digest
+from stapo_bench.report.page import Contents, write_report
+from stapo_bench.seeds import derive_seed
+
+_PROBLEMS = 500
+_WORDS = (
+    *("we", "have", "so", "therefore", "the", "number", "of", "solutions", "is", "let", "then", "hence", "since"),
+    *("because", "equation", "integer", "triangle", "angle", "side", "divides", "remainder", "modulo", "prime", "wait"),
+    *("check", "again", "case", "first", "second", "third", "follows", "gives", "total", "probability", "circle"),
+    *("$x^2 + y^2$", r"\(\frac{a}{b}\)", r"\(\sqrt{n}\)", r"\[ S = \sum_{k=1}^{n} k \]"),
+)
+_OPENED = """
+new MutationObserver(() => {
+  if (window.opened === undefined && document.querySelector("#detail .text")?.textContent) {
+    window.opened = performance.now();
+  }
+}).observe(document, { childList: true, subtree: true });
+"""
+_SCROLL = """
+const [done] = arguments;
+const list = document.getElementById("list");
+const times = [];
+let last = performance.now();
+const step = (now) => {
+  times.push(now - last);
+  last = now;
+  list.scrollTop += 3000;
+  if (times.length < 240) requestAnimationFrame(step);
+  else done({ times: times.slice(5), rows: document.querySelectorAll("#list .row").length });
+};
+requestAnimationFrame(step);
+"""
+_SEARCH = """
+const [words, done] = arguments;
+const start = performance.now();
+document.getElementById("search").value = words;
+refresh().then(() => done([performance.now() - start, browser.found.length]));
+"""
+
+
+def write_run(folder: Path, num_samples: int, num_bytes: int) -> None:
+    """A finished run of one task whose texts are as varied as words, numbers and formulas are."""
+    per_problem = max(1, num_samples // _PROBLEMS)
+    identity = {
+        "checkpoint": {"digest": "synthetic"},
+        "tasks": {"t": {"data": "d", "prompts": "p", "prompt_format": "plain"}},
+        "sampling": {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 1024},
+        "seed": 0,
+        "engine": {"engine": "synthetic"},
+    }
+    ids = [f"p{i}" for i in range(_PROBLEMS)]
+    about = {"tasks": {"t": {"title": "T", "num_samples": per_problem, "problem_ids": ids}}}
+    manifest = {"format": 1, "digest": canonical_digest(identity), "identity": identity, "about": about}
+    for name in ("samples", "grades"):
+        (folder / name).mkdir(parents=True)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    rng = random.Random(0)
+    with (folder / "samples/0001-all.jsonl").open("w") as samples, (folder / "grades/math.jsonl").open("w") as grades:
+        grades.write('{"grader": "math-1"}\n')
+        for i, problem_id in enumerate(ids):
+            for j in range(per_problem):
+                key = {"task": "t", "problem_id": problem_id, "sample_index": j}
+                text = _text(rng, num_bytes)
+                rest = {"num_tokens": len(text) // 4, "finish_reason": "stop", "sum_log_prob": -210.5}
+                samples.write(
+                    json.dumps({**key, "seed": derive_seed(0, "t", problem_id, j), "completion": text, **rest}) + "\n"
+                )
+                answer = (i * 7 + j) % 50
+                outcome = "INCORRECT" if answer else "CORRECT"
+                grades.write(
+                    json.dumps({**key, "outcome": outcome, "extracted": str(answer), "detail": "integers"}) + "\n"
+                )
+
+
+def _text(rng: random.Random, num_bytes: int) -> str:
+    words: list[str] = []
+    size = 0
+    while size < num_bytes:
+        words.append(rng.choice(_WORDS) if rng.random() < 0.8 else str(rng.randrange(10_000)))
+        size += len(words[-1]) + 1
+    return " ".join(words)
+
+
+def open_browser(width: int = 1360, height: int = 860) -> Any:
+    """A headless Chromium that logs its console and its requests; its clock and profile are its own."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+
+    options = Options()
+    options.binary_location = shutil.which("chromium") or ""
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", f"--window-size={width},{height}"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    driver.set_script_timeout(120)
+    return driver
+
+
+def measure(page: Path, repeats: int) -> dict[str, Any]:
+    """Open, scroll and search the page."""
+    driver = open_browser()
+    try:
+        driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": _OPENED})
+        opened = []
+        for _ in range(repeats):
+            driver.get("about:blank")
+            driver.get(f"{page.as_uri()}#samples")
+            while (moment := driver.execute_script("return window.opened")) is None:
+                time.sleep(0.05)
+            opened.append(round(moment / 1000, 3))
+        scrolled = driver.execute_async_script(_SCROLL)
+        search_ms, hits = driver.execute_async_script(_SEARCH, "9876")
+    finally:
+        driver.quit()
+    frames = sorted(scrolled["times"])
+    return {
+        "open_s": opened,
+        "open_s_median": statistics.median(opened),
+        "scroll_frame_ms_median": round(statistics.median(frames), 1),
+        "scroll_frame_ms_p95": round(frames[int(0.95 * len(frames))], 1),
+        "rows_in_page": scrolled["rows"],
+        "search_all_texts_s": round(search_ms / 1000, 3),
+        "search_hits": hits,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--samples", type=int, default=50_000)
+    parser.add_argument("--bytes", type=int, default=2000, help="length of a completion (default: %(default)s)")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="also write the figures there")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        run, page = Path(folder) / "run", Path(folder) / "report.html"
+        write_run(run, options.samples, options.bytes)
+        start = time.perf_counter()
+        size = write_report(Contents(runs=[run]), page)
+        made = {"samples": options.samples, "bytes_per_sample": options.bytes}
+        made |= {"write_s": round(time.perf_counter() - start, 1), "page_mb": round(size / 1e6, 1)}
+        found = made | measure(page, options.repeats) | _where()
+    for name, value in found.items():
+        print(f"{name}: {value}")
+    if options.json is not None:
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def _where() -> dict[str, str]:
+    def output(*command: str) -> str:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+    return {
+        "browser": output("chromium", "--version").split(" built")[0],
+        "machine": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        "commit": output("git", "rev-parse", "HEAD"),
+    }
+
+
+if __name__ == "__main__":
+    main()
