@@ -24,8 +24,8 @@ from stapo_bench.engines import Engine
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.evaluate import EvalOptions, load_tokenizer, sampling_params
 from stapo_bench.identity import run_identity, started_now
-from stapo_bench.manifest import DifferentRunError, Manifest, differences, load_manifest, open_run
-from stapo_bench.opening import open_for
+from stapo_bench.manifest import DifferentRunError, Manifest, differences, find_run, load_manifest, open_run
+from stapo_bench.opening import Opener
 from stapo_bench.progress import Progress
 from stapo_bench.prompts import render_prompts
 from stapo_bench.records import Completion, Request, Sample, SampleKey, SamplingParams
@@ -66,23 +66,36 @@ def continue_run(
     checkpoint = read_checkpoint(options.checkpoint)
     tokenizer = load_tokenizer(checkpoint)
     works = _works(old, data_dir, tokenizer)
-    opened = engine or open_for(options, works)
-    try:
-        now = run_identity(checkpoint, works, sampling_params(options), options.seed, opened.identity())
-        if found := differences(old.identity, now):
-            raise DifferentRunError(
-                f"{run_dir}: cannot be continued under other settings than its own:"
-                + "".join(f"\n  {line}" for line in found)
-            )
-        identity = {**old.identity, "sampling": {**old.identity["sampling"], "max_new_tokens": max_new_tokens}}
+    identity = {**old.identity, "sampling": {**old.identity["sampling"], "max_new_tokens": max_new_tokens}}
+    params = sampling_params(options)
+    with Opener(engine) as opener:
+        _check_settings(old, run_identity(checkpoint, works, params, options.seed, opener.identity(options)))
+        if (new := find_run(out, identity)) and _holds_all(new, old):
+            print(f"run folder: {out}; nothing is missing", file=watch)
+            return Drawn(run_dir=out, num_drawn=0, num_missing=0, num_repeated=0)
+        opened = opener.engine(options, works)
+        _check_settings(old, run_identity(checkpoint, works, params, options.seed, opened.identity()))
         origin = {"run": run_dir.resolve().name, "max_new_tokens": limit}
         run = open_run(out, identity, {**old.about, **started_now(), "continued_from": origin})
         print(f"run folder: {run.run_dir}", file=watch)
-        params = replace(sampling_params(options), max_new_tokens=max_new_tokens)
-        return _go_on(old, run, works, _Rest(opened, params, works, tokenizer), watch)
-    finally:
-        if engine is None:
-            opened.close()
+        rest = _Rest(opened, replace(params, max_new_tokens=max_new_tokens), works, tokenizer)
+        return _go_on(old, run, works, rest, watch)
+
+
+def _check_settings(old: Manifest, now: dict[str, Any]) -> None:
+    """Refuse other settings than the run's; of an engine that is not open yet, as far as they are known."""
+    if found := differences(old.identity, {**now, "engine": {**old.identity["engine"], **now["engine"]}}):
+        raise DifferentRunError(
+            f"{old.run_dir}: cannot be continued under other settings than its own:"
+            + "".join(f"\n  {line}" for line in found)
+        )
+
+
+def _holds_all(new: Manifest, old: Manifest) -> bool:
+    """Whether a continued run has every sample of the run that it continues."""
+    repair(new.run_dir)
+    done, _ = scan_keys(new.run_dir, new.seed)
+    return all(sample.key in done for sample in read_samples(old.run_dir))
 
 
 def _options(old: Manifest, out: Path, data_dir: Path | None) -> EvalOptions:

@@ -184,7 +184,7 @@ def lines(run_dir: Path) -> dict[SampleKey, bytes]:
 
 
 @pytest.mark.parametrize("name", ["transformers", "scripted"])
-def test_cut_at_16_and_continued_to_64_is_the_run_at_64(tmp_path, options, name):
+def test_cut_at_16_and_continued_to_64_is_the_run_at_64(tmp_path, options, name, monkeypatch):
     if name == "scripted":
         (tmp_path / "script.yaml").write_text("{success: 0.5, median_tokens: 40, truncated: 0.2}")
         checkpoint = tmp_path / "script.yaml"
@@ -196,6 +196,9 @@ def test_cut_at_16_and_continued_to_64_is_the_run_at_64(tmp_path, options, name)
     for limit in (30, 64):  # a continued run may be continued again
         continue_run(options.out, limit, out=tmp_path / f"at-{limit}", data_dir=tmp_path, watch=io.StringIO())
         options = replace(options, out=tmp_path / f"at-{limit}")
+    monkeypatch.setattr("stapo_bench.opening.open_for", None)  # nothing is left to draw, so no engine is opened
+    again = continue_run(tmp_path / "at-30", 64, out=tmp_path / "at-64", data_dir=tmp_path, watch=io.StringIO())
+    assert (again.run_dir, again.num_drawn) == (tmp_path / "at-64", 0)
     long = lines(tmp_path / "long")
     assert lines(tmp_path / "at-64") == long
     num_tokens = sorted(sample.num_tokens for sample in samples(tmp_path / "long").values())

@@ -275,7 +275,7 @@ def kill(writer: "subprocess.Popen[bytes]") -> None:
     writer.communicate()
 
 
-@pytest.mark.parametrize(("num_shards", "num_kills"), [(1, 6), (4, 2)])
+@pytest.mark.parametrize(("num_shards", "num_kills"), [(1, 6), (8, 2)])
 def test_killed_at_any_moment_every_sample_is_there_exactly_once(tmp_path, num_shards, num_kills):
     random_ = random.Random(num_shards)
     num_torn = 0
