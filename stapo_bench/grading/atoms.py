@@ -58,7 +58,7 @@ class AtomReader(LiteralReader):
             return self._group()
         if token.kind == "op" and token.text == "|":
             return self._absolute()
-        if token.kind == "op" and token.text in "€£¥₹¢":
+        if token.kind == "op" and token.text in units.SIGNS:
             self.take()
             return attach(self.power(), token.text)
         if token.kind == "cmd":

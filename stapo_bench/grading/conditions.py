@@ -174,7 +174,7 @@ def _counter(node: Node) -> tuple[str, str, Node] | None:
 
 def _restricts(node: Node) -> bool:
     value = split_name(node.args[0])[1]
-    return node.label in RESTRICTIONS or (node.label in ("when", "whenever") and not free_symbols(value))
+    return node.label in RESTRICTIONS or (node.label in ("when", "whenever", "given") and not free_symbols(value))
 
 
 def same_conditions(left: Node, right: Node) -> bool:

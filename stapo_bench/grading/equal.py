@@ -124,6 +124,8 @@ def points(left: Node, right: Node, names: list[str]) -> list[Env]:
         for place, name in enumerate(names):
             step = Fraction(*_STEPS[(place + index) % len(_STEPS)])
             point = Fraction(top, bottom) * step ** (place % 5) + Fraction(place * (index % 3), 7)
+            if index in (1, 2, 4) and place % 2:
+                point = -point  # signs that differ from name to name: sqrt(x^2 y) is not x sqrt(y)
             if whole and name in _COUNTERS:
                 point = Fraction(_COUNTS[(index + 3 * place) % len(_COUNTS)] + (place * index) % 3)
             elif physical:

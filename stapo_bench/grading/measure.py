@@ -69,12 +69,13 @@ def _is_percentage(node: Node) -> bool:
 def _within_digits(response: Node, gold: Node, ulp: Fraction) -> bool:
     """A decimal gold is matched at its own precision: the response rounds to it (half a unit in its last place).
 
-    A decimal response is itself a rounded or measured value, so it must also lie within one percent, the threshold of
+    A response in digits is itself a rounded or measured value, so it must also lie within one percent, the threshold of
     Minerva's own checker (arXiv:2206.14858, appendix): a gold 7e37 is not an answer 7.4e37, nor is 0.15 an 0.1476.
     """
     if not within(response, gold, ulp / 2):
         return False
-    return precision(response) is None or _within_share(response, gold, MAX_SHARE)
+    in_digits = precision(response) is not None or (response.value is not None and response.value.denominator == 1)
+    return not in_digits or _within_share(response, gold, MAX_SHARE)
 
 
 def _within_share(response: Node, gold: Node, share: Fraction) -> bool:

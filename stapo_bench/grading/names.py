@@ -74,6 +74,8 @@ def bound_variable(name: Node, gold_name: Node) -> dict[str, str] | None:
 def _spelled(node: Node) -> str:
     if node.kind == "sym":
         return node.label
+    if node.kind == "add":
+        return "+".join(sorted(map(_spelled, node.args)))
     return f"{_spelled(node.args[0])}({','.join(map(_spelled, node.args[1:]))})" if node.args else ""
 
 

@@ -168,7 +168,7 @@ class Parser(AtomReader):
         before = self.peek(ahead - 1) if self.position + ahead > 0 else Token("end", "")
         if self.lead(ahead):
             return False
-        if token.kind == "text":
+        if token.kind == "text" or token.text in units.SIGNS:
             return True
         if token.kind == "word":
             return before.kind != "word"
@@ -179,7 +179,7 @@ class Parser(AtomReader):
         pieces: list[str] = []
         while True:
             token = self.peek()
-            if token.kind in ("text", "word"):
+            if token.kind in ("text", "word") or token.text in units.SIGNS:
                 pieces.append(token.text)
             elif token.text in ("/", "cdot", "*", "times") and self.peek(1).kind in ("text", "word"):
                 pieces.append("/" if token.text == "/" else " ")

@@ -78,6 +78,7 @@ WORDS = (
     | frozenset(_POWER_WORDS)
     | frozenset({"units", "unit"})
 )
+SIGNS = frozenset("€£¥₹¢")
 LETTERS = frozenset("m s g L N J W V K h")
 # Words that turn a value into something else than that value.
 HEDGES = frozenset({
