@@ -1,26 +1,36 @@
-"""Memory and time of scoring a large run, which must not grow with the texts: peak RSS of ``score_run``.
+"""What a long run costs besides drawing: appending, opening it again, scoring it. Memory must not grow with the texts.
 
-python scripts/bench_store.py --samples 1000000
+    python scripts/bench_store.py --json results/bench/store.json
+
+For every size: samples are appended through the store as ``eval`` does it (every line handed to the operating system,
+synced together), the folder is opened again as a resumed run does (``scan_keys``: every line read and checked), and the
+run is scored, in a process of its own whose peak RSS is given. Needs 2.3 GB of disk for a million samples of 2,000
+characters, and gives it back.
 """
 
 import argparse
 import json
-import resource
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from measured import measured_with
 
 from stapo_bench.manifest import canonical_digest
+from stapo_bench.records import Sample, SampleKey
 from stapo_bench.scores import score_run
 from stapo_bench.seeds import derive_seed
+from stapo_bench.store import SegmentWriter, scan_keys
 
 _PROBLEMS = 500
 _ANSWERS = 50  # different ones per problem
 
 
-def write_run(folder: Path, num_samples: int, num_bytes: int) -> None:
-    """A finished run of one task, written without the harness so that only reading is measured."""
-    per_problem = max(1, num_samples // _PROBLEMS)
+def write_manifest(folder: Path, per_problem: int) -> None:
     identity = {
         "checkpoint": {"digest": "synthetic"},
         "tasks": {"t": {"data": "d", "prompts": "p", "prompt_format": "plain"}},
@@ -32,41 +42,98 @@ def write_run(folder: Path, num_samples: int, num_bytes: int) -> None:
     about = {"tasks": {"t": {"title": "T", "num_samples": per_problem, "problem_ids": ids}}}
     manifest = {"format": 1, "digest": canonical_digest(identity), "identity": identity, "about": about}
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    (folder / "samples").mkdir()
+
+
+def append(folder: Path, per_problem: int, num_characters: int) -> None:
+    with SegmentWriter(folder, "all") as writer:
+        for j in range(per_problem):
+            for i in range(_PROBLEMS):
+                key = SampleKey("t", f"p{i}", j)
+                writer.append(
+                    Sample(
+                        **key._asdict(),
+                        seed=derive_seed(0, *key),
+                        completion=f"{i} {j} ".ljust(num_characters, "x"),
+                        num_tokens=600,
+                        finish_reason="stop",
+                        sum_log_prob=-210.5,
+                        seconds=1.25,
+                    )
+                )
+
+
+def write_grades(folder: Path, per_problem: int) -> None:
     (folder / "grades").mkdir()
-    with (folder / "samples/0001-all.jsonl").open("w") as samples, (folder / "grades/math.jsonl").open("w") as grades:
+    with (folder / "grades/math.jsonl").open("w") as grades:
         grades.write('{"grader": "math-1"}\n')
-        for i, problem_id in enumerate(ids):
+        for i in range(_PROBLEMS):
             for j in range(per_problem):
-                key = {"task": "t", "problem_id": problem_id, "sample_index": j}
-                rest = {"num_tokens": 600, "finish_reason": "stop", "sum_log_prob": -210.5, "seconds": 1.25}
-                text = f"{i} {j} ".ljust(num_bytes, "x")
-                sample = {**key, "seed": derive_seed(0, "t", problem_id, j), "completion": text, **rest}
-                samples.write(json.dumps(sample) + "\n")
                 answer = (i * 7 + j) % _ANSWERS
                 outcome = "INCORRECT" if answer else "CORRECT"
+                key = {"task": "t", "problem_id": f"p{i}", "sample_index": j}
                 grades.write(json.dumps({**key, "outcome": outcome, "extracted": str(answer), "detail": ""}) + "\n")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--samples", type=int, default=100_000)
-    parser.add_argument("--bytes", type=int, default=2000, help="length of a completion")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        write_run(Path(folder), options.samples, options.bytes)
-        before = _peak_mb()
-        start = time.perf_counter()
-        (task,) = score_run(Path(folder)).tasks
-        seconds = time.perf_counter() - start
-    print(
-        f"{task.num_samples} samples of {options.bytes} characters: score takes {seconds:.1f} s, "
-        f"peak RSS {_peak_mb():.0f} MB ({before:.0f} MB before)"
-    )
+def measure(num_samples: int, num_characters: int) -> dict[str, Any]:
+    """All steps at one size."""
+    per_problem = num_samples // _PROBLEMS
+    row: dict[str, Any] = {"samples": per_problem * _PROBLEMS, "characters": num_characters}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_manifest(folder, per_problem)
+        row["append_s"], row["append_cpu_s"] = timed(lambda: append(folder, per_problem, num_characters))
+        row["bytes"] = sum(path.stat().st_size for path in (folder / "samples").iterdir())
+        row["resume_s"], row["resume_cpu_s"] = timed(lambda: scan_keys(folder, 0))
+        write_grades(folder, per_problem)
+        scored = subprocess.run([sys.executable, __file__, "--score", name], capture_output=True, text=True, check=True)
+        row |= json.loads(scored.stdout)
+    for step in ("append", "resume", "score"):
+        row[f"{step}_per_s"] = round(row["samples"] / row[f"{step}_s"])
+        row[f"{step}_per_cpu_s"] = round(row["samples"] / row[f"{step}_cpu_s"])
+    return {name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()}
+
+
+def timed(step: Callable[[], object]) -> tuple[float, float]:
+    """Seconds on the wall, and CPU seconds."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    step()
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+def score(folder: Path) -> dict[str, float]:
+    before = _peak_mb()
+    wall, cpu = timed(lambda: score_run(folder))
+    return {"score_s": wall, "score_cpu_s": cpu, "score_peak_mb": _peak_mb(), "peak_mb_before": before}
 
 
 def _peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # Linux counts kilobytes
+    """Of this program: what ``getrusage`` says includes the process that started it."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--samples", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--characters", type=int, default=2000, help="length of a completion")
+    parser.add_argument("--json", type=Path, help="write the measurements here")
+    parser.add_argument("--score", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.score:
+        print(json.dumps(score(options.score)))
+        return
+    rows = []
+    for num_samples in options.samples:
+        row = measure(num_samples, options.characters)
+        rows.append(row)
+        print(
+            f"{row['samples']:,} samples of {options.characters} characters: appended in {row['append_s']:.1f} s, "
+            f"opened again in {row['resume_s']:.1f} s, scored in {row['score_s']:.1f} s with a peak RSS of "
+            f"{row['score_peak_mb']:.0f} MB ({row['peak_mb_before']:.0f} MB before)",
+            flush=True,
+        )
+    if options.json:
+        options.json.write_text(json.dumps({**measured_with(["numpy"]), "runs": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

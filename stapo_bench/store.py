@@ -28,8 +28,9 @@ from stapo_bench.seeds import derive_seed
 SYNC_SECONDS = 0.5
 SYNC_SHARE = 0.005
 LONGEST_SYNC_SECONDS = 30.0
+MOST_PENDING_BYTES = 1 << 24
 """While samples keep coming, their lines are synced together every half a second; where that would take more than the
-share of the time (a slow disk), less often, but within half a minute."""
+share of the time (a slow disk), less often, but within half a minute and before so many bytes wait in memory."""
 
 _MAX_SAMPLE_INDEX = 1_000_000  # bounds the bit masks of KeySet against a damaged line
 _FIELDS = tuple(field.name for field in fields(Sample))
@@ -231,6 +232,7 @@ class SegmentWriter:
         self._fd: int | None = None
         self.num_safe = 0
         self._end = 0  # bytes of whole lines written
+        self._safe_end = 0  # of them synced
         self._pending: list[Sample] = []  # written, not yet synced
         self._pace = Pace(SYNC_SECONDS, share=SYNC_SHARE, longest=LONGEST_SYNC_SECONDS)
 
@@ -251,7 +253,8 @@ class SegmentWriter:
             raise self._failure(error) from None
         self._end += len(line)
         self._pending.append(sample)
-        return self.sync() if self._pace.due() else []
+        due = self._pace.due() or self._end - self._safe_end > MOST_PENDING_BYTES
+        return self.sync() if due else []
 
     def _create(self) -> int:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -271,6 +274,7 @@ class SegmentWriter:
                 raise self._failure(error) from None
         safe, self._pending = self._pending, []
         self.num_safe += len(safe)
+        self._safe_end = self._end
         self._pace.done()
         return safe
 

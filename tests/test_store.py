@@ -124,6 +124,18 @@ def test_a_sample_counts_only_after_its_fsync(tmp_path, monkeypatch):
         assert writer.num_safe == 2
 
 
+def test_samples_wait_for_a_slow_disk_in_bounded_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "SYNC_SECONDS", 1e9)
+    monkeypatch.setattr(store, "LONGEST_SYNC_SECONDS", 1e9)
+    samples = [make_sample(i) for i in range(20)]
+    longest = max(len(store.sample_to_line(sample)) for sample in samples)
+    monkeypatch.setattr(store, "MOST_PENDING_BYTES", 5 * longest)
+    with store.SegmentWriter(tmp_path, "shard0of1") as writer:
+        counted = [len(writer.append(sample)) for sample in samples]
+    assert max(counted) == 6  # five lines fit, the sixth is one too many
+    assert sum(counted) == 18
+
+
 def test_a_line_reaches_the_system_at_once_so_that_a_kill_loses_none(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "SYNC_SECONDS", 1e9)
     with store.SegmentWriter(tmp_path, "shard0of1") as writer:

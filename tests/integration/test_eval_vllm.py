@@ -4,6 +4,7 @@ Run by ``scripts/integration.sh vllm``, in an environment with vLLM.
 """
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -45,3 +46,51 @@ def test_the_command_evaluates_with_vllm_and_adds_only_what_is_missing(checkpoin
     assert len(again) == 2 * 3 * 4
     assert first == {key: again[key] for key in first}
     assert all(task.complete and task.num_samples == 12 for task in score_run(run).tasks)
+
+
+def test_checkpoints_in_one_go_share_one_engine_and_get_the_samples_that_each_gets_alone(checkpoint, tmp_path):
+    """Run as a script of its own: vLLM gives memory back when its process ends."""
+    ended = subprocess.run(
+        [sys.executable, "-c", MANY, str(checkpoint), str(tmp_path)],
+        check=False, capture_output=True, text=True, timeout=300,
+        env={"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_WAIT_POLICY": "PASSIVE"} | os.environ,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    told = json.loads(ended.stdout.splitlines()[-1])
+    assert told["engines"] == 1
+    assert told["together"][0] == told["alone"]
+    assert told["together"][0] != told["together"][1]
+    assert told["together"][2] == told["alone"]  # back at the first weights
+
+
+MANY = """
+import io, json, shutil, sys
+from dataclasses import replace
+from pathlib import Path
+import torch
+from safetensors.torch import load_file, save_file
+from stapo_bench.evaluate import EvalOptions, evaluate
+from stapo_bench.opening import Opener
+from stapo_bench.store import read_samples
+
+first, folder = Path(sys.argv[1]), Path(sys.argv[2])
+second = shutil.copytree(first, folder / "second")
+weights = load_file(second / "model.safetensors")
+torch.manual_seed(0)
+weights = {name: weight + 0.02 * torch.randn_like(weight) for name, weight in weights.items()}
+save_file(weights, second / "model.safetensors", metadata={"format": "pt"})
+options = EvalOptions(checkpoint=first, decoding="training", tasks=("tiny_aime24",), out=folder / "alone", samples=2,
+                      limit=3, max_new_tokens=24, engine="vllm")
+
+def drawn(options, opener):
+    run_dir = evaluate(options, opener=opener, watch=io.StringIO()).run_dir
+    return sorted([*sample.key, sample.completion] for sample in read_samples(run_dir))
+
+engines, together = set(), []
+with Opener() as opener:
+    alone = drawn(options, opener)
+    for number, checkpoint in enumerate((first, second, first)):
+        together.append(drawn(replace(options, checkpoint=checkpoint, out=folder / str(number)), opener))
+        engines.add(id(opener._ours))
+print(json.dumps({"alone": alone, "together": together, "engines": len(engines)}))
+"""
