@@ -1,13 +1,16 @@
 """Lines from runs: accuracy over training steps, pass@k, and accuracy under smaller token limits."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from stapo_bench.figures.groups import by_setting, in_order, is_base
 from stapo_bench.figures.lines import Line, Lines, Panel
-from stapo_bench.figures.sources import Sources
+from stapo_bench.figures.sources import Sources, Training, trained_in
 from stapo_bench.figures.style import rank
+from stapo_bench.figures.training import experiments
 from stapo_bench.scores import RunScore
 from stapo_bench.truncation import truncation
 
@@ -18,52 +21,90 @@ Point = tuple[float, Sequence[RunScore]]
 """Where on the x axis, with the runs that are one point there: several where there are several training seeds."""
 
 
-def trajectories(scores: Sequence[RunScore]) -> dict[str, list[Point]]:
-    """Steps of each method, the base model at step 0; a method that is seen at one step only is left out."""
-    of_method: dict[tuple[str | None, str], dict[int, list[RunScore]]] = {}
+@dataclass(frozen=True, kw_only=True)
+class Trajectory:
+    """The evaluated checkpoints of one training, or of the seeds of one experiment."""
+
+    label: str
+    variant: int  # among those of its method
+    points: tuple[Point, ...]  # in order of training steps; the base model is at 0
+
+
+def trajectories(scores: Sequence[RunScore], trainings: Sequence[Training] = ()) -> list[Trajectory]:
+    """Runs by training; those that are seen at one step only are left out.
+
+    Checkpoints belong together when they lie in one training's folder. Logs say more: which trainings differ in nothing
+    but the seed, and in which settings others differ.
+    """
+    known = experiments(trainings)
+    bases = [score for score in scores if is_base(score, scores)]
+    found: dict[tuple[str, str | None, str], dict[int, dict[str, RunScore]]] = {}
     for score in scores:
-        if not is_base(score):
-            of_method.setdefault((score.model, score.method), {}).setdefault(score.step or 0, []).append(score)
-    for (model, _), steps in of_method.items():
-        if base := [score for score in scores if is_base(score) and model in (score.model, score.method)]:
-            steps[0] = base
-    models = {model for model, _ in of_method}
-    return {
-        method if len(models) == 1 else f"{method}, {model}": [(float(step), steps[step]) for step in sorted(steps)]
-        for (model, method), steps in sorted(of_method.items(), key=lambda item: rank(item[0][1]))
-        if len(steps) > 1
-    }
+        if score.step is not None and not is_base(score, scores):
+            path = Path(score.checkpoint)
+            experiment = next((e for e in known if any(t.has_made(path) for t in e.members)), None)
+            key = (
+                (experiment.label, score.model, "")
+                if experiment
+                else (score.method, score.model, trained_in(path).name)
+            )
+            found.setdefault(key, {}).setdefault(score.step, {}).setdefault(score.checkpoint, score)
+    trained: list[Trajectory] = []
+    for (label, model, folder), steps in sorted(found.items(), key=lambda item: _order(item[1])):
+        for base in bases:
+            if model in (base.model, base.method):
+                steps[0] = {base.checkpoint: base}
+        points = tuple((float(step), tuple(steps[step].values())) for step in sorted(steps))
+        twins = [(other, of) for name, other, of in found if name == label]
+        extra = f", {model}" * (len({other for other, _ in twins}) > 1) + f", {folder}" * (
+            len({of for _, of in twins}) > 1
+        )
+        if len(points) > 1:
+            variant = sum(_method(other.points) == _method(points) for other in trained)
+            trained.append(Trajectory(label=label + extra, variant=variant, points=points))
+    return trained
+
+
+def _method(points: Sequence[Point]) -> str:
+    return points[-1][1][0].method
+
+
+def _order(steps: Mapping[int, Mapping[str, RunScore]]) -> tuple[int, str]:
+    return rank(next(iter(steps[max(steps)].values())).method)
 
 
 def lacks_steps(sources: Sources) -> str | None:
-    """One method at two steps at least."""
-    if any(trajectories(group) for group in by_setting(sources.scores).values()):
+    """One training at two steps at least."""
+    if any(trajectories(group, sources.trainings) for group in by_setting(sources.scores).values()):
         return None
     return (
-        f"expected runs of one method at two training steps, evaluated alike (the base model is step 0), got "
+        f"expected runs of one training at two of its steps, evaluated alike (the base model is step 0), got "
         f"{len(sources.runs)} runs; 'stapo-bench eval --ckpt RUN/checkpoints/step-000020 ...' makes one"
     )
 
 
 def accuracy(sources: Sources) -> Lines:
     """Mean over tasks of avg@k over training steps; a panel per way of decoding."""
-    found = {title: trajectories(group) for title, group in by_setting(sources.scores).items()}
-    has_seeds = seeded([points for of_title in found.values() for points in of_title.values()])
+    found = {
+        title: of_title
+        for title, group in by_setting(sources.scores).items()
+        if (of_title := trajectories(group, sources.trainings))
+    }
+    has_seeds = seeded([trajectory.points for of_title in found.values() for trajectory in of_title])
     panels = [
         Panel(
             title=title,
-            lines=tuple(averages(label, 0, points, has_seeds) for label, points in of_title.items()),
+            lines=tuple(averages(t.label, t.variant, t.points, has_seeds) for t in of_title),
             x_label="training step",
         )
         for title, of_title in found.items()
-        if of_title
     ]
     return Lines(panels=tuple(panels), y_label=ACCURACY, spread=spread_name(has_seeds), percent=True)
 
 
 def seeded(lines: Sequence[Sequence[Point]]) -> bool:
     """Is a point the mean of several trained checkpoints?"""
-    return any(sum(not is_base(run) for run in runs) > 1 for points in lines for _, runs in points)
+    return any(len(runs) > 1 for points in lines for _, runs in points)
 
 
 def spread_name(has_seeds: bool) -> str:
@@ -80,7 +121,7 @@ def averages(label: str, variant: int, points: Sequence[Point], has_seeds: bool)
         ends = [(runs[0].macro.these_problems.low, runs[0].macro.these_problems.high) for _, runs in points]
     return Line(
         label=label,
-        method=points[-1][1][0].method,
+        method=_method(points),
         variant=variant,
         x=tuple(x for x, _ in points),
         y=tuple(float(np.mean(at)) for at in values),

@@ -139,7 +139,7 @@ def differences(sources: Sources) -> list[Forest]:
     forests = []
     for title, group in by_setting(sources.scores).items():
         named = in_order(group)
-        wanted = next((score for score in group if is_base(score)), group[0])
+        wanted = next((score for score in group if is_base(score, group)), group[0])
         reference = next(run for run in named if run.score is wanted)
         forests += [
             _difference(

@@ -64,9 +64,10 @@ def names(scores: Sequence[RunScore]) -> list[str]:
     return found
 
 
-def is_base(score: RunScore) -> bool:
-    """A model that no objective has trained; the tiny base counts the steps that made it."""
-    return not score.step or score.method.casefold() == "base"
+def is_base(score: RunScore, scores: Sequence[RunScore]) -> bool:
+    """Is it the model that the others were trained from? Its step does not tell: the tiny base counts what made it."""
+    named = any(score.method == other.model for other in scores if other is not score)
+    return named or score.method.casefold() == "base" or score.step == 0
 
 
 def lacks_runs(sources: Sources) -> str | None:

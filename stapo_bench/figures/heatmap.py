@@ -95,7 +95,7 @@ def layout_of(data: Sequence[HeatMap]) -> Layout:
 
 
 def draw(axes: Sequence["Axes"], data: Sequence[HeatMap]) -> None:
-    """One scale for all; white is not decided."""
+    """One scale for all; a blank cell is not decided."""
     for ax, heat_map in zip(axes, data, strict=True):
         num_problems, num_runs = heat_map.rates.shape
         image = ax.imshow(

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+_ALPHA = 0.18
+"""Opacity of a band; less where many lie over each other."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Line:
     """One line; NaN is a gap. ``low`` and ``high`` are empty where its spread is not known."""
@@ -61,7 +65,7 @@ def draw(axes: Sequence["Axes"], data: Lines) -> None:
     """Every panel, one legend above all."""
     for ax, panel in zip(axes, data.panels, strict=True):
         for place, line in enumerate(panel.lines):
-            _draw_line(ax, line, place, bars=data.bars)
+            _draw_line(ax, line, place, bars=data.bars, alpha=min(_ALPHA, 0.7 / len(panel.lines)))
         ax.set_title(panel.title)
         ax.set_xlabel(panel.x_label)
         if panel.log_x:
@@ -79,18 +83,30 @@ def draw(axes: Sequence["Axes"], data: Lines) -> None:
     legend_above(axes, below=_key_of_spread(data))
 
 
-def _draw_line(ax: "Axes", line: Line, place: int, *, bars: bool) -> None:
+def _draw_line(ax: "Axes", line: Line, place: int, *, bars: bool, alpha: float) -> None:
     style = look(line.method, line.variant)
-    often = max(1, math.ceil(len(line.x) / 8))  # enough markers to tell lines apart, none to hide them
     ax.plot(
         line.x, line.y, label=line.label, color=style.colour, linestyle=style.dash, marker=style.marker,
-        markevery=(place * often // 4 % often, often), clip_on=False, zorder=3,
+        markevery=marked(line.y, place), clip_on=False, zorder=3,
     )  # fmt: skip
     if line.low and bars:
         away = np.abs(np.array([line.low, line.high]) - np.array(line.y))
         ax.errorbar(line.x, line.y, yerr=away, fmt="none", ecolor=style.colour, elinewidth=0.8, capsize=1.5, zorder=2)
     elif line.low:
-        ax.fill_between(line.x, line.low, line.high, color=style.colour, alpha=0.18, linewidth=0, zorder=2)
+        ax.fill_between(line.x, line.low, line.high, color=style.colour, alpha=alpha, linewidth=0, zorder=2)
+
+
+def marked(y: Sequence[float], place: int) -> list[int]:
+    """Points with a marker: some eight, to tell lines apart and hide none, and every point without a neighbour.
+
+    >>> nan = float("nan")
+    >>> marked([1.0] * 16 + [nan, 1.0, nan], place=0)
+    [0, 3, 6, 9, 12, 15, 17, 18]
+    """
+    often = max(1, math.ceil(len(y) / 8))
+    finite = [False, *(math.isfinite(value) for value in y), False]
+    alone = {i - 1 for i in range(1, len(finite) - 1) if finite[i] and not (finite[i - 1] or finite[i + 1])}
+    return sorted({*range(place * often // 4 % often, len(y), often), *alone})
 
 
 def _key_of_spread(data: Lines) -> "Artist | None":
@@ -101,7 +117,7 @@ def _key_of_spread(data: Lines) -> "Artist | None":
         return None
     if data.bars:
         return Line2D([], [], color=INK, linewidth=0.8, label=f"bar: {data.spread}")
-    return Patch(facecolor=INK, alpha=0.18, linewidth=0, label=f"band: {data.spread}")
+    return Patch(facecolor=INK, alpha=_ALPHA, linewidth=0, label=f"band: {data.spread}")
 
 
 def mean_and_ends(

@@ -73,11 +73,12 @@ class Plane:
 
 def lacks_pareto(sources: Sources) -> str | None:
     """Two trainings with a run of one of their checkpoints each."""
-    if len(_measured(sources.evaluated)) > 1:
+    count = len({training.folder for training, _ in _measured(sources.evaluated)})
+    if count > 1:
         return None
     return (
         "expected two trainings of ten iterations or more (--train FOLDER) with a run of a checkpoint of each, got "
-        f"{len(_measured(sources.evaluated))}; 'stapo-bench eval --ckpt FOLDER/checkpoints/final ...' makes a run"
+        f"{count}; 'stapo-bench eval --ckpt FOLDER/checkpoints/final ...' makes a run"
     )
 
 
@@ -107,7 +108,11 @@ def pareto(sources: Sources) -> list[Plane]:
 
 
 def _measured(pairs: Sequence[Evaluated]) -> list[Evaluated]:
-    return [(t, s) for t, s in pairs if not math.isnan(entropy_stability(t.column("entropy").tolist()))]
+    return [
+        (training, score)
+        for training, score in pairs
+        if math.isfinite(entropy_stability(training.column("entropy").tolist()) + score.macro.value)
+    ]
 
 
 def planes_layout(data: Sequence[Plane]) -> Layout:

@@ -70,11 +70,8 @@ class Training:
         return tuple(sorted(path.parent for path in (self.folder / "dumps").glob("iteration-*/dump.json")))
 
     def has_made(self, checkpoint: Path) -> bool:
-        """Is it one of this training's checkpoints (``<out>/checkpoints/...``)? Known by path, in part or whole."""
-        if "checkpoints" not in checkpoint.parts:
-            return False
-        place = len(checkpoint.parts) - 1 - checkpoint.parts[::-1].index("checkpoints")
-        made_in = Path(*checkpoint.parts[:place])
+        """Is it one of this training's checkpoints? Known by path, in part or whole."""
+        made_in = trained_in(checkpoint)
         return made_in.resolve() == self.folder.resolve() or _same_end(made_in.parts, self.out.parts)
 
 
@@ -120,6 +117,15 @@ def setting(score: RunScore) -> tuple[Any, ...]:
     """What two runs must share for their averages to be compared: tasks with their samples, and decoding."""
     tasks = tuple((task.task, task.samples_per_problem) for task in score.tasks)
     return tasks, score.temperature, score.top_p, score.max_new_tokens
+
+
+def trained_in(checkpoint: Path) -> Path:
+    """The folder that a checkpoint's training wrote, by its path.
+
+    >>> trained_in(Path("runs/stapo/checkpoints/step-000020")), trained_in(Path("out/checkpoint-20"))
+    (PosixPath('runs/stapo'), PosixPath('out'))
+    """
+    return checkpoint.parent.parent if checkpoint.parent.name == "checkpoints" else checkpoint.parent
 
 
 def training_folders(path: Path) -> list[Path]:

@@ -134,7 +134,7 @@ def lacks_masked(sources: Sources) -> str | None:
 def masked(sources: Sources) -> Lines:
     """Masked-token ratio. An iteration without a silenced token has no place on a logarithmic axis: a gap."""
     lines = column_lines(_maskers(sources.trainings), "masked_share")
-    floor = min(value for line in lines for value in line.low or line.y if value > 0) / 2
+    floor = min((value for line in lines for value in line.y if value > 0), default=1.0) / 2
     return Lines(
         panels=(Panel(lines=tuple(_positive(line, floor) for line in lines), x_label="iteration"),),
         y_label="masked-token ratio",
