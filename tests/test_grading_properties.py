@@ -165,6 +165,8 @@ def test_never_raises_on_scrambled_latex(pieces: list[str]) -> None:
 @QUICK
 @given(FRACTIONS)
 def test_a_decimal_gold_is_matched_at_its_own_precision(value: Fraction) -> None:
+    if abs(value) < Fraction(1, 50):
+        value += 1  # a gold of one digit is no rounding
     gold = f"{float(value):.3f}"
     error = abs(exact(read(clean(gold)), {}) - value)
     exact_answer = rf"\frac{{{value.numerator}}}{{{value.denominator}}}"

@@ -15,11 +15,19 @@ from stapo_bench.grading.conditions import unconditioned
 from stapo_bench.grading.equal import free_symbols, same_value
 from stapo_bench.grading.equations import same_relation
 from stapo_bench.grading.exact import Inexact, exact
-from stapo_bench.grading.measure import Rules, same_number
-from stapo_bench.grading.names import bound_variable, in_name_order, in_order_of, rename, same_names, split_name
+from stapo_bench.grading.measure import Rules, same_number, same_ratio
+from stapo_bench.grading.names import (
+    bound_variable,
+    in_name_order,
+    in_order_of,
+    rename,
+    same_letters,
+    same_names,
+    split_name,
+)
 from stapo_bench.grading.regions import is_inequality, reads_as_region, same_region, turned, variable
 from stapo_bench.grading.spread import MAX_ITEMS, compound, elements, spread
-from stapo_bench.grading.tree import MATH_KINDS, Node, Refusal, kinds, mul, num, precision
+from stapo_bench.grading.tree import MATH_KINDS, Node, Refusal, kinds, mul, precision
 
 
 def same(response: Node, gold: Node, rules: Rules) -> bool:
@@ -234,7 +242,7 @@ def _same_residue(response: Node, gold: Node, rules: Rules) -> bool:
 
 def _same_value(response: Node, gold: Node, rules: Rules) -> bool:  # noqa: PLR0911
     """Values without names."""
-    if response == gold or _same_letters(response, gold):
+    if response == gold or same_letters(response, gold):
         return True
     if gold.kind == "set" or response.kind == "set":
         if gold.kind == "set" and len(gold.args) == 1 and response.kind in (*MATH_KINDS, "quantity"):
@@ -251,22 +259,10 @@ def _same_value(response: Node, gold: Node, rules: Rules) -> bool:  # noqa: PLR0
             return False
         return all(_same_item(r, g, rules) for r, g in zip(response.args, gold.args, strict=True))
     if gold.kind == "ratio" or response.kind == "ratio":
-        return _same_ratio(response, gold)
+        return same_ratio(response, gold)
     if gold.kind == "list" or response.kind == "list":
         return gold.kind == response.kind and same(response, gold, rules)
     return same_number(response, gold, rules)
-
-
-def _same_letters(response: Node, gold: Node) -> bool:
-    """``cab`` is read as a word; for a gold ``abc`` it is the product."""
-    word = response.label if response.kind == "sym" else ""
-    if len(word) < 3 or not word.islower() or gold.kind != "mul":
-        return False
-    return kinds(gold) == {"mul", "sym"} and sorted(word) == sorted(_letters(gold))
-
-
-def _letters(node: Node) -> list[str]:
-    return [node.label] if node.kind == "sym" else [letter for arg in node.args for letter in _letters(arg)]
 
 
 def _same_item(response: Node, gold: Node, rules: Rules) -> bool:
@@ -298,19 +294,3 @@ def _rows(node: Node) -> list[tuple[Node, ...]] | None:
             scalars = [arg for arg in node.args if arg is not matrices[0]]
             return [tuple(mul(*scalars, entry) for entry in row) for row in inner]
     return None
-
-
-def _same_ratio(response: Node, gold: Node) -> bool:
-    left, right = _parts(response), _parts(gold)
-    if left is None or right is None or len(left) != len(right):
-        return False
-    if any(same_value(part, num(0)) for part in (*left, *right)):
-        return all(map(same_value, left, right))
-    # a : b : c = d : e : f  where  a e = b d  and so on
-    return all(same_value(mul(left[0], right[k]), mul(left[k], right[0])) for k in range(1, len(left)))
-
-
-def _parts(node: Node) -> list[Node] | None:
-    if node.kind == "ratio":
-        return list(node.args)
-    return [node, num(1)] if node.kind in MATH_KINDS else None

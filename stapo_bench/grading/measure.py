@@ -70,18 +70,16 @@ def _within_digits(response: Node, gold: Node, ulp: Fraction) -> bool:
     """A decimal gold is matched at its own precision: the response rounds to it (half a unit in its last place).
 
     A response in digits is itself a rounded or measured value, so it must also lie within one percent, the threshold of
-    Minerva's own checker (arXiv:2206.14858, appendix): a gold 7e37 is not an answer 7.4e37, nor is 0.15 an 0.1476.
+    Minerva's own checker (arXiv:2206.14858, appendix): a gold 7e37 is not an answer 7.4e37, nor is 0.15 an 0.1476. The
+    same holds for any response where the gold has a single digit: 0.2 is not a rounding of 1/6.
     """
     if not within(response, gold, ulp / 2):
         return False
-    in_digits = precision(response) is not None or (response.value is not None and response.value.denominator == 1)
-    return not in_digits or _within_share(response, gold, MAX_SHARE)
-
-
-def _within_share(response: Node, gold: Node, share: Fraction) -> bool:
-    """Whether two decimals differ by at most this share of the larger."""
-    a, b = exact(response, {}), exact(gold, {})
-    return abs(a - b) <= share * max(abs(a), abs(b))
+    if precision(response) is not None or (response.value is not None and response.value.denominator == 1):
+        a, b = exact(response, {}), exact(gold, {})
+        return abs(a - b) <= MAX_SHARE * max(abs(a), abs(b))
+    size = abs(exact(gold, {}))
+    return size >= 10 * ulp or within(response, gold, MAX_SHARE * size)
 
 
 def _long_decimal(response: Node, gold: Node, ulp: Fraction) -> bool:
@@ -151,3 +149,19 @@ def _same_constants_of_integration(response: Node, gold: Node) -> bool:
     if not renamed or (ours - theirs) - set(renamed):
         return False
     return same_value(rename(response, renamed), gold)
+
+
+def same_ratio(response: Node, gold: Node) -> bool:
+    left, right = _parts(response), _parts(gold)
+    if left is None or right is None or len(left) != len(right):
+        return False
+    if any(same_value(part, num(0)) for part in (*left, *right)):
+        return all(map(same_value, left, right))
+    # a : b : c = d : e : f  where  a e = b d  and so on
+    return all(same_value(mul(left[0], right[k]), mul(left[k], right[0])) for k in range(1, len(left)))
+
+
+def _parts(node: Node) -> list[Node] | None:
+    if node.kind == "ratio":
+        return list(node.args)
+    return [node, num(1)] if node.kind in MATH_KINDS else None

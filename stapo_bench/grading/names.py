@@ -2,7 +2,7 @@ r"""Names before values: ``x = 5``, ``f(x) = 2x``, ``n = 2, 3, 4``. A name may b
 
 import re
 
-from stapo_bench.grading.tree import Node, num, substitute, sym, symbols
+from stapo_bench.grading.tree import Node, kinds, num, substitute, sym, symbols
 
 _QUANTITIES = frozenset(["deg", "dim", "det", "gcd", "lcm", "max", "min"])
 _COUNTED = frozenset("abcdfghjklmnpqrstuvw")
@@ -107,3 +107,15 @@ def in_order_of(wanted: Node, names: Node, values: Node) -> Node | None:
 
 def rename(node: Node, names: dict[str, str]) -> Node:
     return substitute(node, {old: sym(new) for old, new in names.items()})
+
+
+def same_letters(response: Node, gold: Node) -> bool:
+    """``cab`` is read as a word; for a gold ``abc`` it is the product."""
+    word = response.label if response.kind == "sym" else ""
+    if len(word) < 3 or not word.islower() or gold.kind != "mul":
+        return False
+    return kinds(gold) == {"mul", "sym"} and sorted(word) == sorted(_letters(gold))
+
+
+def _letters(node: Node) -> list[str]:
+    return [node.label] if node.kind == "sym" else [letter for arg in node.args for letter in _letters(arg)]

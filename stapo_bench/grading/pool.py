@@ -153,7 +153,10 @@ class GraderPool:
                 worker = self._idle.pop()
                 if worker.is_mine() and worker.is_alive():
                     return worker
-        return _Worker(self.grader, self.limits)
+        try:
+            return _Worker(self.grader, self.limits)
+        except _KilledError:  # none of our limits sends SIGKILL either while it starts
+            return _Worker(self.grader, self.limits)
 
     def _put_back(self, worker: "_Worker") -> None:
         with self._lock:
@@ -198,6 +201,10 @@ def _quick_grade(module: ModuleType, completion: str, gold: Gold) -> "Grade | _R
     return _Request(text=extracted, is_extracted=True, gold=gold)
 
 
+class _KilledError(StapoError):
+    """Somebody killed a worker that was starting."""
+
+
 class _Worker:
     """One subprocess. A pair goes in as a line, a reply comes back as a line; the end of its output is its death."""
 
@@ -224,7 +231,8 @@ class _Worker:
         self._readable.register(self._output, select.POLLIN)
         ready = self._read(patience_s=max(60.0, limits.asleep_s))  # the libraries may come from a slow disk
         if "ready" not in ready:
-            raise StapoError(f"the grading process of grader {grader.name!r} did not start: {ready['error']}")
+            kind = _KilledError if ready["error"] == _KILLED else StapoError
+            raise kind(f"the grading process of grader {grader.name!r} did not start: {ready['error']}")
 
     @property
     def _input(self) -> BinaryIO:
