@@ -3,7 +3,8 @@
     [Rollout] --collate--> Batch --micro_batches--> MicroBatch ... (whole rows, padded right)
 
 Padding stands to the right and attention is causal, so no response token ever sees a pad and no attention mask is
-needed. Only the positions that predict a response token are turned into logits.
+needed. Packed, rows lie end to end in one line without padding; position ids that begin at 0 again tell transformers
+where each row begins, so that none sees another. Only the positions that predict a response token become logits.
 
 Legend: R rows (rollouts), N response tokens of all rows, b rows and n response tokens of a micro-batch, T positions.
 """
@@ -27,7 +28,8 @@ KEY_STRIDE = 1 << 24
 class MicroBatch:
     """Rows that run through the model together."""
 
-    input_ids: Tensor  # [b, T] int64, padded right with 0
+    input_ids: Tensor  # [b, T] int64, padded right with 0; packed: [1, T]
+    position_ids: Tensor | None  # [1, T] int64 where packed
     predictor: Tensor  # [n] int64, position in the flattened [b * T] whose hidden state predicts the token
     taken: Tensor  # [n] int64, the response tokens
     tokens: Tensor  # [n] int64, where they stand in the batch's [N]
@@ -95,34 +97,46 @@ def collate(
     )
 
 
-def micro_batches(batch: Batch, rows: Sequence[int], max_tokens: int, device: torch.device) -> Iterator[MicroBatch]:
-    """Split rows into micro-batches of at most ``max_tokens`` padded positions (a longer row goes alone).
+def micro_batches(
+    batch: Batch, rows: Sequence[int], max_tokens: int, device: torch.device, packed: bool = False
+) -> Iterator[MicroBatch]:
+    """Split rows into micro-batches of at most ``max_tokens`` positions, padding included (a longer row goes alone).
 
     Rows of similar length go together. Rows without a response token are left out: nothing is predicted there.
     """
     by_length = sorted((r for r in rows if batch.rows[r][1]), key=lambda r: (-_length(batch, r), r))
     while by_length:
-        count = max(1, max_tokens // _length(batch, by_length[0]))
-        yield _pad(batch, by_length[:count], device)
+        count = _count_fitting(batch, by_length, max_tokens, packed)
+        yield _lay_out(batch, by_length[:count], device, packed)
         by_length = by_length[count:]
 
 
-def _pad(batch: Batch, rows: Sequence[int], device: torch.device) -> MicroBatch:
-    width = max(_length(batch, r) for r in rows)
-    input_ids = np.zeros((len(rows), width), dtype=np.int64)
+def _count_fitting(batch: Batch, by_length: Sequence[int], max_tokens: int, packed: bool) -> int:
+    if not packed:
+        return max(1, max_tokens // _length(batch, by_length[0]))
+    ends = np.cumsum([_length(batch, r) for r in by_length])
+    return max(1, int(np.searchsorted(ends, max_tokens, side="right")))
+
+
+def _lay_out(batch: Batch, rows: Sequence[int], device: torch.device, packed: bool) -> MicroBatch:
+    lengths = [_length(batch, r) for r in rows]
+    firsts = _starts(lengths) if packed else [i * max(lengths) for i in range(len(rows))]
+    input_ids = np.zeros(sum(lengths) if packed else len(rows) * max(lengths), dtype=np.int64)
     predictor: list[NDArray[np.int64]] = []
-    for i, r in enumerate(rows):
+    for first, r in zip(firsts, rows, strict=True):
         prompt, response = batch.rows[r]
-        input_ids[i, : len(prompt)] = prompt
-        input_ids[i, len(prompt) : len(prompt) + len(response)] = response
+        begin = first + len(prompt)
+        input_ids[first:begin] = prompt
+        input_ids[begin : begin + len(response)] = response
         # token t is predicted by the hidden state of position t - 1
-        first = i * width + len(prompt) - 1
-        predictor.append(np.arange(first, first + len(response)))
+        predictor.append(np.arange(begin - 1, begin - 1 + len(response)))
     places = np.concatenate(predictor)
+    positions = np.concatenate([np.arange(length) for length in lengths]) if packed else None
     return MicroBatch(
-        input_ids=torch.from_numpy(input_ids).to(device),
+        input_ids=torch.from_numpy(input_ids.reshape(1 if packed else len(rows), -1)).to(device),
+        position_ids=None if positions is None else torch.from_numpy(positions[None]).to(device),
         predictor=torch.from_numpy(places).to(device),
-        taken=torch.from_numpy(input_ids.reshape(-1)[places + 1]).to(device),
+        taken=torch.from_numpy(input_ids[places + 1]).to(device),
         tokens=batch.token_index(rows),
     )
 

@@ -1,7 +1,7 @@
 """The model as the trainer uses it: micro-batch in, statistics of its response tokens out."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,8 +10,9 @@ from torch import Tensor
 
 from stapo_bench.errors import StapoError
 from stapo_train.batch import Batch, MicroBatch, micro_batches
+from stapo_train.fused import blocks, linear_token_distribution
 from stapo_train.objective import TokenStats
-from stapo_train.statistics import token_distribution
+from stapo_train.statistics import TokenDistribution, token_distribution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +24,7 @@ class Policy:
     micro_batch_tokens: int  # padded positions in one forward pass
     min_p: float | None = None  # see token_distribution
     autocast: bool = False  # bfloat16 arithmetic over float32 weights
+    packed: bool = False  # rows end to end without padding, for attention that takes rows of various lengths
 
     @property
     def device(self) -> torch.device:
@@ -31,21 +33,39 @@ class Policy:
 
     def split(self, batch: Batch, rows: Sequence[int]) -> Iterator[MicroBatch]:
         """The micro-batches of these rows."""
-        return micro_batches(batch, rows, self.micro_batch_tokens, self.device)
+        return micro_batches(batch, rows, self.micro_batch_tokens, self.device, self.packed)
 
     def logits(self, micro: MicroBatch) -> Tensor:
         """[n, V] of the next-token distributions at the micro-batch's response tokens."""
-        with torch.autocast(self.device.type, dtype=torch.bfloat16) if self.autocast else nullcontext():
-            hidden = self.model.base_model(input_ids=micro.input_ids, use_cache=False).last_hidden_state  # [b, T, D]
-            logits: Tensor = self.model.get_output_embeddings()(hidden.flatten(0, 1)[micro.predictor])
+        with self._arithmetic():
+            logits: Tensor = self.model.get_output_embeddings()(self._hidden(micro))
         return logits
 
     def stats(self, batch: Batch, micro: MicroBatch) -> TokenStats:
         """[n] the micro-batch's tokens under the current policy, with gradient where it is enabled."""
-        now = token_distribution(self.logits(micro), micro.taken, self.temperature, self.min_p)
+        now = self._distribution(micro)
         return replace(
-            batch.stats.take(micro.tokens), log_probs=now.log_probs, entropy=now.entropy, proxy_kl=now.proxy_kl
+            batch.stats.take(micro.tokens), log_probs=now.log_probs, entropy=now.entropy.detach(), proxy_kl=now.proxy_kl
         )
+
+    def _distribution(self, micro: MicroBatch) -> TokenDistribution:
+        head = self.model.get_output_embeddings()
+        # A vocabulary of one part is not cut, and a proxy distribution needs all logits at once.
+        if len(head.weight) <= blocks.COLUMNS or head.bias is not None or self.min_p is not None:
+            return token_distribution(self.logits(micro), micro.taken, self.temperature, self.min_p)
+        with self._arithmetic():
+            hidden = self._hidden(micro)
+        dtype = torch.bfloat16 if self.autocast else hidden.dtype
+        return linear_token_distribution(hidden.to(dtype), head.weight.to(dtype), micro.taken, self.temperature)
+
+    def _hidden(self, micro: MicroBatch) -> Tensor:
+        """[n, D] last hidden states of the positions that predict a response token."""
+        out = self.model.base_model(input_ids=micro.input_ids, position_ids=micro.position_ids, use_cache=False)
+        hidden: Tensor = out.last_hidden_state.flatten(0, 1)[micro.predictor]  # of [b, T, D]
+        return hidden
+
+    def _arithmetic(self) -> AbstractContextManager[Any]:
+        return torch.autocast(self.device.type, dtype=torch.bfloat16) if self.autocast else nullcontext()
 
     @torch.no_grad()
     def measure(self, batch: Batch, rows: Sequence[int] | None = None) -> TokenStats:

@@ -1,0 +1,116 @@
+"""Parts of the vocabulary in plain PyTorch, on any device: a block of logits is made, measured and forgotten."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from stapo_train.fused.parts import Backend, Demand, Head, Parts
+
+COLUMNS = 2048  # of a part, and
+BLOCK_SIZE = 1 << 19  # logits: one block stays in a processor's cache
+KEPT_BYTES = 1 << 28
+"""Probabilities up to this size are kept for the backward pass, which then need not make the logits again."""
+
+Kept = tuple[tuple[Tensor, Tensor], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Some rows of one part."""
+
+    part: int
+    rows: slice
+    columns: slice
+    weight: Tensor  # [columns, D] in the dtype of the sums
+
+    def place(self, taken: Tensor) -> tuple[Tensor, Tensor]:
+        """[rows] whether the taken token stands in this block; [rows, 1] its column there, 0 where it does not."""
+        column = taken[self.rows] - self.columns.start
+        inside = (column >= 0) & (column < len(self.weight))
+        return inside, column.where(inside, 0).unsqueeze(1)
+
+
+def cut(num_rows: int, weight: Tensor, dtype: torch.dtype) -> Iterator[Block]:
+    """All blocks; those of one part follow each other and share its weight."""
+    for part, first in enumerate(range(0, len(weight), COLUMNS)):
+        columns = slice(first, min(first + COLUMNS, len(weight)))
+        wide = weight[columns].to(dtype)
+        num_block_rows = BLOCK_SIZE // len(wide)
+        for row in range(0, num_rows, num_block_rows):
+            rows = slice(row, min(row + num_block_rows, num_rows))
+            yield Block(part=part, rows=rows, columns=columns, weight=wide)
+
+
+class _Blocks:
+    def measure(self, head: Head, keep: bool) -> Parts:
+        scaled, taken = _scaled(head.hidden, head.temperature), head.taken
+        num_parts = -(-len(head.weight) // COLUMNS)
+        log_sum, entropy, sum_squares = scaled.new_empty(3, num_parts, len(scaled))
+        taken_log_prob = scaled.new_empty(len(scaled))
+        keep = keep and len(scaled) * len(head.weight) * scaled.itemsize <= KEPT_BYTES
+        kept: list[tuple[Tensor, Tensor]] = []
+        for block in cut(len(scaled), head.weight, scaled.dtype):
+            at = block.part, block.rows
+            logits = scaled[block.rows] @ block.weight.T
+            log_pi = torch.log_softmax(logits, dim=1)
+            pi = log_pi.exp()
+            log_sum[at] = logits[:, 0] - log_pi[:, 0]
+            entropy[at] = -torch.linalg.vecdot(pi, log_pi)
+            sum_squares[at] = torch.linalg.vecdot(pi, pi)
+            inside, column = block.place(taken)
+            taken_log_prob[block.rows] = log_pi.gather(1, column).squeeze(1).where(inside, taken_log_prob[block.rows])
+            if keep:
+                kept.append((pi, log_sum[at]))
+        return Parts(
+            columns=COLUMNS,
+            log_sum=log_sum,
+            entropy=entropy,
+            sum_squares=sum_squares,
+            taken_log_prob=taken_log_prob,
+            kept=tuple(kept),
+        )
+
+    def gradients(self, head: Head, demand: Demand, kept: Kept) -> tuple[Tensor, Tensor]:
+        scaled = _scaled(head.hidden, head.temperature)
+        by_hidden, by_weight = torch.zeros_like(scaled), torch.empty_like(head.weight)
+        by_part = torch.zeros(())  # the gradient by the weight of the part at hand
+        stored = iter(kept)
+        for block in cut(len(scaled), head.weight, scaled.dtype):
+            rows = block.rows
+            if kept:
+                pi, part_log_sum = next(stored)
+                share = (part_log_sum - demand.log_sum[rows]).exp()
+            else:
+                pi = (scaled[rows] @ block.weight.T).sub_(demand.log_sum[rows].unsqueeze(1)).exp_()
+                share = torch.ones_like(demand.log_sum[rows])
+            by_logits = _by_logits(block, pi, share, head.taken, demand)
+            by_hidden[rows].addmm_(by_logits, block.weight)
+            if rows.start == 0:
+                by_part = torch.zeros_like(block.weight)
+            by_part.addmm_(by_logits.T, scaled[rows])
+            if rows.stop == len(scaled):
+                by_weight[block.columns] = by_part
+        return _scaled(by_hidden, head.temperature).to(head.hidden.dtype), by_weight
+
+
+def _by_logits(block: Block, pi: Tensor, share: Tensor, taken: Tensor, demand: Demand) -> Tensor:
+    """[rows, columns] the loss's gradient by the block's logits; the probabilities are ``share * pi``."""
+    rows, (inside, column) = block.rows, block.place(taken)
+    by_log_prob = torch.zeros_like(share) if demand.by_log_prob is None else demand.by_log_prob[rows]
+    by_logits = pi * (share * -by_log_prob).unsqueeze(1)
+    by_logits.scatter_add_(1, column, by_log_prob.where(inside, 0).unsqueeze(1))
+    if demand.by_entropy is not None:
+        probs = pi * share.unsqueeze(1)
+        surprise = torch.xlogy(probs, probs).addcmul_(probs, demand.entropy[rows].unsqueeze(1))  # pi (ln pi + H)
+        by_logits.addcmul_(surprise, demand.by_entropy[rows].unsqueeze(1), value=-1)
+    return by_logits
+
+
+def _scaled(hidden: Tensor, temperature: float) -> Tensor:
+    wide = hidden if hidden.dtype == torch.float64 else hidden.float()
+    return wide if temperature == 1.0 else wide / temperature
+
+
+BACKEND: Backend = _Blocks()
