@@ -226,11 +226,12 @@ def found_apart(
 
 
 def shared_luck(pool: Pool, design: tuple[int, int]) -> float:
-    """Standard deviation, at most, that a share of covered evaluations gets from the samples that evaluations share.
+    """Standard deviation that a share of covered evaluations gets from the samples that evaluations share.
 
     The errors of two evaluations are correlated by at most r = n k / (samples of the pool). Their being within ± q
     standard errors is then correlated through r^2 alone (the function is even; Mehler's expansion), with covariance
-    r^2 (q phi(q))^2 * 2: r times 0.162 for q = 1.96.
+    r^2 (q phi(q))^2 * 2: r times 0.162 for q = 1.96. This holds where both ends miss alike. Where one misses more, as
+    with rare gains, a run whose samples as a whole lie a little off its rates moves the share by a point.
     """
     q = 1.96
     phi = math.exp(-q * q / 2.0) / math.sqrt(2.0 * math.pi)
