@@ -193,14 +193,24 @@ def test_what_makes_a_comparison_unfair_stands_on_top(make_run, runs):
 
 
 def test_what_is_missing_stands_on_top(make_run):
-    run = make_run("short", {"t": [[1.0, float("nan")]]})
-    assert overview([run]).warnings[0] == "short: T: 1 of 2 samples drawn"
+    run = make_run("short", {"t": [[1.0, float("nan")]], "u": [[float("nan"), 0.0]]})
+    assert overview([run]).warnings == ("short: T: 1 of 2 samples drawn; U: 1 of 2 samples drawn",)
 
 
 def test_runs_without_a_common_task_still_have_their_table(make_run):
     shown = overview([make_run("x", {"t": [[1.0]]}), make_run("y", {"u": [[1.0]]})])
     assert shown.comparisons == () and len(shown.blocks[0].rows) == 2
     assert any("nothing to compare" in text for text in shown.warnings)
+
+
+def test_runs_of_other_problems_lose_only_the_figure_of_their_differences(make_run):
+    other = make_run("y", {"t": [[0.0], [1.0]]})
+    manifest = json.loads((other / "manifest.json").read_text())
+    manifest["about"]["tasks"]["t"]["problem_ids"] = ["q0", "q1"]
+    (other / "manifest.json").write_text(json.dumps(manifest))
+    page = render_page(Contents(runs=[make_run("x", {"t": [[1.0], [0.0]]}), other]))
+    assert 'id="figure-heat-map"' in page or "<figure" in page
+    assert "have no problem in common; compare runs of the same data" in page
 
 
 def test_another_grader_s_opposite_sign_is_told(make_run):

@@ -129,7 +129,9 @@ def _checks(runs: Sequence[LoadedRun], pairs: Sequence[tuple[int, int]]) -> Iter
 
 
 def _audit_warnings(checks: Sequence[Check]) -> list[str]:
-    return [f"Audit, {check.name}: {check.message}" for check in checks if check.result == "finding"]
+    """The findings; draws that are missing were told with their tasks."""
+    found = [check for check in checks if check.result == "finding" and check.name != "missing draws"]
+    return [f"Audit, {check.name}: {check.message}" for check in found]
 
 
 def _parity_warnings(comparisons: Sequence[Comparison]) -> list[str]:
@@ -142,7 +144,8 @@ def _parity_warnings(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def _incomplete(rows: Sequence[Row]) -> list[str]:
-    return [f"{row.source}: {cell.note}" for row in rows for cell in row.cells.values() if not cell.complete]
+    notes = {row.source: [cell.note for cell in row.cells.values() if not cell.complete] for row in rows}
+    return [f"{source}: {'; '.join(found)}" for source, found in notes.items() if found]
 
 
 def _comparison_view(found: Comparison) -> ComparisonView:

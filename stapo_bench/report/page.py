@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from stapo_bench import __version__
-from stapo_bench.errors import UsageError
+from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.report.data import collect
 from stapo_bench.report.encode import json_island, script_hash
 from stapo_bench.report.overview import overview
@@ -98,6 +98,7 @@ def render_page(contents: Contents, version: str | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    drawn, not_drawn = figures(contents)
     return environment.get_template("page.html.jinja").render(
         title=_title(samples.index["runs"]),
         policy=content_policy(sources, [style], live=version is not None),
@@ -106,7 +107,8 @@ def render_page(contents: Contents, version: str | None = None) -> str:
         islands={name: json_island(value) for name, value in islands.items()},
         chunks={**samples.chunks, **tokens.chunks},
         overview=shown,
-        figures=figures(contents),
+        figures=drawn,
+        figure_notes=not_drawn,
         tokens=tokens,
         token_notes=notes,
         num_samples=samples.num_samples,
@@ -133,21 +135,22 @@ def content_policy(scripts: Sequence[str], styles: Sequence[str], *, live: bool 
     return "; ".join(" ".join([name, *values]) for name, values in parts.items())
 
 
-def figures(contents: Contents) -> list[Figure]:
-    """The figures for which runs and logs hold data."""
+def figures(contents: Contents) -> tuple[list[Figure], list[str]]:
+    """The figures for which runs and logs hold data; and, in words, those that cannot be drawn from them."""
     from stapo_bench.figures import TITLES, Sources, available, caption, render_svg
 
     logs = [log for log in contents.logs if any(log.glob("metrics.jsonl")) or any(log.glob("*/metrics.jsonl"))]
     sources = Sources(runs=tuple(contents.runs), logs=tuple(logs))
-    return [
-        Figure(
-            name=name,
-            title=TITLES[name],
-            caption=caption(name, sources).removeprefix(f"{TITLES[name]}. "),
-            svg=without_inline_style(render_svg(name, sources)),
-        )
-        for name in available(sources)
-    ]
+    found, notes = [], []
+    for name in available(sources):
+        title = TITLES[name]
+        try:
+            svg = without_inline_style(render_svg(name, sources))
+            text = caption(name, sources).removeprefix(f"{title}. ")
+            found.append(Figure(name=name, title=title, caption=text, svg=svg))
+        except StapoError as error:  # runs of different problems have no differences: the others still stand
+            notes.append(f"{title}: {error}")
+    return found, notes
 
 
 def without_inline_style(svg: str) -> str:
