@@ -5,12 +5,15 @@
 Overhead, for the scripted engine (100 completions a second), a small random model and a larger one. ``bare`` is
 ``engine.generate`` alone, ``harness`` is ``stapo-bench eval`` from the open engine to the finished run folder: store
 with fsync, live grading, progress. Both draw the same requests with the same open engine in one process, in turn, so
-that each pair of runs meets the same machine; the medians over the pairs' ratios are printed.
+that each pair of runs meets the same machine. Of the pairs' ratios the median is given; beside it the ratio of each
+side's least, which a busy machine disturbs least, and the median without what a run costs once (``fixed_s``: manifest,
+segment, the grading worker's start), which a long run does not notice.
 
-* wall ratio: what a person waits.
-* CPU ratio: CPU time of this process, all its threads (``time.process_time``). What the grading worker, a process of
-  its own, uses is not in it but beside it (``worker_cpu_s``): a bare engine grades nothing. The scripted engine sleeps,
-  so its CPU ratio says nothing and is left out; ``cpu_share`` is the CPU time that the harness adds over its wall time.
+* wall: what a person waits.
+* CPU: of this process, all its threads (``time.process_time``). What the grading worker, a process of its own, uses is
+  not in it but beside it (``worker_cpu_s``): a bare engine grades nothing. ``by_parts`` is 1 + the least CPU time of
+  the harness with the same completions replayed at once, over the least of the bare run. The scripted engine sleeps, so that a ratio
+  would say nothing; ``cpu_share`` is the CPU time that the harness adds, over the wall time of the bare run.
 
 Makespan: the same requests in one queue and in a pass per seed with a barrier after each, as evaluation loops over
 seeds have it. Lengths are those of real responses (DIR/responses.jsonl.gz), in characters over a fixed factor; without
@@ -22,20 +25,18 @@ import gzip
 import io
 import json
 import os
-import platform
 import random
 import resource
 import statistics
-import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
+from measured import measured_with
 from random_model import byte_tokenizer, random_model, save
 
 from stapo_bench.checkpoint import read_checkpoint
@@ -47,7 +48,7 @@ from stapo_bench.evaluate import EvalOptions, prepare, sampling_params
 from stapo_bench.identity import run_about, run_identity
 from stapo_bench.manifest import open_run
 from stapo_bench.opening import open_for
-from stapo_bench.records import Prompt, Request, SampleKey, SamplingParams
+from stapo_bench.records import Completion, Prompt, Request, SampleKey, SamplingParams
 from stapo_bench.tasks import load_task
 from stapo_bench.work import Work, requests
 
@@ -57,8 +58,8 @@ MODELS: Mapping[str, Mapping[str, int]] = {
     "larger": {"hidden_size": 256, "num_layers": 6, "num_heads": 4, "head_dim": 64},
 }
 SCRIPT = "success: 0.5\nmedian_tokens: 2000\ntruncated: 0.1\ndelay_s: 0.01\n"
-CHARACTERS_PER_TOKEN = 24  # of a real response: its length over this is the length drawn here, so that a run is short
-LONGEST = 1024
+CHARACTERS_PER_TOKEN = 48  # of a real response: its length over this is the length drawn here, so that a run is short
+LONGEST = 512
 
 
 # -- overhead ---------------------------------------------------------------------------------------------------------
@@ -79,6 +80,25 @@ def harness(engine: Engine, works: list[Work], options: EvalOptions) -> None:
     draw(stored, works, engine, params, io.StringIO())
 
 
+class Replay:
+    """Gives an engine's completions again, at once."""
+
+    goes_on = False
+
+    def __init__(self, engine: Engine, completions: Iterable[Completion]) -> None:
+        self._engine = engine
+        self._completions = {completion.key: completion for completion in completions}
+
+    def identity(self) -> dict[str, str]:
+        return self._engine.identity()
+
+    def generate(self, requests: Iterable[Request], params: SamplingParams) -> Iterator[Completion]:
+        return (self._completions[request.key] for request in requests)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
 def measured(side: Callable[..., None], *arguments: Any) -> dict[str, float]:
     """Seconds on the wall, CPU seconds of this process, and of its children (the grading worker)."""
     wall, cpu, children = time.perf_counter(), time.process_time(), _children_cpu()
@@ -96,35 +116,50 @@ def _children_cpu() -> float:
 
 
 def overhead(name: str, options: EvalOptions, repeats: int) -> dict[str, Any]:
-    """Both sides in turn, each first every other time."""
+    """Both sides in turn, each first every other time; then what a harness run costs that draws next to nothing."""
     works = prepare([load_task(task) for task in options.tasks], options, read_checkpoint(options.checkpoint))
+    one = [replace(work, num_problems=1, num_samples=1) for work in works]
     engine = open_for(options, works)
     sides = {"bare": bare, "harness": harness}
-    for side in sides.values():  # warm up: what is imported once is needed for the table anyway
-        side(engine, [replace(work, num_samples=1) for work in works], options)
-    runs: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
+    # Warm up: what is imported once is needed for the table anyway.
+    replay = Replay(engine, engine.generate(requests(works, options.seed), sampling_params(options)))
+    replayed = [measured(harness, replay, works, options)["cpu_s"] for _ in range(5)]
+    runs: dict[str, list[dict[str, float]]] = {"bare": [], "harness": [], "bare_one": [], "harness_one": []}
     for turn in range(repeats):
         for side in sides if turn % 2 == 0 else reversed(sides):
             runs[side].append(measured(sides[side], engine, works, options))
+            runs[f"{side}_one"].append(measured(sides[side], engine, one, options))
     engine.close()
 
-    def ratio(field: str) -> float:
-        pairs = zip(runs["harness"], runs["bare"], strict=True)
-        return round(statistics.median(ours[field] / theirs[field] for ours, theirs in pairs), 4)
+    def of(side: str, field: str) -> list[float]:
+        return [run[field] for run in runs[side]]
+
+    # What the harness does besides drawing, over the drawing: two measurements that a busy machine hardly disturbs.
+    by_parts = 1 + (min(replayed) - measured(bare, replay, works, options)["cpu_s"]) / min(of("bare", "cpu_s"))
+
+    def ratios(field: str) -> dict[str, float]:
+        fixed = statistics.median(of("harness_one", field)) - statistics.median(of("bare_one", field))
+        ours, theirs = of("harness", field), of("bare", field)
+        pairs = list(zip(ours, theirs, strict=True))
+        return {
+            "median": round(statistics.median(a / b for a, b in pairs), 4),
+            "of_the_least": round(min(ours) / min(theirs), 4),
+            "without_fixed": round(statistics.median((a - fixed) / b for a, b in pairs), 4),
+            "fixed_s": round(fixed, 4),
+        }
 
     num_samples = sum(work.num_keys for work in works)
-    middle = {side: statistics.median(run["wall_s"] for run in of_side) for side, of_side in runs.items()}
-    added = [a["cpu_s"] - b["cpu_s"] for a, b in zip(runs["harness"], runs["bare"], strict=True)]
+    added = [a - b for a, b in zip(of("harness", "cpu_s"), of("bare", "cpu_s"), strict=True)]
     return {
         "setting": name,
         "engine": options.engine,
         "samples": num_samples,
         "max_new_tokens": options.max_new_tokens,
-        "bare_ms_per_sample": round(1000 * middle["bare"] / num_samples, 2),
-        "wall_ratio": ratio("wall_s"),
-        "cpu_ratio": None if options.engine == "scripted" else ratio("cpu_s"),
-        "cpu_share": round(statistics.median(added) / middle["harness"], 4),
-        "worker_cpu_s": round(statistics.median(run["worker_cpu_s"] for run in runs["harness"]), 3),
+        "bare_ms_per_sample": round(1000 * min(of("bare", "wall_s")) / num_samples, 2),
+        "wall_ratio": ratios("wall_s"),
+        "cpu_ratio": None if options.engine == "scripted" else {**ratios("cpu_s"), "by_parts": round(by_parts, 4)},
+        "cpu_share": round(statistics.median(added) / statistics.median(of("bare", "wall_s")), 4),
+        "worker_cpu_s": round(statistics.median(of("harness", "worker_cpu_s")), 3),
         "runs": {side: [{k: round(v, 3) for k, v in run.items()} for run in of_side] for side, of_side in runs.items()},
     }
 
@@ -133,8 +168,8 @@ def settings(folder: Path) -> Iterator[tuple[str, EvalOptions]]:
     """What the overhead is measured on."""
     (folder / "script.yaml").write_text(SCRIPT)
     plain = EvalOptions(checkpoint=folder / "script.yaml", decoding="training", tasks=TASKS, out=folder)
-    yield "scripted, 100 completions/s", replace(plain, engine="scripted", samples=24, max_new_tokens=4096)
-    for name, samples, limit in (("small", 16, 128), ("larger", 2, 256)):
+    yield "scripted, 100 completions/s", replace(plain, engine="scripted", samples=12, max_new_tokens=4096)
+    for name, samples, limit in (("small", 8, 128), ("larger", 1, 256)):
         # Fewer end tokens where more are allowed: sequences of some hundred tokens.
         ends = range(256, 263) if limit == 128 else range(256, 259)
         model = random_model(**MODELS[name], context_length=1024, end_ids=tuple(ends))
@@ -224,7 +259,7 @@ def real_lengths(data: Path) -> list[int]:
 
 
 def lognormal_lengths(rng: random.Random) -> list[int]:
-    return [min(LONGEST, 1 + int(rng.lognormvariate(4.4, 0.8))) for _ in range(2000)]
+    return [min(LONGEST, 1 + int(rng.lognormvariate(3.7, 0.8))) for _ in range(2000)]
 
 
 # -- all of it --------------------------------------------------------------------------------------------------------
@@ -248,27 +283,20 @@ def main() -> None:
                     f"CPU {row['cpu_ratio']}; harness adds {100 * row['cpu_share']:.1f} % of a CPU",
                     flush=True,
                 )
-    spans = makespan(Path(data) if data else None, arguments.repeats)
+    spans = makespan(Path(data) if data else None, min(arguments.repeats, 3))
     print(
         f"a pass per seed / one queue, lengths of {spans['lengths']}: wall {spans['wall_gain']}, "
         f"CPU {spans['cpu_gain']}, forward passes {spans['step_gain']}"
     )
     if arguments.json:
-        result = {"about": about(), "repeats": arguments.repeats, "overhead": rows, "makespan": spans}
+        result = {
+            **measured_with(["torch", "transformers"]),
+            "threads": torch.get_num_threads(),
+            "repeats": arguments.repeats,
+            "overhead": rows,
+            "makespan": spans,
+        }
         arguments.json.write_text(json.dumps(result, indent=1) + "\n")
-
-
-def about() -> dict[str, Any]:
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    return {
-        "commit": subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown",
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "threads": torch.get_num_threads(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
-        "load": os.getloadavg()[0],
-    }
 
 
 if __name__ == "__main__":
