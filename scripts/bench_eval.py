@@ -12,8 +12,8 @@ segment, the grading worker's start), which a long run does not notice.
 * wall: what a person waits.
 * CPU: of this process, all its threads (``time.process_time``). What the grading worker, a process of its own, uses is
   not in it but beside it (``worker_cpu_s``): a bare engine grades nothing. ``by_parts`` is 1 + the least CPU time of
-  the harness with the same completions replayed at once, over the least of the bare run. The scripted engine sleeps, so that a ratio
-  would say nothing; ``cpu_share`` is the CPU time that the harness adds, over the wall time of the bare run.
+  the harness with the same completions replayed at once, over the least of the bare run. For the scripted engine,
+  which sleeps, a ratio would say nothing: ``cpu_share`` is the CPU time that the harness adds, over bare wall time.
 
 Makespan: the same requests in one queue and in a pass per seed with a barrier after each, as evaluation loops over
 seeds have it. Lengths are those of real responses (DIR/responses.jsonl.gz), in characters over a fixed factor; without
