@@ -52,8 +52,7 @@ RC: dict[str, Any] = {
     "xtick.color": INK,
     "ytick.color": INK,
     "grid.color": INK,
-    "axes.formatter.limits": (-3, 5),
-    "axes.formatter.use_mathtext": True,
+    "axes.formatter.limits": (-5, 6),
 }
 
 Dash = str | tuple[int, tuple[float, ...]]
