@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from stapo_bench.compare import compare_runs
-from stapo_bench.draws import load_run
 from stapo_bench.estimators import pass_at_k
 from stapo_bench.intervals import ERROR_NAMES, interval
 from stapo_bench.paired import paired_difference
@@ -70,8 +69,7 @@ def test_what_compare_prints_is_the_test_that_is_measured_here(pools):
 
 
 def test_pass_at_k_of_stored_samples_equals_brute_force(pools):
-    run = load_run(pools[0].run)
-    correct = run.outcomes("sums")[0][:, :6]
+    correct = pools[0].outcomes[:, :6]
     for k in range(1, 7):
         subsets = [correct[:, list(chosen)].max(axis=1) for chosen in itertools.combinations(range(6), k)]
         assert pass_at_k(correct, k) == pytest.approx(np.mean(subsets), abs=1e-12)
