@@ -7,6 +7,8 @@ r"""Is a response's answer the gold's? Types before values: a number never meets
 * a list without parentheses is a set, or the tuple with the same items in the same order;
 * a column vector is the tuple of its entries; a ratio of two numbers is their quotient;
 * a unit may be dropped, and converted, not changed.
+* a condition behind a value may be left out on one side, unless it restricts (see ``conditions``);
+* a gold that is a set of one element takes the element; a formula may stand for its values by cases.
 """
 
 from stapo_bench.grading.cases import same_cases

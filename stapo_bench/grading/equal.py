@@ -173,7 +173,7 @@ def _leaves_reals(node: Node, env: Env) -> bool:
     return False
 
 
-def _same_function(left: Node, right: Node, names: list[str]) -> bool:
+def _same_function(left: Node, right: Node, names: list[str]) -> bool:  # noqa: PLR0912
     complex_gold = "i" in symbols(right)
     agreed = skipped = 0
     samples = points(left, right, names)
@@ -199,7 +199,10 @@ def _same_function(left: Node, right: Node, names: list[str]) -> bool:
                     continue
                 return False
         except Undefined:
-            return False
+            if not calls(left) & {"factorial", "factorial2"}:
+                return False
+            skipped += 1  # n! / k! (n - k)! says nothing of n < k, where the binomial is zero
+            continue
         agreed += 1
         if agreed == 6:
             return True

@@ -24,7 +24,7 @@ _JOINT = re.compile(
 )
 _THINK_END = re.compile(r"</think(?:ing)?>|<\|end_of_thought\|>|◁/think▷")
 _PHRASE = re.compile(
-    r"(?:final\s{1,3}answer|correct\s{1,3}answer|answer)(?:\*\*|\s|\\text\{){0,8}(?:to\s(?:the|this)\s\w{1,20}\s)?(?:is|are|:|=|would\sbe)"
+    r"(?:final\s{1,3}answer|correct\s{1,3}answer|correct\s{1,3}(?:option|choice)(?=[\s:]{1,3}(?:is\s)?\W{0,4}\([A-J]\))|answer)(?:\*\*|\s|\\text\{){0,8}(?:to\s(?:the|this)\s\w{1,20}\s)?(?:is|are|:|=|would\sbe)"
     r"(?:\s|\*\*|:|equal\sto|therefore|thus|simply|\\text\{){0,12}",
     re.IGNORECASE,
 )

@@ -14,7 +14,8 @@ class Node:
     """One node.
 
     ``kind`` is one of: num, sym, add, mul, pow, call, pm (plus or minus), list (no parentheses), tuple, set, builder,
-    union, inter, minus (set difference), matrix, rel, text, mod, quantity, undefined.
+    union, inter, minus (set difference), matrix, rel, ratio, mod, quantity, given (a value and its conditions), words
+    (a condition that is no relation), cases, dots (terms left out).
     ``label`` is the name of a symbol or function, the brackets of a tuple, the relations of a chain, the unit.
     """
 
