@@ -1,46 +1,104 @@
-"""What does an exact mask cost? CPU seconds of the same updates under several objectives, in one run.
+#!/usr/bin/env python3
+"""What does an exact mask cost? CPU seconds of the same updates under JustRL and every way to STAPO's, in one run.
 
-    python scripts/bench_trainer.py --model runs/tiny/base [--repeats 5] [--tau-p 0.002]
+    python scripts/bench_trainer.py --model runs/tiny/base [--rounds 9] [--json OUT]
 
-Draws one iteration's rollouts, then runs its four optimizer steps from the same weights under JustRL (no mask), STAPO
-(exact, by correction), STAPO by a probe pass, and 20-Entropy, in turns, and prints medians and their ratio to JustRL's.
+Draws one iteration's rollouts, then runs its four optimizer steps from the same weights, in turns: under JustRL (no
+mask), and under STAPO exactly (by correction: ``update.selection: exact``), by a pass without gradient (``probe``), and
+by the old policy's statistics (``old-policy``, an approximation). Candidates are planted by the threshold: tau_p is put
+where the asked share of all response tokens has A > 0 and a smaller probability.
+
+A round runs each way once, in an order that rotates. Ratios are taken within a round and their median is told, so that
+what else the machine does falls on all alike.
 """
 
 import argparse
 import copy
+import json
 import statistics
 import time
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from measured import measured_with
 
 from stapo_bench.engines.transformers import TransformersEngine
 from stapo_bench.grading.pool import GraderPool
 from stapo_train.advantages import group_advantages
 from stapo_train.batch import Batch, collate
-from stapo_train.config import load_config
+from stapo_train.config import TrainConfig, load_config
 from stapo_train.data import load_problems, problem_indices
+from stapo_train.objective import TokenStats
 from stapo_train.objectives import for_run
 from stapo_train.policy import Policy
+from stapo_train.records import UpdateRecord
 from stapo_train.reward import grade
 from stapo_train.rollout import draw
 from stapo_train.run import load_model, make_optimizer, render
 from stapo_train.update import Method, Step, optimizer_step
 
 CONFIG = Path(__file__).resolve().parent.parent / "train" / "configs" / "tiny" / "stapo.yaml"
+RATES = (1e-4, 1e-2)  # candidates per response token: the paper's order of magnitude, and a hundred times as many
+WAYS: tuple[Method, ...] = ("exact", "probe", "old-policy")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contestant:
+    """An objective and how its selection is made."""
+
+    label: str
+    objective: dict[str, Any]
+    method: Method
+    rate: float | None = None  # of candidates; None: no mask
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, help="checkpoint to start from")
-    parser.add_argument("--repeats", type=int, default=5, help="default: %(default)s")
-    parser.add_argument("--tau-p", type=float, default=0.002, help="a larger one makes more candidates")
-    parser.add_argument("--lr", type=float, default=5e-5, help="default: %(default)s")
+    parser.add_argument("--rounds", type=int, default=9, help="default: %(default)s")
+    parser.add_argument("--prompts", type=int, default=128, help="of eight rollouts each; default: %(default)s")
+    parser.add_argument("--json", type=Path, help="also write the measurement to this file")
     options = parser.parse_args()
-    config = load_config(CONFIG, [f"model={options.model}", f"optim.lr={options.lr}", "seed=1"])
+    torch.set_num_threads(1)
+    config = load_config(CONFIG, [f"model={options.model}", f"rollout.prompts={options.prompts}", "seed=1"])
 
+    policy, parts = prepare(config)
+    stats = [part.stats for part in parts]
+    contestants = [Contestant(label="justrl", objective={"name": "justrl"}, method="exact")] + [
+        Contestant(label=f"stapo, {way}", objective=objective, method=way, rate=rate)
+        for rate in RATES
+        for objective in [{"name": "stapo", "tau_p": planted_threshold(stats, rate)}]
+        for way in WAYS
+    ]
+    seconds: list[list[float]] = []  # [round][contestant]
+    records: dict[int, list[UpdateRecord]] = {}
+    for number in range(options.rounds + 1):
+        row = [0.0] * len(contestants)
+        for place in range(len(contestants)):
+            i = (place + number) % len(contestants)
+            row[i], records[i] = update(config, policy, parts, contestants[i])
+        if number:  # the first round warms up
+            seconds.append(row)
+    result = {
+        "num_rollouts": options.prompts * config.rollout.group_size,
+        "num_tokens": sum(len(s.key) for s in stats),
+        "optimizer_steps": len(parts),
+        "rounds": options.rounds,
+        "ways": [summary(c, records[i], [row[i] for row in seconds], [row[0] for row in seconds])
+                 for i, c in enumerate(contestants)],
+        **measured_with(["stapo-bench", "torch", "transformers"]),
+    }  # fmt: skip
+    print(render_table(result))
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+def prepare(config: TrainConfig) -> tuple[Policy, list[Batch]]:
+    """The policy, and an iteration's mini-batches with the statistics of the policy that drew them."""
     model, tokenizer = load_model(Path(config.model), config)
     problems = load_problems(config.data, config.seed)
     asked = [problems[i] for i in problem_indices(len(problems), config.seed, 0, config.rollout.prompts)]
@@ -55,47 +113,69 @@ def main() -> None:
     old = policy.measure(batch)
     batch = replace(batch, stats=replace(old, old_log_probs=old.log_probs))
     groups_each = config.rollout.prompts // config.update.mini_batches
-    parts = [
-        batch.select_rows(np.flatnonzero(group_ids // groups_each == n).tolist())
-        for n in range(config.update.mini_batches)
-    ]
+    rows = [np.flatnonzero(group_ids // groups_each == n).tolist() for n in range(config.update.mini_batches)]
+    return policy, [batch.select_rows(part) for part in rows]
 
-    contestants: list[tuple[str, str, Method]] = [
-        ("justrl", "justrl", "exact"),
-        ("stapo, exact", "stapo", "exact"),
-        ("stapo, probe", "stapo", "probe"),
-        ("20-entropy", "20-entropy", "exact"),
-    ]
-    seconds: dict[str, list[float]] = {label: [] for label, _, _ in contestants}
-    facts: dict[str, str] = {}
-    for repeat in range(options.repeats + 1):
-        for label, name, method in contestants:
-            settings = {"name": name, **({"tau_p": options.tau_p} if name == "stapo" else {})}
-            spent, facts[label] = update(policy, parts, settings, method, options.lr)
-            if repeat:  # the first round warms up
-                seconds[label].append(spent)
-    base = statistics.median(seconds["justrl"])
-    print(f"{len(rollouts)} rollouts, {len(batch.stats.key)} tokens, {options.repeats} repeats, CPU seconds")
-    for label, spent_times in seconds.items():
-        median = statistics.median(spent_times)
-        print(f"{label:<14} {median:.3f} s  {median / base:.3f} of justrl's  {facts[label]}")
+
+def planted_threshold(stats: Sequence[TokenStats], rate: float) -> float:
+    """tau_p under which ``rate`` of all response tokens are candidates, halfway to the next token."""
+    good = torch.cat([s.log_probs[s.advantages > 0] for s in stats]).double().exp().sort().values
+    count = max(1, round(rate * sum(len(s.key) for s in stats)))
+    return float(good[count - 1 : count + 1].mean())
 
 
 def update(
-    policy: Policy, parts: list[Batch], settings: dict[str, object], method: Method, lr: float
-) -> tuple[float, str]:
-    """CPU seconds of an iteration's optimizer steps on a copy of the weights."""
+    config: TrainConfig, policy: Policy, parts: Sequence[Batch], contestant: Contestant
+) -> tuple[float, list[UpdateRecord]]:
+    """CPU seconds of an iteration's optimizer steps on a copy of the weights, and what they did."""
     policy = replace(policy, model=copy.deepcopy(policy.model))
-    objective = for_run(settings, seed=0, max_new_tokens=96)
-    optimizer = make_optimizer(policy.model, load_config(CONFIG, [f"optim.lr={lr}"]).optim)
+    objective = for_run(contestant.objective, seed=0, max_new_tokens=config.rollout.max_new_tokens)
+    optimizer = make_optimizer(policy.model, config.optim)
     start = time.process_time()
     records = [
-        optimizer_step(policy, optimizer, part, Step(objective=objective, clip_norm=1.0, method=method, first=n == 0))
-        for n, part in enumerate(parts)
+        optimizer_step(
+            policy,
+            optimizer,
+            part,
+            Step(objective=objective, clip_norm=1.0, method=contestant.method, first=number == 0),
+        )
+        for number, part in enumerate(parts)
     ]
-    spent = time.process_time() - start
-    counts = [sum(getattr(r, name) for r in records) for name in ("num_candidates", "num_silenced", "num_rows_rerun")]
-    return spent, "candidates {}, silenced {}, rows run again {}".format(*counts)
+    return time.process_time() - start, records
+
+
+def summary(
+    contestant: Contestant, records: Sequence[UpdateRecord], spent: Sequence[float], base: Sequence[float]
+) -> dict[str, Any]:
+    """One way's times, their ratio to JustRL's of the same round, and what its optimizer steps decided."""
+    ratios = [a / b for a, b in zip(spent, base, strict=True)]
+    low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+    counts = ("num_candidates", "num_silenced", "num_decisions_changed", "num_rows_rerun")
+    return {
+        "way": contestant.label,
+        "candidate_rate": contestant.rate,
+        "tau_p": contestant.objective.get("tau_p"),
+        "cpu_s": statistics.median(spent),
+        "ratio_to_justrl": middle,
+        "ratio_quartiles": [low, high],
+        **{name: sum(getattr(record, name) for record in records) for name in counts},
+    }
+
+
+def render_table(result: dict[str, Any]) -> str:
+    lines = [
+        "| way | candidate rate | CPU s | of JustRL's | quartiles | candidates | silenced | changed | rows again |"
+    ]
+    lines.append("|---|---|---|---|---|---|---|---|---|")
+    for way in result["ways"]:
+        low, high = way["ratio_quartiles"]
+        rate = "" if way["candidate_rate"] is None else f"{way['candidate_rate']:.0e}"
+        lines.append(
+            f"| {way['way']} | {rate} | {way['cpu_s']:.3f} | {way['ratio_to_justrl']:.3f} | {low:.3f} to {high:.3f} | "
+            f"{way['num_candidates']} | {way['num_silenced']} | {way['num_decisions_changed']} | "
+            f"{way['num_rows_rerun']} |"
+        )
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,97 @@
+"""An engine beside the model draws with the model's present weights, awake only while it draws."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stapo_bench.engines.transformers import TransformersEngine, load_checkpoint
+from stapo_bench.errors import StapoError
+from stapo_train import rollout, run
+
+sys.path.insert(0, str(Path(__file__).parent))
+from train_setup import grade_by_hash, make_base, make_config
+
+
+class BesideTheModel(TransformersEngine):
+    """An engine with weights of its own and vLLM's ways; it says what it was told to do."""
+
+    told: list[str]
+
+    def __init__(self, checkpoint, *, dtype, shared_gpu):
+        super().__init__(*load_checkpoint(checkpoint, dtype=dtype))
+        type(self).told = [f"open {checkpoint.name} {dtype} {shared_gpu}"]
+
+    def load_weights(self, weights):
+        self.told.append("weights")
+        self._model.load_state_dict(weights)
+
+    def generate(self, requests, params):
+        assert self.told[-1] in ("weights", "draw"), "asleep"
+        self.told.append("draw")
+        return super().generate(requests, params)
+
+    def sleep(self):
+        self.told.append("sleep")
+
+    def close(self):
+        self.told.append("close")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "grade", grade_by_hash)
+    make_base(tmp_path / "base")
+    return tmp_path
+
+
+def result(final: Path):
+    rows = [json.loads(line) for line in (final.parents[1] / "metrics.jsonl").read_text().splitlines()]
+    return (final / "model.safetensors").read_bytes(), [(r["reward"], r["rollout_mismatch"]) for r in rows]
+
+
+def test_the_engine_gets_the_weights_of_each_iteration_and_rests_in_between(folder, monkeypatch):
+    shared = result(run.train(make_config(folder, out=str(folder / "shared"))))
+    monkeypatch.setattr(rollout, "VllmEngine", BesideTheModel)
+    apart = result(run.train(make_config(folder, rollout__engine="vllm")))
+    assert apart == shared
+    expected = ["open base float32 0.5", "sleep", *["weights", "draw", "sleep"] * 3, "close"]
+    assert BesideTheModel.told == expected
+
+
+def test_every_round_of_dynamic_sampling_draws_awake(folder, monkeypatch):
+    monkeypatch.setattr(rollout, "VllmEngine", BesideTheModel)
+    # No group is informative: all rounds are needed.
+    monkeypatch.setattr(run, "grade", lambda *args: [replace(r, reward=1.0) for r in grade_by_hash(*args)])
+    run.train(make_config(folder, iterations=1, rollout__engine="vllm", rollout__max_rounds=3))
+    assert BesideTheModel.told[1:] == ["sleep", "weights", "draw", "draw", "draw", "sleep", "close"]
+
+
+def test_weights_left_out_are_seen_in_the_mismatch(folder, monkeypatch):
+    monkeypatch.setattr(rollout, "VllmEngine", BesideTheModel)
+    monkeypatch.setattr(BesideTheModel, "load_weights", lambda self, weights: self.told.append("weights"))
+    _, rows = result(run.train(make_config(folder, rollout__engine="vllm")))
+    mismatches = [mismatch for _, mismatch in rows]
+    assert mismatches[0] < 1e-5
+    assert all(mismatch > 1e-2 for mismatch in mismatches[1:])
+
+
+def test_a_resumed_run_opens_the_engine_on_its_checkpoint(folder, monkeypatch):
+    monkeypatch.setattr(rollout, "VllmEngine", BesideTheModel)
+    config = make_config(folder, rollout__engine="vllm", autocast=True)
+    iterate = run.iterate
+
+    def stopping(r, state):
+        if state.iteration == 2:
+            raise StapoError("stopped")
+        return iterate(r, state)
+
+    monkeypatch.setattr(run, "iterate", stopping)
+    with pytest.raises(StapoError, match="stopped"):
+        run.train(config)
+    assert BesideTheModel.told[-1] == "close"
+    monkeypatch.setattr(run, "iterate", iterate)
+    run.train(config, resume=True)
+    assert BesideTheModel.told == ["open step-000002 bfloat16 0.5", "sleep", "weights", "draw", "sleep", "close"]
