@@ -374,6 +374,11 @@ def test_gradient_bounds_hold_and_lie_within_the_papers():
     assert (least >= low.numpy() - 1e-12).all() and (most <= high.numpy() + 1e-9).all()
 
 
+def test_a_hatched_bar_keeps_its_colour_in_a_page(dumped):
+    text = render_svg("gradients", dumped)
+    assert 'fill="#d55e00"' in text and 'id="gradients-h' in text
+
+
 # -- files ------------------------------------------------------------------------------------------------------------
 
 

@@ -81,7 +81,7 @@ def render_svg(name: str, sources: Sources) -> str:
     text = render(name, sources, "svg").decode("utf-8")
     text = text[text.index("<svg") :]  # without the prolog of a file
     text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r'(\bid="|"#|url\(#)', rf"\g<1>{name}-", text)
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)
     text = re.sub(rf"{INK}\b", "currentColor", text)
     return text.replace("<svg ", f'<svg role="img" aria-label="{plot_named(name).title}" ', 1)
 
