@@ -122,11 +122,14 @@ def trained(make_run, name, tasks, *, training, step, **about):
     )
 
 
+BASE = {"method": "Base", "step": 1400}
+
+
 def test_accuracy_starts_at_the_base_model(make_run):
     runs = [
         trained(make_run, "s20", {"t": [[1, 1], [0, 0]]}, training="runs/a", step=20),
         trained(make_run, "s10", {"t": [[1, 0], [0, 0]]}, training="runs/a", step=10),
-        make_run("base", {"t": [[0, 0], [0, 0]]}, about={"method": "Base", "step": 1400}),
+        make_run("base", {"t": [[0, 0], [0, 0]]}, about=BASE),
     ]
     (ax,) = axes_of("accuracy", Sources(runs=runs))
     assert drawn(ax) == {"STAPO": ([0, 10, 20], [0.0, 0.25, 0.5])}
@@ -150,6 +153,9 @@ def test_checkpoints_of_different_trainings_are_not_joined_but_seeds_are(make_ru
     ]
     (ax,) = axes_of("accuracy", Sources(runs=runs))
     assert drawn(ax) == {"STAPO, a": ([10, 20], [0.0, 1.0]), "STAPO, b": ([10, 20], [1.0, 1.0])}
+    twin = trained(make_run, "c", {"t": [[1, 1]] * 2}, training="other/b", step=10)
+    (ax,) = axes_of("accuracy", Sources(runs=[*runs, twin, make_run("base", {"t": [[0, 0]] * 2}, about=BASE)]))
+    assert list(drawn(ax)) == ["STAPO, a", "STAPO, runs/b", "STAPO, other/b"]
     logs = [write_log(tmp_path / "logs" / name, seed=i, out=f"runs/{name}") for i, name in enumerate("ab")]
     (ax,) = axes_of("accuracy", Sources(runs=runs, logs=logs))
     assert drawn(ax) == {"STAPO": ([10, 20], [0.5, 1.0])}

@@ -1,8 +1,9 @@
 """Lines from runs: accuracy over training steps, pass@k, and accuracy under smaller token limits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,31 +39,47 @@ def trajectories(scores: Sequence[RunScore], trainings: Sequence[Training] = ())
     """
     known = experiments(trainings)
     bases = [score for score in scores if is_base(score, scores)]
-    found: dict[tuple[str, str | None, str], dict[int, dict[str, RunScore]]] = {}
+    found: dict[_Key, dict[int, dict[str, RunScore]]] = {}
     for score in scores:
         if score.step is not None and not is_base(score, scores):
             path = Path(score.checkpoint)
             experiment = next((e for e in known if any(t.has_made(path) for t in e.members)), None)
-            key = (
-                (experiment.label, score.model, "")
-                if experiment
-                else (score.method, score.model, trained_in(path).name)
+            key = _Key(
+                label=experiment.label if experiment else score.method,
+                model=score.model or "",
+                folder=None if experiment else trained_in(path),
             )
             found.setdefault(key, {}).setdefault(score.step, {}).setdefault(score.checkpoint, score)
     trained: list[Trajectory] = []
-    for (label, model, folder), steps in sorted(found.items(), key=lambda item: _order(item[1])):
+    for key, steps in sorted(found.items(), key=lambda item: _order(item[1])):
         for base in bases:
-            if model in (base.model, base.method):
+            if key.model in (base.model, base.method):
                 steps[0] = {base.checkpoint: base}
         points = tuple((float(step), tuple(steps[step].values())) for step in sorted(steps))
-        twins = [(other, of) for name, other, of in found if name == label]
-        extra = f", {model}" * (len({other for other, _ in twins}) > 1) + f", {folder}" * (
-            len({of for _, of in twins}) > 1
-        )
         if len(points) > 1:
             variant = sum(_method(other.points) == _method(points) for other in trained)
-            trained.append(Trajectory(label=label + extra, variant=variant, points=points))
+            trained.append(Trajectory(label=key.apart_from(found), variant=variant, points=points))
     return trained
+
+
+class _Key(NamedTuple):
+    """What joins checkpoints; the folder only where no log says to which experiment they belong."""
+
+    label: str
+    model: str
+    folder: Path | None
+
+    def apart_from(self, others: Iterable["_Key"]) -> str:
+        """The label, with as much of the rest as tells it from others of that label."""
+        twins = [other for other in others if other.label == self.label]
+        folders = {other.folder for other in twins}
+        parts = [self.label]
+        if len({other.model for other in twins}) > 1:
+            parts.append(self.model)
+        if self.folder is not None and len(folders) > 1:
+            names = [folder.name for folder in folders if folder is not None]
+            parts.append(self.folder.name if names.count(self.folder.name) == 1 else str(self.folder))
+        return ", ".join(parts)
 
 
 def _method(points: Sequence[Point]) -> str:
