@@ -7,6 +7,7 @@ Opening ends when the first sample's text stands in the page; times are the brow
 
 import argparse
 import json
+import os
 import platform
 import random
 import shutil
@@ -165,13 +166,15 @@ def main() -> None:
         options.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
-def _where() -> dict[str, str]:
+def _where() -> dict[str, Any]:
     def output(*command: str) -> str:
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
     return {
         "browser": output("chromium", "--version").split(" built")[0],
         "machine": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        "cpus": os.cpu_count(),
+        "load_average": [round(load, 1) for load in os.getloadavg()],
         "commit": output("git", "rev-parse", "HEAD"),
     }
 

@@ -3,9 +3,11 @@
 import http.client
 import json
 import re
+import runpy
 import threading
 import time
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -63,7 +65,7 @@ def hostile(task, row, index):
 @pytest.fixture
 def runs(make_run):
     """Two runs of one task, the second better; the first has a second grader that disagrees on one sample."""
-    a = make_run("a<b>", {"t": [[1.0, 0.0], [0.5, 0.0], [0.0, 0.0]]}, sample=hostile)
+    a = make_run("a--!><b>&amp;", {"t": [[1.0, 0.0], [0.5, 0.0], [0.0, 0.0]]}, sample=hostile)
     b = make_run("b", {"t": [[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]]})
     lines = (a / "grades" / "math.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines[1:]]
@@ -137,7 +139,7 @@ def test_nothing_planted_becomes_an_element_or_an_attribute(page):
     scripts = parsed.of("script")
     assert {attrs.get("type") for attrs, _ in scripts} == {None, "application/json", "text/plain"}
     assert json.loads(parsed.text("data-index"))["details"][1] == PLANTED
-    assert "a&lt;b&gt;" in page and "<b>," not in page
+    assert "a--!&gt;&lt;b&gt;&amp;amp;" in page and "<b>," not in page
 
 
 def test_the_policy_allows_the_page_s_own_scripts_and_style_and_nothing_else(page):
@@ -370,6 +372,19 @@ def test_json_cannot_leave_its_element(text):
 def test_drawings_keep_their_look_without_css():
     svg = '<svg><style>*{stroke: red}</style><path d="M0 0" style="fill: none; stroke: currentColor"/></svg>'
     assert without_inline_style(svg) == '<svg><path d="M0 0" fill="none" stroke="currentColor"/></svg>'
+
+
+def test_a_figure_s_comments_hold_names_of_runs_and_stay_out(page):
+    drawings = page[page.index('<section id="figures"') : page.index('<section id="samples"')]
+    assert "<svg" in drawings and "<!--" not in drawings
+
+
+def test_the_measurement_s_run_is_one_that_a_report_reads(tmp_path):
+    bench = runpy.run_path(str(Path(__file__).parent.parent / "scripts" / "bench_report.py"))
+    bench["write_run"](tmp_path / "run", 1000, 100)
+    data = collect([tmp_path / "run"])
+    assert data.num_samples == 1000 and data.index["runs"][0]["graders"][0]["outcome"].count("C") == 20
+    assert all(99 <= len(text) < 130 for text, *_ in unpack(data.chunks["text-0-0"]))
 
 
 def test_the_bundled_katex_is_the_published_one():

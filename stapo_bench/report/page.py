@@ -154,9 +154,9 @@ def figures(contents: Contents) -> tuple[list[Figure], list[str]]:
 
 
 def without_inline_style(svg: str) -> str:
-    """The same drawing with attributes instead of CSS, which the page's policy forbids inside it.
+    """The same drawing with attributes instead of CSS, which the page's policy forbids inside it; without comments.
 
-    >>> without_inline_style('<path style="fill: none; stroke: red"/>')
+    >>> without_inline_style('<!-- text --><path style="fill: none; stroke: red"/>')
     '<path fill="none" stroke="red"/>'
     """
 
@@ -164,7 +164,9 @@ def without_inline_style(svg: str) -> str:
         pairs = (part.split(":", 1) for part in match[1].split(";") if ":" in part)
         return " ".join(f'{name.strip()}="{value.strip()}"' for name, value in pairs)
 
-    return re.sub(r'style="([^"]*)"', attributes, re.sub(r"<style\b.*?</style>", "", svg, flags=re.DOTALL))
+    return re.sub(
+        r'style="([^"]*)"', attributes, re.sub(r"<style\b.*?</style>|<!--.*?-->\s*", "", svg, flags=re.DOTALL)
+    )
 
 
 def _with_dumps(logs: Sequence[Path]) -> list[Path]:

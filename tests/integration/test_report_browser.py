@@ -210,6 +210,36 @@ def test_mathematics_is_rendered_and_money_is_not(report):
     assert report.run(height) > 15  # a fraction stands on two lines
 
 
+HOSTILE = (
+    *("$", "$$", r"\[", r"\(", r"\boxed{", r"$a\$", "{", "$x", r"\begin{align}", "$x$ ", r"$\frac{", "$5 and $6"),
+    *(r"\def\a{\a\a}$\a$", "${" + "{" * 3000 + "}$", r"$\left(" + r"\left(" * 500 + "$", "\u202e$\u202e$", "\U0001d44e"),
+)
+
+
+def test_texts_are_cut_into_formulas_without_loss_and_in_little_time(report, browser):
+    report.open("#samples").shown()
+    slow = browser.execute_async_script(
+        """
+        const [texts, done] = arguments;
+        (async () => {
+          const found = [];
+          for (const text of texts) {
+            const start = performance.now();
+            const place = document.createElement("div");
+            await fillWithMath(place, text);
+            const parts = formulas(text).map((part) => part.source ?? part.text).join("");
+            found.push([text.slice(0, 12), parts === text, performance.now() - start]);
+          }
+          done(found);
+        })();
+        """,
+        [(text * 60_000)[:60_000] for text in HOSTILE],
+    )
+    assert len(slow) == len(HOSTILE)
+    for start, is_whole, milliseconds in slow:
+        assert is_whole and milliseconds < 15_000, (start, milliseconds)
+
+
 # -- the overview -----------------------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,9 @@ async function askForNews() {
   try {
     const answer = await fetch("/", { method: "HEAD", cache: "no-store" });
     byId("live").textContent = "live";
-    if (answer.ok && answer.headers.get("ETag") !== `"${here}"`) location.reload(); // the address keeps the place
+    const isNew = answer.ok && answer.headers.get("ETag") !== `"${here}"`;
+    const isBusy = document.activeElement.matches("input, select") || byId("help").open;
+    if (isNew && !isBusy) location.reload(); // the address keeps the place, the session's storage the filters
   } catch {
     byId("live").textContent = "server gone";
   }
