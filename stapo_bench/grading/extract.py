@@ -146,9 +146,10 @@ def _join(text: str, boxes: list[tuple[int, int, str]]) -> str:
 
 def _measured(answer: str, before: str) -> str:
     """A bare number that the working before the box last wrote with a percent sign: "... = 8\\%, so \\boxed{8}"."""
-    if len(answer) > MAX_DIGITS or not _DECIMAL.fullmatch(answer):
+    working = before[-MAX_WORKING:]
+    if len(answer) > MAX_DIGITS or not ("%" in working or "percent" in working) or not _DECIMAL.fullmatch(answer):
         return answer
-    mentions = re.findall(rf"(?<![\d.]){re.escape(answer)}(?![\d.]*\d)\s*(\\?%|percent\b)?", before[-MAX_WORKING:])
+    mentions = re.findall(rf"(?<![\d.]){re.escape(answer)}(?![\d.]*\d)\s*(\\?%|percent\b)?", working)
     return rf"{answer} \text{{{PERCENT_APART}}}" if mentions and mentions[-1] else answer
 
 
