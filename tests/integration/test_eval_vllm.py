@@ -26,7 +26,7 @@ def evaluate(checkpoint: Path, run: Path, samples: int) -> str:
     command += ["--engine", "vllm", "--tasks", "tiny_aime24,tiny_minerva", "--limit", "3", "--samples", str(samples)]
     command += ["--max-new-tokens", "12", "--out", str(run)]
     environment = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_WAIT_POLICY": "PASSIVE"} | os.environ
-    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300, env=environment)
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600, env=environment)
     assert ended.returncode == 0, ended.stderr[-3000:]
     return ended.stdout
 
@@ -52,7 +52,7 @@ def test_checkpoints_in_one_go_share_one_engine_and_get_the_samples_that_each_ge
     """Run as a script of its own: vLLM gives memory back when its process ends."""
     ended = subprocess.run(
         [sys.executable, "-c", MANY, str(checkpoint), str(tmp_path)],
-        check=False, capture_output=True, text=True, timeout=300,
+        check=False, capture_output=True, text=True, timeout=600,
         env={"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_WAIT_POLICY": "PASSIVE"} | os.environ,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr[-3000:]
