@@ -8,6 +8,7 @@ stapo_bench.errors.StapoError: no such checkpoint: runs/none; expected a Hugging
 import hashlib
 import json
 import re
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,9 +54,11 @@ def read_checkpoint(path: Path) -> Checkpoint:
         )
     parts = [file for file in files if _PARTS.fullmatch(file.name) and file.name not in _NOT_PARTS]
     labels = _labels(path / "stapo.json")
+    hashes = file_hashes([*weights, *parts])
+    check_hashes(path, labels.get("sha256", {}), hashes)
     return Checkpoint(
         path=path,
-        digest=_digest([*weights, *parts], path),
+        digest=_digest(hashes),
         method=str(labels.get("method", folder_label(path))),
         model=labels.get("base"),
         step=labels.get("step"),
@@ -104,12 +107,25 @@ def _labels(path: Path) -> dict[str, Any]:
     return labels
 
 
-def _digest(files: list[Path], root: Path) -> str:
-    """sha256 over the sorted lines "<relative name> <sha256 of content>"; files are read in parallel."""
+def file_hashes(files: Sequence[Path]) -> dict[str, str]:
+    """sha256 of files of one folder by their names; they are read in parallel."""
     with ThreadPoolExecutor(max_workers=4) as pool:  # hashing releases the interpreter's lock
-        hashes = list(pool.map(_file_sha256, files))
-    named = zip(files, hashes, strict=True)
-    lines = sorted(f"{file.relative_to(root).as_posix()} {sha256}\n" for file, sha256 in named)
+        return dict(zip([file.name for file in files], pool.map(_file_sha256, files), strict=True))
+
+
+def check_hashes(folder: Path, expected: Mapping[str, str], found: Mapping[str, str]) -> None:
+    """StapoError for a file that is not what it was when the folder was written."""
+    for name, sha256 in expected.items():
+        if found.get(name) != sha256:
+            raise StapoError(
+                f"{folder / name}: expected sha256 {sha256[:12]}, as when it was written, got "
+                f"{found.get(name, 'no such file')[:12]}; the file is damaged or another one: restore it"
+            )
+
+
+def _digest(hashes: Mapping[str, str]) -> str:
+    """sha256 over the sorted lines "<name> <sha256 of content>"."""
+    lines = sorted(f"{name} {sha256}\n" for name, sha256 in hashes.items())
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 

@@ -137,21 +137,22 @@ def _works(old: Manifest, data_dir: Path | None, tokenizer: Any | None) -> list[
 def _go_on(old: Manifest, run: Manifest, works: Sequence[Work], rest: "_Rest", watch: TextIO) -> Drawn:
     """Take over what ended, draw on what was cut off. The cut-off samples stand in memory, the others pass through."""
     repair(run.run_dir)
-    done, num_repeated = scan_keys(run.run_dir, run.seed)
+    stamps = run.stamps
+    done, num_repeated = scan_keys(run.run_dir, run.seed, stamps=stamps)
     cut: dict[SampleKey, Sample] = {}
     with SegmentWriter(run.run_dir, "continued") as writer:
-        for sample in read_samples(old.run_dir):
+        for sample in read_samples(old.run_dir, old.stamps):
             if sample.key not in done:
                 if rest.can_go_on(sample):
                     cut[sample.key] = sample
                 else:
-                    writer.append(sample)
+                    writer.append(replace(sample, stamp=stamps[sample.task]))
         num_cut = len(cut)
         progress = Progress(Counter(key.task for key in cut))
         progress.start({work.task.name: 0 for work in works})
         with engine_failures():
             for sample in rest.draw(cut):
-                for safe in writer.append(sample):
+                for safe in writer.append(replace(sample, stamp=stamps[sample.task])):
                     progress.add(safe)
     print(f"{writer.num_safe} samples are safe in {run.run_dir}; {num_cut - len(cut)} of them went on", file=watch)
     return Drawn(run_dir=run.run_dir, num_drawn=num_cut - len(cut), num_missing=len(cut), num_repeated=num_repeated)

@@ -4,12 +4,13 @@ stored = look(run, works, (0, 1), sys.stderr)
 drawn = draw(stored, works, engine, SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=512), sys.stderr)
 """
 
+import fcntl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
-from typing import TextIO
+from typing import IO, TextIO
 
 from stapo_bench.engines import Engine
 from stapo_bench.errors import StapoError
@@ -18,7 +19,7 @@ from stapo_bench.manifest import Manifest
 from stapo_bench.progress import Progress
 from stapo_bench.records import Completion, Request, Sample, SamplingParams
 from stapo_bench.seeds import derive_seed
-from stapo_bench.store import KeySet, SegmentWriter, live_segments, repair, scan_keys
+from stapo_bench.store import KeySet, SegmentWriter, repair, scan_keys
 from stapo_bench.work import Work, count, requests
 
 
@@ -50,7 +51,7 @@ def look(run: Manifest, works: Sequence[Work], shard: tuple[int, int], watch: Te
         print(f"{torn} torn last lines cut off; their samples are drawn again", file=watch)
     asked = count(works, shard)
     progress = Progress(asked, stream=watch)
-    keys, num_repeated = scan_keys(run.run_dir, run.seed, progress.see)
+    keys, num_repeated = scan_keys(run.run_dir, run.seed, progress.see, run.stamps)
     done = count(works, shard, among=keys)
     num_missing = sum(asked.values()) - sum(done.values())
     return Stored(
@@ -60,13 +61,17 @@ def look(run: Manifest, works: Sequence[Work], shard: tuple[int, int], watch: Te
 
 def draw(stored: Stored, works: Sequence[Work], engine: Engine, params: SamplingParams, watch: TextIO) -> Drawn:
     """Draw the missing samples of a shard and store each as it ends."""
+    run, label = stored.run, shard_label(stored.shard)
+    with sole_writer(run.run_dir, label):
+        return _draw(stored, works, engine, params, watch)
+
+
+def _draw(stored: Stored, works: Sequence[Work], engine: Engine, params: SamplingParams, watch: TextIO) -> Drawn:
     run, shard, progress = stored.run, stored.shard, stored.progress
     done, num_repeated = stored.keys, stored.num_repeated
-    label = "shard{}of{}".format(*shard)
-    if rivals := [path.name for path in live_segments(run.run_dir) if not is_other_shard(path, label)]:
-        print(f"another writer is at work on these samples ({rivals[0]}); what both draw counts once", file=watch)
     progress.start(count(works, shard, among=done))
     requested = KeySet()
+    stamps = run.stamps
 
     def missing() -> Iterator[Request]:
         for request in requests(works, run.seed, shard):
@@ -75,7 +80,7 @@ def draw(stored: Stored, works: Sequence[Work], engine: Engine, params: Sampling
                 yield request
 
     golds = {(work.task.name, p.problem_id): p.gold for work in works for p in work.problems}
-    writer = SegmentWriter(run.run_dir, label)
+    writer = SegmentWriter(run.run_dir, shard_label(shard))
     grader = LiveGrader(run.run_dir, golds, progress.grade)
 
     def count_safe(samples: list[Sample]) -> None:
@@ -95,7 +100,7 @@ def draw(stored: Stored, works: Sequence[Work], engine: Engine, params: Sampling
                     num_repeated += 1
                     continue
                 num_kept += 1
-                count_safe(writer.append(to_sample(completion, run.seed)))
+                count_safe(writer.append(to_sample(completion, run.seed, stamps[completion.key.task])))
     finally:
         try:
             count_safe(writer.close())
@@ -123,7 +128,7 @@ def engine_failures() -> Iterator[None]:
         ) from error
 
 
-def to_sample(completion: Completion, run_seed: int) -> Sample:
+def to_sample(completion: Completion, run_seed: int, stamp: str) -> Sample:
     """What is kept of a completion; token ids only of one that was cut off, so that it can be continued."""
     return Sample(
         **completion.key._asdict(),
@@ -134,10 +139,50 @@ def to_sample(completion: Completion, run_seed: int) -> Sample:
         token_ids=completion.token_ids if completion.finish_reason == "length" else None,
         sum_log_prob=None if completion.log_probs is None else fsum(completion.log_probs),
         seconds=None if completion.seconds is None else round(completion.seconds, 4),
+        stamp=stamp,
     )
 
 
-def is_other_shard(segment: Path, label: str) -> bool:
-    """Whether a segment belongs to another shard of the same split, so that its keys are not ours."""
-    other = segment.name.split("-")[1]
-    return other != label and other.split("of")[1] == label.split("of")[1]
+def shard_label(shard: tuple[int, int]) -> str:
+    """What a shard's files are called.
+
+    >>> shard_label((0, 4))
+    'shard0of4'
+    """
+    return "shard{}of{}".format(*shard)
+
+
+@contextmanager
+def sole_writer(run_dir: Path, label: str) -> Iterator[None]:
+    """Hold a shard of a run; the lock ends with its process, however that ends.
+
+    Raises:
+        StapoError: a live process draws the same shard, or a shard of another split, whose samples overlap.
+    """
+    split = label.split("of")[1]
+    with (run_dir / f".{label}.lock").open("w") as own:  # never deleted: another process may be about to lock it
+        if not _locks(own):
+            raise _refused(run_dir, label)
+        # Our own lock is held by now: of two that start at once, at most one finds the other's lock free.
+        for path in sorted(run_dir.glob(".shard*of*.lock")):
+            other = path.name.removeprefix(".").removesuffix(".lock")
+            if other.split("of")[1] != split:
+                with path.open("r") as file:
+                    if not _locks(file, shared=True):
+                        raise _refused(run_dir, other)
+        yield
+
+
+def _locks(file: IO[str], *, shared: bool = False) -> bool:
+    try:
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _refused(run_dir: Path, label: str) -> StapoError:
+    return StapoError(
+        f"{run_dir}: another process is drawing {label.replace('shard', 'shard ').replace('of', '/')} of this run; "
+        "wait for it, or give each process a part of its own: --shard 0/2, --shard 1/2"
+    )

@@ -6,7 +6,6 @@ Reading streams, and works while a run is still being written: what is not there
 """
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +16,11 @@ from numpy.typing import NDArray
 
 from stapo_bench.columns import DIGEST_SIZE, Draw, Draws, GradedKeys
 from stapo_bench.errors import StapoError
+from stapo_bench.grade_run import damaged_grade, grade_from_line
 from stapo_bench.manifest import Manifest, load_manifest
 from stapo_bench.records import Outcome, Sample, SampleKey
-from stapo_bench.store import KeySet, complete_lines, sample_from_line, segments
+from stapo_bench.sealed import unseal
+from stapo_bench.store import KeySet, check_stamp, complete_lines, sample_from_line, segments
 
 __all__ = ["CountedRun", "Draw", "Grades", "LoadedRun", "Outcomes", "load_run", "matrix", "read_draws", "read_grades"]
 
@@ -48,28 +49,34 @@ def read_grades(run_dir: Path, grader: str) -> Grades:
     outcomes = GradedKeys()
     for number, line in complete_lines(path):
         try:
-            row = json.loads(line)
-            if "outcome" not in row:
-                version = str(row["grader"])
+            if number == 1 and (header := _header(line)):
+                version = header
                 continue
-            key = SampleKey(row["task"], row["problem_id"], row["sample_index"])
-            outcomes.set(key, Outcome(row["outcome"]), row["extracted"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise StapoError(
-                f"{path}:{number}: expected a grade, got a damaged line ({error!r}); "
-                "delete the file, 'stapo-bench grade' makes it again"
-            ) from None
+            key, grade = grade_from_line(line)
+            outcomes.set(key, grade.outcome, grade.extracted)
+        except (ValueError, TypeError) as error:
+            raise damaged_grade(path, number, error) from None
     return Grades(grader=version, outcomes=outcomes)
 
 
-def read_draws(run_dir: Path, grades: Grades | None) -> dict[str, Draws]:
-    """The draws of a run by task, in order of their keys; a key that was stored twice counts once (its first line)."""
+def _header(line: bytes) -> str | None:
+    """The grader's name and version, where a line states them alone."""
+    row = unseal(line)
+    return str(row["grader"]) if set(row) == {"grader"} else None
+
+
+def read_draws(run_dir: Path, grades: Grades | None, stamps: Mapping[str, str] | None = None) -> dict[str, Draws]:
+    """The draws of a run by task, in order of their keys; a key that was stored twice counts once (its first line).
+
+    ``stamps``: the manifest's; samples drawn under other settings are then refused.
+    """
     seen = KeySet()
     draws: dict[str, Draws] = {}
     for path in segments(run_dir):
         for number, line in complete_lines(path):
             try:
                 sample = sample_from_line(line)
+                check_stamp(sample, stamps)
                 if seen.add(sample.key):
                     draws.setdefault(sample.task, Draws()).append(_draw(sample, path.name, grades))
             except (ValueError, OverflowError) as error:
@@ -192,4 +199,4 @@ def load_run(run_dir: Path, grader: str = "math") -> LoadedRun:
     """Read a run with the grades of one grader."""
     manifest = load_manifest(run_dir)
     grades = read_grades(run_dir, grader)
-    return LoadedRun(manifest=manifest, grader=grades.grader, draws=read_draws(run_dir, grades))
+    return LoadedRun(manifest=manifest, grader=grades.grader, draws=read_draws(run_dir, grades, manifest.stamps))

@@ -102,7 +102,7 @@ def complete(
     print(f"run folder: {run.run_dir}", file=watch)
     if stored is None or stored.run.run_dir != run.run_dir:
         stored = look(run, works, options.shard, watch)
-    return draw(stored, works, engine, params, watch)
+    return draw(replace(stored, run=run), works, engine, params, watch)  # the manifest has this command's tasks by now
 
 
 def growing(works: Sequence[Work]) -> Iterator[list[Work]]:

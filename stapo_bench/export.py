@@ -10,7 +10,7 @@ from typing import Any
 
 from stapo_bench.draws import Grades, read_grades
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.manifest import load_manifest
+from stapo_bench.manifest import Manifest, load_manifest
 from stapo_bench.store import read_samples
 
 _BATCH = 4096  # samples in memory at once
@@ -28,7 +28,7 @@ def export_run(run_dir: Path, out: Path, grader: str = "math") -> int:
     writers = {".parquet": parquet.ParquetWriter, ".csv": csv.CSVWriter}
     if out.suffix not in writers:
         raise UsageError(f"{out}: expected a name ending in {' or '.join(writers)}, got '{out.suffix}'")
-    load_manifest(run_dir)  # says so where there is no run
+    manifest = load_manifest(run_dir)  # says so where there is no run
     types = {
         "task": pa.string(),
         "problem_id": pa.string(),
@@ -43,7 +43,7 @@ def export_run(run_dir: Path, out: Path, grader: str = "math") -> int:
         "extracted": pa.string(),
     }
     schema = pa.schema(list(types.items()))
-    rows = _rows(run_dir, read_grades(run_dir, grader))
+    rows = _rows(manifest, read_grades(run_dir, grader))
     num_rows = 0
     try:
         with writers[out.suffix](str(out), schema) as writer:
@@ -55,8 +55,8 @@ def export_run(run_dir: Path, out: Path, grader: str = "math") -> int:
     return num_rows
 
 
-def _rows(run_dir: Path, grades: Grades) -> Iterator[dict[str, Any]]:
-    for sample in read_samples(run_dir):
+def _rows(manifest: Manifest, grades: Grades) -> Iterator[dict[str, Any]]:
+    for sample in read_samples(manifest.run_dir, manifest.stamps):
         outcome, extracted = grades.outcomes.get(sample.key, (None, None))
         yield {
             **sample.key._asdict(),

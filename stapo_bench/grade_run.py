@@ -19,9 +19,11 @@ from typing import Any, BinaryIO
 from stapo_bench.errors import StapoError
 from stapo_bench.golds import read_golds, split_golds, version_with_golds
 from stapo_bench.manifest import load_manifest
-from stapo_bench.records import Gold, Grade, Sample, SampleKey
+from stapo_bench.records import Gold, Grade, Outcome, Sample, SampleKey
+from stapo_bench.sealed import seal, unseal
 from stapo_bench.store import KeySet, after_last_newline, complete_lines, read_samples
 
+_FIELDS = (*SampleKey._fields, "outcome", "extracted")  # of a line, besides a detail
 _BATCH = 512  # pairs handed to the workers at once; each batch is synced before the next
 
 
@@ -60,7 +62,7 @@ def grade_run(
         graded = graded_keys(run_dir, grader, version)
         num_kept, num_graded = len(graded), 0
         golds: dict[tuple[str, str], Gold] = {}
-        ungraded = (sample for sample in read_samples(run_dir) if sample.key not in graded)
+        ungraded = (sample for sample in read_samples(run_dir, manifest.stamps) if sample.key not in graded)
         while batch := list(islice(ungraded, _BATCH)):
             golds = golds or read_golds(manifest, data_dir, which)
             grades = pool.grade((sample.completion, _gold(golds, sample)) for sample in batch)
@@ -79,6 +81,27 @@ def grade_line(key: SampleKey, grade: Grade) -> dict[str, Any]:
         "extracted": grade.extracted,
         "detail": grade.detail,
     }
+
+
+def grade_from_line(line: bytes) -> tuple[SampleKey, Grade]:
+    """The reverse of ``grade_line``; ValueError says what is wrong with it."""
+    row = unseal(line)
+    if lacking := [name for name in _FIELDS if name not in row]:
+        raise ValueError(f"it has no {lacking[0]}")
+    if unknown := [name for name in row if name not in (*_FIELDS, "detail")]:
+        raise ValueError(f"it has {unknown[0]}, which no grade has")
+    key = SampleKey(row["task"], row["problem_id"], row["sample_index"])
+    if not isinstance(key.sample_index, int):
+        raise ValueError(f"sample_index is {key.sample_index!r}, expected int")
+    return key, Grade(outcome=Outcome(row["outcome"]), extracted=row["extracted"], detail=row.get("detail", ""))
+
+
+def damaged_grade(path: Path, number: int, error: Exception) -> StapoError:
+    """What to say of a line that is no grade."""
+    return StapoError(
+        f"{path}:{number}: expected a grade, got a damaged line: {error}; "
+        "delete the file, 'stapo-bench grade' makes it again"
+    )
 
 
 @contextmanager
@@ -113,22 +136,17 @@ def graded_keys(
         path = Path(file.name)
         for number, line in islice(complete_lines(path), 1, None):
             try:
-                row = json.loads(line)
-                key, outcome = SampleKey(row["task"], row["problem_id"], row["sample_index"]), row["outcome"]
-            except (ValueError, KeyError, TypeError) as error:
-                raise StapoError(
-                    f"{path}:{number}: expected a grade, got a damaged line ({error!r}); "
-                    "delete the file, 'stapo-bench grade' makes it again"
-                ) from None
+                key, grade = grade_from_line(line)
+            except ValueError as error:
+                raise damaged_grade(path, number, error) from None
             if keys.add(key) and see is not None:
-                see(key, outcome)
+                see(key, grade.outcome.value)
     return keys
 
 
 def append_grades(run_dir: Path, grader: str, version: str, grades: Iterable[tuple[SampleKey, Grade]]) -> None:
     """Add lines to the grade file; safe on disk when this returns."""
-    lines = (json.dumps(grade_line(key, grade), separators=(",", ":")) + "\n" for key, grade in grades)
-    rest = memoryview("".join(lines).encode("ascii"))
+    rest = memoryview(b"".join(seal(grade_line(key, grade)) for key, grade in grades))
     with _open_grades(run_dir, grader, version) as file:
         while rest:
             rest = rest[file.write(rest) :]

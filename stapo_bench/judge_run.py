@@ -127,7 +127,8 @@ def judge_run(
     known = {key for key, (outcome, _) in judged.items() if outcome is not Outcome.GRADER_ERROR}
     problems: dict[tuple[str, str], Problem] = {}
     num_graded = 0
-    waiting = (s for s in read_samples(run_dir) if s.key not in known and s.key in rule_grades.outcomes)
+    samples = read_samples(run_dir, manifest.stamps)
+    waiting = (s for s in samples if s.key not in known and s.key in rule_grades.outcomes)
     while batch := list(islice(waiting, _BATCH)):
         problems = problems or {
             (p.task, p.problem_id): p for p in read_problems(manifest, data_dir, split_golds(rule)[1])

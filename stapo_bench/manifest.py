@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,15 @@ class Manifest:
     @property
     def seed(self) -> int:
         return int(self.identity["seed"])
+
+    @property
+    def stamps(self) -> dict[str, str]:
+        """By task, eight digits that name all settings under which its samples are drawn; every sample carries them.
+
+        They stay as other tasks are added to the run.
+        """
+        tasks = self.identity["tasks"]
+        return {name: canonical_digest({**self.identity, "tasks": {name: tasks[name]}})[:8] for name in tasks}
 
 
 class DifferentRunError(StapoError):
@@ -111,12 +120,28 @@ def load_manifest(run_dir: Path) -> Manifest:
         manifest = Manifest(run_dir=run_dir, identity=raw["identity"], about=raw["about"])
     except (ValueError, KeyError, TypeError) as error:
         raise StapoError(f"{path}: expected a manifest, got damage ({error!r}); restore the file") from None
-    if raw.get("digest") != manifest.digest:
-        raise StapoError(
-            f"{path}: expected digest {manifest.digest[:12]} for its identity, got {str(raw.get('digest'))[:12]}: "
-            "the file was edited; restore it"
-        )
+    # Manifests that were made before ``about`` had a digest lack it.
+    for part, digest, found in (
+        ("identity", raw.get("digest"), manifest.digest),
+        ("about", raw.get("about_digest", canonical_digest(manifest.about)), canonical_digest(manifest.about)),
+    ):
+        if digest != found:
+            raise StapoError(
+                f"{path}: expected digest {found[:12]} for its {part}, got {str(digest)[:12]}: "
+                "the file was edited; restore it"
+            )
     return manifest
+
+
+def _write(manifest: Manifest) -> None:
+    content = {
+        "format": FORMAT,
+        "digest": manifest.digest,
+        "about_digest": canonical_digest(manifest.about),
+        "identity": manifest.identity,
+        "about": manifest.about,
+    }
+    write_atomically(manifest.run_dir / "manifest.json", json.dumps(content, indent=2, sort_keys=True) + "\n")
 
 
 def open_run(
@@ -192,8 +217,7 @@ def _join(run_dir: Path, identity: dict[str, Any], about: dict[str, Any]) -> Man
         elif any((run_dir / "samples").glob("*.jsonl")):
             raise StapoError(f"{run_dir}: holds samples but no manifest.json; restore it or choose another --out")
         manifest = Manifest(run_dir=run_dir, identity=identity, about=about)
-        content = {"format": FORMAT, "digest": manifest.digest, "identity": identity, "about": about}
-        write_atomically(run_dir / "manifest.json", json.dumps(content, indent=2, sort_keys=True) + "\n")
+        _write(manifest)
         return manifest
 
 
@@ -203,8 +227,7 @@ def annotate(run_dir: Path, **facts: Any) -> None:
         run = load_manifest(run_dir)
         if facts.keys() <= run.about.keys():
             return
-        content = {"format": FORMAT, "digest": run.digest, "identity": run.identity, "about": {**facts, **run.about}}
-        write_atomically(run_dir / "manifest.json", json.dumps(content, indent=2, sort_keys=True) + "\n")
+        _write(replace(run, about={**facts, **run.about}))
 
 
 def _grown(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

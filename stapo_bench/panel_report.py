@@ -113,7 +113,7 @@ def compare_graders(run_dir: Path, data_dir: Path | None = None) -> Panel | None
 
 def _asked_draws(manifest: Manifest) -> dict[str, list[Draw]]:
     """The stored samples that the run asks for, without grades."""
-    draws = read_draws(manifest.run_dir, None)
+    draws = read_draws(manifest.run_dir, None, manifest.stamps)
     asked = manifest.about["tasks"]
     wanted = {task: (set(asked[task]["problem_ids"]), asked[task]["num_samples"]) for task in asked}
     return {

@@ -110,6 +110,7 @@ class Sample:
     token_ids: tuple[int, ...] | None = None  # kept when truncated, so that the sample can be continued
     sum_log_prob: float | None = None
     seconds: float | None = None
+    stamp: str | None = None  # names the settings it was drawn under, see ``Manifest.stamps``; None: not stated
 
     @property
     def key(self) -> SampleKey:

@@ -123,7 +123,7 @@ def current_score(run_dir: Path) -> RunScore:
 
 def run_score(manifest: Manifest, name: str, grades: Grades) -> RunScore:
     """Score a run's stored samples with the grades of the file of that name; writes nothing."""
-    draws = read_draws(manifest.run_dir, grades)
+    draws = read_draws(manifest.run_dir, grades, manifest.stamps)
     tasks = []
     for task, asked in manifest.about["tasks"].items():
         title = str(asked.get("title", task))

@@ -12,17 +12,17 @@ only after an fsync (a power cut loses none that was counted). Reading streams: 
 
 import contextlib
 import fcntl
-import json
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from stapo_bench.errors import StapoError
 from stapo_bench.pace import Pace
 from stapo_bench.records import FinishReason, Sample, SampleKey
+from stapo_bench.sealed import seal, unseal
 from stapo_bench.seeds import derive_seed
 
 SYNC_SECONDS = 0.5
@@ -34,7 +34,6 @@ share of the time (a slow disk), less often, but within half a minute and before
 
 _MAX_SAMPLE_INDEX = 1_000_000  # bounds the bit masks of KeySet against a damaged line
 _FIELDS = tuple(field.name for field in fields(Sample))
-_encode = json.JSONEncoder(separators=(",", ":")).encode  # one for all: json.dumps would make it anew for each line
 _TYPES = {
     "task": str,
     "problem_id": str,
@@ -83,17 +82,12 @@ def sample_to_line(sample: Sample) -> bytes:
     ASCII, because a completion may hold what UTF-8 cannot (half of a surrogate pair at a cut-off).
     """
     present = {name: value for name in _FIELDS if (value := getattr(sample, name)) is not None}
-    return _encode(present).encode("ascii") + b"\n"
+    return seal(present)
 
 
 def sample_from_line(line: bytes) -> Sample:
     """Read one line; ValueError says what is wrong with it."""
-    try:
-        values: dict[str, Any] = json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"not JSON ({error})") from None
-    if not isinstance(values, dict):
-        raise ValueError("not a JSON object")
+    values = unseal(line)
     if values.get("token_ids") is not None:
         values["token_ids"] = tuple(values["token_ids"])
     try:
@@ -123,13 +117,23 @@ def segments(run_dir: Path) -> list[Path]:
     return sorted((run_dir / "samples").glob("*.jsonl"))
 
 
-def _stored_samples(run_dir: Path) -> Iterator[tuple[Sample, str]]:
+def check_stamp(sample: Sample, stamps: Mapping[str, str] | None) -> None:
+    """ValueError for a sample that was drawn under other settings than its run's; see ``Manifest.stamps``."""
+    if stamps is not None and sample.stamp is not None and sample.stamp != (expected := stamps.get(sample.task)):
+        raise ValueError(
+            f"expected a sample of {sample.task} under this run's settings (stamp {expected}), got stamp "
+            f"{sample.stamp}: it belongs to another run"
+        )
+
+
+def _stored_samples(run_dir: Path, stamps: Mapping[str, str] | None) -> Iterator[tuple[Sample, str]]:
     """Every stored line in order, duplicates included, with the place where it stands."""
     for path in segments(run_dir):
         for number, line in complete_lines(path):
             place = f"{path}:{number}"
             try:
                 sample = sample_from_line(line)
+                check_stamp(sample, stamps)
             except ValueError as error:
                 raise StapoError(
                     f"{place}: expected a sample, got a damaged line: {error}; "
@@ -138,28 +142,37 @@ def _stored_samples(run_dir: Path) -> Iterator[tuple[Sample, str]]:
             yield sample, place
 
 
-def read_samples(run_dir: Path) -> Iterator[Sample]:
-    """Stream the samples of a run, each key once (the first line that holds it); works while writers are at work."""
+def read_samples(run_dir: Path, stamps: Mapping[str, str] | None = None) -> Iterator[Sample]:
+    """Stream the samples of a run, each key once (the first line that holds it); works while writers are at work.
+
+    ``stamps``: the manifest's; samples drawn under other settings are then refused.
+    """
     seen = KeySet()
-    for sample, _ in _stored_samples(run_dir):
+    for sample, _ in _stored_samples(run_dir, stamps):
         if seen.add(sample.key):
             yield sample
 
 
-def scan_keys(run_dir: Path, run_seed: int, see: Callable[[Sample], None] = lambda sample: None) -> tuple[KeySet, int]:
+def scan_keys(
+    run_dir: Path,
+    run_seed: int,
+    see: Callable[[Sample], None] = lambda sample: None,
+    stamps: Mapping[str, str] | None = None,
+) -> tuple[KeySet, int]:
     """The keys that a run holds, and how many of its lines repeat one; every seed is checked against its key.
 
     Args:
         run_dir: the run.
         run_seed: its manifest's.
         see: called with each key's first sample.
+        stamps: its manifest's.
 
     Raises:
-        StapoError: a sample's seed is not the one its key gives: the line comes from another run.
+        StapoError: a sample's seed or stamp is not the run's: the line comes from another run.
     """
     keys = KeySet()
     num_repeated = 0
-    for sample, place in _stored_samples(run_dir):
+    for sample, place in _stored_samples(run_dir, stamps):
         expected = derive_seed(run_seed, *sample.key)
         if sample.seed != expected:
             raise StapoError(

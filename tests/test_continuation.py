@@ -168,7 +168,9 @@ def test_what_the_context_cut_off_stays_cut_off(tmp_path, options, monkeypatch):
     monkeypatch.setattr("stapo_bench.continuation.render_prompts", with_ids)
     short = run(options)  # 2 + 8 tokens fill the context
     engine = Chain()
-    assert go_on(options, 20, engine) == short
+    assert {key: replace(sample, stamp=None) for key, sample in go_on(options, 20, engine).items()} == {
+        key: replace(sample, stamp=None) for key, sample in short.items()
+    }
     assert engine.num_requests == 0
 
 

@@ -325,3 +325,18 @@ def test_the_quick_look_agrees_with_the_whole_checker():
             assert quick in (None, grade_answer(f"so \\boxed{{{answer}}}", gold)), (answer, gold)
     assert quick_grade("so \\boxed{043}", Gold(answer="42")).outcome is Outcome.INCORRECT
     assert quick_grade("so \\boxed{1/2}", Gold(answer="0.5")) is None
+
+
+def test_a_worker_killed_while_it_starts_costs_nothing(monkeypatch):
+    real, killed = pool_module._Worker._read, []
+
+    def read(worker, patience_s):
+        if not killed:
+            killed.append(worker.end())
+            return {"error": killed[0]}
+        return real(worker, patience_s)
+
+    monkeypatch.setattr(pool_module._Worker, "_read", read)
+    with faulty_pool() as pool:
+        assert outcomes(pool.grade([("1", "1")])) == ["CORRECT"]
+    assert killed == ["crashed: SIGKILL"]

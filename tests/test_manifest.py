@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stapo_bench.checkpoint import folder_label, read_checkpoint
+from stapo_bench.checkpoint import file_hashes, folder_label, read_checkpoint
 from stapo_bench.errors import StapoError
 from stapo_bench.manifest import (
     DifferentRunError,
@@ -103,6 +103,22 @@ def test_a_damaged_manifest_is_named(tmp_path, text, message):
         load_manifest(tmp_path)
 
 
+def test_a_change_in_what_describes_a_run_is_seen_too(tmp_path):
+    open_run(tmp_path / "run", identity(a="x"), about(a="x"))
+    path = tmp_path / "run" / "manifest.json"
+    path.write_text(path.read_text().replace('"num_samples": 4', '"num_samples": 6'))
+    with pytest.raises(StapoError, match=r"manifest\.json: expected digest \w+ for its about, got \w+"):
+        load_manifest(tmp_path / "run")
+
+
+def test_stamps_differ_by_setting_and_stay_as_tasks_are_added(tmp_path):
+    one = open_run(tmp_path / "run", identity(a="x"), about(a="x"))
+    both = open_run(tmp_path / "run", identity(a="x", b="y"), about(a="x", b="y"))
+    assert one.stamps["a"] == both.stamps["a"] != both.stamps["b"]
+    assert open_run(tmp_path / "other", identity(1, a="x"), about(a="x")).stamps["a"] != one.stamps["a"]
+    assert open_run(tmp_path / "third", identity(a="z"), about(a="z")).stamps["a"] != one.stamps["a"]
+
+
 def test_samples_without_a_manifest_are_not_adopted(tmp_path):
     (tmp_path / "samples").mkdir()
     (tmp_path / "samples/0001-x.jsonl").write_text("")
@@ -190,6 +206,16 @@ def test_labels_come_from_stapo_json_else_the_folder(tmp_path):
     assert (found.method, found.model, found.step) == ("STAPO", "Qwen3-1.7B", 40)
     (folder / "stapo.json").write_text('{"method"')
     with pytest.raises(StapoError, match=r"stapo\.json: expected a JSON object"):
+        read_checkpoint(folder)
+
+
+def test_weights_that_are_not_what_was_written_are_named(tmp_path):
+    folder = make_checkpoint(tmp_path / "step-40")
+    found = file_hashes([folder / "model.safetensors"])
+    (folder / "stapo.json").write_text(json.dumps({"sha256": found}))
+    read_checkpoint(folder)
+    (folder / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(StapoError, match=r"model\.safetensors: expected sha256 \w{12}, as when it was written, got \w"):
         read_checkpoint(folder)
 
 

@@ -107,3 +107,34 @@ def test_killed_again_and_again_it_ends_with_the_samples_of_an_unbroken_run(tmp_
     assert completions(tmp_path / "run") == unbroken
     assert scan_keys(tmp_path / "run", 0)[1] == 0
     assert len(segments(tmp_path / "run")) <= num_shards * (num_kills + 1)
+
+
+@pytest.mark.parametrize(
+    ("other", "refused"), [((0, 1), True), ((0, 2), True), ((1, 3), False)], ids=["same", "overlapping", "beside it"]
+)
+def test_a_second_writer_is_refused_by_a_lock_that_dies_with_the_first(tmp_path, other, refused):
+    first = (0, 1) if refused else (0, 3)
+    process = start(tmp_path, *first)
+    while not segments(tmp_path / "run"):
+        time.sleep(0.005)
+    second = replace(make_options(tmp_path), shard=other)
+    if refused:
+        with pytest.raises(StapoError, match=rf"another process is drawing shard {first[0]}/{first[1]} of this run"):
+            run(second)
+    else:
+        run(second)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    run(second)
+
+
+def test_samples_of_a_run_under_other_settings_are_found_among_ours(tmp_path):
+    options = make_options(tmp_path, samples=2)
+    run(replace(options, shard=(0, 2)))
+    run(replace(options, shard=(1, 2), decoding="training", out=tmp_path / "other"))  # the same keys and seeds
+    (guest,) = segments(tmp_path / "other")
+    place = guest.rename(tmp_path / "run" / "samples" / f"0002-{guest.name}")
+    with pytest.raises(StapoError, match=rf"{place.name}:1: .*it belongs to another run"):
+        run(options)
+    place.unlink()
+    run(options)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,7 @@ def test_a_sample_survives_its_line(completion, ids, log_prob):
 )
 def test_a_line_that_is_no_sample_says_why(change, message):
     values = json.loads(store.sample_to_line(make_sample(1))) | change
+    del values["crc32"]  # the line is one that somebody wrote by hand
     with pytest.raises(ValueError, match=message):
         store.sample_from_line(json.dumps(values).encode())
 
@@ -89,6 +91,20 @@ def test_key_set_is_a_set(keys):
     assert all(
         (SampleKey(t, p, j) in found) == ((t, p, j) in expected) for t in "ab" for p in "xyz" for j in range(101)
     )
+
+
+@pytest.mark.parametrize("place", range(0, 200, 7))
+def test_a_bit_that_turned_round_is_found_wherever_it_stands(place):
+    line = bytearray(store.sample_to_line(make_sample(1)))
+    line[place % (len(line) - 1)] ^= 1
+    with pytest.raises(ValueError):
+        store.sample_from_line(bytes(line))
+
+
+def test_a_sample_under_other_settings_is_refused(tmp_path):
+    write(tmp_path, [make_sample(0), replace(make_sample(1), stamp="0ther")])
+    with pytest.raises(StapoError, match=r":2: .*stamp 5e1f.*got stamp 0ther: it belongs to another run"):
+        list(store.read_samples(tmp_path, {"aime24": "5e1f"}))
 
 
 # -- segments ---------------------------------------------------------------------------------------------------------

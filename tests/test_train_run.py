@@ -316,3 +316,28 @@ def test_state_survives_the_way_to_disk(folder):
         assert torch.equal(a, b)
         assert all(torch.equal(optimizer.state[a][k], theirs.state[b][k]) for k in ("exp_avg", "exp_avg_sq", "step"))
     assert "step/model.norm.weight" in load_file(held.path / "state" / "step-000007" / "optimizer.safetensors")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["state/step-000002/optimizer.safetensors", "state/step-000002/state.json", "state/rollouts-000003.jsonl",
+     "checkpoints/step-000002/model.safetensors", "config.yaml"],
+)  # fmt: skip
+def test_what_a_run_goes_on_from_is_checked(folder, monkeypatch, name):
+    config = make_config(folder)
+    update = run.update
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "update", lambda *a: update(*a) if a[-1] < 3 else os.kill(os.getpid(), signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            run.train(config)
+    path = folder / "run" / name
+    whole = bytearray(path.read_bytes())
+    whole[-9] ^= 128
+    path.write_bytes(whole)
+    with pytest.raises(StapoError, match=Path(name).name):
+        run.train(config, resume=True)
+    whole[-9] ^= 128
+    path.write_bytes(whole)
+    run.train(config, resume=True)
+    run.train(make_config(folder, out=str(folder / "whole")))
+    assert result(folder / "run") == result(folder / "whole")

@@ -24,7 +24,9 @@ import torch
 import yaml
 from safetensors.torch import load_file, save_file
 
+from stapo_bench.checkpoint import check_hashes, file_hashes, read_checkpoint
 from stapo_bench.errors import StapoError
+from stapo_bench.sealed import seal, unseal
 from stapo_bench.store import write_atomically
 from stapo_train.config import TrainConfig, differences
 
@@ -72,7 +74,14 @@ class RunFolder:
         return self.final.is_dir()
 
     def latest(self) -> Path | None:
-        """The checkpoint to go on from: the last whose state is there too."""
+        """The checkpoint to go on from: the last whose state is there too; StapoError where either is damaged."""
+        found = self._latest()
+        if found is not None:
+            read_checkpoint(found)  # checks its weights
+            read_state(self.path / "state" / found.name)
+        return found
+
+    def _latest(self) -> Path | None:
         states = sorted((self.path / "state").glob("step-*"), reverse=True)
         found = (self.path / "checkpoints" / state.name for state in states)
         return next((checkpoint for checkpoint in found if checkpoint.is_dir()), None)
@@ -93,16 +102,18 @@ class RunFolder:
             if not final:
                 with whole_folder(self.path / "state" / name) as folder:
                     save_file(optimizer_tensors(model, optimizer), folder / "optimizer.safetensors")
-                    (folder / "state.json").write_text(json.dumps(asdict(state)) + "\n", encoding="utf-8")
+                    content = {**asdict(state), "sha256": file_hashes([folder / "optimizer.safetensors"])}
+                    (folder / "state.json").write_bytes(seal(content))
             with whole_folder(self.path / "checkpoints" / (FINAL if final else name)) as folder:
                 model.save_pretrained(folder)
                 tokenizer.save_pretrained(folder)
-                labels = {**about, **self._about, "step": state.iteration}
+                weights = file_hashes(sorted(folder.glob("*.safetensors")))
+                labels = {**about, **self._about, "step": state.iteration, "sha256": weights}
                 (folder / "stapo.json").write_text(json.dumps(labels, indent=1) + "\n", encoding="utf-8")
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
-            last = self.latest()
+            last = self._latest()
             raise StapoError(
                 f"{self.path}: disk full at iteration {state.iteration}; "
                 f"{f'{last} is whole' if last else 'nothing is saved yet'}: free space, then --resume"
@@ -120,7 +131,14 @@ class RunFolder:
         if not path.exists() or not self.metrics.exists():  # nothing computed yet: a mistake may be put right
             write_atomically(path, yaml.safe_dump(config.nested(), sort_keys=False))
             return
-        others = differences(config.nested(), yaml.safe_load(path.read_text(encoding="utf-8")))
+        try:
+            theirs = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            reason = " ".join(str(error).split())
+            raise StapoError(f"{path}: expected the run's config, got damage: {reason}; restore the file") from None
+        if not isinstance(theirs, dict):
+            raise StapoError(f"{path}: expected the run's config, got {type(theirs).__name__}; restore the file")
+        others = differences(config.nested(), theirs)
         if others:
             raise StapoError(
                 f"out {self.path}: holds a run with another config ({'; '.join(others)}); choose another out"
@@ -130,8 +148,22 @@ class RunFolder:
 def load_state(checkpoint: Path, model: Any, optimizer: torch.optim.Optimizer) -> TrainState:
     """Put the optimizer where the checkpoint left it, and say where the loop was."""
     folder = checkpoint.parent.parent / "state" / checkpoint.name
+    state = read_state(folder)
     load_optimizer(model, optimizer, load_file(folder / "optimizer.safetensors"))
-    return TrainState(**json.loads((folder / "state.json").read_text(encoding="utf-8")))
+    return state
+
+
+def read_state(folder: Path) -> TrainState:
+    """Where the loop was; StapoError where a file of the folder is not what was written."""
+    path = folder / "state.json"
+    try:
+        content = unseal(path.read_bytes())
+        expected = content.pop("sha256", {})
+        state = TrainState(**content)
+    except (ValueError, TypeError) as error:
+        raise StapoError(f"{path}: expected a training state, got damage: {error}; restore the file") from None
+    check_hashes(folder, expected, file_hashes([folder / "optimizer.safetensors"]))
+    return state
 
 
 def optimizer_tensors(model: Any, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:

@@ -5,25 +5,26 @@
 They are kept from the moment an iteration has them all until a checkpoint covers the iteration.
 """
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from stapo_bench.errors import StapoError
 from stapo_bench.records import Outcome
+from stapo_bench.sealed import seal, unseal
 from stapo_bench.store import write_atomically
 from stapo_train.records import Rollout
 
 
 def save(run: Path, iteration: int, rollouts: Sequence[Rollout], num_asked: int) -> None:
     """Write an iteration's graded rollouts, whole or not at all."""
-    lines = [json.dumps({"num_asked": num_asked, "num_rollouts": len(rollouts)})]
-    lines += [json.dumps(_to_json(rollout), allow_nan=False) for rollout in rollouts]
+    lines = [seal({"num_asked": num_asked, "num_rollouts": len(rollouts)})]
+    lines += [seal(_to_json(rollout)) for rollout in rollouts]
     path = _path(run, iteration)
     path.parent.mkdir(exist_ok=True)
-    write_atomically(path, "\n".join(lines) + "\n")
+    write_atomically(path, b"".join(lines).decode("ascii"))
 
 
 def load(run: Path, iteration: int) -> tuple[list[Rollout], int] | None:
@@ -31,8 +32,13 @@ def load(run: Path, iteration: int) -> tuple[list[Rollout], int] | None:
     path = _path(run, iteration)
     if not path.is_file():
         return None
-    facts, *lines = path.read_text(encoding="utf-8").split("\n")[:-1]
-    return [_from_json(json.loads(line)) for line in lines], json.loads(facts)["num_asked"]
+    try:
+        facts, *rows = (unseal(line) for line in path.read_bytes().split(b"\n")[:-1])
+        if len(rows) != facts["num_rollouts"]:
+            raise ValueError(f"expected {facts['num_rollouts']} rollouts, got {len(rows)}")
+        return [_from_json(row) for row in rows], int(facts["num_asked"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise StapoError(f"{path}: damaged ({error}); delete it, its rollouts are drawn again") from None
 
 
 def drop(run: Path, until_iteration: int) -> None:
