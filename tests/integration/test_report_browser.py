@@ -212,7 +212,13 @@ def test_mathematics_is_rendered_and_money_is_not(report):
 
 HOSTILE = (
     *("$", "$$", r"\[", r"\(", r"\boxed{", r"$a\$", "{", "$x", r"\begin{align}", "$x$ ", r"$\frac{", "$5 and $6"),
-    *(r"\def\a{\a\a}$\a$", "${" + "{" * 3000 + "}$", r"$\left(" + r"\left(" * 500 + "$", "\u202e$\u202e$", "\U0001d44e"),
+    *(
+        r"\def\a{\a\a}$\a$",
+        "${" + "{" * 3000 + "}$",
+        r"$\left(" + r"\left(" * 500 + "$",
+        "\u202e$\u202e$",
+        "\U0001d44e",
+    ),
 )
 
 
