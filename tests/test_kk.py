@@ -240,7 +240,9 @@ def test_only_the_solution_is_correct_among_all_assignments():
         (r"\boxed{\text{Ada}, \text{Greta}, \text{Luis}}", Outcome.CORRECT),
         (r"\boxed{ada,greta,luis}", Outcome.CORRECT),
         (r"\boxed{Ada, Greta and Luis}", Outcome.CORRECT),
-        (r"\boxed{Ada, Luis, Greta}", Outcome.INCORRECT),  # the question asks for alphabetical order
+        (r"\boxed{Ada, Greta, and Luis}", Outcome.CORRECT),
+        (r"\boxed{Luis, Ada, Greta}", Outcome.CORRECT),  # the order is the question's wish, not the answer
+        (r"\boxed{Ada, Ada, Greta, Luis}", Outcome.INCORRECT),
         (r"\boxed{Ada, Greta}", Outcome.INCORRECT),
         (r"\boxed{Ada, Greta, Luis, Mina}", Outcome.INCORRECT),
         (r"\boxed{Ada, Greta, Mina}", Outcome.INCORRECT),
