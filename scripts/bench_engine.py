@@ -1,6 +1,6 @@
 """Tokens per second of the embedded engine beside transformers' own two ways, on the same prompts in one run.
 
-    python scripts/bench_engine.py --requests 1024 --json bench.json
+    python scripts/bench_engine.py --requests 512 --slots 64 --json results/bench/engine.json
 
 `generate` runs left-padded batches and waits for the longest of each; `generate_batch` is transformers' continuous
 batching. Without --ckpt the model is a random Qwen3 of half a million parameters whose sequences end at long-tailed
@@ -10,7 +10,6 @@ batching. Without --ckpt the model is a random Qwen3 of half a million parameter
 import argparse
 import json
 import math
-import platform
 import random
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from typing import Any
 
 import torch
 import transformers
+from measured import measured_with
 from random_model import byte_tokenizer, random_model
 
 from stapo_bench.engines.transformers import TransformersEngine, load_checkpoint
@@ -146,14 +146,13 @@ def main() -> None:
         )
     if arguments.json:
         settings = {name: value for name, value in vars(arguments).items() if name not in ("json", "ckpt")}
-        about = {
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
+        result = {
+            **measured_with(["torch", "transformers"]),
             "threads": torch.get_num_threads(),
-            "device": str(model.device),
-            "processor": platform.processor() or platform.machine(),
+            "settings": settings,
+            "runs": rows,
         }
-        arguments.json.write_text(json.dumps({"settings": settings, "about": about, "runs": rows}, indent=2) + "\n")
+        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":
