@@ -125,7 +125,7 @@ part_vllm() {
 
 part_report() {
     if prepare report make_report; then
-        run_tests report .venv-report/bin/python tests/integration/test_report_browser.py
+        run_tests report .venv-report/bin/python tests/integration/test_report_{browser,samples_browser}.py
     fi
 }
 

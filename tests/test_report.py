@@ -18,7 +18,7 @@ from stapo_bench.report import watch
 from stapo_bench.report.data import CHUNK, collect
 from stapo_bench.report.encode import chunk_starts, json_island, script_hash, unpack
 from stapo_bench.report.overview import overview
-from stapo_bench.report.page import Contents, render_page, without_inline_style
+from stapo_bench.report.page import Contents, render_page, without_inline_style, write_report
 from stapo_bench.report.tokens import collect_tokens
 from stapo_bench.report.watch import Page, Server, state
 
@@ -394,6 +394,16 @@ def test_the_bundled_katex_is_the_published_one():
 
     assert hashlib.sha256(KATEX.read_bytes()).hexdigest() == KATEX_SHA256
     assert "MIT" in KATEX.with_name("katex.LICENSE").read_text()
+
+
+def test_what_cannot_be_written_or_read_is_one_line(runs, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StapoError, match=r"cannot write .*file/report.html: .*; choose another --out"):
+        write_report(Contents(runs=runs), tmp_path / "file" / "report.html")
+    with pytest.raises(StapoError, match=r"expected a training run .*, found none"):
+        render_page(Contents(runs=runs, logs=[tmp_path]))
+    with pytest.raises(StapoError, match="not a run folder"):
+        render_page(Contents(runs=[tmp_path]))
 
 
 def test_the_command_states_the_size(runs, tmp_path):

@@ -9,7 +9,8 @@ hashes and nothing else: no other script, no event handler in an attribute, no r
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -62,10 +63,20 @@ class Figure:
 
 def write_report(contents: Contents, out: Path) -> int:
     """Write the page; returns its size in bytes."""
+    with _writing(out):  # before the work: what cannot be written need not be made
+        out.parent.mkdir(parents=True, exist_ok=True)
     page = render_page(contents)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(out, page)
+    with _writing(out):
+        write_atomically(out, page)
     return out.stat().st_size
+
+
+@contextmanager
+def _writing(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StapoError(f"cannot write {out}: {error.strerror}; choose another --out") from None
 
 
 def render_page(contents: Contents, version: str | None = None) -> str:
@@ -79,6 +90,12 @@ def render_page(contents: Contents, version: str | None = None) -> str:
 
     if not contents.runs:
         raise UsageError("nothing to report: expected at least one run folder")
+    for log in contents.logs:
+        if not _has_metrics(log) and not any(dumps(_with_dumps([log]))):
+            raise StapoError(
+                f"{log}: expected a training run (metrics.jsonl, dumps/), a folder of them or a dump, found none; "
+                "'stapo-train' writes one"
+            )
     samples = collect(contents.runs, contents.grader, contents.data_dir)
     tokens, notes = collect_tokens(_with_dumps(contents.logs))
     shown = overview(contents.runs, contents.grader, published=contents.published)
@@ -139,8 +156,7 @@ def figures(contents: Contents) -> tuple[list[Figure], list[str]]:
     """The figures for which runs and logs hold data; and, in words, those that cannot be drawn from them."""
     from stapo_bench.figures import TITLES, Sources, available, caption, render_svg
 
-    logs = [log for log in contents.logs if any(log.glob("metrics.jsonl")) or any(log.glob("*/metrics.jsonl"))]
-    sources = Sources(runs=tuple(contents.runs), logs=tuple(logs))
+    sources = Sources(runs=tuple(contents.runs), logs=tuple(filter(_has_metrics, contents.logs)))
     found, notes = [], []
     for name in available(sources):
         title = TITLES[name]
@@ -167,6 +183,10 @@ def without_inline_style(svg: str) -> str:
     return re.sub(
         r'style="([^"]*)"', attributes, re.sub(r"<style\b.*?</style>|<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     )
+
+
+def _has_metrics(log: Path) -> bool:
+    return any(file for pattern in ("metrics.jsonl", "*/metrics.jsonl") for file in log.glob(pattern))
 
 
 def _with_dumps(logs: Sequence[Path]) -> list[Path]:

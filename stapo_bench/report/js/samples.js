@@ -40,17 +40,22 @@ function samplesOf(run, problem) {
   return Array.from({ length: end - first }, (_, i) => first + i);
 }
 
-/** [completion, seed, sum of log-probs] of a sample. */
-async function textOf(number, i) {
-  const starts = data.runs[number].starts;
+/** Number of the chunk that holds a sample's text. */
+function chunkOf(run, i) {
   let low = 0;
-  let high = starts.length;
-  while (high - low > 1) {
+  for (let high = run.starts.length; high - low > 1; ) {
     const middle = (low + high) >> 1;
-    if (starts[middle] <= i) low = middle;
+    if (run.starts[middle] <= i) low = middle;
     else high = middle;
   }
-  return (await unpack(`text-${number}-${low}`))[i - starts[low]];
+  return low;
+}
+
+/** [completion, seed, sum of log-probs] of a sample. */
+async function textOf(number, i) {
+  const run = data.runs[number];
+  const chunk = chunkOf(run, i);
+  return (await unpack(`text-${number}-${chunk}`))[i - run.starts[chunk]];
 }
 
 /** A problem that run a solves more often than not and run b does not, or the other way round. */
@@ -88,17 +93,8 @@ async function* searched(number, found, words) {
   const questions = await unpack("questions");
   const asked = data.problems.map(([, id], problem) => holds(id) || holds(questions[problem]?.[0]));
   const byChunk = new Map();
-  const chunkOf = (i) => {
-    let low = 0;
-    for (let high = run.starts.length; high - low > 1; ) {
-      const middle = (low + high) >> 1;
-      if (run.starts[middle] <= i) low = middle;
-      else high = middle;
-    }
-    return low;
-  };
   for (const i of found) {
-    const chunk = chunkOf(i);
+    const chunk = chunkOf(run, i);
     if (!byChunk.has(chunk)) byChunk.set(chunk, []);
     byChunk.get(chunk).push(i);
   }
