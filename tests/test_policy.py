@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 
+from stapo_bench.errors import StapoError
 from stapo_train import run
 from stapo_train.check_objective import loss_and_gradient
+from stapo_train.policy import set_attention
 from stapo_train.toy import toy_batch, toy_objective, toy_policy
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -104,3 +107,12 @@ def test_a_run_with_both_trains_and_repeats(folder, monkeypatch):
     text = (folder / "0" / "metrics.jsonl").read_text()
     assert '"skipped_updates": []' in text
     assert "null" not in text.replace('"masked_share_of_candidates": null', "")
+
+
+def test_attention_that_cannot_be_had_is_one_line():
+    policy, _ = toy(toy_objective("stapo"), torch.float32)
+    if transformers.utils.is_flash_attn_2_available():
+        pytest.skip("flash attention is installed here")
+    expected = "^attention: flash_attention_2 cannot be used here: .*; attention=sdpa always can$"
+    with pytest.raises(StapoError, match=expected):
+        set_attention(policy.model, "flash_attention_2")

@@ -111,6 +111,8 @@ class TrainConfig:
     device: str = "auto"
     autocast: bool = False  # bfloat16 arithmetic over float32 weights
     gradient_checkpointing: bool = False
+    # Flash attention takes rows end to end, without padding; it needs its package, an NVIDIA GPU and autocast.
+    attention: Literal["sdpa", "flash_attention_2", "flash_attention_3"] = "sdpa"
     tensorboard: bool = False  # metrics.jsonl is written in any case
     wandb: bool = False
     data: DataConfig

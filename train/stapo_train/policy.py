@@ -103,3 +103,12 @@ def check_head(model: Any) -> None:
             f"{type(model).__name__}: expected logits = output embedding of the last hidden state, got others "
             "(a soft cap or a scale?); the trainer does not support this architecture"
         )
+
+
+def set_attention(model: Any, name: str) -> None:
+    """Have the model use another of transformers' attention implementations."""
+    try:
+        model.set_attn_implementation(name)
+    except (ImportError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise StapoError(f"attention: {name} cannot be used here: {reason}; attention=sdpa always can") from error

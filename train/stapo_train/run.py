@@ -42,7 +42,7 @@ from stapo_train.dump import save_dump
 from stapo_train.header import describe
 from stapo_train.objective import Objective
 from stapo_train.objectives import for_run
-from stapo_train.policy import Policy, check_head
+from stapo_train.policy import Policy, check_head, set_attention
 from stapo_train.records import Rollout, StepRecord, UpdateRecord
 from stapo_train.reward import grade, with_overlong_penalty
 from stapo_train.rollout import draw, importance, open_engine, rest, wake
@@ -87,6 +87,7 @@ def _train(config: TrainConfig, folder: RunFolder, dump_iterations: Sequence[int
         micro_batch_tokens=config.update.micro_batch_tokens,
         min_p=objective.min_p,
         autocast=config.autocast,
+        packed=config.attention != "sdpa",
     )
     run = Run(
         config=config,
@@ -258,6 +259,8 @@ def load_model(path: Path, config: TrainConfig) -> tuple[Any, Any]:
     device = ("cuda" if torch.cuda.is_available() else "cpu") if config.device == "auto" else config.device
     model, tokenizer = load_checkpoint(path, dtype="float32", device=device)
     check_head(model)
+    if config.attention != "sdpa":
+        set_attention(model, config.attention)
     if config.gradient_checkpointing:
         model.gradient_checkpointing_enable()
         model.train()  # without it transformers ignores the line above; nothing here has dropout
