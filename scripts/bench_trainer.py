@@ -8,8 +8,9 @@ mask), and under STAPO exactly (by correction: ``update.selection: exact``), by 
 by the old policy's statistics (``old-policy``, an approximation). Candidates are planted by the threshold: tau_p is put
 where the asked share of all response tokens has A > 0 and a smaller probability.
 
-A round runs each way once, in an order that rotates. Ratios are taken within a round and their median is told, so that
-what else the machine does falls on all alike.
+A round runs each way once, all of them a step at a time in an order that rotates. Ratios are taken within a round and
+their median is told, so that what else the machine does falls on all alike. What can be counted is counted beside it:
+the rollouts that run twice, of those that have a gradient.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import copy
 import json
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -77,15 +78,20 @@ def main() -> None:
     seconds: list[list[float]] = []  # [round][contestant]
     records: dict[int, list[UpdateRecord]] = {}
     for number in range(options.rounds + 1):
-        row = [0.0] * len(contestants)
-        for place in range(len(contestants)):
-            i = (place + number) % len(contestants)
-            row[i], records[i] = update(config, policy, parts, contestants[i])
+        running = [steps(config, policy, parts, contestant) for contestant in contestants]
+        row, records = [0.0] * len(contestants), {i: [] for i in range(len(contestants))}
+        for step in range(len(parts)):
+            for place in range(len(contestants)):
+                i = (place + step + number) % len(contestants)
+                spent, record = next(running[i])
+                row[i] += spent
+                records[i].append(record)
         if number:  # the first round warms up
             seconds.append(row)
     result = {
         "num_rollouts": options.prompts * config.rollout.group_size,
         "num_tokens": sum(len(s.key) for s in stats),
+        "num_rollouts_with_gradient": sum(int((part.row_advantages != 0).sum()) for part in parts),
         "optimizer_steps": len(parts),
         "rounds": options.rounds,
         "ways": [summary(c, records[i], [row[i] for row in seconds], [row[0] for row in seconds])
@@ -124,24 +130,18 @@ def planted_threshold(stats: Sequence[TokenStats], rate: float) -> float:
     return float(good[count - 1 : count + 1].mean())
 
 
-def update(
+def steps(
     config: TrainConfig, policy: Policy, parts: Sequence[Batch], contestant: Contestant
-) -> tuple[float, list[UpdateRecord]]:
-    """CPU seconds of an iteration's optimizer steps on a copy of the weights, and what they did."""
+) -> Iterator[tuple[float, UpdateRecord]]:
+    """An iteration's optimizer steps on a copy of the weights: CPU seconds of each, and what it did."""
     policy = replace(policy, model=copy.deepcopy(policy.model))
     objective = for_run(contestant.objective, seed=0, max_new_tokens=config.rollout.max_new_tokens)
     optimizer = make_optimizer(policy.model, config.optim)
-    start = time.process_time()
-    records = [
-        optimizer_step(
-            policy,
-            optimizer,
-            part,
-            Step(objective=objective, clip_norm=1.0, method=contestant.method, first=number == 0),
-        )
-        for number, part in enumerate(parts)
-    ]
-    return time.process_time() - start, records
+    for number, part in enumerate(parts):
+        step = Step(objective=objective, clip_norm=1.0, method=contestant.method, first=number == 0)
+        start = time.process_time()
+        record = optimizer_step(policy, optimizer, part, step)
+        yield time.process_time() - start, record
 
 
 def summary(
