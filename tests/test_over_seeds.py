@@ -1,0 +1,106 @@
+"""Methods over seeds: values by hand, what the errors must do, and how often the interval holds the truth."""
+
+import math
+
+import numpy as np
+import pytest
+
+from stapo_bench.draws import CountedRun
+from stapo_bench.over_seeds import SEED_ERRORS, changes_by_task, compare_over_seeds, over_seeds, seeds_sentence
+
+SEEDS, BOTH = SEED_ERRORS
+
+
+def run_of(*right):
+    """A run of one task with ten samples of each problem, so many of them right."""
+    return CountedRun(counts={"t": {f"p{i}": (count, 10) for i, count in enumerate(right)}})
+
+
+def test_both_errors_by_hand():
+    # d = [[1, 3], [3, 9]] tenths. D = 2, 6; var = 8; V_s = 8 / 2 = 4.  Means of problems 2, 6: P = 8 / 2 = 4.
+    # Rests: d - row - column + 4 = 1-2-2+4, 3-2-6+4, 3-6-2+4, 9-6-6+4 = 1, -1, -1, 1: E = 4 / (1 * 1) / 4 = 1.
+    # V = 4 + 4 - 1 = 7; degrees 49 / (16 / 1 + 16 / 1).
+    changes = [np.array([[0.1, 0.3], [0.3, 0.9]])]
+    seeds, both = over_seeds(changes, SEEDS), over_seeds(changes, BOTH)
+    assert seeds.value == both.value == pytest.approx(0.4)
+    assert (seeds.standard_error, seeds.degrees) == (pytest.approx(0.2), 1)
+    assert both.standard_error == pytest.approx(math.sqrt(0.07))
+    assert both.degrees == pytest.approx(49 / 32)
+
+
+def test_two_tasks_weigh_the_same_whatever_their_size():
+    # D_s = (0.2 + 0.0) / 2, (0.4 + 0.2) / 2 = 0.1, 0.3: V_s = 0.02 / 2.  Task 2: all problems alike, P = E = 0.
+    # Task 1: one rest of +-0.0: means of problems 0.3, 0.3: P = 0. V = V_s.
+    changes = [np.array([[0.2, 0.2], [0.4, 0.4]]), np.array([[0.0, 0.0, 0.0], [0.2, 0.2, 0.2]])]
+    for error in SEED_ERRORS:
+        found = over_seeds(changes, error)
+        assert (found.value, found.standard_error) == (pytest.approx(0.2), pytest.approx(0.1))
+        assert found.num_problems == 5
+
+
+def test_the_variance_over_problems_is_a_floor():
+    # Rests dominate: D = 0, 0 and problems' means 0, 0, but V_s + P - E would be negative.
+    changes = [np.array([[0.5, -0.5, 0.1], [-0.5, 0.5, 0.0]])]
+    both = over_seeds(changes, BOTH)
+    assert both.standard_error >= over_seeds(changes, SEEDS).standard_error > 0
+
+
+def test_a_problem_that_some_seed_left_undecided_is_left_out():
+    changes = [np.array([[0.1, np.nan, 0.3], [0.3, 0.7, 0.9]])]
+    assert over_seeds(changes, BOTH) == over_seeds([np.array([[0.1, 0.3], [0.3, 0.9]])], BOTH)
+    assert math.isnan(over_seeds([np.full((2, 2), np.nan)], SEEDS).value)
+
+
+def test_one_seed_or_no_variation_tells_nothing():
+    one = over_seeds([np.array([[0.1, 0.3]])], BOTH)
+    assert one.value == pytest.approx(0.2) and math.isnan(one.p_value) and math.isnan(one.interval().low)
+    assert math.isnan(over_seeds([np.zeros((3, 4))], SEEDS).p_value)
+
+
+def test_runs_become_changes_and_a_verdict():
+    worse = [run_of(1, 3), run_of(2, 4), run_of(1, 4)]
+    better = [run_of(6, 8), run_of(7, 9), run_of(6, 8)]
+    (changes,) = changes_by_task(worse, better)
+    assert changes == pytest.approx(np.array([[0.5, 0.5], [0.5, 0.5], [0.5, 0.4]]))
+    (found,) = compare_over_seeds({"A": worse, "B": better}, [("A", "B")])
+    # D = 0.5, 0.5, 0.45: mean 29/60, standard error 1/60, t_0.975(2) = 4.303: 48.3 -+ 7.2.
+    assert found.effects[0].difference.interval().low == pytest.approx(29 / 60 - 4.302653 / 60)
+    assert seeds_sentence(found).startswith("B is better than A: +48.3 points [")
+    with pytest.raises(ValueError, match="got 3 and 2"):
+        changes_by_task(worse, better[:2])
+
+
+def test_holm_over_the_pairs():
+    rng = np.random.default_rng(0)
+    runs = {
+        name: [run_of(*rng.binomial(10, rate, 8)) for _ in range(5)]
+        for name, rate in {"A": 0.3, "B": 0.4, "C": 0.5}.items()
+    }
+    alone = compare_over_seeds(runs, [("A", "B")])[0].effects[0]
+    together = compare_over_seeds(runs, [("A", "B"), ("A", "C")])[0].effects[0]
+    assert alone.difference == together.difference
+    assert alone.p_adjusted <= together.p_adjusted <= 2 * alone.p_adjusted + 1e-12
+
+
+def test_the_words_for_ties_and_for_too_little_data():
+    same = [run_of(5, 5, 5, 4), run_of(5, 5, 5, 5), run_of(5, 5, 5, 5), run_of(5, 5, 5, 5)]
+    other = [run_of(5, 5, 5, 5), run_of(5, 5, 5, 5), run_of(5, 5, 5, 5), run_of(5, 5, 5, 4)]
+    (tied,) = compare_over_seeds({"A": same, "B": other}, [("A", "B")], margin=0.1)
+    assert seeds_sentence(tied).startswith("B and A are tied within ±")
+    (unknown,) = compare_over_seeds({"A": same[:1], "B": other[:1]}, [("A", "B")])
+    assert seeds_sentence(unknown).startswith("Not enough data to tell B from A: +2.5 points, [–]")
+
+
+@pytest.mark.parametrize(("error", "sd_problem"), [(SEEDS, 0.0), (BOTH, 0.3)])
+def test_the_interval_holds_the_truth_in_about_95_of_100(error, sd_problem):
+    rng = np.random.default_rng(7)
+    held, trials = 0, 600
+    for _ in range(trials):
+        changes = [
+            0.1 + shift[:, None] + rng.normal(0, sd_problem, num) + rng.normal(0, 0.3, (5, num))
+            for shift in [rng.normal(0, 0.03, 5)]
+            for num in (20, 40)
+        ]
+        interval = over_seeds(changes, error).interval()
+        held += interval.low <= 0.1 <= interval.high
+    assert 0.92 < held / trials < 0.985  # standard error 0.009
