@@ -52,5 +52,7 @@ def _with_help(error: click.ClickException, name: str) -> str:
 def _fail(name: str, message: str, exit_code: int, debug: bool) -> None:
     if debug:
         traceback.print_exc()
-    click.echo(f"{name}: {message}", err=True)
+    # What a server or a file says goes to a terminal: its control characters are shown, not obeyed.
+    shown = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in message)
+    click.echo(f"{name}: {shown}", err=True)
     sys.exit(exit_code)

@@ -29,13 +29,22 @@ def render_question(template: str, problem: Problem) -> str:
     '1+1? Box it.'
     """
     from jinja2 import StrictUndefined, TemplateError
+    from jinja2.exceptions import SecurityError
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+    class Environment(ImmutableSandboxedEnvironment):
+        """Without products and powers: ``'x' * 10**10`` would fill the memory."""
+
+        intercepted_binops = frozenset({"*", "**"})
+
+        def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+            raise SecurityError(f"a template may not use {operator}")
+
     # keep_trailing_newline as in lm-eval, which renders the same template
-    environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
     try:
         return environment.from_string(template).render(problem=problem.question)
-    except TemplateError as error:
+    except (TemplateError, ArithmeticError, TypeError, ValueError, RecursionError) as error:  # its own, and its code's
         raise StapoError(f"task {problem.task}: doc_to_text cannot be rendered: {error}") from None
 
 

@@ -63,6 +63,20 @@ class Task:
     path: Path
 
 
+_KINDS: Mapping[str, type] = {
+    "task": str, "include": str, "dataset_path": str, "dataset_name": str, "test_split": str, "repeats": int,
+    "doc_to_text": str, "metadata": dict,
+}  # fmt: skip
+_METADATA_KINDS: Mapping[str, type] = {
+    "num_problems": int, "title": str, "version": int, "suite": str, "revision": str, "columns": dict,
+    "generator": dict, "digest": str, "prompt_format": str, "integer_answers": bool, "answer_type": str,
+    "licence": str, "notes": str,
+}  # fmt: skip
+_NEEDED = ("task", "repeats", "doc_to_text", "num_problems", "metadata")
+_MOST = 1_000_000  # problems, or samples of each
+_DEEPEST = 8  # files that include one another
+
+
 class _Loader(yaml.SafeLoader):
     """Safe YAML plus lm-eval's ``!function`` tag, which stays the text that it is."""
 
@@ -76,18 +90,23 @@ def _function_tag(loader: yaml.SafeLoader, node: yaml.Node) -> str:
 _Loader.add_constructor("!function", _function_tag)
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
+def _read_yaml(path: Path, depth: int = 0) -> dict[str, Any]:
     """One task file with the files it includes underneath (its own keys win, ``metadata`` is merged key by key)."""
     try:
         loaded = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # _Loader is a SafeLoader
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise StapoError(f"{path}: cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or no such date or number
         raise StapoError(f"{path}: not a readable YAML file: {' '.join(str(error).split())}") from None
     if not isinstance(loaded, dict):
         raise StapoError(f"{path}: expected a mapping of task keys, got {type(loaded).__name__}")
+    check_kinds(path, loaded)
     include = loaded.pop("include", None)
     if include is None:
         return loaded
-    base = _read_yaml(path.parent / str(include))
+    if depth == _DEEPEST:
+        raise StapoError(f"{path}: expected at most {_DEEPEST} files that include one another")
+    base = _read_yaml(path.parent / include, depth + 1)
     metadata = {**base.get("metadata", {}), **loaded.get("metadata", {})}
     return {**base, **loaded, "metadata": metadata}
 
@@ -125,18 +144,36 @@ def load_task(name: str) -> Task:
     return read_task(files[name])
 
 
+def check_kinds(path: Path, raw: Mapping[str, Any]) -> None:
+    """Refuse values of another type than their key's; keys that are lm-eval's alone are not looked at."""
+    metadata = raw.get("metadata", {})
+    for section, kinds, prefix in ((raw, _KINDS, ""), (metadata, _METADATA_KINDS, "metadata.")):
+        for key, kind in kinds.items() if isinstance(section, dict) else ():
+            value = section.get(key)
+            if value is not None and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)):
+                raise StapoError(f"{path}: {prefix}{key}: expected {kind.__name__}, got {type(value).__name__}")
+            if value is None and key in section and key in _NEEDED:
+                raise StapoError(f"{path}: {prefix}{key}: expected {kind.__name__}, got nothing")
+    for key, value in (metadata.get("columns") or {}).items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise StapoError(f"{path}: metadata.columns: expected the names of columns, got {key!r}: {value!r}")
+
+
 def read_task(path: Path) -> Task:
     """Read and check one task file."""
     raw = _read_yaml(path)
-    metadata = raw.get("metadata") or {}
+    metadata = raw.get("metadata", {})
     required = {"task": raw, "repeats": raw, "doc_to_text": raw, "num_problems": metadata}
     missing = [key for key, where in required.items() if key not in where]
     if missing:
         raise StapoError(f"{path}: missing {', '.join(missing)} (num_problems stands under metadata)")
     for key, value in (("repeats", raw["repeats"]), ("num_problems", metadata["num_problems"])):
-        if not isinstance(value, int) or value < 1:
-            raise StapoError(f"{path}: expected a whole number above 0 for {key}, got {value!r}")
-    name = str(raw["task"]).removeprefix(TASK_PREFIX)
+        if not 1 <= value <= _MOST:
+            limit = "above 0" if value < 1 else f"up to {_MOST}"
+            raise StapoError(f"{path}: expected a whole number {limit} for {key}, got {value}")
+    name = raw["task"].removeprefix(TASK_PREFIX)
+    if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", name):  # it names files
+        raise StapoError(f"{path}: expected a task name of letters, digits and . _ + -, got {name!r}")
     return Task(
         name=name,
         title=str(metadata.get("title", name)),
@@ -237,12 +274,19 @@ def _generate(task: Task, generator: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The rows of a generated task: a function of its name and ``metadata.generator``."""
     from stapo_bench import kk, tiny
 
-    match generator["name"]:
+    lacking = [
+        key
+        for key in {"tiny": ["seed"], "kk": ["people", "seed"]}.get(str(generator.get("name")), [])
+        if not isinstance(generator.get(key), int)
+    ]
+    if lacking:
+        raise StapoError(f"{task.path}: generator: expected a whole number for {lacking[0]}")
+    match generator.get("name"):
         case "tiny":
             return [*tiny.generate(task.name, generator["seed"])]
         case "kk":
             return [*kk.evaluation_rows(people=generator["people"], count=task.num_problems, seed=generator["seed"])]
-    raise StapoError(f"{task.path}: expected a generator named tiny or kk, got {generator['name']!r}")
+    raise StapoError(f"{task.path}: expected a generator named tiny or kk, got {generator.get('name')!r}")
 
 
 def _read_jsonl(path: Path) -> list[dict[str, Any]]:
@@ -252,13 +296,22 @@ def _read_jsonl(path: Path) -> list[dict[str, Any]]:
     with path.open(encoding="utf-8", errors="strict") as lines:
         try:
             for number, line in enumerate(lines, start=1):
-                row = json.loads(line)
+                row = _row(line)
                 if not isinstance(row, dict):
                     raise StapoError(f"{path}, line {number}: expected a JSON object, got {type(row).__name__}")
                 rows.append(row)
-        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or a number of too many digits
             raise StapoError(f"{path}, line {len(rows) + 1}: not a line of UTF-8 JSON ({error})") from None
     return rows
+
+
+def _row(line: str) -> Any:
+    """The value of a line; ValueError for NaN and infinities, which JSON has not."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is no value in JSON")
+
+    return json.loads(line, parse_constant=refuse)
 
 
 def _answer_text(value: Any, integer: bool) -> str:

@@ -103,3 +103,11 @@ def test_the_header_says_what_differs():
     assert "objective.q 0.5 (0.75)" in found and "optim.lr 0.0001 (1e-06)" in found
     text = describe(config, objective)
     assert "tau_p 0.002" in text and "kept tokens of the mini-batch" in text and "candidates" in text
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"defaults: [a]", b"defaults: run.yaml", b"{" * 3000, b"a: 2001-99-99"])
+def test_a_file_that_is_no_config_is_one_line(tmp_path, content):
+    (tmp_path / "run.yaml").write_bytes(content)
+    with pytest.raises(UsageError, match=r"run\.yaml: ") as caught:
+        load_config(tmp_path / "run.yaml")
+    assert "\n" not in str(caught.value)

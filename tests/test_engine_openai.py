@@ -287,3 +287,49 @@ def test_addresses_that_cannot_work_are_refused():
         OpenAIEngine(["file:///etc/passwd"])
     with pytest.raises(UsageError, match="at least one --base-url"):
         OpenAIEngine([])
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"usage": {"completion_tokens": float("inf")}},
+        {"usage": {"completion_tokens": -1}},
+        {"usage": {"completion_tokens": "5"}},
+        {"token_ids": "abc"},
+        {"token_ids": [1, -1]},
+        {"token_ids": [True]},
+    ],
+)
+def test_counts_that_are_none_are_no_answer(serve, reply, monkeypatch):
+    server = serve()
+    choice = {"text": "x", "finish_reason": "stop"} | {k: v for k, v in reply.items() if k == "token_ids"}
+    content = json.dumps({"choices": [choice], "usage": reply.get("usage")}).encode()
+    monkeypatch.setattr(Handler, "act", lambda handler, action, seed: handler.reply(200, content))
+    (completion,) = OpenAIEngine([server.url], retries=QUICK).generate(make_requests(1), PARAMS)
+    assert completion.finish_reason == "error"
+
+
+@pytest.mark.parametrize("part", [b" ", b"x" * 65536])
+def test_an_answer_that_never_ends_is_given_up(serve, part, monkeypatch):
+    def never_end(handler, action, seed):
+        handler.send_response(200)
+        handler.end_headers()
+        while True:
+            handler.wfile.write(part)
+            time.sleep(0.02)
+
+    server = serve()
+    monkeypatch.setattr(Handler, "act", never_end)
+    monkeypatch.setattr("stapo_bench.engines.openai.LARGEST_ANSWER", 1 << 18)
+    started = time.perf_counter()
+    engine = OpenAIEngine([server.url], retries=Retries(tries=2, first_pause_s=0.001, timeout_s=0.5))
+    (completion,) = engine.generate(make_requests(1), PARAMS)
+    assert completion.finish_reason == "error"
+    assert time.perf_counter() - started < 5
+
+
+def test_an_answer_nested_without_end_is_none(serve, monkeypatch):
+    server = serve()
+    monkeypatch.setattr(Handler, "act", lambda handler, action, seed: handler.reply(200, b"[" * 200_000))
+    (completion,) = OpenAIEngine([server.url], retries=QUICK).generate(make_requests(1), PARAMS)
+    assert completion.finish_reason == "error"

@@ -102,6 +102,14 @@ def test_scripts_are_read_and_checked(tmp_path: Path):
         Script(success=0.9, truncated=0.2)
 
 
+@pytest.mark.parametrize("line", ["success: [1]", "wrong: 3", "median_tokens: x", "spread: .nan", "truncated: {}"])
+def test_a_value_of_another_type_is_one_line(tmp_path: Path, line: str):
+    path = tmp_path / "script.yaml"
+    path.write_text(line)
+    with pytest.raises(UsageError, match=r"script\.yaml: a value of the wrong type"):
+        load_script(path)
+
+
 def test_a_missing_gold_or_rate_is_named():
     with pytest.raises(StapoError, match="no gold answer was given for easy e1"):
         list(ScriptedEngine(Script(success=1.0), {}).generate(make_requests(1), PARAMS))

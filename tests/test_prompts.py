@@ -87,3 +87,12 @@ def test_chat_without_a_template_is_an_error():
 def test_an_unknown_format_is_bad_usage():
     with pytest.raises(UsageError, match="unknown prompt format 'chatml'"):
         resolve_format("chatml", None)
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["{{ 'x' * 10**10 }}", "{% for i in range(10**9) %}{% endfor %}", "{{ problem / 0 }}", "{{ problem + 1 }}"],
+)
+def test_a_template_that_runs_wild_is_one_line(template):
+    with pytest.raises(StapoError, match="doc_to_text cannot be rendered"):
+        render_question(template, PROBLEM)

@@ -132,6 +132,15 @@ def test_an_unknown_task_suggests_the_nearest():
             "{task: t, repeats: 0, doc_to_text: x, metadata: {num_problems: 1}}",
             "whole number above 0 for repeats, got 0",
         ),
+        ("{task: ../t, repeats: 1, doc_to_text: x, metadata: {num_problems: 1}}", r"a task name of .*got '\.\./t'"),
+        ("{task: t, repeats: true, doc_to_text: x, metadata: {num_problems: 1}}", "repeats: expected int, got bool"),
+        ("{task: t, repeats: 1, doc_to_text: [x], metadata: {num_problems: 1}}", "doc_to_text: expected str, got list"),
+        ("{task: t, repeats: 1, doc_to_text: x, metadata: 2}", "metadata: expected dict, got int"),
+        ("{task: t, metadata: {columns: {problem: 1}}}", "metadata.columns: expected the names of columns"),
+        ("include: t.yaml", "at most 8 files that include one another"),
+        ("include: none", "none: cannot be read: No such file"),
+        ("{" * 3000, "not a readable YAML file"),
+        ("a: &a [x, x]\ntask: [*a, *a]", "task: expected str, got list"),
     ],
 )
 def test_bad_task_files_are_refused_in_one_line(tmp_path, text, message):

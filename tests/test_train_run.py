@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from click.testing import CliRunner
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from stapo_bench.checkpoint import read_checkpoint
@@ -262,6 +263,15 @@ def test_disk_full_keeps_the_last_good_checkpoint(folder, monkeypatch):
     run.train(make_config(folder), resume=True)
     run.train(make_config(folder, out=str(folder / "whole")))
     assert result(folder / "run") == result(folder / "whole")
+
+
+def test_a_full_disk_under_the_weights_is_one_line(folder, monkeypatch):
+    def full(*_arguments):
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("stapo_train.checkpoint.save_file", full)
+    with pytest.raises(StapoError, match="disk full at iteration 1; nothing is saved yet: free space, then --resume"):
+        run.train(make_config(folder))
 
 
 def test_two_processes_do_not_share_a_folder(folder):

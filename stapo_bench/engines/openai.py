@@ -31,6 +31,7 @@ OFF = {"n": 1, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "presence_p
 """What every request says besides its own sampling: everything else is off."""
 
 LONGEST_PAUSE_S = 60.0
+LARGEST_ANSWER = 64 << 20  # bytes; a million tokens with their ids take less
 LOST_IN_A_ROW = 3  # requests that fail to the last try before the servers count as gone
 
 
@@ -89,7 +90,11 @@ class OpenAIEngine:
             raise StapoError(
                 f"the servers serve different models, {self._model} and {others[0]}: name one with --model"
             )
-        lengths = [int(card["max_model_len"]) for card in cards if card.get("max_model_len")]
+        lengths = [card["max_model_len"] for card in cards if card.get("max_model_len") is not None]
+        if wrong := [length for length in lengths if not _is_count(length) or length < 1]:
+            raise StapoError(
+                f"{_address(self._urls[0])}: expected a number of positions as max_model_len, got {wrong[0]!r}"
+            )
         self._context_length = min(lengths) if lengths else None
 
     @property
@@ -202,7 +207,11 @@ class OpenAIEngine:
             (choice,) = answer["choices"]
             text, reason = choice["text"], choice["finish_reason"]
             token_ids = choice.get("token_ids")
-            num_tokens = len(token_ids) if token_ids is not None else int(answer["usage"]["completion_tokens"])
+            num_tokens = len(token_ids) if token_ids is not None else answer["usage"]["completion_tokens"]
+            if token_ids is not None and not (isinstance(token_ids, list) and all(map(_is_count, token_ids))):
+                raise ValueError("token_ids that are no list of token ids")
+            if not _is_count(num_tokens):
+                raise ValueError(f"completion_tokens {num_tokens!r}")
         except (KeyError, TypeError, ValueError) as error:
             raise _PassingError(f"an answer without one choice, its reason and its length ({error!r})") from error
         if reason not in ("stop", "length") or not isinstance(text, str):
@@ -221,7 +230,7 @@ class OpenAIEngine:
     def _find_model(self, url: str, model: str | None) -> Mapping[str, Any]:
         try:
             answer = self._send(f"{url}/models", None)
-            cards: dict[str, Mapping[str, Any]] = {str(card["id"]): card for card in answer["data"]}
+            cards: dict[str, Mapping[str, Any]] = {str(card["id"]): {**card} for card in answer["data"]}
         except (_PassingError, KeyError, TypeError) as error:
             raise StapoError(
                 f"{_address(url)}: expected an OpenAI-compatible server with /models, got: {self._masked(str(error))}"
@@ -240,15 +249,28 @@ class OpenAIEngine:
         request = urllib.request.Request(url, None if body is None else json.dumps(body).encode(), headers)
         try:
             with self._open(request, timeout=self._retries.timeout_s) as response:
-                return json.loads(response.read())
+                return json.loads(self._read(response))
         except urllib.error.HTTPError as error:
-            detail = " ".join(error.read(500).decode(errors="replace").split())
+            detail = _detail(error)
             message = self._masked(f"HTTP {error.code} {detail}")
             if error.code in (408, 425, 429) or error.code >= 500:
                 raise _PassingError(message, _retry_after(error.headers.get("Retry-After"))) from None
             raise StapoError(f"{_address(url)}: the server refuses the request: {message}") from None
-        except (OSError, http.client.HTTPException, ValueError) as error:  # refused, cut off, timed out, not JSON
+        except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
+            # refused, cut off, timed out, not JSON
             raise _PassingError(f"{type(error).__name__}: {error}") from None
+
+    def _read(self, response: Any) -> bytes:
+        """A whole answer; OSError for one that comes drop by drop, or never ends."""
+        deadline = time.monotonic() + self._retries.timeout_s  # the socket's own limit is of one wait for one part
+        content = bytearray()
+        while part := response.read1(1 << 16):
+            content += part
+            if len(content) > LARGEST_ANSWER:
+                raise OSError(f"an answer of more than {LARGEST_ANSWER >> 20} MiB")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"an answer that had not ended after {self._retries.timeout_s:g} s")
+        return bytes(content)
 
     def _masked(self, text: str) -> str:
         return text.replace(self._api_key, "***") if self._api_key else text
@@ -265,6 +287,20 @@ def _address(url: str) -> str:
     """Host and port alone: a URL may hold a password."""
     parts = urlsplit(url)
     return parts.hostname + (f":{parts.port}" if parts.port else "") if parts.hostname else url
+
+
+def _is_count(value: object) -> bool:
+    """Whether a value is a whole number from 0 up that 31 bits hold."""
+    return type(value) is int and 0 <= value < 1 << 31
+
+
+def _detail(error: urllib.error.HTTPError) -> str:
+    """The beginning of what an error page says, on one line."""
+    try:
+        content = error.read(500)
+    except (OSError, http.client.HTTPException):  # cut off
+        content = b""
+    return " ".join(content.decode(errors="replace").split())
 
 
 def _retry_after(value: str | None) -> float:

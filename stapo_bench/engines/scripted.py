@@ -51,6 +51,12 @@ class Script:
     delay_s: float = 0.0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.wrong, tuple) or not isinstance(self.right, str):
+            raise TypeError("expected a text for right and a list of texts for wrong")
+        if self.crash_after is not None and type(self.crash_after) is not int:
+            raise TypeError(f"crash_after: expected a whole number, got {self.crash_after!r}")
+        if not all(math.isfinite(value) and value >= 0 for value in (self.spread, self.delay_s, self.median_tokens)):
+            raise ValueError("expected spread, delay_s and median_tokens from 0 up")
         rates = self.success if isinstance(self.success, Mapping) else {"*": self.success}
         most = 1 - self.truncated
         for name, rate in rates.items():
@@ -77,14 +83,17 @@ def load_script(path: Path) -> Script:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise StapoError(f"{path}: cannot read the script: {error.strerror}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise StapoError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     known = [field.name for field in fields(Script)]
     if not isinstance(content, dict) or not set(content) <= set(known):
         raise UsageError(f"{path}: expected a mapping with keys among {', '.join(known)}")
-    if "wrong" in content:
+    if isinstance(content.get("wrong"), list):
         content["wrong"] = tuple(map(str, content["wrong"]))
-    return Script(**content)
+    try:
+        return Script(**content)
+    except (TypeError, ValueError, AttributeError) as error:  # a value of another type, met where it is compared
+        raise UsageError(f"{path}: a value of the wrong type: {error}") from None
 
 
 class ScriptedEngine:

@@ -22,6 +22,7 @@ from typing import IO, Any
 
 import torch
 import yaml
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from stapo_bench.checkpoint import check_hashes, file_hashes, read_checkpoint
@@ -110,12 +111,11 @@ class RunFolder:
                 weights = file_hashes(sorted(folder.glob("*.safetensors")))
                 labels = {**about, **self._about, "step": state.iteration, "sha256": weights}
                 (folder / "stapo.json").write_text(json.dumps(labels, indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
-            if error.errno != errno.ENOSPC:
-                raise
+        except (OSError, SafetensorError) as error:  # safetensors wraps what the system says
             last = self._latest()
+            full = getattr(error, "errno", None) == errno.ENOSPC or f"os error {errno.ENOSPC}" in str(error)
             raise StapoError(
-                f"{self.path}: disk full at iteration {state.iteration}; "
+                f"{self.path}: {'disk full' if full else error} at iteration {state.iteration}; "
                 f"{f'{last} is whole' if last else 'nothing is saved yet'}: free space, then --resume"
             ) from None
         for old in (self.path / "state").glob("step-*"):

@@ -151,6 +151,9 @@ PLACE_KEYS = ("out", "device", "tensorboard", "wandb")
 """Where a run happens and who watches; two runs that differ only here are the same run."""
 
 
+_DEEPEST = 8  # configs that build on one another
+
+
 def load_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
     """Read a run's YAML, put ``key.key=value`` pairs on top, check everything.
 
@@ -196,17 +199,21 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, depth: int = 0) -> dict[str, Any]:
     if not path.is_file():
         raise UsageError(f"{path}: no such file; expected a training config such as train/configs/tiny/stapo.yaml")
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or no such date or number
         raise UsageError(f"{path}: expected YAML, got {' '.join(str(error).split())}") from None
     if not isinstance(values, dict):
         raise UsageError(f"{path}: expected keys and values, got {type(values).__name__}")
     base = values.pop("defaults", None)
-    return values if base is None else _merge(_read(path.parent / base), values)
+    if base is None:
+        return values
+    if not isinstance(base, str) or depth == _DEEPEST:
+        raise UsageError(f"{path}: defaults: expected the name of a file, at most {_DEEPEST} in a row, got {base!r}")
+    return _merge(_read(path.parent / base, depth + 1), values)
 
 
 def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
