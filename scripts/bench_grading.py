@@ -13,7 +13,6 @@ import gzip
 import json
 import logging
 import os
-import platform
 import resource
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from measured import measured_with
 
 from stapo_bench.errors import StapoError
 from stapo_bench.grading.panel import GRADERS, Grader
@@ -118,9 +118,7 @@ def measure(cases: Sequence[Case]) -> dict[str, Any]:
         "pool_cpu_s": pool_cpu_s,
         "ratio_math_verify_to_pool": graders["math-verify"]["total_s"] / pool_cpu_s,
         "import_s": _import_seconds(),
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
-        "device": {"machine": platform.machine(), "system": platform.platform(), "cpus": os.cpu_count()},
-        "commit": _commit(),
+        **measured_with(PACKAGES),
     }
 
 
@@ -203,12 +201,6 @@ def _import_seconds() -> float:
     code = "import time; start = time.process_time(); import stapo_bench.grading; print(time.process_time() - start)"
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(5)]
     return min(float(run.stdout) for run in runs)
-
-
-def _commit() -> str:
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ Opening ends when the first sample's text stands in the page; times are the brow
 import argparse
 import json
 import os
-import platform
 import random
 import shutil
 import statistics
@@ -17,6 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from measured import measured_with
 
 from stapo_bench.manifest import canonical_digest
 from stapo_bench.report.page import Contents, write_report
@@ -167,15 +168,11 @@ def main() -> None:
 
 
 def _where() -> dict[str, Any]:
-    def output(*command: str) -> str:
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-
+    chromium = subprocess.run(["chromium", "--version"], capture_output=True, text=True, check=False)
     return {
-        "browser": output("chromium", "--version").split(" built")[0],
-        "machine": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
-        "cpus": os.cpu_count(),
+        "browser": chromium.stdout.split(" built")[0].strip(),
         "load_average": [round(load, 1) for load in os.getloadavg()],
-        "commit": output("git", "rev-parse", "HEAD"),
+        **measured_with(("selenium",)),
     }
 
 

@@ -14,7 +14,6 @@ where we count each one's, and adds 1e-4 to the std where we add 1e-6.
 import argparse
 import json
 import os
-import platform
 import resource
 import statistics
 import subprocess
@@ -23,9 +22,10 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from measured import measured_with
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = ROOT / "train" / "configs" / "tiny" / "justrl.yaml"
@@ -160,12 +160,9 @@ def summarise(found: list[Measured]) -> dict[str, Any]:
 
 
 def about(options: argparse.Namespace) -> dict[str, Any]:
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
     return {
-        "commit": commit.stdout.strip(),
-        "python": platform.python_version(),
-        "versions": {name: version(name) for name in ("trl", "torch", "transformers", "accelerate")},
-        "machine": {"cpus": os.cpu_count(), "architecture": platform.machine(), "threads": 1},
+        **measured_with(("trl", "torch", "transformers", "accelerate")),
+        "threads": 1,
         "iterations": options.iterations,
         "trl_rows": options.trl_rows,
     }

@@ -19,9 +19,6 @@ shares of one run together: see ``shared_luck``.
 import argparse
 import json
 import math
-import os
-import platform
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -30,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measured import measured_with
 from numpy.typing import NDArray
 
 from stapo_bench.compare import decide
@@ -302,7 +300,7 @@ def main() -> None:
     if not arguments.pipeline:
         print_simulated(arguments.repetitions)
         return
-    commit = _commit()  # before, for the checkout may move on
+    about = measured_with(("numpy", "scipy"))  # before, for the checkout may move on
     with tempfile.TemporaryDirectory() as folder:
         rows = pipeline(Path(folder), arguments.repetitions, arguments.problems, arguments.samples, PIPELINE_DESIGNS)
     print_pipeline(rows)
@@ -311,16 +309,9 @@ def main() -> None:
             "repetitions": arguments.repetitions,
             "pool": [arguments.problems, arguments.samples],
             "rows": rows,
-            "versions": {"python": platform.python_version(), "numpy": np.__version__},
-            "device": {"machine": platform.machine(), "system": platform.system(), "cpus": os.cpu_count()},
-            "commit": commit,
+            **about,
         }
         arguments.json.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-
-
-def _commit() -> str:
-    found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return found.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# What needs environments of its own, run for real: our task files under lm-eval, our gradients beside TRL's, the vLLM
-# engine (on a CPU too), and the report in a browser.
+# What needs environments of its own, run for real: our task files under lm-eval, our gradients beside TRL's, the
+# Triton kernels (interpreted where there is no GPU), the vLLM engine (on a CPU too), and the report in a browser.
 #
-#   scripts/integration.sh [lm-eval] [trl] [vllm] [report]      # default: all
+#   scripts/integration.sh [lm-eval] [trl] [triton] [vllm] [report]      # default: all
 #
-# The environments of lm-eval (.venv-lm-eval), TRL (.venv-trl) and the report (.venv-report: Selenium; Chromium is the
-# system's) are layers over .venv; vLLM's (.venv-vllm, 3 GB) wants other versions and stands alone. All are made once, and
-# again when their files change. A part that cannot run here says why in one line and is skipped; a test that fails fails
-# the script.
+# The environments of lm-eval (.venv-lm-eval), TRL (.venv-trl), Triton (.venv-triton) and the report (.venv-report:
+# Selenium; Chromium is the system's) are layers over .venv; vLLM's (.venv-vllm, 3 GB) wants other versions and stands
+# alone. All are made once, and again when their files change. A part that cannot run here says why in one line and is
+# skipped; a test that fails fails the script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/environment.sh
@@ -41,6 +41,8 @@ pathlib.Path(layer, "core.pth").write_text(f"import site; site.addsitedir({core!
 make_lm_eval() { make_layer lm-eval "lm-eval[hf]==0.4.13"; }
 
 make_trl() { make_layer trl "trl==1.16.0"; }
+
+make_triton() { make_layer triton triton; }
 
 make_report() { have_chromium && make_layer report "selenium==4.51.0"; }
 
@@ -112,6 +114,12 @@ part_trl() {
     fi
 }
 
+part_triton() {
+    if prepare triton make_triton; then
+        run_tests triton .venv-triton/bin/python tests/integration/test_fused_kernels.py
+    fi
+}
+
 part_vllm() {
     local obstacle
     obstacle="$(vllm_obstacle)"
@@ -129,14 +137,15 @@ part_report() {
     fi
 }
 
-for part in ${@:-lm-eval trl vllm report}; do
+for part in ${@:-lm-eval trl triton vllm report}; do
     case "$part" in
         lm-eval) part_lm_eval ;;
         trl) part_trl ;;
+        triton) part_triton ;;
         vllm) part_vllm ;;
         report) part_report ;;
         *)
-            echo "scripts/integration.sh: unknown part '$part': expected lm-eval, trl, vllm or report" >&2
+            echo "scripts/integration.sh: unknown part '$part': expected lm-eval, trl, triton, vllm or report" >&2
             exit 2
             ;;
     esac

@@ -1,7 +1,6 @@
 """The measurement of an exact mask plants candidates as it says."""
 
 import runpy
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,7 @@ SCRIPTS = Path(__file__).parent.parent / "scripts"
 
 
 @pytest.fixture
-def bench(monkeypatch):
-    monkeypatch.setattr(sys, "path", [str(SCRIPTS), *sys.path])
+def bench():
     return runpy.run_path(str(SCRIPTS / "bench_trainer.py"))
 
 
