@@ -160,7 +160,7 @@ def sole_writer(run_dir: Path, label: str) -> Iterator[None]:
         StapoError: a live process draws the same shard, or a shard of another split, whose samples overlap.
     """
     split = label.split("of")[1]
-    with (run_dir / f".{label}.lock").open("w") as own:  # never deleted: another process may be about to lock it
+    with (run_dir / f".{label}.lock").open("a") as own:  # never deleted: another process may be about to lock it
         if not _locks(own):
             raise _refused(run_dir, label)
         # Our own lock is held by now: of two that start at once, at most one finds the other's lock free.

@@ -39,6 +39,9 @@ def run_commands(commands: click.Group, name: str, *, when_stopped: str) -> None
     except BrokenPipeError:  # the reader of our output left: ``stapo-bench table … | head``
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:  # a file that cannot be read or written, a full disk, no file handle left
+        place = f"{error.filename}: " if error.filename is not None else ""
+        _fail(name, f"{place}{error.strerror or error}; put that right and run the same command again", 1, debug)
     except Exception as error:  # a defect of ours: still one line, and the way to more
         _fail(name, f"unexpected {type(error).__name__}: {error} (--debug shows where)", 1, debug)
 

@@ -111,6 +111,8 @@ def _open_grades(run_dir: Path, grader: str, version: str) -> Iterator[BinaryIO]
     The lock is held for moments only. Two commands that grade at once may both grade a sample, with the same result.
     """
     path = run_dir / "grades" / f"{grader}.jsonl"
+    if path.is_symlink():  # a run folder from elsewhere must not empty a file of ours
+        raise StapoError(f"{path}: expected a file of the run's own, got a link to {path.readlink()}; remove it")
     try:
         path.parent.mkdir(exist_ok=True)
         with path.open("a+b", buffering=0) as file:

@@ -1,5 +1,6 @@
 """What a run's manifest says: everything that decides a sample, and what only describes the run."""
 
+import re
 import shlex
 import subprocess
 import sys
@@ -65,11 +66,20 @@ def run_about(decoding: str, checkpoint: Checkpoint, works: Sequence[Work]) -> d
     }
 
 
+def without_secrets(command: str) -> str:
+    """A command without passwords and keys that stand in addresses.
+
+    >>> without_secrets("eval --base-url https://me:pw@host/v1 --base-url http://host/v1?key=k --seed 1")
+    'eval --base-url https://***@host/v1 --base-url http://host/v1?*** --seed 1'
+    """
+    return re.sub(r"(https?://[^\s?]*\?)[^\s']*", r"\1***", re.sub(r"(https?://)[^/\s@]*@", r"\1***@", command))
+
+
 def started_now() -> dict[str, Any]:
     """By which command, code and machine, and when."""
     return {
         "commit": _commit(),
-        "command": shlex.join(["stapo-bench", *sys.argv[1:]]),
+        "command": without_secrets(shlex.join(["stapo-bench", *sys.argv[1:]])),
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "device": environment_line(),
     }

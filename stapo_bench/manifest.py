@@ -253,7 +253,7 @@ def make_folder(run_dir: Path) -> None:
 @contextmanager
 def _locked(run_dir: Path) -> Iterator[None]:
     """One at a time: shards that start together must not overwrite each other's additions."""
-    with (run_dir / ".lock").open("w") as file:
+    with (run_dir / ".lock").open("a") as file:  # not "w": were it a link, the file behind it would be emptied
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
     # Closing the file releases the lock. It is never deleted: another process may be waiting on it.

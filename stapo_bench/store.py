@@ -206,6 +206,8 @@ def repair(run_dir: Path) -> int:
 
 
 def _repair_segment(path: Path) -> bool:
+    if path.is_symlink():  # a run folder from elsewhere must not cut a file of ours
+        return False
     with path.open("r+b") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -326,9 +328,16 @@ def _sync_folder(folder: Path) -> None:
 def write_atomically(path: Path, text: str) -> None:
     """Replace a file so that a reader, or a kill, finds the old one or the new one whole."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    _sync_folder(path.parent)
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise StapoError(
+            f"cannot write {path}: {error.strerror}; put that right and run the same command again"
+        ) from None

@@ -348,3 +348,13 @@ def test_help_loads_nothing_heavy_and_is_quick():
     seconds, loaded = result.stderr.split(" ", 1)
     assert loaded.strip() == "[]"
     assert float(seconds) < 0.3  # CPU time: says the same on a busy machine
+
+
+def test_what_the_system_refuses_is_one_line_and_control_characters_are_shown(stapo, small):
+    assert stapo(*EVAL, "--data-dir", ".", "--out", "a")[0] == 0
+    (small / "a/manifest.json").unlink()
+    (small / "a/manifest.json").symlink_to("x" * 300)
+    code, _, error = stapo("score", "a", "--data-dir", ".")
+    assert code == 1 and "File name too long; put that right" in one_line(error)
+    code, _, error = stapo("score", "a\x1b[31m", "--data-dir", ".")
+    assert code == 1 and "a\\x1b[31m" in one_line(error)

@@ -332,3 +332,17 @@ def test_write_atomically_replaces_whole_files_and_leaves_nothing_behind(tmp_pat
     store.write_atomically(path, "new")
     assert path.read_text() == "new"
     assert [p.name for p in tmp_path.iterdir()] == ["scores.json"]
+
+
+def test_a_file_that_cannot_be_written_whole_is_one_line_and_leaves_the_old_one(tmp_path, monkeypatch):
+    path = tmp_path / "scores.json"
+    store.write_atomically(path, "old")
+
+    def full(_fd):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StapoError, match=r"cannot write .*scores\.json: No space left on device; put that right"):
+        store.write_atomically(path, "new")
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["scores.json"]

@@ -212,7 +212,7 @@ def _flush(path: Path) -> None:
 
 
 def _lock(path: Path) -> IO[str]:
-    file = path.open("w")
+    file = path.open("a")  # not "w": were it a link, the file behind it would be emptied
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
