@@ -110,7 +110,7 @@ part_lm_eval() {
 
 part_trl() {
     if prepare trl make_trl; then
-        run_tests trl .venv-trl/bin/python tests/integration/test_trl.py
+        run_tests trl .venv-trl/bin/python tests/integration/test_trl{,_trainer}.py
     fi
 }
 

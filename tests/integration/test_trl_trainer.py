@@ -1,0 +1,319 @@
+"""Our objectives inside TRL's trainer: whole training steps, on one rank and on two, have our gradient.
+
+Run by ``scripts/integration.sh trl``, in an environment with TRL. As a script, one rank of a training:
+``torchrun --nproc_per_node 2 test_trl_trainer.py CHECKPOINT OBJECTIVE ACCUMULATE FOLDER``.
+"""
+
+import copy
+import json
+import math
+import os
+import runpy
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("trl", reason="TRL is not installed: scripts/integration.sh runs this")
+import datasets
+import transformers
+from trl import GRPOConfig
+
+from stapo_bench.errors import UsageError
+from stapo_bench.records import Grade, Outcome
+from stapo_train.advantages import group_advantages
+from stapo_train.batch import Batch, collate
+from stapo_train.integrations import trl as integration
+from stapo_train.integrations.trl import StapoGRPOTrainer, grader_reward
+from stapo_train.objectives import for_run
+from stapo_train.policy import Policy
+from stapo_train.records import Rollout
+from stapo_train.update import Step, accumulate_gradient
+
+GROUPS, GROUP_SIZE, MAX_NEW_TOKENS = 4, 4, 24
+ROWS = GROUPS * GROUP_SIZE
+SAME = 1e-6  # of the gradient's norm; all in float64 but TRL's rewards, which are 0 and 1
+# The random model's tokens have probabilities about 1/300: every objective finds something to decide on.
+OBJECTIVES = {
+    "stapo": {"tau_p": 0.0035},
+    "stapo-old": {"tau_p": 0.0035},
+    "20-entropy": {},
+    "justrl": {"dual_clip": 2.0},
+    "grpo": {},
+    "gspo": {},
+    "dr-grpo": {},
+}
+MAIN = ("stapo", "20-entropy", "justrl", "grpo")
+
+
+def objective_of(name: str):
+    return for_run({"name": name, **OBJECTIVES[name]}, seed=0, max_new_tokens=MAX_NEW_TOKENS)
+
+
+def drawn() -> list[Rollout]:
+    """Random prompts and responses of all lengths; one group's rewards are all equal, one holds an unknown reward."""
+    rng = np.random.default_rng(0)
+    made = []
+    for group in range(GROUPS):
+        prompt = tuple(rng.integers(0, 256, rng.integers(3, 12)).tolist())
+        for index in range(GROUP_SIZE):
+            length = MAX_NEW_TOKENS if index == 0 else int(rng.integers(1, MAX_NEW_TOKENS))
+            reward = math.nan if (group, index) == (1, 3) else float(index < group)
+            made.append(
+                Rollout(
+                    group_id=group, problem_id=f"p{group}", index=index, seed=group * GROUP_SIZE + index,
+                    prompt_ids=prompt, response_ids=tuple(rng.integers(0, 256, length).tolist()),
+                    rollout_log_probs=None, text="", finish_reason="stop", reward=reward,
+                )
+            )  # fmt: skip
+    return made
+
+
+def model_of(checkpoint: Path):
+    return transformers.AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float64)
+
+
+def planted(checkpoint: Path, name: str) -> Batch:
+    """The mini-batch as our trainer has it; the policy has moved since it was drawn, past every clip."""
+    rollouts = drawn()
+    rewards, group_ids = (np.array([getattr(r, field) for r in rollouts]) for field in ("reward", "group_id"))
+    advantages = group_advantages(rewards, group_ids, divide_by_std=objective_of(name).divide_by_std)
+    batch = collate(rollouts, advantages, torch.float64, torch.device("cpu"))
+    now = Policy(model=model_of(checkpoint), temperature=1.0, micro_batch_tokens=100).measure(batch)
+    noise = torch.randn(len(now.log_probs), generator=torch.Generator().manual_seed(1)).clamp(-3, 3).double()
+    # The old entropies are no good: a selection that used them would be another one.
+    old = now.log_probs + (4e-3 if name == "gspo" else 0.4) * noise
+    return replace(batch, stats=replace(now, old_log_probs=old, entropy=now.entropy.flip(0)))
+
+
+def ours(model, batch: Batch, name: str) -> SimpleNamespace:
+    """Gradient and selection of our own trainer."""
+    policy = Policy(model=model, temperature=1.0, micro_batch_tokens=100)
+    step = Step(objective=objective_of(name), clip_norm=1.0, method="probe", first=False)
+    total = accumulate_gradient(policy, batch, step)
+    denominator = total.selection.denominator.item()
+    gradient = flat_gradient(policy.model) / denominator
+    return SimpleNamespace(gradient=gradient, selection=total.selection, loss=total.numerator / denominator)
+
+
+def flat_gradient(model: torch.nn.Module) -> torch.Tensor:
+    return torch.cat([p.grad.flatten() for p in model.parameters()])
+
+
+class Planted(StapoGRPOTrainer):
+    """Trains on given rollouts: only drawing is replaced, and what the policy was when they were drawn."""
+
+    def __init__(self, *, batch: Batch, **others) -> None:
+        super().__init__(**others)
+        self.batch = batch
+
+    def rows_of_rank(self, count: int) -> range:
+        first = self.accelerator.process_index * count
+        return range(first, first + count)
+
+    def _generate(self, prompts):
+        rows = [self.batch.rows[r] for r in self.rows_of_rank(len(prompts))]
+        prompt_ids, completion_ids = ([list(row[side]) for row in rows] for side in (0, 1))
+        return prompt_ids, completion_ids, None, [""] * len(rows), None, {}, None, None
+
+    def _generate_and_score_completions(self, inputs):
+        found = super()._generate_and_score_completions(inputs)
+        mask = found["completion_mask"].bool()
+        old = torch.zeros(mask.shape, dtype=torch.float64)
+        old[mask] = self.batch.stats.old_log_probs[self.batch.token_index(self.rows_of_rank(len(inputs)))]
+        return {**found, "old_per_token_logps": old}
+
+
+def planted_reward(completion_ids, **_):
+    known = {r.response_ids: r.reward for r in drawn()}
+    assert len(known) == ROWS
+    return [None if math.isnan(known[tuple(ids)]) else known[tuple(ids)] for ids in completion_ids]
+
+
+class Recorder(transformers.TrainerCallback):
+    """What the optimizer sees at each step, and the weights before it."""
+
+    def __init__(self) -> None:
+        self.gradients: list[torch.Tensor] = []
+        self.weights: list[dict[str, torch.Tensor]] = []
+
+    def on_pre_optimizer_step(self, *_, model, **__):
+        self.gradients.append(flat_gradient(model))
+        self.weights.append(copy.deepcopy(model.state_dict()))
+
+
+def settings(folder: Path, accumulate: int, ranks: int = 1, **others) -> GRPOConfig:
+    mine = {
+        "output_dir": str(folder), "use_cpu": True, "bf16": False, "report_to": "none", "save_strategy": "no",
+        "gradient_checkpointing": False, "disable_tqdm": True, "logging_steps": 1, "max_steps": 1,
+        "max_grad_norm": 0.0, "learning_rate": 0.0, "shuffle_dataset": False,
+        "per_device_train_batch_size": ROWS // accumulate // ranks, "gradient_accumulation_steps": accumulate,
+        "num_generations": GROUP_SIZE, "max_completion_length": MAX_NEW_TOKENS,
+    }  # fmt: skip
+    return GRPOConfig(**mine | others)
+
+
+def train(checkpoint: Path, name: str, args: GRPOConfig) -> SimpleNamespace:
+    """Steps of TRL's trainer on the planted rollouts."""
+    recorder = Recorder()
+    trainer = Planted(
+        batch=planted(checkpoint, name),
+        objective=objective_of(name),
+        model=model_of(checkpoint),
+        reward_funcs=planted_reward,
+        args=args,
+        train_dataset=datasets.Dataset.from_list([{"prompt": "1"}] * GROUPS),
+        processing_class=transformers.AutoTokenizer.from_pretrained(checkpoint),
+        callbacks=[recorder],
+    )
+    trainer.train()
+    return SimpleNamespace(trainer=trainer, recorder=recorder, logs=trainer.state.log_history)
+
+
+def check_same(name: str, gradient: torch.Tensor, log: dict, expected: SimpleNamespace) -> None:
+    assert expected.gradient.norm() > 1e-3
+    assert (gradient - expected.gradient).norm() < SAME * expected.gradient.norm()
+    selection = expected.selection
+    assert log["objective/num_tokens"] == selection.num_tokens
+    assert log["objective/num_candidates"] == selection.num_candidates
+    assert log["objective/num_kept"] == selection.num_kept
+    assert log["objective/num_silenced"] == selection.num_tokens - selection.num_kept
+    for threshold, value in selection.thresholds.items():
+        assert log[f"objective/{threshold}"] == pytest.approx(value, rel=SAME)
+    assert log["loss"] == pytest.approx(expected.loss, abs=1e-4)  # TRL rounds it
+    if name in ("stapo", "stapo-old"):
+        assert 0 < selection.num_tokens - selection.num_kept < selection.num_candidates
+
+
+@pytest.mark.parametrize(("name", "accumulate"), [(n, 4) for n in OBJECTIVES] + [(n, 1) for n in MAIN])
+def test_a_training_step_has_our_gradient(name, accumulate, checkpoint, tmp_path):
+    found = train(checkpoint, name, settings(tmp_path, accumulate))
+    expected = ours(model_of(checkpoint), planted(checkpoint, name), name)
+    check_same(name, found.recorder.gradients[0], found.logs[0], expected)
+
+
+@pytest.mark.parametrize("name", MAIN)
+def test_two_ranks_have_the_gradient_of_one(name, checkpoint, tmp_path):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", __file__]
+    ran = subprocess.run(
+        [*command, str(checkpoint), name, "2", str(tmp_path)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
+    assert torch.equal(first, second)
+    expected = ours(model_of(checkpoint), planted(checkpoint, name), name)
+    check_same(name, first, json.loads((tmp_path / "log.json").read_text()), expected)
+
+
+@pytest.mark.parametrize("name", ["stapo", "grpo"])
+def test_each_window_of_a_generation_is_selected_under_the_policy_of_its_time(name, checkpoint, tmp_path):
+    args = settings(tmp_path, 2, per_device_train_batch_size=4, steps_per_generation=4, max_steps=2, learning_rate=1e-3)
+    found = train(checkpoint, name, args)
+    batch = planted(checkpoint, name)
+    place = {response: row for row, (_, response) in enumerate(batch.rows)}
+    buffered = found.trainer._buffered_inputs
+    for window in (0, 1):
+        rows = [
+            place[tuple(ids[mask.bool()].tolist())]
+            for part in buffered[2 * window : 2 * window + 2]
+            for ids, mask in zip(part["completion_ids"], part["completion_mask"], strict=True)
+        ]
+        model = model_of(checkpoint)
+        model.load_state_dict(found.recorder.weights[window])
+        expected = ours(model, batch.select_rows(rows), name)
+        check_same(name, found.recorder.gradients[window], found.logs[window], expected)
+
+
+def test_a_real_run_draws_grades_and_logs(checkpoint, tmp_path):
+    def long_enough(completions, **_):
+        return [float(len(c) % 2) for c in completions]
+
+    # One learns from both signs, one from a grader that finds everything wrong: then nothing may move.
+    for reward, moves in ((long_enough, True), (grader_reward("strict", workers=1), False)):
+        model = transformers.AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
+        before = copy.deepcopy(model.state_dict())
+        rows = datasets.Dataset.from_list([{"prompt": f"{i} + 1 = ", "gold": f"{i + 1}"} for i in range(8)])
+        trainer = StapoGRPOTrainer(
+            objective={"name": "stapo", "tau_p": 0.0035},
+            model=model,
+            reward_funcs=reward,
+            args=settings(tmp_path, 2, max_steps=3, learning_rate=1e-3, weight_decay=0.0, steps_per_generation=4),
+            train_dataset=rows,
+            eval_dataset=rows,
+            processing_class=transformers.AutoTokenizer.from_pretrained(checkpoint),
+        )
+        trainer.train()
+        logs = trainer.state.log_history[:3]
+        assert all(math.isfinite(log["loss"]) for log in logs)
+        assert all((log["objective/num_silenced"] > 0) == moves for log in logs)
+        assert all(0 < log["objective/num_kept"] <= log["objective/num_tokens"] for log in logs)
+        assert 0 < logs[0]["objective/entropy"] <= math.log(300)
+        # The first step's policy is the one that drew; the second's has moved.
+        assert logs[0]["objective/ratio"] == pytest.approx(1, abs=1e-5)
+        assert (abs(logs[1]["objective/ratio"] - 1) > 1e-5) == moves
+        assert any(not torch.equal(before[name], value) for name, value in model.state_dict().items()) == moves
+        assert math.isfinite(trainer.evaluate()["eval_loss"])
+
+
+def test_the_readme_s_example_runs(checkpoint, tmp_path, monkeypatch):
+    text = (Path(__file__).parents[2] / "train" / "README.md").read_text()
+    code = text.split("## Inside TRL", 1)[1].split("```python\n", 1)[1].split("```", 1)[0]
+    assert '"CHECKPOINT"' in code
+    (tmp_path / "example.py").write_text(code.replace('"CHECKPOINT"', repr(str(checkpoint))))
+    monkeypatch.chdir(tmp_path)
+    trainer = runpy.run_path("example.py")["trainer"]
+    assert trainer.state.global_step == trainer.args.max_steps > 0
+    assert "objective/num_silenced" in trainer.state.log_history[0]
+
+
+def test_rewards_are_the_grader_s_and_a_failure_is_unknown(monkeypatch):
+    reward = grader_reward("strict", workers=1)
+    assert reward.__name__ == "grader_reward"  # what TRL logs it under
+    chat = [{"role": "assistant", "content": r"\boxed{42}"}]
+    texts = [r"\boxed{42}", r"\boxed{41}", "no idea", chat]
+    assert reward(completions=texts, gold=["42", "42", "42", {"answer": "42"}], prompts=[]) == [1.0, 0.0, 0.0, 1.0]
+
+    class Broken:
+        def __init__(self, *_, **__) -> None:
+            pass
+
+        def grade(self, pairs):
+            return [Grade(outcome=Outcome.GRADER_ERROR, extracted=None, detail="crashed", grader="x") for _ in pairs]
+
+    monkeypatch.setattr(integration, "GraderPool", Broken)
+    assert grader_reward()(completions=["1"], gold=["1"]) == [None]
+
+
+@pytest.mark.parametrize(
+    ("objective", "changed", "message"),
+    [
+        ("stapo", {"epsilon_high": 0.28}, "GRPOConfig.epsilon_high: expected None, got 0.28"),
+        ("stapo", {"beta": 0.1}, "GRPOConfig.beta: expected 0.0, got 0.1"),
+        ("grpo", {"scale_rewards": "none"}, "GRPOConfig.scale_rewards: expected 'group', got 'none'"),
+        ("stapo", {"gradient_accumulation_steps": 4, "steps_per_generation": 2}, "expected a multiple of"),
+        ("lopti", {}, "Lopti needs several steps per mini-batch"),
+        ("lp-reg", {}, "Lp-Reg needs a proxy distribution"),
+    ],
+)
+def test_what_would_not_be_heard_is_refused(objective, changed, message, tmp_path):
+    with pytest.raises(UsageError, match=message) as caught:
+        StapoGRPOTrainer(objective={"name": objective}, args=settings(tmp_path, 2, **changed), model="not read")
+    assert "\n" not in str(caught.value)
+
+
+def one_rank(checkpoint: str, name: str, accumulate: str, folder: str) -> None:
+    found = train(Path(checkpoint), name, settings(Path(folder), int(accumulate), ranks=2))
+    rank = found.trainer.accelerator.process_index
+    torch.save(found.recorder.gradients[0], Path(folder) / f"{rank}.pt")
+    if rank == 0:
+        (Path(folder) / "log.json").write_text(json.dumps(found.logs[0]))
+
+
+if __name__ == "__main__":
+    one_rank(*sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Our objectives inside other trainers. Each module needs the package that it is named after."""

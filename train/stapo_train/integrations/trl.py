@@ -1,0 +1,251 @@
+"""Our objectives inside TRL's GRPOTrainer (TRL 1.16, extra ``trl``).
+
+    trainer = StapoGRPOTrainer(objective={"name": "stapo"}, args=GRPOConfig(...), model=..., train_dataset=...,
+                               reward_funcs=grader_reward())
+
+TRL draws, keeps the optimizer and the ranks; advantages, selection and loss are ours. TRL calls its loss once per
+micro-batch, but a selection belongs to the accumulation window: the micro-batches of all ranks behind one optimizer
+step. So it is made when the window begins, in ``_prepare_inputs``: a pass without gradient under the current policy
+(none where the objective does not look at it), ``select``, and the window's denominator. Each micro-batch's loss is
+then
+
+    num_processes * sum of its numerators / denominator of the window
+
+TRL's trainer adds micro-batches up undivided (``loss_is_scaled_for_ga``) and averages ranks, which takes the
+``num_processes`` away again. The model must be the same function in both passes: dropout has to be off.
+
+GRPOConfig's own settings of loss and advantages have no say here and are refused where they are changed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from trl import GRPOConfig, GRPOTrainer  # type: ignore[import-not-found]
+from trl.models.utils import disable_gradient_checkpointing  # type: ignore[import-not-found]
+
+from stapo_bench.errors import UsageError
+from stapo_bench.grading.pool import GraderPool
+from stapo_bench.records import Gold
+from stapo_train.advantages import group_advantages
+from stapo_train.batch import KEY_STRIDE
+from stapo_train.distributed import ProcessGroup
+from stapo_train.objective import ONE_PROCESS, Metrics, Objective, Reduce, Selection, TokenStats, policy_loss, select
+from stapo_train.objectives import for_run
+from stapo_train.reward import REWARDS
+
+Inputs = dict[str, Any]
+"""TRL's micro-batch: prompts padded left, completions padded right, [B, T] and [B] tensors by name."""
+
+REFUSED = (
+    "loss_type", "epsilon", "epsilon_high", "delta", "importance_sampling_level", "top_entropy_quantile",
+    "entropy_coef", "use_adaptive_entropy", "off_policy_mask_threshold", "use_bias_correction_kl", "scale_rewards",
+    "multi_objective_aggregation", "sapo_temperature_neg", "sapo_temperature_pos",
+)  # fmt: skip
+"""Settings of GRPOConfig whose place is taken by the objective."""
+
+FORWARD = (
+    "pixel_values", "image_grid_thw", "num_images", "pixel_attention_mask", "spatial_shapes", "num_tiles",
+    "image_sizes", "token_type_ids", "mm_token_type_ids", "image_position_ids",
+)  # fmt: skip
+"""What a micro-batch may hold for the model besides its tokens."""
+
+
+class StapoGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
+    """GRPOTrainer with our objective; see the module's docstring."""
+
+    def __init__(self, *, objective: Objective | Mapping[str, Any], args: GRPOConfig, **others: Any) -> None:
+        """
+        objective: one that is built, or the ``objective:`` section of a config, such as ``{"name": "stapo"}``.
+        others: GRPOTrainer's other arguments, by name.
+        """
+        if not isinstance(objective, Objective):
+            objective = for_run(objective, seed=args.seed, max_new_tokens=args.max_completion_length)
+        _check(objective, args)
+        super().__init__(args=args, **others)
+        if self.aux_loss_enabled:
+            raise UsageError("router_aux_loss_coef: expected 0, the objective has no such term; set it in GRPOConfig")
+        self.objective = objective
+        self._reduce: Reduce = _Ranks(self.accelerator.device) if self.accelerator.num_processes > 1 else ONE_PROCESS
+        self._window: list[Selection] = []  # one part per micro-batch
+        self._sums: Metrics = {}
+
+    # --- advantages -------------------------------------------------------------------------------------------------
+
+    def _calculate_rewards(self, *arguments: Any) -> Tensor:
+        rewards: Tensor = super()._calculate_rewards(*arguments)  # [R, functions], of all ranks
+        self._rewards = rewards
+        return rewards
+
+    def _generate_and_score_completions(self, inputs: list[Inputs]) -> Inputs:
+        """TRL's, with the advantages of ``group_advantages``: TRL adds 1e-4 to the std."""
+        batch: Inputs = super()._generate_and_score_completions(inputs)
+        rewards = (self._rewards * self.reward_weights.to(self._rewards.device)).nansum(dim=1)
+        rewards[self._rewards.isnan().all(dim=1)] = torch.nan  # no function could tell: unknown, not 0
+        group_size = self.num_generations if self.model.training else self.num_generations_eval
+        advantages = group_advantages(
+            rewards.double().cpu().numpy(),
+            np.arange(len(rewards)) // group_size,  # TRL's sampler lays a prompt's rollouts side by side
+            divide_by_std=self.objective.divide_by_std,
+        )
+        if self.model.training:
+            self._logs["advantages"].extend(advantages.tolist())  # holds one generation: TRL's own fall out
+        theirs = batch["advantages"]
+        first = self.accelerator.process_index * len(theirs)
+        return {**batch, "advantages": torch.tensor(advantages[first : first + len(theirs)]).to(theirs)}
+
+    # --- selection --------------------------------------------------------------------------------------------------
+
+    def _prepare_inputs(self, generation_batch: Any) -> Inputs:
+        inputs: Inputs = super()._prepare_inputs(generation_batch)
+        count = self.args.gradient_accumulation_steps if self.model.training else 1
+        place = self._step % count
+        if place == 0:
+            first = self._step % self.args.steps_per_generation
+            self._decide(self._buffered_inputs[first : first + count] if self.model.training else [inputs])
+        return {**inputs, "place": place}
+
+    @torch.no_grad()
+    def _decide(self, window: Sequence[Inputs]) -> None:
+        """Make the window's selection and cut it into the parts of its micro-batches."""
+        with disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs):
+            if self.objective.decides_by == "nothing":
+                parts = [self._stats(inputs, place, None, None) for place, inputs in enumerate(window)]
+            else:
+                parts = [self._measure(self.model, inputs, place) for place, inputs in enumerate(window)]
+        selection = select(_end_to_end(parts), self.objective, self._reduce)
+        ends = np.cumsum([0, *(len(part.log_probs) for part in parts)]).tolist()
+        self._window = [
+            selection.take(torch.arange(start, end, device=selection.weights.device)) for start, end in pairwise(ends)
+        ]
+        self._sums = {}
+        self._note(
+            num_tokens=selection.num_tokens,
+            num_candidates=selection.num_candidates,
+            num_silenced=selection.num_tokens - selection.num_kept,
+            num_kept=selection.num_kept,
+            **selection.thresholds,
+        )
+
+    def _measure(self, model: Any, inputs: Inputs, place: int) -> TokenStats:
+        """[n] a micro-batch's tokens under the current policy, with gradient where it is enabled."""
+        log_probs, entropy, _ = self._get_per_token_logps_and_entropies(
+            model,
+            torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1),
+            torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1),
+            inputs["completion_ids"].size(1),
+            compute_entropy=True,
+            **{name: inputs[name] for name in FORWARD if name in inputs},
+        )
+        return self._stats(inputs, place, log_probs, entropy.detach())
+
+    def _stats(self, inputs: Inputs, place: int, log_probs: Tensor | None, entropy: Tensor | None) -> TokenStats:
+        """[n] from TRL's [B, T]; a micro-batch's place in its window makes numbers of rows its own."""
+        mask = (inputs["completion_mask"] * inputs.get("tool_mask", 1)).bool()  # [B, T]
+        rows, width = mask.shape
+        advantages = inputs["advantages"].unsqueeze(1).expand(rows, width)
+        unknown = torch.full_like(advantages, torch.nan)
+        log_probs = unknown if log_probs is None else log_probs
+        # Without old ones in the batch the policy is still the one that drew, and the ratio is 1.
+        old = inputs.get("old_per_token_logps", log_probs.detach())
+        row = torch.arange(rows, device=mask.device).unsqueeze(1).expand(rows, width) + place * rows
+        column = torch.arange(width, device=mask.device).expand(rows, width)
+        world, rank = self.accelerator.num_processes, self.accelerator.process_index
+        window_rows = rows * self.args.gradient_accumulation_steps
+        key = ((self.state.global_step * world + rank) * window_rows + row) * KEY_STRIDE + column
+        reference, importance = inputs.get("ref_per_token_logps"), inputs.get("importance_sampling_ratio")
+        return TokenStats(
+            log_probs=log_probs[mask],
+            old_log_probs=old[mask],
+            entropy=(unknown if entropy is None else entropy)[mask],
+            advantages=advantages[mask],
+            sequence=row[mask],
+            key=key[mask],
+            ref_log_probs=None if reference is None else reference[mask],
+            importance=None if importance is None else importance.expand(rows, width)[mask],
+        )
+
+    # --- loss -------------------------------------------------------------------------------------------------------
+
+    def _compute_loss(self, model: Any, inputs: Inputs) -> Tensor:
+        place = inputs["place"]
+        selection = self._window[place]
+        stats = self._measure(model, inputs, place)
+        out = policy_loss(stats, selection, self.objective)
+        self._add({**out.metrics, "entropy": stats.entropy.sum()}, is_last=place == len(self._window) - 1)
+        denominator = max(selection.denominator.item(), 1.0)  # 0: nothing was kept, and the gradient is 0
+        num_processes: int = self.accelerator.num_processes
+        return out.numerator.sum() * (num_processes / denominator)
+
+    def _add(self, sums: Metrics, is_last: bool) -> None:
+        """Add a micro-batch's sums; note the means over the window's tokens when it ends."""
+        self._sums = {name: self._sums[name] + value if self._sums else value for name, value in sums.items()}
+        if is_last:
+            total = {name: float(self._reduce.sum(value.double())) for name, value in self._sums.items()}
+            tokens = max(total.pop("tokens"), 1.0)
+            self._note(**{name: value / tokens for name, value in total.items()})
+
+    def _note(self, **values: float) -> None:
+        for name, value in values.items():
+            self._metrics["train" if self.model.training else "eval"][f"objective/{name}"].append(float(value))
+
+
+def grader_reward(grader: str = "math", workers: int | None = None) -> Callable[..., list[float | None]]:
+    """A reward function for TRL: 1 for a correct completion, 0 for another, None where the grader failed.
+
+    TRL leaves a None out of its group's statistics. The data set needs a column ``gold``: the answer, or the fields
+    of a ``Gold``.
+
+    Args:
+        grader: a name that ``stapo_bench`` knows, such as ``math`` or ``strict``.
+        workers: processes that grade; default one per CPU.
+    """
+    pool = GraderPool(workers, grader=grader)
+
+    def grader_reward(completions: Sequence[Any], gold: Sequence[Any], **_: Any) -> list[float | None]:
+        texts = [c if isinstance(c, str) else c[-1]["content"] for c in completions]
+        golds = [g if isinstance(g, str) else Gold(**g) for g in gold]
+        rewards = [REWARDS[grade.outcome] for grade in pool.grade(list(zip(texts, golds, strict=True)))]
+        return [None if np.isnan(reward) else reward for reward in rewards]
+
+    return grader_reward
+
+
+class _Ranks(ProcessGroup):
+    """Sums on the accelerator's device: a count may stand on the CPU, where NCCL does not reach."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__()
+        self._device = device
+
+    def sum(self, x: Tensor) -> Tensor:
+        return super().sum(x.to(self._device)).to(x.device)
+
+
+def _check(objective: Objective, args: GRPOConfig) -> None:
+    """Refuse what would not be computed, and settings that would not be heard."""
+    if objective.num_phases > 1 or objective.min_p is not None:
+        what = "several steps per mini-batch" if objective.num_phases > 1 else "a proxy distribution"
+        raise UsageError(f"{objective.label} needs {what}, which TRL's trainer does not give; use stapo-train")
+    defaults = {f.name: f.default for f in fields(GRPOConfig)}
+    expected = {name: defaults[name] for name in REFUSED} | {"beta": getattr(objective, "kl_beta", 0.0)}
+    for name, value in expected.items():
+        if getattr(args, name) != value:
+            raise UsageError(f"GRPOConfig.{name}: expected {value!r}, got {getattr(args, name)!r}; set the objective's")
+    if args.steps_per_generation % args.gradient_accumulation_steps:
+        raise UsageError(
+            f"GRPOConfig.steps_per_generation: expected a multiple of gradient_accumulation_steps "
+            f"({args.gradient_accumulation_steps}), got {args.steps_per_generation}: a mini-batch is of one generation"
+        )
+
+
+def _end_to_end(parts: Sequence[TokenStats]) -> TokenStats:
+    def joined(name: str) -> Tensor | None:
+        values = [getattr(part, name) for part in parts]
+        return None if values[0] is None else torch.cat(values)
+
+    return TokenStats(**{f.name: joined(f.name) for f in fields(TokenStats)})  # type: ignore[arg-type]
