@@ -1,0 +1,121 @@
+"""A short fault campaign, and what must not stand in the source: unsafe loading, running outside text, secrets kept."""
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stapo_bench.errors import StapoError
+from stapo_bench.grade_run import grade_run
+from stapo_bench.manifest import load_manifest
+from stapo_bench.store import repair
+
+sys.path.insert(0, str(Path(__file__).parent))
+from eval_setup import make_options, run
+
+ROOT = Path(__file__).parent.parent
+SCRIPT = ROOT / "scripts" / "faults.py"
+
+
+def test_a_short_campaign_loses_nothing_and_lets_nothing_in(tmp_path):
+    if not hasattr(os, "fork"):
+        pytest.skip("the campaign forks")
+    done = subprocess.run(
+        [sys.executable, SCRIPT, "--quick", "--work", tmp_path],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    table = json.loads((tmp_path / "table.json").read_text())["table"]
+    assert [row["fault"] for row in table if row["survived"] != row["injected"] or row["wrong"]] == []
+    injected = {row["fault"]: row["injected"] for row in table}
+    assert injected["kill -9 eval, 1 writer"] > 0 and injected["a second writer, later"] == 1
+    assert injected["bad task files"] >= 20 and injected["wrong server answers"] >= 15
+
+
+def test_a_campaign_goes_on_behind_what_is_done(tmp_path):
+    spec = importlib.util.spec_from_file_location("campaign", SCRIPT)
+    campaign = importlib.util.module_from_spec(spec)
+    sys.modules["campaign"] = campaign
+    spec.loader.exec_module(campaign)
+    fields = {"injected": 2, "survived": 1, "lost": 3, "wrong": 1, "note": "n", "seconds": 0.5}
+    lines = [json.dumps({"fault": "bad task files", "number": number, **fields}) for number in range(2)]
+    (tmp_path / "trials.jsonl").write_text(f"{lines[0]}\n{lines[1]}\n{lines[0][:20]}")  # killed in the middle of a line
+    done = campaign.read_done(tmp_path / "trials.jsonl")
+    assert [result.number for result in done] == [0, 1]
+    (row,) = campaign.rows(campaign.FAULTS, done)
+    assert (row["injected"], row["survived"], row["lost"], row["wrong"], row["notes"]) == (4, 2, 6, 2, ["n"])
+    assert "| bad task files | 4 | 2 | 6 cases | 2 | n |" in campaign.render([row])
+
+
+# -- what must not stand in the source --------------------------------------------------------------------------------
+
+FORBIDDEN = {
+    r"^\s*(import|from)\s+(pickle|dill|cloudpickle|shelve|marshal|joblib)\b": "pickles run what they hold",
+    r"\btorch\.load\((?!.*weights_only=True)": "what torch loads is weights only",
+    r"allow_pickle\s*=\s*True": "pickles run what they hold",
+    r"(?<![\w.\"'`])(eval|exec|compile)\(": "outside text is never run",
+    r"\b(sympify|parse_expr)\(": "sympy's parser runs what it reads",
+    r"trust_remote_code\s*=\s*(?!False)": "a checkpoint's code is not run",
+    r"\byaml\.(load|unsafe_load|full_load)\((?!.*_Loader\))": "YAML is loaded safely",
+    r"shell\s*=\s*True|\bos\.(system|popen)\(": "no shell between us and a command",
+    r"\bmktemp\(": "somebody else may make the file first",
+    r"0\.0\.0\.0": "servers bind loopback",
+}
+
+
+@pytest.mark.parametrize("pattern", FORBIDDEN, ids=FORBIDDEN.values())
+def test_the_source_is_free_of(pattern):
+    files = [path for folder in ("stapo_bench", "train/stapo_train") for path in (ROOT / folder).rglob("*.py")]
+    assert len(files) > 100
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in files
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if re.search(pattern, line) and not line.lstrip().startswith("#")
+    ]
+    assert found == []
+
+
+def test_what_is_loaded_safely_says_so():
+    from stapo_bench.tasks import _Loader
+
+    assert issubclass(_Loader, __import__("yaml").SafeLoader)
+
+
+# -- secrets and links ------------------------------------------------------------------------------------------------
+
+
+def test_no_secret_reaches_a_manifest(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    url = "https://user:sk-secret@host/v1?key=sk-secret"
+    monkeypatch.setattr(sys, "argv", ["stapo-bench", "eval", "--base-url", url])
+    run(replace(make_options(tmp_path), samples=1))
+    assert "sk-secret" not in (tmp_path / "run" / "manifest.json").read_text()
+    assert load_manifest(tmp_path / "run").about["command"].startswith("stapo-bench eval --base-url")
+
+
+def test_links_in_a_run_folder_do_not_reach_files_of_ours(tmp_path):
+    run(replace(make_options(tmp_path), samples=1))
+    (tmp_path / "ours").write_text("not to be\ntouched")
+    (tmp_path / "run" / "samples" / "0002-shard0of1-x.jsonl").symlink_to(tmp_path / "ours")
+    repair(tmp_path / "run")
+    (tmp_path / "run" / "samples" / "0002-shard0of1-x.jsonl").unlink()
+    for name in (".lock", ".shard0of1.lock", "grades/math.jsonl"):
+        path = tmp_path / "run" / name
+        path.parent.mkdir(exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.symlink_to(tmp_path / "ours")
+    with pytest.raises(StapoError, match=r"math\.jsonl: expected a file of the run's own, got a link"):
+        grade_run(tmp_path / "run", data_dir=tmp_path)
+    run(replace(make_options(tmp_path), samples=2))
+    assert (tmp_path / "ours").read_text() == "not to be\ntouched"
