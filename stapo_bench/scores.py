@@ -7,6 +7,7 @@ A run may be scored at any time while it goes on: what is missing is counted, de
 
 import json
 import math
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -118,7 +119,8 @@ def current_score(run_dir: Path) -> RunScore:
     sources = [run_dir / "manifest.json", run_dir / "grades" / f"{score.grades}.jsonl", *segments(run_dir)]
     written = path.stat().st_mtime_ns
     is_current = all(source.exists() and source.stat().st_mtime_ns <= written for source in sources)
-    return score if is_current else score_run(run_dir, score.grades)
+    # Scores from the future: the clock was put back since, and times say nothing.
+    return score if is_current and written <= time.time_ns() else score_run(run_dir, score.grades)
 
 
 def run_score(manifest: Manifest, name: str, grades: Grades) -> RunScore:

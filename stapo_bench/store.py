@@ -1,8 +1,9 @@
 """The samples of a run: ``samples/*.jsonl``, append-only segments that survive a kill at any moment.
 
-One line is one finished sample, one segment has one writer, and a writer holds an OS lock on its segment that dies with
-it. Every line is handed to the operating system as soon as its sample ends (a killed process loses none) and is counted
-only after an fsync (a power cut loses none that was counted). Reading streams: memory does not grow with a run.
+One line is one finished sample with a checksum and a stamp of its run's settings, one segment has one writer, and a
+writer holds an OS lock on its segment that dies with it. Every line is handed to the operating system as soon as its
+sample ends (a killed process loses none) and is counted only after an fsync (a power cut loses none that was counted).
+Reading streams: memory does not grow with a run.
 
     with SegmentWriter(run_dir, "shard0of1") as writer:
         for sample in samples:

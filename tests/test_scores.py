@@ -159,6 +159,15 @@ def test_scores_follow_the_files(make_run):
     assert current_score(run).tasks[0].value == 1.0
 
 
+def test_scores_from_before_the_clock_was_put_back_are_made_again(make_run):
+    run = make_run("r", {"t": [[1, 0]] * 2})
+    current_score(run)
+    scores, grades = run / "scores.json", run / "grades" / "math.jsonl"
+    grades.write_text(grades.read_text().replace("INCORRECT", "CORRECT"))
+    os.utime(scores, (scores.stat().st_mtime + 1e6, scores.stat().st_mtime + 1e6))
+    assert current_score(run).tasks[0].value == 1.0
+
+
 def test_draws_carry_what_statistics_need(make_run):
     run = make_run("r", {"t": [[1, 0]]}, sample=lambda _t, _i, j: {"seconds": 2.5, "completion": "same"} if j else {})
     draws = read_draws(run, read_grades(run, "math"))["t"]
