@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Gold, Problem
 from stapo_bench.resources import resource_dir
+from stapo_bench.task_file import read_yaml
 
+_MOST = 1_000_000  # problems, or samples of each
 TASK_PREFIX = "stapo_"  # in lm-eval's registry, where names are shared with everyone's tasks
 
 
@@ -63,54 +63,6 @@ class Task:
     path: Path
 
 
-_KINDS: Mapping[str, type] = {
-    "task": str, "include": str, "dataset_path": str, "dataset_name": str, "test_split": str, "repeats": int,
-    "doc_to_text": str, "metadata": dict,
-}  # fmt: skip
-_METADATA_KINDS: Mapping[str, type] = {
-    "num_problems": int, "title": str, "version": int, "suite": str, "revision": str, "columns": dict,
-    "generator": dict, "digest": str, "prompt_format": str, "integer_answers": bool, "answer_type": str,
-    "licence": str, "notes": str,
-}  # fmt: skip
-_NEEDED = ("task", "repeats", "doc_to_text", "num_problems", "metadata")
-_MOST = 1_000_000  # problems, or samples of each
-_DEEPEST = 8  # files that include one another
-
-
-class _Loader(yaml.SafeLoader):
-    """Safe YAML plus lm-eval's ``!function`` tag, which stays the text that it is."""
-
-
-def _function_tag(loader: yaml.SafeLoader, node: yaml.Node) -> str:
-    if not isinstance(node, yaml.ScalarNode):
-        raise yaml.YAMLError("!function expects a name")
-    return str(loader.construct_scalar(node))
-
-
-_Loader.add_constructor("!function", _function_tag)
-
-
-def _read_yaml(path: Path, depth: int = 0) -> dict[str, Any]:
-    """One task file with the files it includes underneath (its own keys win, ``metadata`` is merged key by key)."""
-    try:
-        loaded = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # _Loader is a SafeLoader
-    except OSError as error:
-        raise StapoError(f"{path}: cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or no such date or number
-        raise StapoError(f"{path}: not a readable YAML file: {' '.join(str(error).split())}") from None
-    if not isinstance(loaded, dict):
-        raise StapoError(f"{path}: expected a mapping of task keys, got {type(loaded).__name__}")
-    check_kinds(path, loaded)
-    include = loaded.pop("include", None)
-    if include is None:
-        return loaded
-    if depth == _DEEPEST:
-        raise StapoError(f"{path}: expected at most {_DEEPEST} files that include one another")
-    base = _read_yaml(path.parent / include, depth + 1)
-    metadata = {**base.get("metadata", {}), **loaded.get("metadata", {})}
-    return {**base, **loaded, "metadata": metadata}
-
-
 def _task_files() -> dict[str, Path]:
     return {p.stem: p for p in sorted(resource_dir("tasks").rglob("*.yaml")) if p.stem != "errata"}
 
@@ -144,24 +96,9 @@ def load_task(name: str) -> Task:
     return read_task(files[name])
 
 
-def check_kinds(path: Path, raw: Mapping[str, Any]) -> None:
-    """Refuse values of another type than their key's; keys that are lm-eval's alone are not looked at."""
-    metadata = raw.get("metadata", {})
-    for section, kinds, prefix in ((raw, _KINDS, ""), (metadata, _METADATA_KINDS, "metadata.")):
-        for key, kind in kinds.items() if isinstance(section, dict) else ():
-            value = section.get(key)
-            if value is not None and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)):
-                raise StapoError(f"{path}: {prefix}{key}: expected {kind.__name__}, got {type(value).__name__}")
-            if value is None and key in section and key in _NEEDED:
-                raise StapoError(f"{path}: {prefix}{key}: expected {kind.__name__}, got nothing")
-    for key, value in (metadata.get("columns") or {}).items():
-        if not isinstance(key, str) or not isinstance(value, str):
-            raise StapoError(f"{path}: metadata.columns: expected the names of columns, got {key!r}: {value!r}")
-
-
 def read_task(path: Path) -> Task:
     """Read and check one task file."""
-    raw = _read_yaml(path)
+    raw = read_yaml(path)
     metadata = raw.get("metadata", {})
     required = {"task": raw, "repeats": raw, "doc_to_text": raw, "num_problems": metadata}
     missing = [key for key, where in required.items() if key not in where]

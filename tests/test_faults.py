@@ -87,7 +87,7 @@ def test_the_source_is_free_of(pattern):
 
 
 def test_what_is_loaded_safely_says_so():
-    from stapo_bench.tasks import _Loader
+    from stapo_bench.task_file import _Loader
 
     assert issubclass(_Loader, __import__("yaml").SafeLoader)
 
