@@ -5,6 +5,9 @@
 The exact prompt goes out (token ids where it has them): chat templates are ours, never the server's. Every sampling
 setting is sent, so that no default of the server's has a say. The server seeds each request with the sample's seed.
 
+Every server must answer when the engine starts. One that dies later is passed over: what was in flight there goes to
+the others, and now and then one request looks whether it is back.
+
 What a sample may suffer: a request that fails in passing (429, 5xx, a timeout, a broken answer) is sent again after a
 pause, to the next server; it has one answer or none, never two. One that fails to the last try comes back with
 finish_reason ``error``. When several in a row do, the run stops; what was answered by then is returned first.
@@ -33,14 +36,16 @@ OFF = {"n": 1, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "presence_p
 LONGEST_PAUSE_S = 60.0
 LARGEST_ANSWER = 64 << 20  # bytes; a million tokens with their ids take less
 LOST_IN_A_ROW = 3  # requests that fail to the last try before the servers count as gone
+START_TIMEOUT_S = 30.0  # for a server to say what it serves
 
 
 class _PassingError(Exception):
     """Worth another try, after ``pause_s`` where the server names a time."""
 
-    def __init__(self, reason: str, pause_s: float = 0.0) -> None:
+    def __init__(self, reason: str, pause_s: float = 0.0, is_unreachable: bool = False) -> None:
         super().__init__(reason)
         self.pause_s = pause_s
+        self.is_unreachable = is_unreachable  # no connection: not this request is at fault, the server is down
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +54,7 @@ class Retries:
 
     tries: int = 9
     first_pause_s: float = 0.5  # doubled each time, up to LONGEST_PAUSE_S
+    rest_s: float = 10.0  # for which an unreachable server is passed over, where there are others
     timeout_s: float = 3600.0  # of one try: an answer comes whole, after its last token
 
 
@@ -80,11 +86,12 @@ class OpenAIEngine:
         if concurrency is not None and concurrency < 1:
             raise UsageError(f"concurrency: expected at least 1, got {concurrency}")
         self._urls = [url.rstrip("/") for url in base_urls]
+        self._rests_until = dict.fromkeys(self._urls, 0.0)  # on the monotonic clock
         self._api_key = api_key
         self._retries = retries or Retries()
         self._concurrency = concurrency or 128 * len(base_urls)
         self._open = urllib.request.build_opener(_NoRedirect).open
-        cards = [self._find_model(url, model) for url in self._urls]
+        cards = self._find_models(model)
         self._model = str(cards[0]["id"])
         if others := sorted({str(card["id"]) for card in cards} - {self._model}):
             raise StapoError(
@@ -187,18 +194,35 @@ class OpenAIEngine:
         started, jitter = time.perf_counter(), random.Random(request.seed)
         pause, reason = self._retries.first_pause_s, ""
         for attempt in range(self._retries.tries):
-            url = self._urls[(number + attempt) % len(self._urls)]
+            url = self._pick(number + attempt)
             try:
-                answer = self._send(f"{url}/completions", body)
+                answer = self._send(f"{url}/completions", body, self._retries.timeout_s)
+                self._rests_until[url] = 0.0
                 return self._completion(request, body, answer, time.perf_counter() - started)
             except _PassingError as error:
                 reason = f"{_address(url)}: {self._masked(str(error))}"
                 # Jitter: without it all requests of a restarting server would come back at once.
                 delay = max(error.pause_s, pause * jitter.uniform(0.5, 1.0))
+                if error.is_unreachable:
+                    self._rests_until[url] = time.monotonic() + self._retries.rest_s
+                    delay = 0.0 if self._awake() else delay
                 pause = min(2 * pause, LONGEST_PAUSE_S)
                 if attempt + 1 == self._retries.tries or stop.wait(delay):
                     break
         return Completion(key=request.key, text=reason, finish_reason="error", num_tokens=0)
+
+    def _awake(self) -> list[str]:
+        """The servers that are not passed over."""
+        now = time.monotonic()
+        return [url for url in self._urls if self._rests_until[url] <= now]
+
+    def _pick(self, turn: int) -> str:
+        """Servers take turns, those that are not passed over; all of them where none is left."""
+        urls = self._awake() or self._urls
+        url = urls[turn % len(urls)]
+        if self._rests_until[url]:  # this request looks whether it is back; the others wait for its answer
+            self._rests_until[url] = time.monotonic() + self._retries.rest_s
+        return url
 
     def _completion(
         self, request: Request, body: Mapping[str, Any], answer: Mapping[str, Any], seconds: float
@@ -227,50 +251,48 @@ class OpenAIEngine:
             seconds=seconds,
         )
 
-    def _find_model(self, url: str, model: str | None) -> Mapping[str, Any]:
-        try:
-            answer = self._send(f"{url}/models", None)
-            cards: dict[str, Mapping[str, Any]] = {str(card["id"]): {**card} for card in answer["data"]}
-        except (_PassingError, KeyError, TypeError) as error:
+    def _find_models(self, model: str | None) -> list[Mapping[str, Any]]:
+        """What each server says of the model. One line names all that do not answer."""
+        found: list[Mapping[str, Any]] = []
+        dead: list[str] = []
+        for url in self._urls:
+            try:
+                answer = self._send(f"{url}/models", None, min(START_TIMEOUT_S, self._retries.timeout_s))
+                cards: dict[str, Mapping[str, Any]] = {str(card["id"]): {**card} for card in answer["data"]}
+            except (_PassingError, KeyError, TypeError) as error:
+                dead.append(f"{_address(url)}: {self._masked(str(error))}")
+                continue
+            name = next(iter(cards)) if model is None and len(cards) == 1 else model
+            if name not in cards:
+                named = f"model {model}" if model else "one model (name it with --model)"
+                raise StapoError(f"{_address(url)}: expected {named}, got {', '.join(sorted(cards)) or 'none'}")
+            found.append(cards[name])
+        if dead:
             raise StapoError(
-                f"{_address(url)}: expected an OpenAI-compatible server with /models, got: {self._masked(str(error))}"
-            ) from None
-        if model is None and len(cards) == 1:
-            return next(iter(cards.values()))
-        if model not in cards:
-            named = f"model {model}" if model else "one model (name it with --model)"
-            raise StapoError(f"{_address(url)}: expected {named}, got {', '.join(sorted(cards)) or 'none'}")
-        return cards[model]
+                f"expected an OpenAI-compatible server with /models at each --base-url, got none at {'; '.join(dead)} "
+                f"({len(found)} of {len(self._urls)} answer); start it or leave it out"
+            )
+        return found
 
-    def _send(self, url: str, body: Mapping[str, Any] | None) -> Any:
+    def _send(self, url: str, body: Mapping[str, Any] | None, timeout_s: float) -> Any:
         headers = {"Content-Type": "application/json"}
         if self._api_key:
             headers["Authorization"] = f"Bearer {self._api_key}"
         request = urllib.request.Request(url, None if body is None else json.dumps(body).encode(), headers)
         try:
-            with self._open(request, timeout=self._retries.timeout_s) as response:
-                return json.loads(self._read(response))
+            with self._open(request, timeout=timeout_s) as response:
+                return json.loads(_read(response, timeout_s))
         except urllib.error.HTTPError as error:
             detail = _detail(error)
             message = self._masked(f"HTTP {error.code} {detail}")
             if error.code in (408, 425, 429) or error.code >= 500:
                 raise _PassingError(message, _retry_after(error.headers.get("Retry-After"))) from None
             raise StapoError(f"{_address(url)}: the server refuses the request: {message}") from None
+        except urllib.error.URLError as error:  # before anything was answered
+            raise _PassingError(f"{type(error).__name__}: {error}", is_unreachable=True) from None
         except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
-            # refused, cut off, timed out, not JSON
+            # cut off, timed out, not JSON
             raise _PassingError(f"{type(error).__name__}: {error}") from None
-
-    def _read(self, response: Any) -> bytes:
-        """A whole answer; OSError for one that comes drop by drop, or never ends."""
-        deadline = time.monotonic() + self._retries.timeout_s  # the socket's own limit is of one wait for one part
-        content = bytearray()
-        while part := response.read1(1 << 16):
-            content += part
-            if len(content) > LARGEST_ANSWER:
-                raise OSError(f"an answer of more than {LARGEST_ANSWER >> 20} MiB")
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"an answer that had not ended after {self._retries.timeout_s:g} s")
-        return bytes(content)
 
     def _masked(self, text: str) -> str:
         return text.replace(self._api_key, "***") if self._api_key else text
@@ -287,6 +309,19 @@ def _address(url: str) -> str:
     """Host and port alone: a URL may hold a password."""
     parts = urlsplit(url)
     return parts.hostname + (f":{parts.port}" if parts.port else "") if parts.hostname else url
+
+
+def _read(response: Any, timeout_s: float) -> bytes:
+    """A whole answer; OSError for one that comes drop by drop, or never ends."""
+    deadline = time.monotonic() + timeout_s  # the socket's own limit is of one wait for one part
+    content = bytearray()
+    while part := response.read1(1 << 16):
+        content += part
+        if len(content) > LARGEST_ANSWER:
+            raise OSError(f"an answer of more than {LARGEST_ANSWER >> 20} MiB")
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"an answer that had not ended after {timeout_s:g} s")
+    return bytes(content)
 
 
 def _is_count(value: object) -> bool:
