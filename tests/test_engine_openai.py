@@ -302,13 +302,13 @@ def test_a_dead_server_is_passed_over_at_once_and_taken_back(serve):
     patient = Retries(tries=9, first_pause_s=30.0, rest_s=0.5, timeout_s=5.0)
     engine = OpenAIEngine([server.url for server in servers], retries=patient, concurrency=4)
     asked: Counter[str] = Counter()
-    send = engine._send
+    send = engine._http.send
 
     def counting(url, body, timeout_s):
         asked[url.removesuffix("/completions")] += 1
         return send(url, body, timeout_s)
 
-    engine._send = counting
+    engine._http.send = counting
     servers[0].shutdown()
     servers[0].server_close()
     started = time.perf_counter()
@@ -445,7 +445,7 @@ def test_an_answer_that_never_ends_is_given_up(serve, part, monkeypatch):
 
     server = serve()
     monkeypatch.setattr(Handler, "act", never_end)
-    monkeypatch.setattr("stapo_bench.engines.openai.LARGEST_ANSWER", 1 << 18)
+    monkeypatch.setattr("stapo_bench.engines.http.LARGEST_ANSWER", 1 << 18)
     started = time.perf_counter()
     engine = OpenAIEngine([server.url], retries=Retries(tries=2, first_pause_s=0.001, timeout_s=0.5))
     (completion,) = engine.generate(make_requests(1), PARAMS)

@@ -13,19 +13,17 @@ pause, to the next server; it has one answer or none, never two. One that fails 
 finish_reason ``error``. When several in a row do, the run stops; what was answered by then is returned first.
 """
 
-import http.client
 import json
 import random
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import Any
 from urllib.parse import urlsplit
 
+from stapo_bench.engines.http import LONGEST_PAUSE_S, Http, PassingError, address
 from stapo_bench.engines.params import check_params, refuse_drawn_ids, token_budget
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Request, SamplingParams
@@ -33,19 +31,8 @@ from stapo_bench.records import Completion, Request, SamplingParams
 OFF = {"n": 1, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 """What every request says besides its own sampling: everything else is off."""
 
-LONGEST_PAUSE_S = 60.0
-LARGEST_ANSWER = 64 << 20  # bytes; a million tokens with their ids take less
 LOST_IN_A_ROW = 3  # requests that fail to the last try before the servers count as gone
 START_TIMEOUT_S = 30.0  # for a server to say what it serves
-
-
-class _PassingError(Exception):
-    """Worth another try, after ``pause_s`` where the server names a time."""
-
-    def __init__(self, reason: str, pause_s: float = 0.0, is_unreachable: bool = False) -> None:
-        super().__init__(reason)
-        self.pause_s = pause_s
-        self.is_unreachable = is_unreachable  # no connection: not this request is at fault, the server is down
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,10 +74,9 @@ class OpenAIEngine:
             raise UsageError(f"concurrency: expected at least 1, got {concurrency}")
         self._urls = [url.rstrip("/") for url in base_urls]
         self._rests_until = dict.fromkeys(self._urls, 0.0)  # on the monotonic clock
-        self._api_key = api_key
+        self._http = Http(api_key)
         self._retries = retries or Retries()
         self._concurrency = concurrency or 128 * len(base_urls)
-        self._open = urllib.request.build_opener(_NoRedirect).open
         cards = self._find_models(model)
         self._model = str(cards[0]["id"])
         if others := sorted({str(card["id"]) for card in cards} - {self._model}):
@@ -100,7 +86,7 @@ class OpenAIEngine:
         lengths = [card["max_model_len"] for card in cards if card.get("max_model_len") is not None]
         if wrong := [length for length in lengths if not _is_count(length) or length < 1]:
             raise StapoError(
-                f"{_address(self._urls[0])}: expected a number of positions as max_model_len, got {wrong[0]!r}"
+                f"{address(self._urls[0])}: expected a number of positions as max_model_len, got {wrong[0]!r}"
             )
         self._context_length = min(lengths) if lengths else None
 
@@ -181,7 +167,7 @@ class OpenAIEngine:
                         stop.set()
                         failure = failure or StapoError(
                             f"{lost} requests in a row failed {self._retries.tries} times each, the last with: "
-                            f"{item.text}; see to {', '.join(map(_address, self._urls))} and run the same command again"
+                            f"{item.text}; see to {', '.join(map(address, self._urls))} and run the same command again"
                         )
                     yield replace(item, text="") if item.finish_reason == "error" else item
         finally:
@@ -196,11 +182,11 @@ class OpenAIEngine:
         for attempt in range(self._retries.tries):
             url = self._pick(number + attempt)
             try:
-                answer = self._send(f"{url}/completions", body, self._retries.timeout_s)
+                answer = self._http.send(f"{url}/completions", body, self._retries.timeout_s)
                 self._rests_until[url] = 0.0
                 return self._completion(request, body, answer, time.perf_counter() - started)
-            except _PassingError as error:
-                reason = f"{_address(url)}: {self._masked(str(error))}"
+            except PassingError as error:
+                reason = f"{address(url)}: {self._http.masked(str(error))}"
                 # Jitter: without it all requests of a restarting server would come back at once.
                 delay = max(error.pause_s, pause * jitter.uniform(0.5, 1.0))
                 if error.is_unreachable:
@@ -237,11 +223,11 @@ class OpenAIEngine:
             if not _is_count(num_tokens):
                 raise ValueError(f"completion_tokens {num_tokens!r}")
         except (KeyError, TypeError, ValueError) as error:
-            raise _PassingError(f"an answer without one choice, its reason and its length ({error!r})") from error
+            raise PassingError(f"an answer without one choice, its reason and its length ({error!r})") from error
         if reason not in ("stop", "length") or not isinstance(text, str):
-            raise _PassingError(f"expected finish_reason stop or length, got {reason!r}")
+            raise PassingError(f"expected finish_reason stop or length, got {reason!r}")
         if num_tokens > body["max_tokens"]:
-            raise _PassingError(f"{num_tokens} tokens where {body['max_tokens']} were asked for")
+            raise PassingError(f"{num_tokens} tokens where {body['max_tokens']} were asked for")
         return Completion(
             key=request.key,
             text=text,
@@ -257,15 +243,15 @@ class OpenAIEngine:
         dead: list[str] = []
         for url in self._urls:
             try:
-                answer = self._send(f"{url}/models", None, min(START_TIMEOUT_S, self._retries.timeout_s))
+                answer = self._http.send(f"{url}/models", None, min(START_TIMEOUT_S, self._retries.timeout_s))
                 cards: dict[str, Mapping[str, Any]] = {str(card["id"]): {**card} for card in answer["data"]}
-            except (_PassingError, KeyError, TypeError) as error:
-                dead.append(f"{_address(url)}: {self._masked(str(error))}")
+            except (PassingError, KeyError, TypeError) as error:
+                dead.append(f"{address(url)}: {self._http.masked(str(error))}")
                 continue
             name = next(iter(cards)) if model is None and len(cards) == 1 else model
             if name not in cards:
                 named = f"model {model}" if model else "one model (name it with --model)"
-                raise StapoError(f"{_address(url)}: expected {named}, got {', '.join(sorted(cards)) or 'none'}")
+                raise StapoError(f"{address(url)}: expected {named}, got {', '.join(sorted(cards)) or 'none'}")
             found.append(cards[name])
         if dead:
             raise StapoError(
@@ -274,73 +260,7 @@ class OpenAIEngine:
             )
         return found
 
-    def _send(self, url: str, body: Mapping[str, Any] | None, timeout_s: float) -> Any:
-        headers = {"Content-Type": "application/json"}
-        if self._api_key:
-            headers["Authorization"] = f"Bearer {self._api_key}"
-        request = urllib.request.Request(url, None if body is None else json.dumps(body).encode(), headers)
-        try:
-            with self._open(request, timeout=timeout_s) as response:
-                return json.loads(_read(response, timeout_s))
-        except urllib.error.HTTPError as error:
-            detail = _detail(error)
-            message = self._masked(f"HTTP {error.code} {detail}")
-            if error.code in (408, 425, 429) or error.code >= 500:
-                raise _PassingError(message, _retry_after(error.headers.get("Retry-After"))) from None
-            raise StapoError(f"{_address(url)}: the server refuses the request: {message}") from None
-        except urllib.error.URLError as error:  # before anything was answered
-            raise _PassingError(f"{type(error).__name__}: {error}", is_unreachable=True) from None
-        except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
-            # cut off, timed out, not JSON
-            raise _PassingError(f"{type(error).__name__}: {error}") from None
-
-    def _masked(self, text: str) -> str:
-        return text.replace(self._api_key, "***") if self._api_key else text
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would carry the key to a place that nobody named."""
-
-    def redirect_request(self, *arguments: Any, **keywords: Any) -> None:
-        return None
-
-
-def _address(url: str) -> str:
-    """Host and port alone: a URL may hold a password."""
-    parts = urlsplit(url)
-    return parts.hostname + (f":{parts.port}" if parts.port else "") if parts.hostname else url
-
-
-def _read(response: Any, timeout_s: float) -> bytes:
-    """A whole answer; OSError for one that comes drop by drop, or never ends."""
-    deadline = time.monotonic() + timeout_s  # the socket's own limit is of one wait for one part
-    content = bytearray()
-    while part := response.read1(1 << 16):
-        content += part
-        if len(content) > LARGEST_ANSWER:
-            raise OSError(f"an answer of more than {LARGEST_ANSWER >> 20} MiB")
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"an answer that had not ended after {timeout_s:g} s")
-    return bytes(content)
-
 
 def _is_count(value: object) -> bool:
     """Whether a value is a whole number from 0 up that 31 bits hold."""
     return type(value) is int and 0 <= value < 1 << 31
-
-
-def _detail(error: urllib.error.HTTPError) -> str:
-    """The beginning of what an error page says, on one line."""
-    try:
-        content = error.read(500)
-    except (OSError, http.client.HTTPException):  # cut off
-        content = b""
-    return " ".join(content.decode(errors="replace").split())
-
-
-def _retry_after(value: str | None) -> float:
-    """Seconds that the server asks for; 0 where it does not, or names a date."""
-    try:
-        return min(max(float(value or 0), 0.0), LONGEST_PAUSE_S)
-    except ValueError:
-        return 0.0
