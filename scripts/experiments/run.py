@@ -1,0 +1,67 @@
+"""Run experiments on the tiny suite: train, evaluate, compare over seeds, write a page each.
+
+    python scripts/experiments/run.py main controls --jobs 2
+    python scripts/experiments/run.py main --dry-run            what it would run, and what that costs
+
+Stopped at any moment and started again, it goes on where it was; a training that two experiments need is made once.
+Nothing is deleted. Runs go to ``--out``, pages to ``--results``.
+"""
+
+import argparse
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+from design import Experiment, load_experiment
+from lanes import run_steps
+from pages import write_page
+from steps import CPU_SECONDS, Step, plan
+
+from stapo_bench.errors import StapoError
+
+
+def estimate(experiment: Experiment, steps: dict[str, Step]) -> str:
+    """How many commands of each kind, how many are left, and their CPU time."""
+    lines = [f"{experiment.name}: {experiment.question}"]
+    left = [step for step in steps.values() if not step.is_done()]
+    for kind in CPU_SECONDS:
+        if total := sum(step.kind == kind for step in steps.values()):
+            times = [step.cpu_s for step in left if step.kind == kind]
+            lines.append(f"  {kind:<9} {len(times):4d} of {total:4d} to run   {sum(times) / 60:7.1f} CPU-minutes")
+    return "\n".join([*lines, f"  all       {sum(step.cpu_s for step in left) / 3600:.1f} CPU-hours"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("experiments", nargs="+", help="names of scripts/experiments/*.yaml")
+    parser.add_argument("--out", type=Path, default=Path("runs/experiments"), help="runs (default: %(default)s)")
+    parser.add_argument("--results", type=Path, default=Path("results/experiments"), help="pages (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, help="commands at once, a core each (default: %(default)s)")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would run")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        found = [load_experiment(name) for name in arguments.experiments]
+        plans = [plan(experiment, arguments.out) for experiment in found]
+        if arguments.dry_run:
+            print("\n".join(estimate(experiment, steps) for experiment, steps in zip(found, plans, strict=True)))
+            together = {name: step for steps in plans for name, step in steps.items() if not step.is_done()}
+            hours = sum(step.cpu_s for step in together.values()) / 3600
+            print(f"together, what they share counted once: {hours:.1f} CPU-hours")
+            return
+        if shutil.which("stapo-bench") is None or shutil.which("stapo-train") is None:
+            sys.exit("stapo-bench or stapo-train is not on PATH: first 'source scripts/environment.sh'")
+        for experiment, steps in zip(found, plans, strict=True):
+            print(f"== {experiment.name}", flush=True)
+            run_steps(steps, arguments.out, max(1, arguments.jobs))
+            page = write_page(experiment, arguments.out, arguments.results / experiment.name)
+            print(f"written: {page}", flush=True)
+    except StapoError as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit("\nstopped; the same command goes on from here")
+
+
+if __name__ == "__main__":
+    main()
