@@ -47,6 +47,14 @@ OBJECTIVES = {
     "grpo": {},
     "gspo": {},
     "dr-grpo": {},
+    "dapo": {},
+    "ar": {},
+    "stare": {"max_entropy": 9.0},
+    "kl-cov": {"share": 0.05},
+    "cispo": {},
+    "sapo": {},
+    "high-entropy-mask": {"tau_p": 0.0035},
+    "full-mask": {"tau_p": 0.0035},
 }
 MAIN = ("stapo", "20-entropy", "justrl", "grpo")
 
