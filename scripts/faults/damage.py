@@ -210,7 +210,7 @@ FAULTS = (
         for what, change, quick in (
             ("seed", ("--seed", 1), 0),
             ("decoding", ("--decoding", "training"), 1),
-            ("prompt", ("--prompt-format", "base"), 0),
+            ("prompt", ("--prompt-format", "plain"), 0),
         )
     ),
     Fault(name="a segment twice", unit="samples", trials=5, quick=0, inject=doubled),
