@@ -76,6 +76,7 @@ def many_samples(bench: Bench, rng: Random, folder: Path, *, count: int) -> Tria
     started = time.monotonic()
     drawing = start(bench.eval(run, "--samples", count // 20), folder, before=partial(no_grading))
     watch = Watch(drawing)
+    drawing.wait(900)
     drawing.succeed()
     seconds = time.monotonic() - started
     num_lines = sum(path.read_bytes().count(b"\n") for path in (run / "samples").glob("*.jsonl"))
