@@ -128,7 +128,8 @@ def error_bars(results: Results) -> str:
         widths = [float(np.mean(column)) for column in zip(*of_runs, strict=True)]
         for place in range(len(SEED_ERRORS)):
             of_error = [c.effects[place].difference.interval().width for c in results.comparisons[decoding]]
-            widths.append(float(np.mean(of_error)))
+            known = [width for width in of_error if not math.isnan(width)]
+            widths.append(float(np.mean(known)) if known else math.nan)
         lines.append(f"| {decoding} | " + " | ".join(_number(100 * w, 2) for w in widths) + " |")
     return "\n".join(lines)
 

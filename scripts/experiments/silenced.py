@@ -122,6 +122,8 @@ def spurious(results: Results) -> str:
             for training in results.trainings
             if training.variant == variant
         ]
+        if not by_seed:  # the base model
+            continue
         cells = [
             (sum(t.tokens for t in by_seed), sum(t.in_wrong for t in by_seed)),
             (sum(t.silenced for t in by_seed), sum(t.silenced_in_wrong for t in by_seed)),
