@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from stapo_bench.checkpoint import read_checkpoint
-from stapo_bench.drawing import Drawn, engine_failures
+from stapo_bench.drawing import Drawn, engine_failures, shard_label, sole_writer
 from stapo_bench.engines import Engine
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.evaluate import EvalOptions, load_tokenizer, sampling_params
@@ -136,6 +136,11 @@ def _works(old: Manifest, data_dir: Path | None, tokenizer: Any | None) -> list[
 
 def _go_on(old: Manifest, run: Manifest, works: Sequence[Work], rest: "_Rest", watch: TextIO) -> Drawn:
     """Take over what ended, draw on what was cut off. The cut-off samples stand in memory, the others pass through."""
+    with sole_writer(run.run_dir, shard_label((0, 1))):
+        return _take_over(old, run, works, rest, watch)
+
+
+def _take_over(old: Manifest, run: Manifest, works: Sequence[Work], rest: "_Rest", watch: TextIO) -> Drawn:
     repair(run.run_dir)
     stamps = run.stamps
     done, num_repeated = scan_keys(run.run_dir, run.seed, stamps=stamps)

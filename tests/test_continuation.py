@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from stapo_bench.continuation import continue_run
+from stapo_bench.drawing import sole_writer
 from stapo_bench.engines.params import refuse_drawn_ids
 from stapo_bench.errors import StapoError
 from stapo_bench.evaluate import EvalOptions, evaluate
@@ -135,6 +136,15 @@ def test_interrupted_and_repeated_it_ends_the_same(tmp_path, options):
     assert go_on(options, 20, engine) == expected
     assert engine.num_requests == 0
     assert scan_keys(tmp_path / "run-20", 0)[1] == 0
+
+
+def test_two_cannot_continue_into_one_run(tmp_path, options):
+    run(options)
+    with pytest.raises(StapoError, match="out of luck"):
+        go_on(options, 20, Chain(fail_after=2))
+    with sole_writer(tmp_path / "run-20", "shard0of1"), pytest.raises(StapoError, match="another process is drawing"):
+        go_on(options, 20)
+    go_on(options, 20)
 
 
 def test_twice_continued(tmp_path, options):

@@ -307,7 +307,9 @@ def kill(writer: "subprocess.Popen[bytes]") -> None:
 def test_killed_at_any_moment_every_sample_is_there_exactly_once(tmp_path, num_shards, num_kills):
     random_ = random.Random(num_shards)
     num_torn = 0
-    for _ in range(num_kills):
+    for kills in range(40):
+        if kills >= num_kills and num_torn > 0:  # where a kill falls is up to the machine
+            break
         writers = [start_writer(tmp_path, i, num_shards) for i in range(num_shards)]
         for writer in writers:
             assert writer.stdout.readline() == b"writing\n"
