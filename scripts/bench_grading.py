@@ -171,7 +171,7 @@ def _summary(cases: Sequence[Case], outcomes: Sequence[str], seconds: Sequence[f
 def render(result: dict[str, Any]) -> str:
     """The measurement as a table for people."""
     lines = [
-        f"{result['num_responses']} responses, commit {result['commit']}, {result['device']['system']}",
+        f"{result['num_responses']} responses, commit {result['commit']}, {result['device']}",
         "",
         f"{'grader':<12}{'agreement':>10}" + "".join(f"{name:>9}" for name in COLUMNS),
     ]
