@@ -10,7 +10,7 @@ from stapo_train.fused.parts import Backend, Demand, Head, Parts
 
 COLUMNS = 2048  # of a part, and
 BLOCK_SIZE = 1 << 19  # logits: one block stays in a processor's cache
-KEPT_BYTES = 1 << 28
+KEPT_BYTES = 900_000_000
 """Probabilities up to this size are kept for the backward pass, which then need not make the logits again."""
 
 Kept = tuple[tuple[Tensor, Tensor], ...]
