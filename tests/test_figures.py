@@ -22,7 +22,7 @@ from stapo_bench.figures import TITLES, MissingDataError, Sources, available, re
 from stapo_bench.figures.registry import REGISTRY
 from stapo_bench.figures.render import figure
 from stapo_bench.figures.settings import entropy_stability, threshold
-from stapo_bench.figures.sources import Training
+from stapo_bench.figures.sources import Training, training_folders
 from stapo_bench.figures.style import METHODS
 from stapo_bench.figures.tokens import Tokens, gradient_bounds
 from stapo_bench.intervals import normal_quantile, sampling_interval
@@ -479,3 +479,11 @@ def test_help_names_every_plot(monkeypatch, capsys):
     cli.main()
     named = set(re.findall(r"[a-z-]+", capsys.readouterr().out))
     assert set(REGISTRY) <= named
+
+
+def test_pretraining_beside_the_trainings_is_no_training_log(tmp_path):
+    for name, files in (("base", ["metrics.jsonl"]), ("stapo", ["metrics.jsonl", "config.yaml"])):
+        (tmp_path / name).mkdir()
+        for file in files:
+            (tmp_path / name / file).touch()
+    assert training_folders(tmp_path) == [tmp_path / "stapo"]

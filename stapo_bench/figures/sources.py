@@ -129,10 +129,10 @@ def trained_in(checkpoint: Path) -> Path:
 
 
 def training_folders(path: Path) -> list[Path]:
-    """The training logs in a folder: itself, or the folders in it that have metrics.jsonl."""
+    """The training logs in a folder: itself, or those in it. Pretraining has metrics.jsonl too, but no config.yaml."""
     if (path / "metrics.jsonl").is_file():
         return [path]
-    found = sorted(file.parent for file in path.glob("*/metrics.jsonl"))
+    found = sorted(file.parent for file in path.glob("*/metrics.jsonl") if (file.parent / "config.yaml").is_file())
     if not found:
         raise StapoError(f"{path}: expected a training log (metrics.jsonl), found none; 'stapo-train' writes one")
     return found
