@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# What needs environments of its own, run for real: our task files under lm-eval, our gradients beside TRL's, the
-# Triton kernels (interpreted where there is no GPU), the vLLM engine (on a CPU too), and the report in a browser.
+# What needs environments of its own, run for real: our task files under lm-eval, our gradients beside TRL's and inside
+# verl, the Triton kernels (interpreted where there is no GPU), the vLLM engine (on a CPU too), the report in a browser.
 #
-#   scripts/integration.sh [lm-eval] [trl] [triton] [vllm] [report]      # default: all
+#   scripts/integration.sh [lm-eval] [trl] [verl] [triton] [vllm] [report]      # default: all
 #
 # The environments of lm-eval (.venv-lm-eval), TRL (.venv-trl), Triton (.venv-triton) and the report (.venv-report:
-# Selenium; Chromium is the system's) are layers over .venv; vLLM's (.venv-vllm, 3 GB) wants other versions and stands
-# alone. All are made once, and again when their files change. A part that cannot run here says why in one line and is
-# skipped; a test that fails fails the script.
+# Selenium; Chromium is the system's) are layers over .venv; vLLM's (.venv-vllm, 3 GB) and verl's (.venv-verl, 2 GB)
+# want other versions and stand alone. All are made once, and again when their files change. A part that cannot run here
+# says why in one line and is skipped; a test that fails fails the script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/environment.sh
@@ -41,6 +41,18 @@ pathlib.Path(layer, "core.pth").write_text(f"import site; site.addsitedir({core!
 make_lm_eval() { make_layer lm-eval "lm-eval[hf]==0.4.13"; }
 
 make_trl() { make_layer trl "trl==1.16.0"; }
+
+make_verl() {
+    current .venv-verl constraints-verl.txt pyproject.toml && return
+    rm -rf .venv-verl
+    .venv/bin/python -m venv .venv-verl && install_verl && echo "$stamp_now" > .venv-verl/stamp
+}
+
+install_verl() (
+    source .venv-verl/bin/activate
+    nvidia-smi -L >/dev/null 2>&1 || install_cpu_torch
+    pip install -q -c constraints-verl.txt -e ".[verl]" pytest
+)
 
 make_triton() { make_layer triton triton; }
 
@@ -114,6 +126,12 @@ part_trl() {
     fi
 }
 
+part_verl() {
+    if prepare verl make_verl; then
+        run_tests verl .venv-verl/bin/python tests/integration/test_verl*.py
+    fi
+}
+
 part_triton() {
     if prepare triton make_triton; then
         run_tests triton .venv-triton/bin/python tests/integration/test_fused_kernels.py
@@ -137,15 +155,16 @@ part_report() {
     fi
 }
 
-for part in ${@:-lm-eval trl triton vllm report}; do
+for part in ${@:-lm-eval trl verl triton vllm report}; do
     case "$part" in
         lm-eval) part_lm_eval ;;
         trl) part_trl ;;
+        verl) part_verl ;;
         triton) part_triton ;;
         vllm) part_vllm ;;
         report) part_report ;;
         *)
-            echo "scripts/integration.sh: unknown part '$part': expected lm-eval, trl, triton, vllm or report" >&2
+            echo "scripts/integration.sh: unknown part '$part': expected lm-eval, trl, verl, triton, vllm or report" >&2
             exit 2
             ;;
     esac
