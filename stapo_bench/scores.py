@@ -22,7 +22,7 @@ from stapo_bench.draws import CountedRun, Draw, Grades, read_draws, read_grades
 from stapo_bench.errors import StapoError
 from stapo_bench.estimators import Matrix, avg_at_k, maj_at_k, pass_at_k, pass_hat_k, score_bounds
 from stapo_bench.intervals import ERROR_NAMES, Interval, interval, macro_interval
-from stapo_bench.manifest import Manifest, load_manifest
+from stapo_bench.manifest import Manifest, canonical_digest, load_manifest
 from stapo_bench.metrics import stability
 from stapo_bench.records import Outcome
 from stapo_bench.sequential import anytime_interval
@@ -113,8 +113,9 @@ def current_score(run_dir: Path) -> RunScore:
     try:
         score = from_json(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, KeyError, TypeError) as error:
+        # Not made anew here: which grader's scores stood there is no longer known.
         raise StapoError(
-            f"{path}: expected scores, got damage ({error!r}); run 'stapo-bench score {run_dir}'"
+            f"{path}: expected scores, got damage ({error!r}); 'stapo-bench score {run_dir}' makes them again"
         ) from None
     sources = [run_dir / "manifest.json", run_dir / "grades" / f"{score.grades}.jsonl", *segments(run_dir)]
     written = path.stat().st_mtime_ns
@@ -236,14 +237,18 @@ def macro_score(tasks: Sequence[TaskScore]) -> MacroScore:
 
 
 def to_json(score: RunScore) -> dict[str, Any]:
-    """A run's scores as plain JSON values: NaN becomes null, an interval a pair."""
-    return dict(plain({"format": FORMAT, **asdict(score)}))
+    """A run's scores as plain JSON values, with their digest: NaN becomes null, an interval a pair."""
+    values = dict(plain({"format": FORMAT, **asdict(score)}))
+    return {**values, "sha256": canonical_digest(values)}
 
 
 def from_json(raw: Mapping[str, Any]) -> RunScore:
-    """The inverse of ``to_json``."""
+    """The inverse of ``to_json``; ValueError where the values are not those that it gave."""
     if raw["format"] != FORMAT:
         raise ValueError(f"expected format {FORMAT}, got {raw['format']}")
+    values = {name: value for name, value in raw.items() if name != "sha256"}
+    if raw.get("sha256", digest := canonical_digest(values)) != digest:  # older files lack it
+        raise ValueError("its content is not what was written: sha256 does not fit")
     tasks = tuple(
         TaskScore(
             **_with_intervals(task)
@@ -252,7 +257,7 @@ def from_json(raw: Mapping[str, Any]) -> RunScore:
         )
         for task in raw["tasks"]
     )
-    rest = {name: value for name, value in raw.items() if name not in ("format", "tasks", "macro")}
+    rest = {name: value for name, value in values.items() if name not in ("format", "tasks", "macro")}
     return RunScore(**rest, tasks=tasks, macro=MacroScore(**_with_intervals(raw["macro"])))
 
 

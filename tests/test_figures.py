@@ -27,7 +27,8 @@ from stapo_bench.figures.style import METHODS
 from stapo_bench.figures.tokens import Tokens, gradient_bounds
 from stapo_bench.intervals import normal_quantile, sampling_interval
 from stapo_bench.paired import paired_difference
-from stapo_train.stability import stability
+from stapo_bench.sealed import seal
+from stapo_train.stability import read_entropies, stability
 from stapo_train.statistics import logit_gradient_norm_bounds
 
 
@@ -461,6 +462,12 @@ def test_a_damaged_log_is_named_with_its_line(tmp_path):
         file.write('{"entropy": 1}\n{"iteration": 14, "entr')  # the last line is being written: no fault
     with pytest.raises(StapoError, match=r"metrics.jsonl:13: expected an iteration, got KeyError\('iteration'\)"):
         available(Sources(logs=[log]))
+    sealed = [seal({"iteration": i, "entropy": 0.5}) for i in range(1, 13)]
+    (log / "metrics.jsonl").write_bytes(b"".join([*sealed[:4], sealed[4].replace(b"0.5", b"0.7"), *sealed[5:]]))
+    with pytest.raises(StapoError, match=r"metrics.jsonl:5: expected an iteration, got ValueError.*crc32"):
+        available(Sources(logs=[log]))
+    with pytest.raises(StapoError, match=r"metrics.jsonl:5: expected an iteration with its entropy, got .*crc32"):
+        read_entropies(log)
     (log / "config.yaml").unlink()
     with pytest.raises(StapoError, match=r"expected config.yaml beside metrics.jsonl, found none"):
         available(Sources(logs=[log]))

@@ -21,6 +21,7 @@ from stapo_bench.report.overview import overview
 from stapo_bench.report.page import Contents, render_page, without_inline_style, write_report
 from stapo_bench.report.tokens import collect_tokens
 from stapo_bench.report.watch import Page, Server, state
+from stapo_bench.sealed import seal
 
 PLANTED = (
     "<script>window.flag = 1</script><img src=x onerror='window.flag = 1'></script><!-- &lt;b&gt; \u202e\u2066"
@@ -117,6 +118,27 @@ def test_a_damaged_grade_is_named(runs):
     path.write_text(path.read_text().replace('"outcome": "CORRECT"', '"outcome": "RIGHT"', 1))
     with pytest.raises(StapoError, match=r"math.jsonl:2: expected a grade, got a damaged line"):
         collect(runs[1:])
+
+
+def test_samples_and_grades_are_checked_as_scoring_checks_them(runs):
+    """A grade with a digit turned round is still good JSON; a sample of other settings has the seed of ours."""
+    run = runs[1]
+    grades = run / "grades" / "math.jsonl"
+    whole = grades.read_bytes()
+    head, first, *rest = whole.splitlines(keepends=True)
+    sealed = seal(json.loads(first))
+    grades.write_bytes(b"".join([head, sealed, *rest]))
+    assert collect([run]).num_samples == 6
+    grades.write_bytes(b"".join([head, sealed.replace(b"right", b"rifht"), *rest]))
+    with pytest.raises(StapoError, match=r"math.jsonl:2: expected a grade, .*: crc32 \w+ does not fit"):
+        collect([run])
+    grades.write_bytes(whole)
+    (segment,) = (run / "samples").glob("*.jsonl")
+    lines = segment.read_text().splitlines()
+    lines[2] = json.dumps({**json.loads(lines[2]), "stamp": "0badf00d"})
+    segment.write_text("\n".join([*lines, ""]))
+    with pytest.raises(StapoError, match=r"jsonl:3: .*got stamp 0badf00d: it belongs to another run"):
+        collect([run])
 
 
 def test_long_texts_are_cut_into_chunks_that_together_hold_them_all(make_run):

@@ -159,6 +159,31 @@ def test_scores_follow_the_files(make_run):
     assert current_score(run).tasks[0].value == 1.0
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [('"value": 0.5', '"value": 0.7'), ('"sha256": ', '"sha257": '), ('"format": 1', '"format": 0'), ("{", "")],
+    ids=["a score", "its digest's name", "its format", "no JSON"],
+)
+def test_damaged_scores_are_named_and_can_be_made_again(make_run, old, new):
+    run = make_run("r", {"t": [[1, 0]] * 2})
+    score = score_run(run)
+    path = run / "scores.json"
+    whole = path.read_text()
+    assert old in whole
+    path.write_text(whole.replace(old, new, 1))
+    with pytest.raises(StapoError, match=r"scores.json: expected scores, got damage .*'stapo-bench score .* again"):
+        current_score(run)
+    assert score_run(run) == score and path.read_text() == whole
+
+
+def test_scores_of_an_older_version_lack_a_digest(make_run):
+    run = make_run("r", {"t": [[1, 0]] * 2})
+    score = score_run(run)
+    stored = json.loads((run / "scores.json").read_text())
+    del stored["sha256"]
+    assert from_json(stored) == score
+
+
 def test_scores_from_before_the_clock_was_put_back_are_made_again(make_run):
     run = make_run("r", {"t": [[1, 0]] * 2})
     current_score(run)

@@ -3,8 +3,8 @@
 import json
 import os
 import random
+import re
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -13,14 +13,13 @@ import torch
 from click.testing import CliRunner
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from train_setup import grade_by_hash, make_base, make_config, make_values
 
 from stapo_bench.checkpoint import read_checkpoint
 from stapo_bench.errors import StapoError
+from stapo_bench.sealed import seal, unseal
 from stapo_train import run
 from stapo_train.checkpoint import RunFolder, TrainState
-
-sys.path.insert(0, str(Path(__file__).parent))
-from train_setup import grade_by_hash, make_base, make_config, make_values
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +41,7 @@ def folder(tmp_path, base):
 
 def result(out: Path):
     """Weights as bytes, and the metrics without what a repetition may change."""
-    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    rows = [unseal(line) for line in (out / "metrics.jsonl").read_bytes().splitlines()]
     for row in rows:
         del row["seconds"], row["memory"]
     return (out / "checkpoints" / "final" / "model.safetensors").read_bytes(), rows
@@ -289,9 +288,27 @@ def test_damaged_metrics_are_named(folder, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run.train(config)
     path = folder / "run" / "metrics.jsonl"
-    path.write_text("{}\n" + path.read_text())
-    with pytest.raises(StapoError, match=r"metrics.jsonl, line 1: expected the record of iteration 1"):
-        run.train(config, resume=True)
+    first, second = whole = path.read_bytes().splitlines(keepends=True)
+    digit = re.search(rb'"reward":0\.(\d)', second)
+    for lines, expected in (
+        ([second], r"metrics.jsonl:1: expected the record of iteration 1, got one of 2; restore the file"),
+        (
+            [first, second.replace(digit[0], b'"reward":0.%d' % (int(digit[1]) ^ 1))],
+            r"metrics.jsonl:2: .*crc32",
+        ),
+        ([first, second.replace(b"loss", b"los\xf3")], r"metrics.jsonl:2: not JSON"),
+        ([first, second.replace(b"crc32", b"crc33")], r"metrics.jsonl:2: it has 'crc33', which no record has"),
+        ([first + second.rstrip()], r"expected at least 2 lines, as many as the checkpoint's iterations, got 1"),
+    ):
+        path.write_bytes(b"".join(lines))
+        with pytest.raises(StapoError, match=expected):
+            run.train(config, resume=True)
+    old = {name: value for name, value in unseal(first).items() if name != "memory"}  # of an older version, unsealed
+    path.write_bytes(json.dumps(old).encode() + b"\n" + second + seal({"iteration": 7}) + b'{"iteration": 8, "rew')
+    monkeypatch.undo()
+    run.train(config, resume=True)
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert [unseal(line)["iteration"] for line in lines] == [1, 2, 3] and lines[1] == whole[1]
 
 
 def test_the_command(folder):

@@ -7,6 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from stapo_bench.sealed import unseal
+
 NUM_PROBLEMS, NUM_SAMPLES = 20, 8
 
 
@@ -163,7 +165,7 @@ def results(run: Path) -> tuple[Any, ...]:
 
 def trained_results(out: Path) -> tuple[bytes, list[dict[str, Any]]]:
     """The final weights, and the metrics without what a repetition may change."""
-    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    rows = [unseal(line) for line in (out / "metrics.jsonl").read_bytes().splitlines()]
     for row in rows:
         del row["seconds"], row["memory"]
     return (out / "checkpoints" / "final" / "model.safetensors").read_bytes(), rows

@@ -21,6 +21,7 @@ from stapo_bench.draws import LoadedRun, load_run
 from stapo_bench.errors import StapoError
 from stapo_bench.figures.style import METHODS
 from stapo_bench.scores import RunScore, current_score
+from stapo_bench.sealed import unseal
 from stapo_bench.store import complete_lines
 
 Vector = NDArray[np.float64]
@@ -153,7 +154,7 @@ def read_training(folder: Path) -> Training:
     records = []
     for number, line in complete_lines(folder / "metrics.jsonl"):
         try:
-            record = json.loads(line)
+            record = unseal(line)
             int(record["iteration"])
         except (ValueError, KeyError, TypeError) as error:
             raise StapoError(f"{folder / 'metrics.jsonl'}:{number}: expected an iteration, got {error!r}") from None

@@ -12,11 +12,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from stapo_bench.errors import StapoError
 from stapo_bench.golds import read_problems, split_golds
+from stapo_bench.grade_run import damaged_grade, grade_from_line
 from stapo_bench.manifest import Manifest, load_manifest
 from stapo_bench.panel_report import grade_files
 from stapo_bench.records import Problem, Sample, SampleKey
 from stapo_bench.report.encode import chunk_starts, pack
 from stapo_bench.rows import sampling_in_words
+from stapo_bench.sealed import unseal
 from stapo_bench.store import complete_lines, read_samples
 
 CHUNK = 400_000
@@ -112,7 +114,9 @@ def unique_names(run_dirs: Sequence[Path]) -> list[str]:
 def _run(manifest: Manifest, grader: str, shared: _Shared, prefix: str) -> tuple[dict[str, Any], dict[str, str]]:
     """One run's columns, in the order of its problems and samples, and its texts."""
     run_dir = manifest.run_dir
-    samples = sorted(read_samples(run_dir), key=lambda s: (shared.problem(s.task, s.problem_id), s.sample_index))
+    samples = sorted(
+        read_samples(run_dir, manifest.stamps), key=lambda s: (shared.problem(s.task, s.problem_id), s.sample_index)
+    )
     graders = sorted(grade_files(run_dir), key=lambda name: name != grader)  # stable: the chosen one first
     verdicts = {name: read_verdicts(run_dir, name) for name in graders}
     sampling, about = manifest.identity["sampling"], manifest.about
@@ -160,17 +164,13 @@ def read_verdicts(run_dir: Path, grader: str) -> tuple[str, dict[SampleKey, Verd
     version, found = grader, {}
     for number, line in complete_lines(path):
         try:
-            row = json.loads(line)
-            if "outcome" not in row:
-                version = str(row["grader"])
+            if number == 1 and set(header := unseal(line)) == {"grader"}:
+                version = str(header["grader"])
                 continue
-            key = SampleKey(row["task"], row["problem_id"], row["sample_index"])
-            found[key] = Verdict(_CODES[row["outcome"]], row["extracted"], str(row.get("detail", "")))
-        except (ValueError, KeyError, TypeError) as error:
-            raise StapoError(
-                f"{path}:{number}: expected a grade, got a damaged line ({error!r}); "
-                "delete the file, 'stapo-bench grade' makes it again"
-            ) from None
+            key, grade = grade_from_line(line)
+        except (ValueError, TypeError) as error:
+            raise damaged_grade(path, number, error) from None
+        found[key] = Verdict(_CODES[grade.outcome.value], grade.extracted, grade.detail)
     return version, found
 
 

@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from stapo_bench.sealed import unseal
+
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("vllm") is None, reason="vLLM is not installed: scripts/integration.sh runs this"
 )
-sys.path.insert(0, str(Path(__file__).parent.parent))
 IN_SYNC = 1e-5
 """Nats between the log-probs of trainer and engine, both in float32; rounding alone leaves about 1e-7."""
 
@@ -64,7 +65,7 @@ def log(folder: Path) -> str:
 
 def records(run: Path) -> list[dict]:
     path = run / "metrics.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [unseal(line) for line in path.read_bytes().splitlines()] if path.exists() else []
 
 
 def without_times(run: Path) -> list[dict]:

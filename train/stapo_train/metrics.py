@@ -1,6 +1,5 @@
 """What an iteration did, as a record, as a line of ``metrics.jsonl`` and as a line for the person watching."""
 
-import json
 import math
 import os
 import resource
@@ -8,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -18,11 +17,13 @@ from torch import Tensor
 
 from stapo_bench.errors import StapoError
 from stapo_bench.progress import duration
-from stapo_bench.store import write_atomically
+from stapo_bench.sealed import seal, unseal
+from stapo_bench.store import complete_lines, write_atomically
 from stapo_train.objective import quantile
 from stapo_train.records import Rollout, StepRecord, UpdateRecord
 
 ENTROPY_QUANTILES = (0.1, 0.5, 0.9, 0.99)
+_FIELDS = {field.name for field in fields(StepRecord)}
 
 
 class Stopwatch:
@@ -128,9 +129,9 @@ def _informative(rollouts: Sequence[Rollout]) -> float:
 
 
 def append(path: Path, record: StepRecord) -> None:
-    """Add a line and wait until it is on disk. NaN and infinity become null: JSON has neither."""
-    line = json.dumps(_finite(asdict(record)), allow_nan=False) + "\n"
-    with path.open("a", encoding="utf-8") as file:
+    """Add a sealed line and wait until it is on disk. NaN and infinity become null: JSON has neither."""
+    line = seal(_finite(asdict(record)))
+    with path.open("ab") as file:
         file.write(line)
         file.flush()
         os.fsync(file.fileno())
@@ -139,21 +140,27 @@ def append(path: Path, record: StepRecord) -> None:
 def keep_until(path: Path, iteration: int) -> None:
     """Drop the lines after ``iteration``, a torn last one among them: a resumed run writes them again."""
     kept = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else [], start=1):
+    for number, line in complete_lines(path) if path.exists() else ():
         if number > iteration:
             break
         try:
-            found = json.loads(line)["iteration"]
-        except (json.JSONDecodeError, KeyError, TypeError):
-            found = None
-        if found != number:
-            raise StapoError(f"{path}, line {number}: expected the record of iteration {number}, got {line[:60]!r}")
-        kept.append(line + "\n")
+            _check(unseal(line), number)
+            kept.append(line.decode("ascii"))
+        except ValueError as error:
+            raise StapoError(f"{path}:{number}: {error}; restore the file, or train anew with out=OTHER") from None
     if len(kept) < iteration:
         raise StapoError(
             f"{path}: expected at least {iteration} lines, as many as the checkpoint's iterations, got {len(kept)}"
         )
     write_atomically(path, "".join(kept))
+
+
+def _check(row: dict[str, Any], iteration: int) -> None:
+    """ValueError unless this is an iteration's line."""
+    if row.get("iteration") != iteration:
+        raise ValueError(f"expected the record of iteration {iteration}, got one of {row.get('iteration')!r}")
+    if unknown := sorted(row.keys() - _FIELDS):  # of a damaged seal nothing but its name may be left
+        raise ValueError(f"it has {unknown[0]!r}, which no record has")
 
 
 def _finite(value: Any) -> Any:

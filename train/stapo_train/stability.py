@@ -8,7 +8,6 @@ The verdict looks at the end alone: the median of the last tenth (five iteration
 (arXiv:2602.15620) shows curves and gives no number.
 """
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,8 @@ from statistics import median
 from typing import Literal
 
 from stapo_bench.errors import StapoError
+from stapo_bench.sealed import unseal
+from stapo_bench.store import complete_lines
 
 START = 5
 """Iterations that say where entropy began."""
@@ -70,4 +71,10 @@ def read_entropies(run: Path) -> list[float]:
     path = run / "metrics.jsonl"
     if not path.is_file():
         raise StapoError(f"{run}: expected a training run with metrics.jsonl, found none")
-    return [float(json.loads(line)["entropy"]) for line in path.read_text(encoding="utf-8").splitlines()]
+    entropies = []
+    for number, line in complete_lines(path):
+        try:
+            entropies.append(float(unseal(line)["entropy"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise StapoError(f"{path}:{number}: expected an iteration with its entropy, got {error!r}") from None
+    return entropies
