@@ -1,0 +1,143 @@
+"""The cost of a run: parameters, memory, time and disk against hand arithmetic and published numbers."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import cost_table
+import pytest
+
+from stapo_bench.errors import StapoError, UsageError
+from stapo_train import cost
+from stapo_train.cost import GIB, GPUS, PUBLISHED_RECIPE, SHAPES, Gpu, Recipe, Setup, Shape
+
+ROOT = Path(__file__).resolve().parent.parent
+
+TOY = Shape(layers=2, hidden=8, intermediate=16, heads=4, kv_heads=2, head_dim=4, vocab=10, tied=False)
+SLOW = Gpu(name="slow", memory_gib=1, flops=1e6, bandwidth=1e6)
+H20S = Setup(gpu=GPUS["h20"], nodes=8, gpus_per_node=8)
+
+
+@pytest.mark.parametrize(
+    ("name", "total", "in_layers"),
+    [("1.7b", 1.72e9, 1.4e9), ("8b", 8.2e9, 6.95e9), ("14b", 14.8e9, 13.2e9)],  # arXiv:2505.09388 and the model cards
+)
+def test_the_sizes_have_their_published_numbers_of_parameters(name, total, in_layers):
+    shape = SHAPES[name]
+    assert shape.parameters == pytest.approx(total, rel=0.005)
+    assert shape.layers * shape.layer_parameters == pytest.approx(in_layers, rel=0.01)
+
+
+def test_a_toys_parameters_and_operations_by_hand():
+    # attention: q and o 2 x 8 x 16, k and v 2 x 8 x 8 = 384; MLP 3 x 8 x 16 = 384; norms 2 x 8 + 2 x 4 = 24
+    assert TOY.layer_parameters == 384 + 384 + 24
+    assert TOY.root_parameters == 2 * 10 * 8 + 8
+    assert TOY.parameters == 2 * 792 + 168
+    assert replace(TOY, tied=True).parameters == 2 * 792 + 88
+    assert TOY.kv_bytes == 2 * 2 * 2 * 2 * 4  # k and v, bfloat16, layers, heads, dimensions
+    # matrices 2 x 792 + 80, twice; attention 4 x layers x 16 dimensions x half of 100 tokens
+    assert TOY.forward_flops(100) == 2 * 1664 + 4 * 2 * 16 * 50
+
+
+def test_the_shape_of_a_folder_is_its_configs(tmp_path):
+    config = {
+        "num_hidden_layers": 2, "hidden_size": 8, "intermediate_size": 16, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 4, "vocab_size": 10,
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert cost.read_shape(tmp_path) == TOY
+    del config["head_dim"]  # then it is hidden / heads
+    (tmp_path / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": True}))
+    assert cost.read_shape(tmp_path) == replace(TOY, head_dim=2, tied=True)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(StapoError, match=r"config\.json: expected a decoder's config\.json, got KeyError"):
+        cost.read_shape(tmp_path)
+
+
+def test_the_parts_of_a_ranks_memory_by_hand():
+    setup = Setup(gpu=replace(SLOW, memory_gib=10), nodes=1, gpus_per_node=4, tensor_parallel=2, sequence_parallel=2)
+    memory = cost.sharded_memory(TOY, setup, Recipe(max_prompt=10, max_response=90))
+    assert memory.state * GIB == pytest.approx(12 * 1752 / 4)
+    assert memory.gradients * GIB == pytest.approx(4 * 1752 / 4)
+    assert memory.gathered * GIB == pytest.approx(2 * (2 * 792 + 168) + 4 * 168)
+    # 50 tokens of a sequence on each of two GPUs; per token 2 layers x 8 x 2 bytes, and one layer's inner values
+    assert memory.activations * GIB == pytest.approx(50 * (2 * 8 * 2 + 2 * (32 + 2 * 4 * 6 + 48)))
+    assert memory.logits * GIB == pytest.approx(50 * 10 * 10)
+    assert memory.rollout_weights * GIB == pytest.approx(1752)
+    assert memory.kv_cache == pytest.approx(6 - 4, abs=1e-4)  # 60 % of 10 GiB less what vLLM keeps for itself
+    # Two GPUs' caches together, 64 bytes a token
+    assert cost.cached_sequences(memory, TOY, setup, 1024) == pytest.approx(2 * 2 * GIB / (64 * 1024), rel=1e-3)
+    assert memory.while_updating == pytest.approx(3, abs=1e-3)
+    assert memory.while_drawing == pytest.approx(6 + 3, abs=1e-3)
+
+
+def test_the_published_16_bytes_a_parameter_of_1_7_b_on_one_gpu():
+    setup = replace(H20S, nodes=1, gpus_per_node=1)
+    memory = cost.single_memory(SHAPES["1.7b"], setup, micro_batch_tokens=32_768)
+    assert (memory.state + memory.gradients) * GIB == pytest.approx(16 * 1.7206e9, rel=1e-4)
+    assert memory.gathered * GIB == pytest.approx(2 * 1.7206e9, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tensor_parallel": 3}, "--tensor-parallel 3: expected a divisor of 8 GPUs a node and of 40"),
+        ({"sequence_parallel": 16}, "--sequence-parallel 16: expected a divisor"),
+        ({"nodes": 3}, "3 x 8 GPUs: expected 512 rollouts of a mini-batch to divide evenly over 24 data-parallel"),
+        ({"nodes": 1, "gpu": GPUS["a100"]}, "A100/A800 80 GB: expected at most 71 GiB per GPU .90% of 79., got 72 GiB"),
+        (
+            {"rollout_share": 0.3},
+            "room for one sequence of 16,384 tokens in vLLM's share, got -3.0 GiB; raise --tensor",
+        ),
+        ({"nodes": 1, "rollout_share": 0.7}, "got 90 GiB during rollouts on 8 GPUs; use more GPUs"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_one_line(changes, message):
+    with pytest.raises(UsageError, match=message) as caught:
+        cost.check_setup(SHAPES["14b"], replace(H20S, **changes), PUBLISHED_RECIPE)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_papers_cluster_takes_every_size():
+    for shape in SHAPES.values():
+        assert cost.check_setup(shape, H20S, PUBLISHED_RECIPE).most < 0.9 * 95
+
+
+def test_seconds_of_a_toy_by_hand():
+    recipe = Recipe(prompts=2, group_size=2, max_response=100, mean_prompt=20, mean_response=80)
+    setup = Setup(gpu=replace(SLOW, memory_gib=1000), nodes=1, gpus_per_node=2)
+    seconds = cost.iteration_seconds(TOY, setup, recipe, forward_passes=5)
+    per_token = 2 * 1664 + 2 * 2 * 16 * 100
+    assert seconds.passes == pytest.approx(5 * 4 * 100 * per_token / (2 * 1e6 * 0.4))
+    # Each GPU draws 160 tokens in 100 steps, each of which reads 3,504 bytes of weights
+    steps = 100 * (0.010 + 3504 / 1e6)
+    read = 160 * (20 + 40) * 64 / 1e6
+    assert seconds.generation == pytest.approx(steps + read + 160 * per_token / 0.4e6)
+    assert seconds.total == seconds.generation + seconds.passes
+
+
+def test_a_cache_that_is_too_small_makes_waves():
+    large, small = (replace(H20S, nodes=1, rollout_share=share) for share in (0.6, 0.1))
+    times = [cost.generation_seconds(SHAPES["1.7b"], s, PUBLISHED_RECIPE, 2048, 1000) for s in (large, small)]
+    assert times[1] > 2 * times[0]
+
+
+def test_disk_by_hand():
+    assert cost.checkpoint_bytes(TOY) == 12 * 1752 and cost.folder_bytes(TOY) == 2 * 1752
+    assert cost.samples_bytes(10, 100) == 10 * 900
+
+
+@pytest.mark.parametrize("published", cost_table.PUBLISHED, ids=lambda p: p.what[:40])
+def test_published_durations_are_met_within_a_factor_of_1_7(published):
+    low, high = published.seconds
+    assert low / 1.7 < cost_table.estimated(published) < high * 1.7
+
+
+def test_the_whole_reproduction_is_what_the_paper_says():
+    training = sum(row[3] for row in cost_table.reproduction_rows())
+    # 64 GPUs x 24 h x 12 runs x (5 to 7 days)
+    assert 92_160 < training < 129_024
+
+
+def test_the_readmes_table_is_the_rendered_one():
+    assert cost_table.render() in (ROOT / "train" / "README.md").read_text(encoding="utf-8")

@@ -1,0 +1,357 @@
+"""What a run costs before it is started: GPU memory per rank, hours, disk. Arithmetic on shapes; torch is not loaded.
+
+    setup = Setup(gpu=GPUS["h20"], nodes=8, gpus_per_node=8)
+    memory = sharded_memory(SHAPES["8b"], setup, PUBLISHED_RECIPE)
+    seconds = iteration_seconds(SHAPES["8b"], setup, PUBLISHED_RECIPE, forward_passes=passes("stapo"))
+
+Two phases share a GPU. While it draws, vLLM has a fixed share of the memory beside the trainer's weights and optimizer;
+while it updates, vLLM has given its share back and gradients, activations and logits take its place.
+
+Memory follows ZeRO (arXiv:1910.02054, Sec. 3) and the activation count of arXiv:2205.05198, Sec. 4, for full
+recomputation; operations follow PaLM (arXiv:2204.02311, App. B). Three numbers are not derived: the share of a GPU's
+peak that training reaches (MFU), the time of a decoding step that no bandwidth explains, and the mean length of a
+response. ``scripts/cost_table.py`` holds the result against two published durations.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stapo_bench.errors import StapoError, UsageError
+
+GIB = 2**30
+
+MFU = 0.4
+"""Share of the peak that forward and backward passes reach: Llama 3 reports 38 to 43 % (arXiv:2407.21783, Table 4)."""
+
+DECODE_STEP_S = 0.010
+"""Seconds of one decoding step beyond reading weights and keys: launches, sampling, scheduling. Chosen between the two
+published durations that ``scripts/cost_table.py`` shows, of which one asks for less and the other for more."""
+
+FIXED_GIB = 3.0
+"""CUDA context, NCCL buffers and what a sleeping vLLM keeps. An assumption."""
+
+VLLM_FIXED_GIB = 4.0
+"""vLLM's activations and CUDA graphs beside weights and cache. An assumption."""
+
+USABLE = 0.9
+"""Share of a GPU's memory that a plan may fill; the rest goes to fragmentation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpu:
+    """A kind of GPU: its data sheet, dense bfloat16 without sparsity."""
+
+    name: str
+    memory_gib: float  # as the driver reports it
+    flops: float  # peak, per second
+    bandwidth: float  # bytes per second
+
+
+GPUS: Mapping[str, Gpu] = {
+    "h20": Gpu(name="H20 96 GB", memory_gib=95, flops=148e12, bandwidth=4.0e12),
+    "a100": Gpu(name="A100/A800 80 GB", memory_gib=79, flops=312e12, bandwidth=2.0e12),
+    "h100": Gpu(name="H100/H800 80 GB", memory_gib=79, flops=989e12, bandwidth=3.35e12),
+    "h200": Gpu(name="H200 141 GB", memory_gib=139, flops=989e12, bandwidth=4.8e12),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """A decoder of the Qwen3 kind: grouped queries, gated MLP, norms on queries and keys."""
+
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocab: int
+    tied: bool  # the output matrix is the embedding
+
+    @property
+    def layer_parameters(self) -> int:
+        attention = 2 * self.hidden * self.head_dim * (self.heads + self.kv_heads)
+        return attention + 3 * self.hidden * self.intermediate + 2 * self.hidden + 2 * self.head_dim
+
+    @property
+    def root_parameters(self) -> int:
+        """What stands outside the layers: embedding, output matrix, last norm."""
+        return self.vocab * self.hidden * (1 if self.tied else 2) + self.hidden
+
+    @property
+    def parameters(self) -> int:
+        return self.layers * self.layer_parameters + self.root_parameters
+
+    @property
+    def kv_bytes(self) -> int:
+        """Bytes of keys and values per token, bfloat16."""
+        return 2 * 2 * self.layers * self.kv_heads * self.head_dim
+
+    def forward_flops(self, length: float) -> float:
+        """Operations of a token's forward pass in a causal sequence of ``length`` tokens.
+
+        Two per matrix parameter, and 4 L H Q for each of the length / 2 tokens that it attends to on average
+        (arXiv:2204.02311, App. B). The embedding is looked up, not multiplied.
+        """
+        matrices = self.layers * self.layer_parameters + self.vocab * self.hidden
+        return 2.0 * matrices + 2.0 * self.layers * self.heads * self.head_dim * length
+
+
+SHAPES: Mapping[str, Shape] = {
+    "1.7b": Shape(
+        layers=28, hidden=2048, intermediate=6144, heads=16, kv_heads=8, head_dim=128, vocab=151936, tied=True
+    ),
+    "8b": Shape(
+        layers=36, hidden=4096, intermediate=12288, heads=32, kv_heads=8, head_dim=128, vocab=151936, tied=False
+    ),
+    "14b": Shape(
+        layers=40, hidden=5120, intermediate=17408, heads=40, kv_heads=8, head_dim=128, vocab=151936, tied=False
+    ),
+}
+"""Qwen3-*-Base, from their ``config.json`` (arXiv:2505.09388, Table 1)."""
+
+
+def read_shape(checkpoint: Path) -> Shape:
+    """The shape of a Hugging Face checkpoint folder."""
+    path = checkpoint / "config.json"
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        return Shape(
+            layers=raw["num_hidden_layers"],
+            hidden=raw["hidden_size"],
+            intermediate=raw["intermediate_size"],
+            heads=raw["num_attention_heads"],
+            kv_heads=raw.get("num_key_value_heads", raw["num_attention_heads"]),
+            head_dim=raw.get("head_dim") or raw["hidden_size"] // raw["num_attention_heads"],
+            vocab=raw["vocab_size"],
+            tied=bool(raw.get("tie_word_embeddings", False)),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StapoError(f"{path}: expected a decoder's config.json, got {type(error).__name__}: {error}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What an iteration draws and learns from. Lengths in tokens."""
+
+    prompts: int = 256
+    group_size: int = 8
+    mini_batches: int = 4
+    max_prompt: int = 1024
+    max_response: int = 15_360
+    # DAPO-Math-17K's prompts have about a hundred tokens; JustRL's responses settle at 4,000 to 5,000
+    # (arXiv:2512.16649, Fig. 2c). The paper does not print its own.
+    mean_prompt: int = 100
+    mean_response: int = 4500
+
+    @property
+    def rollouts(self) -> int:
+        return self.prompts * self.group_size
+
+    @property
+    def max_length(self) -> int:
+        return self.max_prompt + self.max_response
+
+    @property
+    def mean_length(self) -> int:
+        return self.mean_prompt + self.mean_response
+
+
+PUBLISHED_RECIPE = Recipe()
+"""arXiv:2602.15620, training setup; the mean lengths are assumptions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """GPUs, and how a model is laid over them."""
+
+    gpu: Gpu
+    nodes: int
+    gpus_per_node: int
+    tensor_parallel: int = 1  # GPUs that share a vLLM engine's weights
+    sequence_parallel: int = 1  # GPUs that share a sequence while it is trained on (Ulysses)
+    rollout_share: float = 0.6  # of the memory, vLLM's while it draws
+
+    @property
+    def world(self) -> int:
+        return self.nodes * self.gpus_per_node
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """One GPU's memory in GiB, by what takes it."""
+
+    state: float  # float32 weights and Adam's two moments, this rank's shard
+    gradients: float  # float32, this rank's shard
+    gathered: float  # bfloat16 weights, and gradients not yet reduced, of what is computed at the moment
+    activations: float
+    logits: float
+    rollout_weights: float  # vLLM's, bfloat16
+    kv_cache: float  # what vLLM's share leaves for keys and values
+
+    @property
+    def while_updating(self) -> float:
+        return self.state + self.gradients + self.gathered + self.activations + self.logits + FIXED_GIB
+
+    @property
+    def while_drawing(self) -> float:
+        return self.state + self.rollout_weights + VLLM_FIXED_GIB + max(self.kv_cache, 0.0) + FIXED_GIB
+
+    @property
+    def most(self) -> float:
+        return max(self.while_updating, self.while_drawing)
+
+
+def sharded_memory(shape: Shape, setup: Setup, recipe: Recipe) -> Memory:
+    """A rank of verl's FSDP2 engine with vLLM beside it: 16 bytes a parameter over all ranks (ZeRO stage 3).
+
+    Of two layers and of the embedding and output matrix, the bfloat16 weights are gathered at a time, and the latter's
+    gradient is whole before it is reduced, in float32. A micro-batch holds one sequence of the greatest length.
+    """
+    tokens = recipe.max_length // setup.sequence_parallel
+    gathered = 2 * (2 * shape.layer_parameters + shape.root_parameters) + 4 * shape.root_parameters
+    # bfloat16 logits, their float32 copy and its gradient.
+    logits = 10.0 * tokens * shape.vocab
+    return _memory(shape, setup, tokens=tokens, gathered=gathered, logits=logits)
+
+
+def single_memory(shape: Shape, setup: Setup, micro_batch_tokens: int) -> Memory:
+    """This project's own trainer on one GPU: nothing is sharded, and autocast keeps a bfloat16 copy of the weights.
+
+    Logits are made in blocks; at most 0.9 GB of probabilities are kept (``stapo_train.fused``).
+    """
+    return _memory(shape, setup, tokens=micro_batch_tokens, gathered=2.0 * shape.parameters, logits=0.9e9)
+
+
+def _memory(shape: Shape, setup: Setup, *, tokens: int, gathered: float, logits: float) -> Memory:
+    sharded = shape.parameters / setup.world / GIB
+    rollout_weights = 2 * shape.parameters / setup.tensor_parallel / GIB
+    # Each layer's input is kept; one layer at a time is computed again: two norms, q, k, v, attention, gate, up and
+    # their product, in bfloat16.
+    inner = 2 * (4 * shape.hidden + 2 * shape.head_dim * (shape.heads + shape.kv_heads) + 3 * shape.intermediate)
+    return Memory(
+        state=12 * sharded,
+        gradients=4 * sharded,
+        gathered=gathered / GIB,
+        activations=tokens * (2 * shape.hidden * shape.layers + inner) / GIB,
+        logits=logits / GIB,
+        rollout_weights=rollout_weights,
+        kv_cache=setup.rollout_share * setup.gpu.memory_gib - rollout_weights - VLLM_FIXED_GIB,
+    )
+
+
+def cached_sequences(memory: Memory, shape: Shape, setup: Setup, length: float) -> float:
+    """How many sequences of ``length`` tokens one vLLM engine, on all its GPUs, holds at once."""
+    return max(memory.kv_cache, 0.0) * GIB * setup.tensor_parallel / (shape.kv_bytes * length)
+
+
+def check_setup(shape: Shape, setup: Setup, recipe: Recipe) -> Memory:
+    """The memory of a rank, if everything fits and divides.
+
+    Raises:
+        UsageError: one line with what is too large and what to change.
+    """
+    for name, parts in (("--tensor-parallel", setup.tensor_parallel), ("--sequence-parallel", setup.sequence_parallel)):
+        if setup.gpus_per_node % parts or shape.heads % parts:
+            raise UsageError(
+                f"{name} {parts}: expected a divisor of {setup.gpus_per_node} GPUs a node and of {shape.heads} "
+                "attention heads"
+            )
+    ranks = setup.world // setup.sequence_parallel
+    sequences = recipe.rollouts // recipe.mini_batches
+    if sequences % ranks:
+        raise UsageError(
+            f"{setup.nodes} x {setup.gpus_per_node} GPUs: expected {sequences} rollouts of a mini-batch to divide "
+            f"evenly over {ranks} data-parallel ranks; choose a power of two, at most {sequences}"
+        )
+    memory = sharded_memory(shape, setup, recipe)
+    usable = USABLE * setup.gpu.memory_gib
+    if cached_sequences(memory, shape, setup, recipe.max_length) < 1:
+        raise UsageError(
+            f"{setup.gpu.name}: expected room for one sequence of {recipe.max_length:,} tokens in vLLM's share, got "
+            f"{memory.kv_cache:.1f} GiB; raise --tensor-parallel above {setup.tensor_parallel}"
+        )
+    for phase, needed, remedy in (
+        ("updates", memory.while_updating, "--sequence-parallel or more GPUs"),
+        ("rollouts", memory.while_drawing, "more GPUs"),
+    ):
+        if needed > usable:
+            raise UsageError(
+                f"{setup.gpu.name}: expected at most {usable:.0f} GiB per GPU ({USABLE:.0%} of {setup.gpu.memory_gib:g}"
+                f"), got {needed:.0f} GiB during {phase} on {setup.world} GPUs; use {remedy}"
+            )
+    return memory
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seconds:
+    """One iteration on the wall, by stage."""
+
+    generation: float
+    passes: float  # forward and backward passes: old log-probs, selection, update
+
+    @property
+    def total(self) -> float:
+        return self.generation + self.passes
+
+
+def passes(objective: str) -> int:
+    """Forward passes that a rollout's tokens cost: old log-probs, update with recomputation (4), selection where it
+    looks at the current policy (a pass without gradient over each mini-batch).
+
+    >>> passes("justrl"), passes("stapo")
+    (5, 6)
+    """
+    return 6 if objective in ("stapo", "20-entropy") else 5
+
+
+def iteration_seconds(shape: Shape, setup: Setup, recipe: Recipe, forward_passes: int) -> Seconds:
+    """An iteration without overlap: all rollouts, then all passes over them, at ``MFU`` of the peak."""
+    flops = recipe.rollouts * recipe.mean_length * shape.forward_flops(recipe.mean_length)
+    return Seconds(
+        generation=generation_seconds(shape, setup, recipe, recipe.rollouts, recipe.max_response),
+        passes=forward_passes * flops / (setup.world * setup.gpu.flops * MFU),
+    )
+
+
+def generation_seconds(shape: Shape, setup: Setup, recipe: Recipe, samples: int, max_tokens: int) -> float:
+    """Drawing ``samples`` on all GPUs. The longest one runs to the limit, and each of its tokens is a decoding step.
+
+    A step costs ``DECODE_STEP_S`` and reads the weights; over all steps the cache of every unfinished sequence is read,
+    and every token computed. Where a GPU's cache cannot hold its sequences at once they come in waves.
+    """
+    engines = setup.world / setup.tensor_parallel
+    memory = _memory(shape, setup, tokens=0, gathered=0.0, logits=0.0)
+    held = max(cached_sequences(memory, shape, setup, recipe.mean_length), 1.0)
+    waves = max(1.0, samples / engines / held)
+    step = DECODE_STEP_S + 2 * shape.parameters / setup.tensor_parallel / setup.gpu.bandwidth
+    tokens = samples * recipe.mean_response / setup.world  # per GPU
+    read = tokens * (recipe.mean_prompt + recipe.mean_response / 2) * shape.kv_bytes / setup.gpu.bandwidth
+    computed = tokens * shape.forward_flops(recipe.mean_length) / (setup.gpu.flops * MFU)
+    return waves * max_tokens * step + read + computed
+
+
+# --- disk -------------------------------------------------------------------------------------------------------------
+
+
+def checkpoint_bytes(shape: Shape) -> int:
+    """A checkpoint that training goes on from: float32 weights and Adam's two moments."""
+    return 12 * shape.parameters
+
+
+def folder_bytes(shape: Shape) -> int:
+    """A checkpoint that is evaluated: a Hugging Face folder in bfloat16."""
+    return 2 * shape.parameters
+
+
+def samples_bytes(samples: int, mean_tokens: float) -> float:
+    """Samples on disk: about four bytes of text a token and half a kilobyte around it."""
+    return samples * (4.0 * mean_tokens + 500)
