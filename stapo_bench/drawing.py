@@ -1,7 +1,8 @@
 """Draw the missing samples of a run: requests -> engine -> store, each sample on disk before it is counted.
 
-stored = look(run, works, (0, 1), sys.stderr)
-drawn = draw(stored, works, engine, SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=512), sys.stderr)
+with sole_writer(run.run_dir, shard_label((0, 1))):
+    stored = look(run, works, (0, 1), sys.stderr)
+    drawn = draw(stored, works, engine, SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=512), sys.stderr)
 """
 
 import fcntl
@@ -17,8 +18,7 @@ from stapo_bench.errors import StapoError
 from stapo_bench.live import LiveGrader
 from stapo_bench.manifest import Manifest
 from stapo_bench.progress import Progress
-from stapo_bench.records import Completion, Request, Sample, SamplingParams
-from stapo_bench.seeds import derive_seed
+from stapo_bench.records import Completion, Request, Sample, SampleKey, SamplingParams
 from stapo_bench.store import KeySet, SegmentWriter, repair, scan_keys
 from stapo_bench.work import Work, count, requests
 
@@ -60,23 +60,17 @@ def look(run: Manifest, works: Sequence[Work], shard: tuple[int, int], watch: Te
 
 
 def draw(stored: Stored, works: Sequence[Work], engine: Engine, params: SamplingParams, watch: TextIO) -> Drawn:
-    """Draw the missing samples of a shard and store each as it ends."""
-    run, label = stored.run, shard_label(stored.shard)
-    with sole_writer(run.run_dir, label):
-        return _draw(stored, works, engine, params, watch)
-
-
-def _draw(stored: Stored, works: Sequence[Work], engine: Engine, params: SamplingParams, watch: TextIO) -> Drawn:
+    """Draw the missing samples of a shard and store each as it ends. The caller holds the shard (``sole_writer``)."""
     run, shard, progress = stored.run, stored.shard, stored.progress
     done, num_repeated = stored.keys, stored.num_repeated
     progress.start(count(works, shard, among=done))
-    requested = KeySet()
+    waiting: dict[SampleKey, int] = {}  # seeds of what is asked for and has not come
     stamps = run.stamps
 
     def missing() -> Iterator[Request]:
         for request in requests(works, run.seed, shard):
             if request.key not in done:
-                requested.add(request.key)
+                waiting[request.key] = request.seed
                 yield request
 
     golds = {(work.task.name, p.problem_id): p.gold for work in works for p in work.problems}
@@ -92,15 +86,16 @@ def _draw(stored: Stored, works: Sequence[Work], engine: Engine, params: Samplin
     try:
         with engine_failures():
             for completion in engine.generate(missing(), params):
-                if completion.key not in requested:
-                    raise StapoError(f"the engine returned {completion.key}, which was not asked for")
-                if completion.finish_reason == "error":
-                    continue
-                if not done.add(completion.key):
+                key = completion.key
+                if key in waiting:
+                    if completion.finish_reason != "error":
+                        done.add(key)
+                        num_kept += 1
+                        count_safe(writer.append(to_sample(completion, waiting.pop(key), stamps[key.task])))
+                elif key in done:
                     num_repeated += 1
-                    continue
-                num_kept += 1
-                count_safe(writer.append(to_sample(completion, run.seed, stamps[completion.key.task])))
+                else:
+                    raise StapoError(f"the engine returned {key}, which was not asked for")
     finally:
         try:
             count_safe(writer.close())
@@ -111,7 +106,7 @@ def _draw(stored: Stored, works: Sequence[Work], engine: Engine, params: Samplin
     return Drawn(
         run_dir=run.run_dir,
         num_drawn=num_kept,
-        num_missing=len(requested) - num_kept,
+        num_missing=len(waiting),
         num_repeated=num_repeated,
     )
 
@@ -128,11 +123,11 @@ def engine_failures() -> Iterator[None]:
         ) from error
 
 
-def to_sample(completion: Completion, run_seed: int, stamp: str) -> Sample:
+def to_sample(completion: Completion, seed: int, stamp: str) -> Sample:
     """What is kept of a completion; token ids only of one that was cut off, so that it can be continued."""
     return Sample(
         **completion.key._asdict(),
-        seed=derive_seed(run_seed, *completion.key),
+        seed=seed,
         completion=completion.text,
         num_tokens=completion.num_tokens,
         finish_reason=completion.finish_reason,
@@ -154,7 +149,7 @@ def shard_label(shard: tuple[int, int]) -> str:
 
 @contextmanager
 def sole_writer(run_dir: Path, label: str) -> Iterator[None]:
-    """Hold a shard of a run; the lock ends with its process, however that ends.
+    """Hold a shard of a run, before an engine is opened for it; the lock ends with its process, however that ends.
 
     Raises:
         StapoError: a live process draws the same shard, or a shard of another split, whose samples overlap.
@@ -170,7 +165,10 @@ def sole_writer(run_dir: Path, label: str) -> Iterator[None]:
                 with path.open("r") as file:
                     if not _locks(file, shared=True):
                         raise _refused(run_dir, other)
-        yield
+        try:
+            yield
+        finally:
+            fcntl.flock(own, fcntl.LOCK_UN)  # closing is not enough where an engine's processes inherited the file
 
 
 def _locks(file: IO[str], *, shared: bool = False) -> bool:

@@ -10,14 +10,14 @@ evaluate(EvalOptions(checkpoint=Path("Qwen3-1.7B"), decoding="justrl", tasks=("a
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
 from stapo_bench.checkpoint import Checkpoint, read_checkpoint
 from stapo_bench.decoding import preset
-from stapo_bench.drawing import Drawn, draw, look
+from stapo_bench.drawing import Drawn, draw, look, shard_label, sole_writer
 from stapo_bench.engines import Engine
 from stapo_bench.errors import StapoError
 from stapo_bench.identity import run_about, run_identity
@@ -96,13 +96,22 @@ def complete(
     if stored and not stored.num_missing:
         print(f"run folder: {stored.run.run_dir}; nothing is missing", file=watch)
         return Drawn(run_dir=stored.run.run_dir, num_drawn=0, num_missing=0, num_repeated=stored.num_repeated)
-    engine = opener.engine(options, works)
-    identity = run_identity(checkpoint, works, params, options.seed, engine.identity())
-    run = open_run(options.out, identity, about, allow_different=options.allow_different)
-    print(f"run folder: {run.run_dir}", file=watch)
-    if stored is None or stored.run.run_dir != run.run_dir:
-        stored = look(run, works, options.shard, watch)
-    return draw(replace(stored, run=run), works, engine, params, watch)  # the manifest has this command's tasks by now
+    label = shard_label(options.shard)
+    with ExitStack() as lock:
+        if (
+            not options.allow_different
+        ):  # then the folder is known: a second writer is refused without opening an engine
+            lock.enter_context(sole_writer(options.out, label))
+        engine = opener.engine(options, works)
+        identity = run_identity(checkpoint, works, params, options.seed, engine.identity())
+        run = open_run(options.out, identity, about, allow_different=options.allow_different)
+        if options.allow_different:
+            lock.enter_context(sole_writer(run.run_dir, label))
+        print(f"run folder: {run.run_dir}", file=watch)
+        if stored is None or stored.run.run_dir != run.run_dir:
+            stored = look(run, works, options.shard, watch)
+        stored = replace(stored, run=run)  # the manifest has this command's tasks by now
+        return draw(stored, works, engine, params, watch)
 
 
 def growing(works: Sequence[Work]) -> Iterator[list[Work]]:

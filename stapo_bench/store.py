@@ -27,7 +27,7 @@ from stapo_bench.sealed import seal, unseal
 from stapo_bench.seeds import derive_seed
 
 SYNC_SECONDS = 0.5
-SYNC_SHARE = 0.005
+SYNC_SHARE = 0.002
 LONGEST_SYNC_SECONDS = 30.0
 MOST_PENDING_BYTES = 1 << 24
 """While samples keep coming, their lines are synced together every half a second; where that would take more than the

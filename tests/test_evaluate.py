@@ -153,8 +153,8 @@ def test_an_engine_that_turns_out_to_differ_is_refused_once_it_is_open(tmp_path)
 def test_token_ids_are_kept_of_what_was_cut_off_only():
     key = SampleKey("one", "1", 0)
     done = Completion(key=key, text="x", finish_reason="stop", num_tokens=2, token_ids=(5, 6))
-    assert to_sample(done, 0, "5eed").token_ids is None
-    assert to_sample(replace(done, finish_reason="length"), 0, "5eed").token_ids == (5, 6)
+    assert to_sample(done, 7, "5eed").token_ids is None
+    assert to_sample(replace(done, finish_reason="length"), 7, "5eed").token_ids == (5, 6)
 
 
 # -- growing ----------------------------------------------------------------------------------------------------------
