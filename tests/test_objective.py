@@ -103,6 +103,25 @@ def test_ablations_silence_as_many_otherwise():
     assert (~other_seed).nonzero().flatten().tolist() != masks["random-mask"]
 
 
+def test_per_micro_batch_by_hand():
+    # Six rollouts of one candidate each. Whole: entropies 1..6, the 75 % quantile at place 3.75 is 4.75: 1-4 go.
+    # Micro-batches of two: the quantiles of (1, 2), (3, 4), (5, 6) are 1.75, 3.75, 5.75: 1, 3 and 5 go.
+    # Of four: that of 1..4 at place 2.25 is 3.25: 1-3 go; that of (5, 6) is 5.75: 5 goes. Of one: nothing goes.
+    s = stats([0.001] * 6, entropy=[1, 2, 3, 4, 5, 6], advantages=[1, 1, 2, 1, 1, 1], sequence=list(range(6)))
+    assert (~select(s, build("stapo")).keep_mask).nonzero().flatten().tolist() == [0, 1, 2, 3]
+    silenced = {
+        size: (~select(s, build("stapo-micro-batch", micro_batch_rollouts=size)).keep_mask).nonzero().flatten().tolist()
+        for size in (1, 2, 4, 6)
+    }
+    assert silenced == {1: [], 2: [0, 2, 4], 4: [0, 1, 2, 4], 6: [0, 1, 2, 3]}
+    # The denominator is over the mini-batch: with twos rollouts 1, 3 and 5 are kept, J = (1 + 1 + 1) / 3; with ones
+    # all are, J = (1 + 1 + 2 + 1 + 1 + 1) / 6.
+    assert loss(s, build("stapo-micro-batch", micro_batch_rollouts=2)) == pytest.approx(-1)
+    assert loss(s, build("stapo-micro-batch", micro_batch_rollouts=1)) == pytest.approx(-7 / 6)
+    with pytest.raises(UsageError, match="expected at least 1, got 0"):
+        build("stapo-micro-batch", micro_batch_rollouts=0)
+
+
 @settings(max_examples=50)
 @given(st.data())
 def test_mask_is_what_the_definition_says(data):

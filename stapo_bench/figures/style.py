@@ -94,6 +94,7 @@ METHODS: dict[str, Method] = {
     "random-mask": _method("Random mask", SKY, 6, 2),
     "high-entropy-mask": _method("High-entropy mask", GREEN, 5, 1),
     "full-mask": _method("Full mask", INK, 4, 3),
+    "stapo-micro-batch": _method("STAPO per micro-batch", RED, 2, 2),
     "dapo": _method("DAPO", SKY, 4, 0),
     "ar": _method("AR", PURPLE, 4, 0),
     "lopti": _method("Lopti", PURPLE, 1, 1),

@@ -106,6 +106,14 @@ def full_mask(o: Any, tokens: Sequence[Token], phase: int) -> Result:
     return [clip(o, t.ratio, t.advantage) if k else 0.0 for t, k in zip(tokens, kept, strict=True)], sum(kept)
 
 
+def silence_per_micro_batch(o: Any, tokens: Sequence[Token], phase: int) -> Result:
+    parts: dict[int, list[Token]] = {}
+    for t in tokens:
+        parts.setdefault(t.sequence // o.micro_batch_rollouts, []).append(t)
+    found = [silence(o, part, lambda t: t.entropy) for part in parts.values()]
+    return [term for terms, _ in found for term in terms], sum(kept for _, kept in found)
+
+
 def reweighted(o: Any, t: Token) -> float:
     return clip(o, t.ratio, (o.alpha * math.exp(t.old_log_prob) + 1 - o.alpha) * t.advantage)
 
@@ -199,6 +207,7 @@ REFERENCES: dict[str, Callable[[Any, Sequence[Token], int], Result]] = {
     "random-mask": lambda o, tokens, phase: silence(o, tokens, lambda t: draw(t.key, o.seed)),
     "high-entropy-mask": lambda o, tokens, phase: silence(o, tokens, lambda t: -t.entropy),
     "full-mask": full_mask,
+    "stapo-micro-batch": silence_per_micro_batch,
     "ar": ar,
     "lopti": lopti,
     "stare": stare,

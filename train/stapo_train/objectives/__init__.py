@@ -11,7 +11,7 @@ from typing import Any
 from stapo_bench.errors import UsageError
 from stapo_train.nearest import unknown_name
 from stapo_train.objective import Objective
-from stapo_train.objectives.ablations import FullMask, HighEntropyMask, RandomMask
+from stapo_train.objectives.ablations import FullMask, HighEntropyMask, RandomMask, StapoMicroBatch
 from stapo_train.objectives.covariance import ClipCov, KlCov
 from stapo_train.objectives.dapo import Dapo, JustRl
 from stapo_train.objectives.entropy20 import Entropy20
@@ -32,6 +32,7 @@ REGISTRY: dict[str, type[Objective]] = {
     "random-mask": RandomMask,
     "high-entropy-mask": HighEntropyMask,
     "full-mask": FullMask,
+    "stapo-micro-batch": StapoMicroBatch,
     "ar": AdvantageReweighting,
     "lopti": Lopti,
     "stare": Stare,

@@ -1,15 +1,18 @@
-"""STAPO's ablations (arXiv:2602.15620v5, ablation study): the same candidates, silenced otherwise.
+"""STAPO's ablations: the same candidates, silenced otherwise.
 
-Each silences as many candidates of a mini-batch as STAPO would, ``full-mask`` all of them; so what differs from STAPO
-is the choice and not the amount.
+``random-mask`` and ``high-entropy-mask`` silence as many candidates of a mini-batch as STAPO would, ``full-mask`` all
+of them (arXiv:2602.15620v5, ablation study); so what differs from STAPO is the choice and not the amount.
+``stapo-micro-batch`` is no part of the paper: STAPO's rule where each micro-batch is looked at alone.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
-from stapo_train.objective import Reduce, Selection, TokenStats, keep, uniform
+from stapo_bench.errors import UsageError
+from stapo_train.objective import ONE_PROCESS, Reduce, Selection, TokenStats, keep, uniform
 from stapo_train.objectives.stapo import Stapo
 
 
@@ -50,3 +53,34 @@ class FullMask(Stapo):
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
         candidates = self.candidates(stats)
         return keep(stats, ~candidates, reduce, candidate_mask=candidates)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StapoMicroBatch(Stapo):
+    """STAPO's quantile within each micro-batch alone: what a policy loss that is called per micro-batch would compute.
+
+    Micro-batches are runs of ``micro_batch_rollouts`` rollouts in the mini-batch's order, whatever the trainer's own
+    split is. A micro-batch's only candidate is its own quantile and is kept, so smaller ones silence less. The result
+    depends on the order of rollouts and on the ranks; the denominator is STAPO's, so that the quantile's unit is all
+    that differs.
+    """
+
+    label: ClassVar[str] = "STAPO per micro-batch"
+    source: ClassVar[str] = "an approximation of arXiv:2602.15620v5, S2T over candidates"
+    silences: ClassVar[str] = (
+        "candidates (A > 0, pi < tau_p) below the q quantile of their own micro-batch's candidates"
+    )
+
+    micro_batch_rollouts: int = 8
+
+    def __post_init__(self) -> None:
+        if self.micro_batch_rollouts < 1:
+            raise UsageError(f"objective.micro_batch_rollouts: expected at least 1, got {self.micro_batch_rollouts}")
+
+    def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
+        keep_mask = torch.ones_like(stats.advantages, dtype=torch.bool)
+        micro_batch = stats.sequence // self.micro_batch_rollouts
+        for number in micro_batch.unique():  # type: ignore[no-untyped-call]
+            here = micro_batch == number
+            keep_mask[here] = super().select(stats.take(here), ONE_PROCESS, phase).keep_mask
+        return keep(stats, keep_mask, reduce, candidate_mask=self.candidates(stats))
