@@ -303,7 +303,9 @@ def _rank(rank: int, port: int, objectives: list[tuple[str, dict[str, Any] | Non
                 if rank == 0
                 else [r for r in range(len(batch.rows)) if r % 3]
             )  # unequal shares
-            computed = loss_and_gradient(toy_policy(objective), share, objective, reduce=ProcessGroup())
+            computed = loss_and_gradient(
+                toy_policy(objective), share, objective, reduce=ProcessGroup(torch.device("cpu"))
+            )
             found.append((computed.loss, computed.gradient))
         if rank == 0:
             torch.save(found, results)

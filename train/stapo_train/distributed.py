@@ -6,24 +6,34 @@ from torch import Tensor
 
 
 class ProcessGroup:
-    """``stapo_train.objective.Reduce`` over the default process group, or the one given."""
+    """``stapo_train.objective.Reduce`` over the ranks of a group.
 
-    def __init__(self, group: dist.ProcessGroup | None = None) -> None:
+    What is exchanged stands on ``device`` and comes back to where it was: counts stand on the CPU, which NCCL does
+    not reach.
+
+    Args:
+        device: where the group's backend exchanges: a rank's GPU under NCCL, the CPU under gloo.
+        group: default: all ranks.
+    """
+
+    def __init__(self, device: torch.device, group: dist.ProcessGroup | None = None) -> None:
+        self._device = device
         self._group = group
 
     def sum(self, x: Tensor) -> Tensor:
         """Elementwise sum over ranks."""
-        total = x.clone()
+        total = x.to(self._device, copy=True)
         dist.all_reduce(total, group=self._group)
-        return total
+        return total.to(x.device)
 
     def gather(self, x: Tensor) -> Tensor:
         """1-d tensors of any lengths, end to end in rank order."""
         ranks = dist.get_world_size(self._group)
-        sizes = [torch.zeros(1, dtype=torch.int64, device=x.device) for _ in range(ranks)]
-        dist.all_gather(sizes, torch.tensor([len(x)], device=x.device), group=self._group)
+        mine = x.to(self._device)
+        sizes = [torch.zeros(1, dtype=torch.int64, device=self._device) for _ in range(ranks)]
+        dist.all_gather(sizes, torch.tensor([len(mine)], device=self._device), group=self._group)
         longest = max(int(size) for size in sizes)
-        padded = torch.cat([x, x.new_zeros(longest - len(x))])
+        padded = torch.cat([mine, mine.new_zeros(longest - len(mine))])
         parts = [torch.empty_like(padded) for _ in range(ranks)]
         dist.all_gather(parts, padded, group=self._group)
-        return torch.cat([part[: int(size)] for part, size in zip(parts, sizes, strict=True)])
+        return torch.cat([part[: int(size)] for part, size in zip(parts, sizes, strict=True)]).to(x.device)

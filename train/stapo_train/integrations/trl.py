@@ -70,7 +70,9 @@ class StapoGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         if self.aux_loss_enabled:
             raise UsageError("router_aux_loss_coef: expected 0, the objective has no such term; set it in GRPOConfig")
         self.objective = objective
-        self._reduce: Reduce = _Ranks(self.accelerator.device) if self.accelerator.num_processes > 1 else ONE_PROCESS
+        self._reduce: Reduce = (
+            ProcessGroup(self.accelerator.device) if self.accelerator.num_processes > 1 else ONE_PROCESS
+        )
         self._window: list[Selection] = []  # one part per micro-batch
         self._sums: Metrics = {}
 
@@ -213,17 +215,6 @@ def grader_reward(grader: str = "math", workers: int | None = None) -> Callable[
         return [None if np.isnan(reward) else reward for reward in rewards]
 
     return grader_reward
-
-
-class _Ranks(ProcessGroup):
-    """Sums on the accelerator's device: a count may stand on the CPU, where NCCL does not reach."""
-
-    def __init__(self, device: torch.device) -> None:
-        super().__init__()
-        self._device = device
-
-    def sum(self, x: Tensor) -> Tensor:
-        return super().sum(x.to(self._device)).to(x.device)
 
 
 def _check(objective: Objective, args: GRPOConfig) -> None:
