@@ -42,7 +42,7 @@ def test_startup(tmp_path):
     [
         ("bench_store.py", ("--samples", "500", "1000", "--characters", "100")),
         ("bench_engine.py", ("--requests", "8", "--slots", "4", "--max-new-tokens", "8")),
-        ("bench_eval.py", ("--only", "scripted", "--repeats", "1")),
+        ("bench_eval.py", ("--only", "scripted", "--repeats", "1", "--seconds", "1")),
     ],
 )
 def test_the_others(tmp_path, script, arguments):
