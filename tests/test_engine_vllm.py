@@ -19,13 +19,11 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from random_model import END, random_model, save
 
 from stapo_bench.engines import declared_identity, open_engine
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Prompt, Request, SampleKey, SamplingParams
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
-from random_model import END, random_model, save
 
 INSTALLED = importlib.util.find_spec("vllm") is not None
 needs_vllm = pytest.mark.skipif(not INSTALLED, reason="vLLM is not installed")
@@ -129,6 +127,23 @@ def test_same_seeds_same_samples_in_any_order_and_company(engine):
     shuffled = random.Random(1).sample(requests, len(requests))
     again = by_key(engine.generate(shuffled[:20], PARAMS))
     assert {key: c.token_ids for key, c in again.items()} == {key: first[key].token_ids for key in again}
+
+
+@needs_vllm
+def test_more_prompts_than_a_batch_takes_are_drawn_like_few(engine):
+    """vLLM's CPU build died of a seeded request whose prompt stood half in one batch, half in the next."""
+    rng = random.Random(0)
+    prompts = [
+        Prompt(task="t", problem_id=f"p{i}", text="", token_ids=tuple(rng.choices(range(256), k=101)))
+        for i in range(97)
+    ]
+    requests = [Request(key=SampleKey("t", p.problem_id, 0), prompt=p, seed=i) for i, p in enumerate(prompts)]
+    params = SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=4)
+    scheduler = engine._llm.llm_engine.vllm_config.scheduler_config
+    assert 2 * scheduler.max_num_batched_tokens < 97 * 101
+    together = by_key(engine.generate(requests, params))
+    few = by_key(engine.generate(requests[-5:], params))
+    assert {key: c.token_ids for key, c in few.items()} == {key: together[key].token_ids for key in few}
 
 
 @needs_vllm

@@ -73,6 +73,8 @@ class VllmEngine:
         on_cpu = platforms.current_platform.is_cpu()
         self._can_sleep, self._asleep = shared_gpu is not None and not on_cpu, False
         options: dict[str, Any] = {"max_num_seqs": slots, "max_model_len": max_model_len}
+        if on_cpu:  # vLLM sets a seeded generator back behind half a prompt, which generators of a CPU cannot
+            options["enable_chunked_prefill"] = False
         if self._can_sleep:
             options |= {"gpu_memory_utilization": shared_gpu, "enable_sleep_mode": True}
         self._llm: Any = vllm.LLM(
