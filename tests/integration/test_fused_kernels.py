@@ -1,9 +1,14 @@
 """The Triton kernels against float64: on an NVIDIA GPU for real, elsewhere by Triton's interpreter.
 
-The interpreter multiplies bfloat16 matrices wrongly (it has no such numbers), so half precision is float16 there.
+The interpreter multiplies bfloat16 matrices wrongly (it has no such numbers), so half precision is float16 there. That
+the kernels compile for an H100 or H200, and into what, is seen without a GPU.
 """
 
+import json
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +21,8 @@ from stapo_train.fused import kernels, linear_token_distribution
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 HALF = torch.bfloat16 if torch.cuda.is_available() else torch.float16
+
+HOPPER_SHARED = 232_448  # bytes that a program can have of an H100's or H200's multiprocessor
 
 
 def example(num_tokens, depth, vocabulary, dtype):
@@ -45,7 +52,8 @@ def exact(hidden, weight, taken, temperature):
 def test_values_and_gradients(  # noqa: PLR0917
     monkeypatch, num_tokens, depth, vocabulary, dtype, value_error, gradient_error
 ):
-    monkeypatch.setattr(kernels, "GRADIENT_BYTES", num_tokens * 512 * 4)  # several turns over the vocabulary
+    monkeypatch.setattr(kernels, "EXTRA_BYTES", 0)
+    monkeypatch.setattr(kernels, "LEAST_BYTES", num_tokens * 512 * 4)  # several turns over the vocabulary
     hidden, weight, taken = example(num_tokens, depth, vocabulary, dtype)
     found = linear_token_distribution(hidden, weight, taken, 0.7, kernels.BACKEND)
     wide = hidden.detach().double().requires_grad_(), weight.detach().double().requires_grad_()
@@ -72,3 +80,35 @@ def test_at_the_real_vocabulary(depth):
     expected = exact(hidden.detach().double(), weight.detach().double(), taken, 1.0)
     for a, b in zip((found.log_probs, found.entropy, found.sum_squares), expected, strict=True):
         torch.testing.assert_close(a.double(), b, rtol=0, atol=1e-4)
+
+
+def test_compiled_for_hopper(tmp_path):
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"} | {"TRITON_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, str(Path(__file__).parent.parent / "compile_for_hopper.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(rows) == 2 * sum(map(len, kernels.TILINGS.values()))
+    for row in rows:
+        assert row["shared"] <= row["predicted_shared"] <= HOPPER_SHARED, row  # else it cannot be launched
+        assert row["spills_between_wgmmas"] == 0, row  # the loop over D keeps its sums in registers
+        assert row["local"] <= 256, row  # bytes of a thread, outside that loop
+        assert row["wide_copies"] > 0, row  # 16 bytes at a time, on their way while others are multiplied
+        assert (row["wgmma"] > 0) == (row["dtype"] == "bf16"), row
+
+
+def test_the_widest_tiling_that_fits_is_taken():
+    assert kernels.tiling_for(2, HOPPER_SHARED) == kernels.TILINGS[2][0]
+    assert kernels.tiling_for(2, 101_376) == kernels.TILINGS[2][1]  # a GeForce 4090: 3 x 64 x 384 x 2 = 147,456 do not
+    assert kernels.tiling_for(2, 1) == kernels.TILINGS[2][-1]
+
+
+@pytest.mark.parametrize("depth", [2048, 4096, 5120])
+def test_the_backward_pass_takes_less_than_a_gigabyte(depth):
+    columns = kernels.columns_at_a_time(32_768, depth, 2, 256)
+    assert 32_768 * depth * 4 + 32_768 * columns * 2 < 1e9  # sums by hidden states, a part of the gradient by logits
+    assert columns >= 4096  # each part adds to the sums once, and reading and writing them should not count
+
+
+def test_a_part_has_a_tile_at_least():
+    assert kernels.columns_at_a_time(10_000_000, 4096, 2, 256) == 256

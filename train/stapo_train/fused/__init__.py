@@ -51,8 +51,8 @@ def linear_token_distribution(
 
 
 def backend_for(hidden: Tensor) -> Backend:
-    """Triton's kernels where the tensor's device runs them."""
-    if hidden.is_cuda and torch.version.cuda is not None:
+    """Triton's kernels where the tensor's device runs them; they know float32 at most."""
+    if hidden.is_cuda and torch.version.cuda is not None and hidden.dtype != torch.float64:
         try:
             from stapo_train.fused import kernels
         except ImportError:
