@@ -3,12 +3,12 @@
 import hashlib
 import io
 import json
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from random_model import random_model, save
 
 from stapo_bench.continuation import continue_run
 from stapo_bench.drawing import sole_writer
@@ -18,9 +18,6 @@ from stapo_bench.evaluate import EvalOptions, evaluate
 from stapo_bench.manifest import load_manifest
 from stapo_bench.records import Completion, Prompt, Request, Sample, SampleKey, SamplingParams
 from stapo_bench.store import read_samples, sample_to_line, scan_keys
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
-from random_model import random_model, save
 
 NUM_PROBLEMS, NUM_SAMPLES = 6, 2
 

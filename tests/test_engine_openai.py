@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from eval_setup import NUM_PROBLEMS, NUM_SAMPLES, make_options
 
 from stapo_bench import cli
 from stapo_bench.engines import open_engine, openai
@@ -23,9 +24,6 @@ from stapo_bench.engines.openai import OFF, OpenAIEngine, Retries
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Prompt, Request, SampleKey, SamplingParams
 from stapo_bench.store import scan_keys
-
-sys.path.insert(0, str(Path(__file__).parent))
-from eval_setup import NUM_PROBLEMS, NUM_SAMPLES, make_options
 
 KEY = "sk-very-secret"
 PARAMS = SamplingParams(temperature=0.7, top_p=0.9, max_new_tokens=100)

@@ -1,12 +1,12 @@
 """The embedded engine on a random tiny Qwen3: against a loop without cache or batch, reordered, and short of memory."""
 
 import random
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
+from random_model import END, byte_tokenizer, random_model
 from safetensors.torch import load_file, save_file
 
 from stapo_bench.engines import open_engine
@@ -16,9 +16,6 @@ from stapo_bench.engines.slots import Batch
 from stapo_bench.engines.transformers import TransformersEngine
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Prompt, Request, SampleKey, SamplingParams
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
-from random_model import END, byte_tokenizer, random_model
 
 PARAMS = SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=40)
 

@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_hub import Hub, commit_of, parquet, serve
 
 from stapo_bench.tasks import ContentDigest, content_digest
-
-sys.path.insert(0, str(Path(__file__).parent))
-from fake_hub import Hub, commit_of, parquet, serve
 
 LOAD = """
 import json, sys

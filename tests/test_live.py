@@ -1,21 +1,18 @@
 """Grading a run: while it is drawn, afterwards, and only what has no grade."""
 
 import json
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from eval_setup import NUM_PROBLEMS, make_options, make_task, run
 
 from stapo_bench.errors import StapoError
 from stapo_bench.grade_run import grade_run
 from stapo_bench.live import LiveGrader
 from stapo_bench.records import Gold, SampleKey
 from stapo_bench.store import read_samples
-
-sys.path.insert(0, str(Path(__file__).parent))
-from eval_setup import NUM_PROBLEMS, make_options, make_task, run
 
 
 def grades(run_dir: Path) -> list[dict]:

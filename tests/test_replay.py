@@ -1,13 +1,12 @@
 """Dumps, and what replay, sweep and audit read out of them."""
 
 import json
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 from click.testing import CliRunner
+from train_setup import grade_by_hash, make_base, make_config
 
 from stapo_bench.errors import StapoError
 from stapo_train import run
@@ -16,9 +15,6 @@ from stapo_train.dump import load_dump
 from stapo_train.objective import policy_loss, select
 from stapo_train.replay import audit, cosine, objective_for, overlap, replay, sweep
 from stapo_train.stability import stability
-
-sys.path.insert(0, str(Path(__file__).parent))
-from train_setup import grade_by_hash, make_base, make_config
 
 
 @pytest.fixture(scope="module")

@@ -9,16 +9,14 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import eval_setup
 import pytest
+from eval_setup import FakeEngine, completions, make_options, run, unbroken_run
 
 from stapo_bench.errors import StapoError
 from stapo_bench.evaluate import evaluate
 from stapo_bench.records import SampleKey
 from stapo_bench.store import live_segments, scan_keys, segments
-
-sys.path.insert(0, str(Path(__file__).parent))
-import eval_setup
-from eval_setup import FakeEngine, completions, make_options, run, unbroken_run
 
 
 @pytest.fixture

@@ -1,18 +1,15 @@
 """An engine beside the model draws with the model's present weights, awake only while it draws."""
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from train_setup import grade_by_hash, make_base, make_config
 
 from stapo_bench.engines.transformers import TransformersEngine, load_checkpoint
 from stapo_bench.errors import StapoError
 from stapo_train import rollout, run
-
-sys.path.insert(0, str(Path(__file__).parent))
-from train_setup import grade_by_hash, make_base, make_config
 
 
 class BesideTheModel(TransformersEngine):

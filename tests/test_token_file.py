@@ -1,11 +1,9 @@
 """The token file of a dump: every response token with its numbers, as the report reads them."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from click.testing import CliRunner
+from train_setup import grade_by_hash, make_base, make_config
 
 from stapo_bench.report.tokens import collect_tokens, read_tokens
 from stapo_train import run, token_file
@@ -14,9 +12,6 @@ from stapo_train.dump import load_dump
 from stapo_train.objective import select
 from stapo_train.replay import objective_for
 from stapo_train.token_file import write_tokens
-
-sys.path.insert(0, str(Path(__file__).parent))
-from train_setup import grade_by_hash, make_base, make_config
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from fake_hub import Hub, parquet, serve
 
 from stapo_bench import tasks
 from stapo_bench.errors import StapoError, UsageError
@@ -24,9 +25,6 @@ from stapo_train.records import Rollout, StepRecord
 from stapo_train.reward import grade, with_overlong_penalty
 from stapo_train.rollout import importance
 from stapo_train.trackers import scalars
-
-sys.path.insert(0, str(Path(__file__).parent))
-from fake_hub import Hub, parquet, serve
 
 
 def config(path, **changes):

@@ -1,18 +1,13 @@
 """Every objective raises the reward of a tiny model, by more than chance could; one that cannot learn fails here."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
+from learning_setup import make_base, make_values, rewards
 
 from stapo_train import run
 from stapo_train.advantages import group_advantages
 from stapo_train.config import parse_config
 from stapo_train.objectives import REGISTRY
-
-sys.path.insert(0, str(Path(__file__).parent))
-from learning_setup import make_base, make_values, rewards
 
 # At the published settings these would do nothing on tokens as likely as the tiny model's.
 ACTIVE = {

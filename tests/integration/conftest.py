@@ -1,6 +1,5 @@
 """A random tiny Qwen3 with a tokenizer of bytes, in a shape that every engine takes."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ import pytest
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("torch")
-    sys.path.insert(0, str(Path(__file__).parent.parent.parent / "scripts"))
     from random_model import END, random_model, save
 
     model = random_model(context_length=512, sharpness=1.0, end_ids=[END])
