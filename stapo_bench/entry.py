@@ -1,4 +1,4 @@
-"""How both console scripts run: failures become one line and an exit code, and idle threads sleep.
+"""How commands run: failures become one line and an exit code, and idle threads sleep.
 
 Exit 0: done. 1: failed, with one clear line (traceback with ``--debug``). 2: not understood. 130: stopped by Ctrl-C.
 """
@@ -13,11 +13,11 @@ import click
 from stapo_bench.errors import StapoError
 
 
-def run_commands(commands: click.Group, name: str, *, when_stopped: str) -> None:
+def run_commands(commands: click.Command, name: str, *, when_stopped: str) -> None:
     """Run the command that the arguments name, and leave.
 
     Args:
-        commands: all of them.
+        commands: all of them, or the one there is.
         name: the console script's, before every message.
         when_stopped: what Ctrl-C, or a batch system's SIGTERM, leaves behind and how to go on.
     """

@@ -2,4 +2,4 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [f"{name}.py" for name in ("trl",) if find_spec(name) is None]
+collect_ignore = [f"{name}.py" for name in ("trl", "verl") if find_spec(name) is None]

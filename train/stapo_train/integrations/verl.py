@@ -1,0 +1,244 @@
+"""Our objectives inside verl's trainer (verl 0.9.1, extra ``verl``): FSDP and FSDP2 actors, any number of ranks.
+
+    export VERL_USE_EXTERNAL_MODULES=stapo_train.integrations.verl STAPO_OBJECTIVE=stapo
+    python -m verl.trainer.main_ppo algorithm.adv_estimator=stapo_train \\
+        actor_rollout_ref.actor.policy_loss.loss_mode=stapo_train ...
+
+verl imports this module in every process, which puts ``StapoTrainingWorker`` in the place of the actor's worker and
+registers the advantages. The two names in the configuration say that both are wanted; where the module was not loaded,
+verl knows neither and stops.
+
+verl calls a policy loss once per micro-batch, without entropies, but a selection belongs to the mini-batch behind one
+optimizer step: all micro-batches of all data-parallel ranks. So it is made in ``train_batch``, before the first
+micro-batch: a pass without gradient under the current policy (none where the objective does not look at it), ``select``
+over the ranks, and the mini-batch's denominator. Each micro-batch's loss is then
+
+    data-parallel size * sum of its numerators / denominator of the mini-batch
+
+FSDP averages gradients over ranks, which takes the size away again. The loss takes verl's place altogether: weights,
+mask and denominator are the selection's. verl counts a denominator of its own from ``loss_mask``, which silencing in
+``response_mask`` would not reach; ours depends on neither. verl's settings of its loss are refused where they are
+changed. The model must be the same function in both passes: dropout has to be off.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from verl.trainer.ppo.core_algos import register_adv_est
+from verl.utils import tensordict_utils
+from verl.utils.device import get_device_id
+from verl.utils.metric import AggregationType, Metric
+from verl.workers.config import ActorConfig, PolicyLossConfig
+from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
+from verl.workers.utils.padding import no_padding_2_padding
+
+from stapo_bench.errors import StapoError, UsageError
+from stapo_train.advantages import group_advantages
+from stapo_train.batch import KEY_STRIDE
+from stapo_train.distributed import ProcessGroup
+from stapo_train.integrations.verl_settings import NAME, objective_from_environment
+from stapo_train.objective import Objective, Selection, TokenStats, policy_loss, select
+
+REFUSED = (
+    "clip_ratio", "clip_ratio_low", "clip_ratio_high", "clip_ratio_c", "tau_pos", "tau_neg", "loss_agg_mode",
+    "loss_scale_factor", "entropy_coeff", "kl_loss_coef", "kl_loss_type",
+)  # fmt: skip
+"""Settings under ``actor_rollout_ref.actor`` whose place is taken by the objective."""
+
+ROW = "stapo_row"
+"""Field of a mini-batch's rows, [B] int64: which row it is, wherever verl's micro-batches put it."""
+
+OPTIONAL = {"ref_log_prob": "ref_log_probs", "rollout_is_weights": "importance"}
+"""What a mini-batch may hold besides: verl's name, ours."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MiniBatch:
+    """This rank's share of the mini-batch behind one optimizer step, response tokens laid end to end."""
+
+    stats: TokenStats  # [N] under the policy before the step; NaN where the objective does not look at it
+    selection: Selection
+    starts: tuple[int, ...]  # [B + 1] where a row's tokens begin in [N], and where the last row's end
+
+    def tokens(self, rows: Tensor) -> Tensor:
+        """[n] where the tokens of these rows stand in [N]."""
+        spans = [torch.arange(self.starts[r], self.starts[r + 1]) for r in rows.tolist()]
+        return torch.cat(spans).to(self.stats.advantages.device)
+
+
+class StapoTrainingWorker(TrainingWorker):  # type: ignore[misc]
+    """verl's actor worker with our objective; see the module's docstring."""
+
+    def set_loss_fn(self, loss_fn: Callable[..., Any]) -> None:
+        """Take the actor's settings from verl's loss and put ours in its place."""
+        self.objective = objective_from_environment()
+        check_actor(self.objective, getattr(loss_fn, "keywords", {}).get("config"))
+        self._device = torch.device(get_device_id())
+        self._reduce = ProcessGroup(self._device, self.engine.get_data_parallel_group())
+        super().set_loss_fn(self._loss)
+
+    # --- selection --------------------------------------------------------------------------------------------------
+
+    def train_batch(self, data: TensorDict) -> TensorDict | None:
+        """One optimizer step; ``data`` is this rank's share of the mini-batch."""
+        self._mini_batch = self._decide(data)
+        data = data.copy()  # of the keys, not of the tensors
+        data[ROW] = torch.arange(len(data))
+        output: TensorDict | None = super().train_batch(data)
+        if output is not None:  # else another rank of this one's sequence-parallel group tells
+            metrics = tensordict_utils.get(output, "metrics") | _notes(self._mini_batch.selection)
+            tensordict_utils.assign_non_tensor(output, metrics=metrics)
+        return output
+
+    def _decide(self, data: TensorDict) -> MiniBatch:
+        """Make the mini-batch's selection, together with the other ranks."""
+        names = ["response_mask", "old_log_probs", "advantages", *(name for name in OPTIONAL if name in data)]
+        padded = data.select(*names).to_padded_tensor()  # each [B, T]
+        mask = padded["response_mask"].bool()
+        given = {name: padded[name].to(self._device)[mask.to(self._device)] for name in names[1:]}
+        if not torch.isfinite(given["advantages"]).all():
+            raise StapoError(
+                f"advantages: expected numbers, got NaN, as of a rollout that could not be graded; "
+                f"algorithm.adv_estimator={NAME} leaves such rollouts out"
+            )
+        lengths = mask.sum(dim=1)
+        rows = torch.arange(len(mask)).repeat_interleave(lengths.cpu())
+        columns = torch.arange(mask.shape[1]).expand(mask.shape)[mask.cpu()]
+        log_probs, entropy = self._probe(data, mask)
+        stats = TokenStats(
+            log_probs=log_probs,
+            old_log_probs=given["old_log_probs"],
+            entropy=entropy,
+            advantages=given["advantages"],
+            sequence=rows.to(self._device),
+            key=(row_names(data["input_ids"])[rows] * KEY_STRIDE + columns).to(self._device),
+            **{ours: given.get(theirs) for theirs, ours in OPTIONAL.items()},
+        )
+        starts = tuple(accumulate(lengths.tolist(), initial=0))
+        return MiniBatch(stats=stats, selection=select(stats, self.objective, self._reduce), starts=starts)
+
+    def _probe(self, data: TensorDict, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """[N] log-probs and entropies under the current policy, NaN where the objective does not look at them.
+
+        In the micro-batches of the step itself, so that its rounding is the same.
+        """
+        if self.objective.decides_by == "nothing":
+            unknown = torch.full((int(mask.sum()),), torch.nan, device=self._device)
+            return unknown, unknown
+        probe = data.copy()
+        tensordict_utils.assign_non_tensor(
+            probe,
+            calculate_entropy=True,
+            use_remove_padding=self.model_config.get("use_remove_padding", False),
+            use_dynamic_bsz=self.engine_config.use_dynamic_bsz,
+            max_token_len_per_gpu=self.engine_config.max_token_len_per_gpu,
+            micro_batch_size_per_gpu=self.engine_config.micro_batch_size_per_gpu,
+            use_fused_kernels=self.engine_config.use_fused_kernels,
+        )
+        with self.engine.eval_mode(disable_auto_offload=tensordict_utils.get(data, "disable_auto_offload", False)):
+            found = self.engine.infer_batch(probe)["model_output"]
+        mask = mask.to(self._device)
+        log_probs, entropy = (
+            no_padding_2_padding(found[name].to(self._device), data)[mask] for name in ("log_probs", "entropy")
+        )
+        return log_probs, entropy
+
+    # --- loss -------------------------------------------------------------------------------------------------------
+
+    def _loss(self, model_output: Mapping[str, Tensor], data: TensorDict, **_: Any) -> tuple[Tensor, dict[str, Metric]]:
+        """A micro-batch's part of the loss, and of the means over the mini-batch's tokens."""
+        mini = self._mini_batch
+        index = mini.tokens(data[ROW])
+        selection = mini.selection.take(index)
+        mask = data.select("response_mask").to_padded_tensor()["response_mask"].bool()
+        log_probs = no_padding_2_padding(model_output["log_probs"], data)[mask]
+        out = policy_loss(replace(mini.stats.take(index), log_probs=log_probs), selection, self.objective)
+        ranks: int = self.engine.get_data_parallel_size()
+        # A denominator of 0: nothing was kept, and the gradient is 0.
+        loss = out.numerator.sum() * (ranks / max(selection.denominator.item(), 1.0))
+        per_token = ranks / max(selection.num_tokens, 1)
+        means = {f"objective/{name}": value * per_token for name, value in out.metrics.items() if name != "tokens"}
+        # verl adds micro-batches up and averages ranks.
+        return loss, Metric.from_dict({"pg_loss": loss.detach(), **means}, aggregation=AggregationType.SUM)
+
+
+def row_names(input_ids: Tensor) -> Tensor:
+    """[B] int64, a hash of each row's prompt and response, so that draws hang neither on ranks nor on the order.
+
+    Rollouts of equal tokens share their name, and with it their draws.
+
+    Args:
+        input_ids: [B, *] nested.
+    """
+    names = []
+    for ids in input_ids.unbind():
+        powers = torch.full_like(ids, -7046029254386353131).cumprod(0)  # odd, in arithmetic that wraps at 64 bits
+        names.append((powers * (ids + 1)).sum())
+    return torch.stack(names).cpu()
+
+
+def check_actor(objective: Objective, actor: ActorConfig | None) -> None:
+    """Refuse what would not be computed, and settings that would not be heard."""
+    if actor is None:
+        raise UsageError("verl: expected its PPO loss in the actor, got another; distillation cannot be combined")
+    place = "actor_rollout_ref.actor."
+    if actor.strategy not in ("fsdp", "fsdp2"):
+        raise UsageError(f"{place}strategy: expected fsdp or fsdp2, got {actor.strategy}; other engines are not tested")
+    expected: dict[str, Any] = {f.name: f.default for f in fields(ActorConfig) if f.name in REFUSED}
+    expected["use_kl_loss"] = objective.needs_reference  # this makes verl compute the reference's log-probs
+    loss = {f.name: f.default for f in fields(PolicyLossConfig) if f.name != "rollout_correction"}
+    expected |= {f"policy_loss.{name}": value for name, value in (loss | {"loss_mode": NAME}).items()}
+    for name, value in expected.items():
+        got: Any = actor
+        for part in name.split("."):
+            got = getattr(got, part)
+        if got != value:
+            raise UsageError(f"{place}{name}: expected {value!r}, got {got!r}; the objective's own settings decide")
+
+
+@register_adv_est(NAME)  # type: ignore[untyped-decorator]
+def advantages(
+    token_level_rewards: Tensor, response_mask: Tensor, index: Any, config: Any = None, **others: Any
+) -> tuple[Tensor, Tensor]:
+    """``group_advantages`` for verl's trainer, where a NaN reward is a rollout that could not be graded.
+
+    Args:
+        token_level_rewards: [B, T], the reward at a response's last token.
+        response_mask: [B, T].
+        index: [B] which prompt.
+        config: verl's ``algorithm`` section.
+        others: what verl hands to every estimator.
+
+    Returns:
+        [B, T] advantages, 0 outside of responses; twice, since verl asks for returns too.
+    """
+    if config is not None and not config.get("norm_adv_by_std_in_grpo", True):
+        raise UsageError("algorithm.norm_adv_by_std_in_grpo: expected True, got False; the objective decides")
+    _, groups = np.unique(np.asarray(index).astype(str), return_inverse=True)
+    of_rows = group_advantages(
+        token_level_rewards.sum(dim=-1).double().cpu().numpy(),
+        groups.astype(np.int64),
+        divide_by_std=objective_from_environment().divide_by_std,
+    )
+    spread = torch.tensor(of_rows).to(token_level_rewards).unsqueeze(-1) * response_mask
+    return spread, spread
+
+
+def _notes(selection: Selection) -> dict[str, float]:
+    """What the trainer logs of a selection, under ``actor/objective/``."""
+    return {
+        "objective/num_tokens": float(selection.num_tokens),
+        "objective/num_candidates": float(selection.num_candidates),
+        "objective/num_silenced": float(selection.num_tokens - selection.num_kept),
+        "objective/num_kept": float(selection.num_kept),
+        **{f"objective/{name}": value for name, value in selection.thresholds.items()},
+    }
+
+
+ActorRolloutRefWorker.actor_worker_cls = StapoTrainingWorker
