@@ -1,10 +1,17 @@
 #!/usr/bin/env bash
 # From nothing to the avg@k table: environment, base model, four trainings, ten evaluations, one table.
 #
-#   scripts/reproduce_table.sh [--out DIR]
+#   scripts/reproduce_table.sh [--out DIR]                       the tiny suite, any machine
+#   scripts/reproduce_table.sh --scale small [--base PATH]       one GPU, under an hour
+#   scripts/reproduce_table.sh --scale paper --model 1.7b|8b|14b [--nodes N] [--gpus-per-node G]      verl on Ray
 #
-# Stopped and started again it goes on where it was. The table is DIR/results/table.md (default: runs/tiny/results/table.md).
+# --dry-run prints what would be run. Stopped and started again it goes on where it was. The table is
+# DIR/results/table.md (default: runs/tiny/results/table.md).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-source scripts/environment.sh
-exec python scripts/reproduce_tiny.py "$@"
+case " $* " in
+    # verl and vLLM's CUDA build need an environment of their own: .venv-verl where it is, else what is on PATH.
+    *" --scale paper "*) if [ -x .venv-verl/bin/python ]; then PATH="$PWD/.venv-verl/bin:$PATH"; fi ;;
+    *) source scripts/environment.sh ;;
+esac
+exec python scripts/reproduce.py "$@"

@@ -3,12 +3,13 @@
 Every stage is one of the project's own commands, and each of them goes on where it was stopped; so does this script.
 What it adds is the order, a line that tells how far everything is, and the table at the end.
 
-    python scripts/reproduce_tiny.py --out runs/tiny
+    scripts/reproduce_table.sh [--out runs/tiny] [--dry-run]      # other scales: small, paper
 """
 
 import argparse
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -185,7 +186,12 @@ def main() -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("runs/tiny"), help="folder of everything made (default: %(default)s)"
     )
-    out = parser.parse_args().out
+    parser.add_argument("--dry-run", action="store_true", help="print the commands")
+    asked = parser.parse_args()
+    out = asked.out
+    if asked.dry_run:
+        print("\n".join(shlex.join(job.command) for job in jobs(out)))
+        return
     if shutil.which("stapo-bench") is None:
         sys.exit("stapo-bench is not on PATH: start this through scripts/reproduce_table.sh")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

@@ -1,0 +1,203 @@
+"""The paper's training on a cluster: verl's settings from our configs, the stages in order, what is refused; no verl.
+
+What verl itself says to the settings is in tests/integration/test_verl_paper.py.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import paper_stages
+import paper_verl
+import pytest
+import reproduce
+import reproduce_paper
+import yaml
+
+from stapo_bench.errors import StapoError, UsageError
+from stapo_train.config import load_config
+from stapo_train.cost import GPUS, Setup
+
+ROOT = Path(__file__).resolve().parent.parent
+PAPER = ROOT / "train" / "configs" / "paper"
+SETUP = Setup(gpu=GPUS["h20"], nodes=8, gpus_per_node=8, tensor_parallel=2, sequence_parallel=4)
+METHODS = ("grpo", "20-entropy", "justrl", "stapo")
+
+
+def overrides(method="stapo", pairs=(), setup=SETUP):
+    config = load_config(PAPER / f"8b-{method}.yaml", pairs)
+    found = paper_verl.verl_overrides(config, setup, data=Path("/d/train.parquet"), out=Path("/o/8b") / method)
+    return dict(pair.split("=", 1) for pair in found)
+
+
+def test_the_published_recipe_in_verls_words():
+    found = overrides()
+    actor, drawn = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+    assert found["data.train_batch_size"] == "256" and found[f"{drawn}.n"] == "8"
+    assert found[f"{actor}.ppo_mini_batch_size"] == "64"  # prompts: four updates an iteration
+    assert (found["data.max_prompt_length"], found["data.max_response_length"]) == ("1024", "15360")
+    assert found[f"{drawn}.max_model_len"] == "16384"
+    assert found[f"{actor}.ppo_max_token_len_per_gpu"] == "4096"  # a quarter of the longest sequence
+    assert found[f"{actor}.optim.lr"] == "1e-06" and found[f"{actor}.optim.lr_warmup_steps"] == "10"
+    assert found[f"{actor}.optim.weight_decay"] == "0.1" and found[f"{actor}.optim.clip_grad"] == "1.0"
+    assert found[f"{actor}.optim.betas"] == "[0.9,0.999]"
+    assert (found[f"{drawn}.temperature"], found[f"{drawn}.top_p"]) == ("1.0", "1.0")
+    assert (found["trainer.nnodes"], found["trainer.n_gpus_per_node"]) == ("8", "8")
+    assert found[f"{drawn}.tensor_model_parallel_size"] == "2"
+    assert found["+ray_kwargs.ray_init.runtime_env.env_vars.STAPO_OBJECTIVE"] == "stapo"
+    # What the objective decides is not said twice.
+    assert not any(key.startswith(f"{actor}.clip_ratio") or key.endswith("loss_agg_mode") for key in found)
+
+
+def test_methods_differ_in_the_objective_and_in_folders_alone():
+    one, other = overrides("grpo"), overrides("stapo")
+    assert {key for key in one if one[key] != other[key]} == {
+        "+ray_kwargs.ray_init.runtime_env.env_vars.STAPO_OBJECTIVE",
+        "trainer.default_local_dir",
+        "trainer.experiment_name",
+    }
+
+
+def test_an_objectives_settings_travel_quoted():
+    found = overrides(pairs=["objective.q=0.5"])["+ray_kwargs.ray_init.runtime_env.env_vars.STAPO_OBJECTIVE"]
+    assert found[0] == found[-1] == "'"  # braces mean something in hydra
+    assert yaml.safe_load(found[1:-1]) == {"name": "stapo", "q": 0.5}
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        "rollout.max_rounds=2",
+        "reward.overlong_buffer=9",
+        "update.importance_cap=2.0",
+        "update.selection=probe",
+        "data.prompt_format=plain",
+    ],
+)
+def test_what_verl_lacks_is_refused(pair):
+    with pytest.raises(UsageError, match=rf"{pair.split('=', maxsplit=1)[0]} .*: expected "):
+        overrides(pairs=[pair])
+
+
+@pytest.fixture
+def plan(tmp_path):
+    configs = {m: load_config(PAPER / f"8b-{m}.yaml", ["iterations=40"]) for m in METHODS}
+    found = {m: ["a=1", "b='x y'"] for m in METHODS}
+    return paper_stages.stages(tmp_path, configs, found, SETUP), configs
+
+
+def test_every_stage_comes_after_what_it_needs(plan, tmp_path):
+    stages, configs = plan
+    names = [stage.name for stage in stages]
+    assert len(names) == 1 + 4 * 2 + 5 * 2 + 1 and names[0] == "data" and names[-1] == "table"
+    assert names[1:9:2] == [f"train {m}" for m in METHODS] and names[2:9:2] == [f"convert {m}" for m in METHODS]
+    assert {name.removeprefix("eval ") for name in names[9:-1]} == {
+        f"{model}-{regime}" for model in ("base", *METHODS) for regime in ("training", "justrl")
+    }
+    paths = paper_stages.write(stages, tmp_path, configs["stapo"])
+    for path in paths:
+        subprocess.run(["bash", "-n", path], check=True)
+    assert load_config(tmp_path / "launch" / "config.yaml") == configs["stapo"]
+    train = paths[1].read_text()
+    assert "export STAPO_OBJECTIVE=grpo\n" in train and "    a=1 \\\n    'b='\"'\"'x y'\"'\"''\n" in train
+    assert "32 2" in paths[9].read_text()  # 64 GPUs: 32 engines of two
+
+
+def test_finished_means_the_last_iteration(plan, tmp_path):
+    train, convert = plan[0][1:3]
+    assert not train.is_done()
+    mark = tmp_path / "grpo" / "verl" / "latest_checkpointed_iteration.txt"
+    mark.parent.mkdir(parents=True)
+    mark.write_text("20")
+    assert not train.is_done()
+    mark.write_text("40")
+    assert train.is_done() and not convert.is_done()
+    assert "global_step_40/actor" in convert.script
+
+
+def test_a_stage_runs_once_and_a_failure_names_its_log(tmp_path, capfd):
+    done = tmp_path / "done"
+    script = tmp_path / "stage.sh"
+    stage = paper_stages.Stage(name="demo", script="", is_done=done.is_file)
+    script.write_text("echo out; exit 3\n")
+    with pytest.raises(StapoError, match=r"demo failed \(exit 3\), all of it: .*stage\.sh\.log"):
+        reproduce_paper.run(stage, script)
+    script.write_text("true\n")
+    with pytest.raises(StapoError, match="exit 0"):  # it says that it ended well, and made nothing
+        reproduce_paper.run(stage, script)
+    script.write_text(f"echo drawn; touch {done}\n")
+    reproduce_paper.run(stage, script)
+    reproduce_paper.run(stage, script)
+    assert capfd.readouterr().out.count("drawn\n") == 1
+    assert Path(f"{script}.log").read_text() == "out\ndrawn\n"
+
+
+def dry_run(tmp_path, *arguments):
+    reproduce.main(["--scale", "paper", "--dry-run", "--out", str(tmp_path), *arguments])
+
+
+@pytest.mark.parametrize("model", ["1.7b", "8b", "14b"])
+def test_a_dry_run_says_what_it_takes_and_starts_nothing(model, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(reproduce_paper, "have_verl", lambda: False)
+    dry_run(tmp_path, "--model", model)
+    out = capsys.readouterr().out
+    assert "not checked by verl" in out and "GiB in updates" in out and "GB of checkpoints" in out
+    assert out.count("python -m verl.trainer.main_ppo") == 4
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["launch"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model", "14b", "--nodes", "1", "--gpu", "a100"], "got 72 GiB during updates on 8 GPUs"),
+        (["--model", "1.7b", "--nodes", "3"], "divide evenly over 24 data-parallel ranks"),
+        (["--model", "8b", "--tensor-parallel", "3"], "--tensor-parallel 3: expected a divisor of 8 GPUs"),
+        (["--model", "8b", "rollout.max_rounds=3"], "rollout.max_rounds 3: expected 1"),
+        (["--model", "8b", "iteration=3"], "did you mean 'iterations'"),
+    ],
+)
+def test_the_impossible_is_one_line_and_exit_code_2(arguments, message, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        dry_run(tmp_path, *arguments)
+    assert stop.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_base_that_is_not_there_stops_before_anything_starts(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        reproduce.main(["--scale", "paper", "--model", "8b", "--base", str(tmp_path / "no"), "--out", str(tmp_path)])
+    assert "no such folder; expected the base model there" in capsys.readouterr().err
+
+
+def test_launch_files_are_bash():
+    for path in [*(ROOT / "scripts" / "launch").glob("*.sh"), ROOT / "scripts" / "reproduce_table.sh"]:
+        subprocess.run(["bash", "-n", path], check=True)
+        assert path.stat().st_mode & 0o111, path
+
+
+def test_an_array_job_draws_every_sample_once(tmp_path):
+    (tmp_path / "script.yaml").write_text("success: 0.5\n")
+    run = tmp_path / "run"
+    arguments = ["--ckpt", tmp_path / "script.yaml", "--decoding", "justrl", "--engine", "scripted", "--out", run]
+    arguments += ["--tasks", "tiny_aime24", "--limit", "3", "--samples", "3"]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    array = {"SLURM_ARRAY_TASK_COUNT": "2", "SLURM_ARRAY_TASK_MIN": "1", "SLURM_SUBMIT_DIR": str(ROOT), "PATH": path}
+    tasks = [
+        subprocess.Popen(
+            [ROOT / "scripts" / "launch" / "eval_array.sh", *arguments],
+            env={**os.environ, **array, "SLURM_ARRAY_TASK_ID": number},
+            stdout=subprocess.DEVNULL,
+        )
+        for number in ("1", "2")
+    ]
+    assert [task.wait() for task in tasks] == [0, 0]
+    segments = sorted((run / "samples").glob("*.jsonl"))
+    assert sorted(path.stem.split("-")[1][:9] for path in segments) == ["shard0of2", "shard1of2"]
+    assert sum(len(path.read_text().splitlines()) for path in segments) == 9
+    shown = subprocess.run(
+        [Path(sys.executable).parent / "stapo-bench", "score", run], capture_output=True, text=True, check=True
+    )
+    assert "9" in shown.stdout
