@@ -3,12 +3,13 @@
     python scripts/bench_linear.py [--sizes tiny real] [--json results/bench/linear.json]      # any machine
     python scripts/bench_linear.py --sizes 1.7b 8b 14b --json results/bench/linear_gpu.json    # an NVIDIA GPU
 
-All contestants get the same tensors in one process, in turn; medians over the repetitions. On a CPU the time is CPU
-time, on a GPU that between two events. Memory is what a forward and backward pass adds at its peak, in a process of its
-own. The error is the largest one of a log-prob and of an entropy against float64 on some of the rows.
+All contestants get the same tensors in one process; medians over the repetitions. On a CPU they take turns and the time
+is CPU time; on a GPU it is that between two events. Memory is what a forward and backward pass adds at its peak,
+gradients included (on a CPU in a process of its own). Errors are against float64 on the first 64 rows: the largest of a
+log-prob and of an entropy, and the norm of the gradient's by the hidden states to that of the gradient.
 
-The matmul floor is 2 N D V floating-point operations forward and 6 N D V with the backward pass (8 where the logits are
-made again), at the rate that one N x D x V matrix product reaches in the same run.
+The matmul floor is 2 N D V floating-point operations forward and 6 N D V with the backward pass, at the rate that one
+N x D x V matrix product reaches in the same run; who makes the logits again has 8 N D V to do, 1.33 of that floor.
 """
 
 import argparse
@@ -17,22 +18,20 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from bench_linear_peers import CONTESTANTS, Contestant, Example, Found, ours
 from measured import measured_with
-from torch import Tensor
 
 from stapo_train.fused import blocks, linear_token_distribution
-from stapo_train.statistics import token_distribution
-
-Contestant = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor | None]]
-"""Hidden states, output embedding, taken tokens -> log-probs and entropies (None: it has none)."""
 
 PACKAGES = ("torch", "triton", "trl", "liger-kernel", "cut-cross-entropy", "verl")
+ROWS = 32  # stretches of the tokens, each with an advantage
+AT_LEAST_S = 0.1  # shorter passes run several times between two looks at the clock
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,69 +53,6 @@ SIZES = {
 }
 
 
-def ours(hidden: Tensor, weight: Tensor, taken: Tensor) -> tuple[Tensor, Tensor | None]:
-    """The backend that the trainer takes on this device."""
-    out = linear_token_distribution(hidden, weight, taken, 1.0)
-    return out.log_probs, out.entropy
-
-
-def ours_in_blocks(hidden: Tensor, weight: Tensor, taken: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Plain PyTorch blocks, on a GPU too."""
-    out = linear_token_distribution(hidden, weight, taken, 1.0, blocks.BACKEND)
-    return out.log_probs, out.entropy
-
-
-def naive(hidden: Tensor, weight: Tensor, taken: Tensor) -> tuple[Tensor, Tensor | None]:
-    """All logits, in float32 where they were less."""
-    out = token_distribution(hidden @ weight.T, taken, 1.0)
-    return out.log_probs, out.entropy
-
-
-def trl(hidden: Tensor, weight: Tensor, taken: Tensor) -> tuple[Tensor, Tensor | None]:
-    """TRL's two functions, on logits of the model's dtype as its trainer has them."""
-    from trl.trainer.utils import entropy_from_logits, selective_log_softmax
-
-    logits = hidden @ weight.T
-    with torch.no_grad():
-        entropy = entropy_from_logits(logits)
-    return selective_log_softmax(logits, taken), entropy
-
-
-def liger(hidden: Tensor, weight: Tensor, taken: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Liger's fused linear cross-entropy: no entropy, and only a sum of log-probs has a gradient."""
-    from liger_kernel.ops.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyFunction
-
-    out = LigerFusedLinearCrossEntropyFunction.apply(hidden, weight, taken, None, None, -100, 0.0, 0.0, "none")
-    return -(out[0] if isinstance(out, tuple) else out), None
-
-
-def cut_cross_entropy(hidden: Tensor, weight: Tensor, taken: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Apple's kernel: no entropy."""
-    from cut_cross_entropy import linear_cross_entropy
-
-    return -linear_cross_entropy(hidden, weight, taken, reduction="none"), None
-
-
-def verl(hidden: Tensor, weight: Tensor, taken: Tensor) -> tuple[Tensor, Tensor | None]:
-    """verl's kernel."""
-    from verl.utils.kernel.linear_cross_entropy import linear_cross_entropy
-
-    log_probs, entropy = linear_cross_entropy(hidden, weight, taken, 1.0, "none")
-    return log_probs, entropy
-
-
-CONTESTANTS: dict[str, Contestant] = {
-    "ours": ours,
-    "ours, plain PyTorch": ours_in_blocks,
-    "naive": naive,
-    "naive, torch.compile": torch.compile(naive),
-    "TRL": trl,
-    "Liger": liger,
-    "cut-cross-entropy": cut_cross_entropy,
-    "verl": verl,
-}
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -128,54 +64,55 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if options.memory_of:
-        size = _size(options.sizes[0], options.tokens)
-        print(peak_bytes(CONTESTANTS[options.memory_of], make(size, device), device))
+        print(peak_bytes(CONTESTANTS[options.memory_of], make(_size(options.sizes[0], options.tokens), device)))
         return 0
     result: dict[str, Any] = {"sizes": {}, **measured_with(PACKAGES)}
     for name in options.sizes:
         result["sizes"][name] = measure(name, _size(name, options.tokens), device, options.repeats)
         print(render(name, result["sizes"][name]), flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        if options.json:  # after each size: a run that is cut short leaves what it has
+            options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
 def measure(name: str, size: Size, device: str, repeats: int) -> dict[str, Any]:
     """Everything about one size."""
-    tensors = make(size, device)
+    example = make(size, device)
+    contestants = {**CONTESTANTS, **(other_tilings() if device == "cuda" and size.dtype.itemsize == 2 else {})}
     missing: dict[str, str] = {}
-    errors: dict[str, tuple[float, float | None]] = {}
-    for label, contestant in CONTESTANTS.items():
+    errors: dict[str, dict[str, float | None]] = {}
+    counts: dict[str, int] = {}
+    for label, contestant in contestants.items():
         try:
-            errors[label] = largest_errors(contestant, tensors)
-        except (ImportError, RuntimeError, AttributeError, AssertionError) as error:
+            errors[label] = largest_errors(contestant, example)
+            once = sum(passes(contestant, example, 1))
+        except Exception as error:  # a peer may fail in any way; it is named as not run, and has no figures
             missing[label] = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:120]}"
-    seconds: dict[str, list[tuple[float, float]]] = {label: [] for label in errors}
-    matmul: list[float] = []
-    for repeat in range(repeats + 1):
-        matmul.append(timed(lambda: tensors[0].detach() @ tensors[1].detach().T, device)[0])
-        for label in errors:
-            spent = passes(CONTESTANTS[label], tensors, device)
-            if repeat:  # the first round warms up
-                seconds[label].append(spent)
-    floor = statistics.median(matmul[1:])
+            continue
+        counts[label] = 1 + int(AT_LEAST_S / max(once, 1e-6))
+    seconds: dict[str, list[tuple[float, float]]] = {label: [] for label in counts}
+    floor = matmul_s(example, repeats)
+    for label in turns(counts, repeats, device):
+        seconds[label].append(passes(contestants[label], example, counts[label]))
     rows = {}
-    for label, spent_times in seconds.items():
-        forward, backward = (statistics.median(part) for part in zip(*spent_times, strict=True))
+    for label, spent in seconds.items():
+        forward, backward = (statistics.median(part) for part in zip(*spent, strict=True))
         rows[label] = {
             "forward_s": forward,
             "forward_backward_s": forward + backward,
             "forward_to_floor": forward / floor,
             "forward_backward_to_floor": (forward + backward) / (3 * floor),
-            "peak_bytes": peak_in_own_process(label, name, size.tokens),
-            "log_prob_error": errors[label][0],
-            "entropy_error": errors[label][1],
+            "peak_bytes": peak_bytes(contestants[label], example)
+            if device == "cuda"
+            else peak_in_own_process(label, name, size.tokens),
+            **errors[label],
         }
     return {
         "tokens": size.tokens,
         "hidden": size.hidden,
         "vocabulary": size.vocabulary,
         "dtype": str(size.dtype).removeprefix("torch."),
+        "gradient_bytes": example.hidden.nbytes + example.weight.nbytes,
         "matmul_s": floor,
         "matmul_flops_per_s": 2 * size.tokens * size.hidden * size.vocabulary / floor,
         "contestants": rows,
@@ -183,64 +120,129 @@ def measure(name: str, size: Size, device: str, repeats: int) -> dict[str, Any]:
     }
 
 
-def make(size: Size, device: str) -> tuple[Tensor, Tensor, Tensor]:
+def make(size: Size, device: str) -> Example:
     """Hidden states, an output embedding that gives entropies like a trained model's, and taken tokens."""
     generator = torch.Generator(device).manual_seed(0)
     hidden = torch.randn(size.tokens, size.hidden, generator=generator, device=device)
     weight = torch.randn(size.vocabulary, size.hidden, generator=generator, device=device)
     weight *= 4 / size.hidden**0.5  # logits with a standard deviation of 4
     taken = torch.randint(size.vocabulary, (size.tokens,), generator=generator, device=device)
-    return hidden.to(size.dtype).requires_grad_(), weight.to(size.dtype).requires_grad_(), taken
+    advantages = torch.randn(ROWS, generator=generator, device=device)
+    return Example(
+        hidden=hidden.to(size.dtype).requires_grad_(),
+        weight=weight.to(size.dtype).requires_grad_(),
+        taken=taken,
+        by=advantages.repeat_interleave(size.tokens // ROWS),
+        rows=ROWS,
+    )
 
 
-def passes(contestant: Contestant, tensors: tuple[Tensor, Tensor, Tensor], device: str) -> tuple[float, float]:
-    """Seconds of the forward and of the backward pass."""
-    hidden, weight, _ = tensors
-    hidden.grad = weight.grad = None
-    forward, (log_probs, _) = timed(lambda: contestant(*tensors), device)
-    loss = log_probs.sum()
-    backward, _ = timed(loss.backward, device)
-    return forward, backward
+def other_tilings() -> dict[str, Contestant]:
+    """Ours with tiles of other shapes: the first run on a new GPU says which is best there."""
+    from stapo_train.fused import kernels
+
+    shapes = [(128, 256, 64, 8, 4), (256, 128, 64, 8, 3), (128, 128, 64, 8, 4), (128, 128, 64, 4, 3)]
+
+    def with_tiling(tiling: kernels.Tiling) -> Contestant:
+        def run(example: Example) -> Found:
+            kernels.TILINGS = {**usual, 2: (tiling,)}
+            try:
+                return ours(example)
+            finally:
+                kernels.TILINGS = usual
+
+        return run
+
+    usual = kernels.TILINGS
+    names = ("rows", "columns", "depth", "num_warps", "num_stages")
+    return {
+        f"ours, {'x'.join(map(str, shape))}": with_tiling(kernels.Tiling(**dict(zip(names, shape, strict=True))))
+        for shape in shapes
+    }
 
 
-def timed(work: Callable[[], Any], device: str) -> tuple[float, Any]:
+def turns(labels: Sequence[str], repeats: int, device: str) -> Iterator[str]:
+    """A CPU has other work, which is to meet all alike. A GPU has not, but much memory that is slow to get and give."""
+    if device == "cpu":
+        for _ in range(repeats):
+            yield from labels
+        return
+    for label in labels:
+        torch.cuda.empty_cache()
+        yield from [label] * repeats
+
+
+def matmul_s(example: Example, repeats: int) -> float:
+    """Seconds of one N x D x V product."""
+    hidden, weight = example.hidden.detach(), example.weight.detach()
+    once = timed(lambda: hidden @ weight.T, 1)[0]
+    count = 1 + int(AT_LEAST_S / max(once, 1e-6))
+    return statistics.median(timed(lambda: hidden @ weight.T, count)[0] / count for _ in range(repeats))
+
+
+def passes(contestant: Contestant, example: Example, count: int) -> tuple[float, float]:
+    """Seconds of a forward and of a backward pass, over ``count`` of each."""
+    spent = [0.0, 0.0]
+    for _ in range(count):
+        example.hidden.grad = example.weight.grad = None
+        forward, found = timed(lambda: contestant(example), 1)
+        backward, _ = timed(found.loss.backward, 1)
+        spent[0] += forward / count
+        spent[1] += backward / count
+    return spent[0], spent[1]
+
+
+def timed(work: Callable[[], Any], count: int) -> tuple[float, Any]:
     """Seconds: between events on a GPU, of CPU time elsewhere."""
-    if device == "cuda":
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(2)] if torch.cuda.is_available() else []
+    if events:
+        events[0].record()
+    start, out = time.process_time(), None
+    for _ in range(count):
+        out = None  # its memory serves again
         out = work()
-        end.record()
-        torch.cuda.synchronize()
-        return begin.elapsed_time(end) / 1000, out
-    start = time.process_time()
-    out = work()
-    return time.process_time() - start, out
+    if not events:
+        return time.process_time() - start, out
+    events[1].record()
+    torch.cuda.synchronize()
+    return events[0].elapsed_time(events[1]) / 1000, out
 
 
-def largest_errors(contestant: Contestant, tensors: tuple[Tensor, Tensor, Tensor]) -> tuple[float, float | None]:
-    """Of log-probs and entropies against float64, on the first 64 rows of a whole forward pass."""
-    hidden, weight, taken = tensors
-    log_probs, entropy = contestant(hidden, weight, taken)
-    log_probs.sum().backward()  # one that cannot run backward is not a contestant
-    hidden.grad = weight.grad = None
-    wide = hidden[:64].detach().double(), weight.detach().double()
-    exact = linear_token_distribution(*wide, taken[:64], 1.0, blocks.BACKEND)
-    error = float((log_probs.detach()[:64] - exact.log_probs).abs().max())
-    return error, None if entropy is None else float((entropy.detach()[:64] - exact.entropy).abs().max())
+def largest_errors(contestant: Contestant, example: Example) -> dict[str, float | None]:
+    """Against float64, on the first 64 rows of a whole forward and backward pass."""
+    count = min(64, len(example.taken))
+    hidden = example.hidden[:count].detach().double().requires_grad_()
+    weight = example.weight.detach().double()
+    exact = linear_token_distribution(hidden, weight, example.taken[:count], 1.0, blocks.BACKEND)
+    (by_hidden,) = torch.autograd.grad((exact.log_probs * example.by[:count]).sum(), hidden)
+    del weight
+    example.hidden.grad = example.weight.grad = None
+    found = contestant(example)
+    found.loss.backward()
+    gradient = example.hidden.grad[:count].double()
+    example.hidden.grad = example.weight.grad = None
+
+    def error(ours: torch.Tensor | None, theirs: torch.Tensor) -> float | None:
+        return None if ours is None else float((ours.detach()[:count] - theirs.detach()).abs().max())
+
+    return {
+        "log_prob_error": error(found.log_probs, exact.log_probs),
+        "entropy_error": error(found.entropy, exact.entropy),
+        "gradient_error": float((gradient - by_hidden).norm() / by_hidden.norm()),
+    }
 
 
-def peak_bytes(contestant: Contestant, tensors: tuple[Tensor, Tensor, Tensor], device: str) -> int:
+def peak_bytes(contestant: Contestant, example: Example) -> int:
     """What a forward and backward pass adds at its peak, gradients of weight and hidden states included."""
-    if device == "cuda":
-        contestant(*tensors)[0].sum().backward()  # compiles
-        tensors[0].grad = tensors[1].grad = None
+    example.hidden.grad = example.weight.grad = None
+    if example.hidden.is_cuda:  # warm by now
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        contestant(*tensors)[0].sum().backward()
+        contestant(example).loss.backward()
         return torch.cuda.max_memory_allocated() - before
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts again from what is resident now
     before = _resident("VmRSS")
-    contestant(*tensors)[0].sum().backward()
+    contestant(example).loss.backward()
     return _resident("VmHWM") - before
 
 
@@ -262,19 +264,20 @@ def render(name: str, measured: dict[str, Any]) -> str:
     naive_s = rows["naive"]["forward_backward_s"] if "naive" in rows else float("nan")
     lines = [
         f"{name}: {measured['tokens']} tokens, hidden {measured['hidden']}, |V| {measured['vocabulary']}, "
-        f"{measured['dtype']}; matmul {measured['matmul_flops_per_s'] / 1e12:.3g} TFLOP/s",
-        f"  {'':<22}{'forward':>10}{'+backward':>11}{'/ naive':>9}{'fwd/floor':>11}{'f+b/floor':>11}{'peak MB':>9}"
-        f"{'log-prob err':>14}{'entropy err':>13}",
+        f"{measured['dtype']}; matmul {measured['matmul_flops_per_s'] / 1e12:.3g} TFLOP/s; "
+        f"gradients {measured['gradient_bytes'] / 1e6:.0f} MB",
+        f"  {'':<24}{'forward':>10}{'+backward':>11}{'/ naive':>9}{'fwd/floor':>11}{'f+b/floor':>11}{'peak MB':>9}"
+        f"{'log-prob err':>14}{'entropy err':>13}{'gradient err':>14}",
     ]
     for label, row in rows.items():
-        entropy = "none" if row["entropy_error"] is None else f"{row['entropy_error']:.1e}"
+        errors = ["none" if row[e] is None else f"{row[e]:.1e}" for e in ("log_prob_error", "entropy_error")]
         lines.append(
-            f"  {label:<22}{row['forward_s']:>9.4f}s{row['forward_backward_s']:>10.4f}s"
+            f"  {label:<24}{row['forward_s']:>9.4f}s{row['forward_backward_s']:>10.4f}s"
             f"{row['forward_backward_s'] / naive_s:>9.2f}{row['forward_to_floor']:>11.2f}"
             f"{row['forward_backward_to_floor']:>11.2f}{row['peak_bytes'] / 1e6:>9.0f}"
-            f"{row['log_prob_error']:>14.1e}{entropy:>13}"
+            f"{errors[0]:>14}{errors[1]:>13}{row['gradient_error']:>14.1e}"
         )
-    lines += [f"  {label:<22}not run: {why}" for label, why in measured["not_run"].items()]
+    lines += [f"  {label:<24}not run: {why}" for label, why in measured["not_run"].items()]
     return "\n".join(lines)
 
 

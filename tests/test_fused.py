@@ -1,5 +1,6 @@
 """Log-probs, entropies and sums of squares from hidden states: exact against float64, whatever the cut."""
 
+import inspect
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stapo_train.fused import blocks, linear_token_distribution
+from stapo_train.fused import blocks, linear_token_distribution, varlen
+from stapo_train.policy import set_attention
 from stapo_train.statistics import token_distribution
 from stapo_train.toy import toy_batch, toy_objective, toy_policy
 
@@ -141,3 +143,47 @@ def test_packed_rows_equal_padded_rows(max_tokens):
     torch.testing.assert_close(packed.measure(batch).log_probs, padded.measure(batch).log_probs, rtol=0, atol=1e-6)
     expected = gradient(padded, batch)
     assert (gradient(packed, batch) - expected).abs().max() <= 1e-6 * expected.abs().max()
+
+
+@pytest.mark.parametrize("max_tokens", [1, 64, 10_000])
+def test_rows_end_to_end_under_torchs_own_attention_equal_padded_rows(max_tokens):
+    objective = toy_objective("stapo")
+    padded, batch = toy_policy(objective, micro_batch_tokens=64), toy_batch(objective)
+    expected, expected_gradient = padded.measure(batch), gradient(padded, batch)
+    packed = replace(padded, packed=True, micro_batch_tokens=max_tokens)
+    varlen.register()
+    set_attention(packed.model, varlen.NAME)
+    torch.testing.assert_close(packed.measure(batch).log_probs, expected.log_probs, rtol=0, atol=1e-12)
+    assert (gradient(packed, batch) - expected_gradient).abs().max() <= 1e-12 * expected_gradient.abs().max()
+
+
+def test_torchs_own_attention_takes_autocasts_dtype():
+    """As SDPA does; queries and keys come in float32, since the rotation is, and values in bfloat16."""
+    q, k, v = torch.randn(3, 1, 2, 5, 8)
+    positions = torch.tensor([[0, 1, 2, 0, 1]])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out, weights = varlen.attention_forward(None, q, k, v.bfloat16(), None, scaling=0.5, position_ids=positions)
+    assert (out.dtype, out.shape, weights) == (torch.bfloat16, (1, 5, 2, 8), None)
+    first, alone = out[0, [0, 3]].float(), v[0, :, [0, 3]].transpose(0, 1)
+    torch.testing.assert_close(first, alone, rtol=0, atol=2e-2)  # a row's first token sees nothing but itself
+
+
+def test_what_torchs_flash_attention_is_asked_for(monkeypatch):
+    """It runs on a GPU alone: here a row-by-row one stands in, called as the real one can be."""
+    from torch.nn.attention import varlen as real
+
+    q, k, v = torch.randn(3, 6, 2, 8)
+    signature = inspect.signature(real.varlen_attn)
+    asked = []
+
+    def stand_in(*arguments, **named):
+        asked.append(signature.bind(*arguments, **named).arguments)
+        return varlen._row_by_row(q, k, v, [0, 2, 6], 0.5)
+
+    stand_in.__signature__ = signature
+    monkeypatch.setattr(real, "varlen_attn", stand_in)
+    varlen._flash(q, k, v, [0, 2, 6], 0.5)
+    (found,) = asked
+    assert found["cu_seq_q"].tolist() == found["cu_seq_k"].tolist() == [0, 2, 6]
+    assert (found["cu_seq_q"].dtype, found["max_q"], found["max_k"], found["scale"]) == (torch.int32, 4, 4, 0.5)
+    assert found.get("window_size") == (-1, 0) or found.get("is_causal") is True  # sees what came before, not after

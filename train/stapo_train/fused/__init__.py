@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from stapo_train.fused import blocks
-from stapo_train.fused.parts import Backend, Demand, Head
+from stapo_train.fused.parts import Backend, Demand, Head, Parts
 from stapo_train.statistics import TokenDistribution
 
 
@@ -61,6 +61,19 @@ def backend_for(hidden: Tensor) -> Backend:
     return blocks.BACKEND
 
 
+def _together(parts: Parts, taken: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """[N] Z, and the taken token's log-prob, entropy and sum of squares over the whole vocabulary."""
+    if len(parts.log_sum) == 1:
+        return parts.log_sum[0], parts.taken_log_prob, parts.entropy[0], parts.sum_squares[0]
+    log_sum = parts.log_sum.logsumexp(0)
+    log_share = parts.log_sum - log_sum  # ln w_b
+    share = log_share.exp()
+    entropy = (share * (parts.entropy - log_share)).sum(0)
+    sum_squares = (share**2 * parts.sum_squares).sum(0)
+    log_probs = parts.taken_log_prob + log_share.gather(0, taken.unsqueeze(0) // parts.columns).squeeze(0)
+    return log_sum, log_probs, entropy, sum_squares
+
+
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(  # noqa: PLR0917 (autograd passes by position)
@@ -68,12 +81,7 @@ class _Linear(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         head = Head(hidden=hidden, weight=weight, taken=taken, temperature=temperature)
         parts = backend.measure(head, keep=any(ctx.needs_input_grad))
-        log_sum = parts.log_sum.logsumexp(0)
-        log_share = parts.log_sum - log_sum  # ln w_b
-        share = log_share.exp()
-        entropy = (share * (parts.entropy - log_share)).sum(0)
-        sum_squares = (share**2 * parts.sum_squares).sum(0)
-        log_probs = parts.taken_log_prob + log_share.gather(0, taken.unsqueeze(0) // parts.columns).squeeze(0)
+        log_sum, log_probs, entropy, sum_squares = _together(parts, taken)
         ctx.save_for_backward(hidden, weight, taken, log_sum, entropy)
         ctx.temperature, ctx.backend, ctx.kept = temperature, backend, parts.kept
         ctx.mark_non_differentiable(sum_squares)

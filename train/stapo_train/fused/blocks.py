@@ -11,7 +11,7 @@ from stapo_train.fused.parts import Backend, Demand, Head, Parts
 COLUMNS = 2048  # of a part, and
 BLOCK_SIZE = 1 << 19  # logits: one block stays in a processor's cache
 KEPT_BYTES = 900_000_000
-"""Probabilities up to this size are kept for the backward pass, which then need not make the logits again."""
+"""Powers e^l up to this size are kept for the backward pass, which then need not make the logits again."""
 
 Kept = tuple[tuple[Tensor, Tensor], ...]
 
@@ -54,15 +54,19 @@ class _Blocks:
         for block in cut(len(scaled), head.weight, scaled.dtype):
             at = block.part, block.rows
             logits = scaled[block.rows] @ block.weight.T
-            log_pi = torch.log_softmax(logits, dim=1)
-            pi = log_pi.exp()
-            log_sum[at] = logits[:, 0] - log_pi[:, 0]
-            entropy[at] = -torch.linalg.vecdot(pi, log_pi)
-            sum_squares[at] = torch.linalg.vecdot(pi, pi)
+            highest = logits.amax(1)
+            logits.sub_(highest.unsqueeze(1))
+            powers = logits.exp()
+            total = powers.sum(1)
+            log_total = total.log()
+            log_sum[at] = highest + log_total
+            entropy[at] = log_total - torch.linalg.vecdot(powers, logits) / total
+            sum_squares[at] = torch.linalg.vecdot(powers, powers) / total**2
             inside, column = block.place(taken)
-            taken_log_prob[block.rows] = log_pi.gather(1, column).squeeze(1).where(inside, taken_log_prob[block.rows])
+            log_prob = logits.gather(1, column).squeeze(1) - log_total
+            taken_log_prob[block.rows] = log_prob.where(inside, taken_log_prob[block.rows])
             if keep:
-                kept.append((pi, log_sum[at]))
+                kept.append((powers, highest))
         return Parts(
             columns=COLUMNS,
             log_sum=log_sum,
@@ -74,35 +78,39 @@ class _Blocks:
 
     def gradients(self, head: Head, demand: Demand, kept: Kept) -> tuple[Tensor, Tensor]:
         scaled = _scaled(head.hidden, head.temperature)
-        by_hidden, by_weight = torch.zeros_like(scaled), torch.empty_like(head.weight)
-        by_part = torch.zeros(())  # the gradient by the weight of the part at hand
+        by_hidden, by_weight = torch.empty_like(scaled), torch.empty_like(head.weight)
+        by_part = by_weight  # the gradient by the weight of the part at hand, in the dtype of the sums
         stored = iter(kept)
         for block in cut(len(scaled), head.weight, scaled.dtype):
             rows = block.rows
             if kept:
-                pi, part_log_sum = next(stored)
-                share = (part_log_sum - demand.log_sum[rows]).exp()
+                powers, log_unit = next(stored)
+                share = (log_unit - demand.log_sum[rows]).exp()
             else:
-                pi = (scaled[rows] @ block.weight.T).sub_(demand.log_sum[rows].unsqueeze(1)).exp_()
+                powers = (scaled[rows] @ block.weight.T).sub_(demand.log_sum[rows].unsqueeze(1)).exp_()
                 share = torch.ones_like(demand.log_sum[rows])
-            by_logits = _by_logits(block, pi, share, head.taken, demand)
-            by_hidden[rows].addmm_(by_logits, block.weight)
+            by_logits = _by_logits(block, powers, share, head.taken, demand)
             if rows.start == 0:
-                by_part = torch.zeros_like(block.weight)
-            by_part.addmm_(by_logits.T, scaled[rows])
+                by_part = by_logits.T @ scaled[rows]
+            else:
+                by_part.addmm_(by_logits.T, scaled[rows])
+            if block.part == 0:
+                torch.mm(by_logits, block.weight, out=by_hidden[rows])
+            else:
+                by_hidden[rows].addmm_(by_logits, block.weight)
             if rows.stop == len(scaled):
                 by_weight[block.columns] = by_part
         return _scaled(by_hidden, head.temperature).to(head.hidden.dtype), by_weight
 
 
-def _by_logits(block: Block, pi: Tensor, share: Tensor, taken: Tensor, demand: Demand) -> Tensor:
-    """[rows, columns] the loss's gradient by the block's logits; the probabilities are ``share * pi``."""
+def _by_logits(block: Block, powers: Tensor, share: Tensor, taken: Tensor, demand: Demand) -> Tensor:
+    """[rows, columns] the loss's gradient by the block's logits; the probabilities are ``share * powers``."""
     rows, (inside, column) = block.rows, block.place(taken)
     by_log_prob = torch.zeros_like(share) if demand.by_log_prob is None else demand.by_log_prob[rows]
-    by_logits = pi * (share * -by_log_prob).unsqueeze(1)
+    by_logits = powers * (share * -by_log_prob).unsqueeze(1)
     by_logits.scatter_add_(1, column, by_log_prob.where(inside, 0).unsqueeze(1))
     if demand.by_entropy is not None:
-        probs = pi * share.unsqueeze(1)
+        probs = powers * share.unsqueeze(1)
         surprise = torch.xlogy(probs, probs).addcmul_(probs, demand.entropy[rows].unsqueeze(1))  # pi (ln pi + H)
         by_logits.addcmul_(surprise, demand.by_entropy[rows].unsqueeze(1), value=-1)
     return by_logits

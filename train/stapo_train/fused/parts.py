@@ -25,7 +25,7 @@ class Parts:
     entropy: Tensor  # [B, N] H_b, nats, of the distribution within the part
     sum_squares: Tensor  # [B, N] q_b, within the part
     taken_log_prob: Tensor  # [N] of the taken token within its part
-    kept: tuple[tuple[Tensor, Tensor], ...] = ()  # per block: probabilities within its part, Z_b; none: made again
+    kept: tuple[tuple[Tensor, Tensor], ...] = ()  # per block: e^(l - u) and u; none: made again
 
 
 @dataclass(frozen=True, kw_only=True)
