@@ -3,10 +3,15 @@
 python scripts/cost_table.py            # the tables that stand in train/README.md, from stapo_train.cost
 """
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from reproduce_tiny import METHODS
+
 from stapo_train.cost import (
+    EVAL_MAX_TOKENS,
+    EVAL_SAMPLES,
     GPUS,
     PUBLISHED_RECIPE,
     SHAPES,
@@ -16,13 +21,12 @@ from stapo_train.cost import (
     generation_seconds,
     iteration_seconds,
     passes,
+    sharded_memory,
+    single_memory,
 )
 
-METHODS = ("grpo", "20-entropy", "justrl", "stapo")
 PAPER = Setup(gpu=GPUS["h20"], nodes=8, gpus_per_node=8)
 PAPER_DAYS = (5, 7)  # a run on PAPER, arXiv:2602.15620
-EVAL_MAX_TOKENS = 20_480
-EVAL_SAMPLES = (30 + 30 + 40) * 32 + (500 + 272 + 674) * 4  # the six tasks once
 EVALUATIONS = 5 * 2  # base and four methods, in two decoding regimes
 ITERATIONS = 1000
 
@@ -102,8 +106,25 @@ def reproduction_rows() -> Iterator[tuple[str, float, float, float, float, float
         yield name.upper(), seconds["justrl"], seconds["stapo"], training, evaluation, days
 
 
-def render() -> str:
-    """Both tables as Markdown."""
+def render_memory() -> str:
+    """GiB per GPU while weights are updated, as Markdown; while vLLM draws, its share of the GPU comes on top of the
+    shard's weights and optimizer instead."""
+    lines = [
+        "| Model | `stapo-train`, 1 GPU | verl, 8 GPUs | 16 | 64 | 8, sequence parallel 2 | vLLM's weights |",
+        "| ----- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, shape in SHAPES.items():
+        alone = single_memory(shape, replace(PAPER, nodes=1, gpus_per_node=1), 32_768).while_updating
+        setups = [replace(PAPER, nodes=nodes) for nodes in (1, 2, 8)]
+        setups.append(replace(PAPER, nodes=1, sequence_parallel=2))
+        ranks = [sharded_memory(shape, setup, PUBLISHED_RECIPE) for setup in setups]
+        cells = [alone, *(rank.while_updating for rank in ranks), ranks[0].rollout_weights]
+        lines.append(f"| {name.upper()} | " + " | ".join(f"{cell:.0f}" for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def render_hours() -> str:
+    """Hours of one full reproduction, and published durations beside the estimate, as Markdown."""
     lines = [
         f"| Model | GRPO, JustRL: s | 20-Entropy, STAPO: s | days of {ITERATIONS:,} | training, GPU-h | "
         "evaluation, GPU-h |",
@@ -125,4 +146,5 @@ def render() -> str:
 
 
 if __name__ == "__main__":
-    print(render())
+    tables = {"memory": render_memory, "hours": render_hours}
+    print("\n\n".join(tables[name]() for name in sys.argv[1:] or tables))

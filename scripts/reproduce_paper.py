@@ -22,6 +22,8 @@ from reproduce_tiny import METHODS
 from stapo_bench.errors import StapoError, UsageError
 from stapo_train.config import TrainConfig, load_config
 from stapo_train.cost import (
+    EVAL_MAX_TOKENS,
+    EVAL_SAMPLES,
     GPUS,
     SHAPES,
     Recipe,
@@ -38,8 +40,6 @@ from stapo_train.cost import (
 )
 
 CONFIGS = Path(__file__).resolve().parent.parent / "train" / "configs" / "paper"
-EVAL_SAMPLES = (30 + 30 + 40) * 32 + (500 + 272 + 674) * 4  # the six tasks once
-EVAL_MAX_TOKENS = 20_480
 TENSOR_PARALLEL = {"1.7b": 1, "8b": 1, "14b": 2}
 
 

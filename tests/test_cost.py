@@ -8,6 +8,7 @@ import cost_table
 import pytest
 
 from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.tasks import load_task, task_names
 from stapo_train import cost
 from stapo_train.cost import GIB, GPUS, PUBLISHED_RECIPE, SHAPES, Gpu, Recipe, Setup, Shape
 
@@ -139,5 +140,12 @@ def test_the_whole_reproduction_is_what_the_paper_says():
     assert 92_160 < training < 129_024
 
 
-def test_the_readmes_table_is_the_rendered_one():
-    assert cost_table.render() in (ROOT / "train" / "README.md").read_text(encoding="utf-8")
+def test_the_readmes_tables_are_the_rendered_ones():
+    pages = "".join((ROOT / "train" / name).read_text(encoding="utf-8") for name in ("README.md", "SCALE.md"))
+    assert cost_table.render_hours() in pages
+    assert cost_table.render_memory() in pages
+
+
+def test_an_evaluation_has_the_samples_of_the_papers_tasks():
+    tasks = [load_task(name) for name in task_names("paper")]
+    assert sum(task.num_problems * task.num_samples for task in tasks) == cost.EVAL_SAMPLES

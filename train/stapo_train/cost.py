@@ -39,6 +39,11 @@ USABLE = 0.9
 """Share of a GPU's memory that a plan may fill; the rest goes to fragmentation."""
 
 
+EVAL_SAMPLES = (30 + 30 + 40) * 32 + (500 + 272 + 674) * 4
+"""Samples of one evaluation: the paper's six tasks."""
+EVAL_MAX_TOKENS = 20_480
+
+
 @dataclass(frozen=True, kw_only=True)
 class Gpu:
     """A kind of GPU: its data sheet, dense bfloat16 without sparsity."""
