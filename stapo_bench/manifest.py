@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -108,9 +109,10 @@ def load_manifest(run_dir: Path) -> Manifest:
     """Read a run's manifest.
 
     Raises:
-        StapoError: no run there, a damaged manifest, or one of another format.
+        StapoError: no run there, a damaged manifest, one of another format, or files that are none in the folder.
     """
     path = run_dir / "manifest.json"
+    _refuse_special_files(run_dir)
     if not path.is_file():
         raise StapoError(f"not a run folder: {run_dir}: expected manifest.json in it; 'stapo-bench eval' makes one")
     try:
@@ -241,8 +243,20 @@ def _grown(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     return grown
 
 
+def _refuse_special_files(run_dir: Path) -> None:
+    """In a run folder from elsewhere a pipe, a device or a link to one would be read, or waited for, without end."""
+    for path in run_dir.rglob("*"):
+        try:
+            mode = path.stat().st_mode
+        except OSError:  # gone since, or a link to nothing
+            continue
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise StapoError(f"{path}: expected a file of the run's own, got a pipe, device or socket; remove it")
+
+
 def make_folder(run_dir: Path) -> None:
     """Make a run's folder, or say in one line why that cannot be done."""
+    _refuse_special_files(run_dir)
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
         (run_dir / ".lock").touch()

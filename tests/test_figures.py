@@ -475,6 +475,16 @@ def test_a_damaged_log_is_named_with_its_line(tmp_path):
         available(Sources(logs=[tmp_path / "b"]))
 
 
+def test_a_finished_training_has_all_its_lines(tmp_path):
+    log = write_log(tmp_path / "a")
+    config = yaml.safe_load((log / "config.yaml").read_text())
+    (log / "config.yaml").write_text(yaml.safe_dump({**config, "iterations": 13}))
+    assert available(Sources(logs=[log])) == ["entropy", "reward", "length"]  # it may still go on
+    (log / "checkpoints" / "final").mkdir(parents=True)
+    with pytest.raises(StapoError, match=r"metrics.jsonl: expected the 13 iterations of a finished training, got 12 "):
+        available(Sources(logs=[log]))
+
+
 def test_only_figures_with_data_are_available(tmp_path):
     assert available(Sources()) == []
     log = write_log(tmp_path / "a")

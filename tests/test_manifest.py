@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import os
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from stapo_bench.manifest import (
     canonical_digest,
     differences,
     load_manifest,
+    make_folder,
     open_run,
     prompts_digest,
 )
@@ -235,3 +237,20 @@ def test_what_is_no_checkpoint_is_said(tmp_path):
     (folder / "config.json").unlink()
     with pytest.raises(StapoError, match=r"not a checkpoint: .*found no config\.json"):
         read_checkpoint(folder)
+
+
+@pytest.mark.parametrize("name", ["samples/0002-x.jsonl", "grades/strict.jsonl", ".lock"])
+def test_a_pipe_or_a_device_in_a_run_folder_is_refused_and_not_waited_for(tmp_path, name):
+    run = tmp_path / "run"
+    open_run(run, identity(a="x"), about(a=["p"]))
+    path = run / name
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    for make in (os.mkfifo, lambda place: place.symlink_to("/dev/zero")):
+        make(path)
+        for opened in (load_manifest, make_folder):
+            with pytest.raises(StapoError, match=rf"{name}: expected a file of the run's own, got a pipe, device or"):
+                opened(run)
+        path.unlink()
+    path.symlink_to(tmp_path / "nowhere")
+    assert load_manifest(run).identity == identity(a="x")

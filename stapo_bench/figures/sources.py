@@ -143,7 +143,7 @@ def read_training(folder: Path) -> Training:
     """Read a log; a last line that is being written is left out.
 
     Raises:
-        StapoError: config.yaml is missing, or a line is damaged.
+        StapoError: config.yaml is missing, a line is damaged, or a finished training lacks lines.
     """
     import yaml
 
@@ -159,6 +159,11 @@ def read_training(folder: Path) -> Training:
         except (ValueError, KeyError, TypeError) as error:
             raise StapoError(f"{folder / 'metrics.jsonl'}:{number}: expected an iteration, got {error!r}") from None
         records.append(record)
+    if (folder / "checkpoints" / "final").is_dir() and len(records) < (expected := int(config.get("iterations", 0))):
+        raise StapoError(
+            f"{folder / 'metrics.jsonl'}: expected the {expected} iterations of a finished training, got "
+            f"{len(records)} whole lines; restore the file"
+        )
     try:
         return Training(
             folder=folder,
