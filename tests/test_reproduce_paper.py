@@ -178,6 +178,82 @@ def test_launch_files_are_bash():
         assert path.stat().st_mode & 0o111, path
 
 
+@pytest.fixture
+def stub(tmp_path, monkeypatch):
+    """``stub(name, script)``: a command of that name, first on PATH, which writes its arguments to ``calls``."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+
+    def make(name, script=""):
+        (folder / name).write_text(f'#!/bin/bash\necho "{name} $*" >> {tmp_path}/calls\n{script}\n')
+        (folder / name).chmod(0o755)
+        return tmp_path / "calls"
+
+    return make
+
+
+def evaluate(*arguments, **environment):
+    return subprocess.run(
+        [ROOT / "scripts" / "launch" / "evaluate.sh", *map(str, arguments)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_an_evaluation_has_a_client_for_every_eight_engines(stub, tmp_path):
+    calls = stub("stapo-bench", f"mkdir -p {tmp_path}/run")
+    done = evaluate("ckpt", "justrl", tmp_path / "run", 20, 2, BASE_URL="http://x/v1", EVAL_OPTIONS="--limit 5")
+    assert done.returncode == 0, done.stderr
+    *asked, scored = calls.read_text().splitlines()
+    assert scored == f"stapo-bench score {tmp_path}/run" and (tmp_path / "run" / "finished").exists()
+    for number, line in enumerate(sorted(asked)):
+        assert f"--shard {number}/3 --out {tmp_path}/run --limit 5" in line
+        assert "--base-url http://x/v1 --slots 853" in line  # 20 x 128 / 3
+    assert len(asked) == 3
+
+
+def test_an_evaluation_that_lost_a_client_is_not_finished(stub, tmp_path):
+    stub("stapo-bench", f'mkdir -p {tmp_path}/run; [[ "$*" != *"--shard 0/2"* ]]')
+    done = evaluate("ckpt", "justrl", tmp_path / "run", 16, 1, BASE_URL="http://x/v1")
+    assert done.returncode == 1 and not (tmp_path / "run" / "finished").exists()
+
+
+def test_a_server_that_does_not_start_is_said_to_be(stub, tmp_path):
+    calls = stub("vllm", "exit 3")
+    stub("sleep")
+    done = evaluate("ckpt", "justrl", tmp_path / "run", 4, 2, PORT="1")
+    assert done.returncode == 1 and "vllm serve ended before it was ready" in done.stderr
+    served = "vllm serve ckpt --port 1 --data-parallel-size 4 --tensor-parallel-size 2 --data-parallel-backend ray"
+    assert calls.read_text().startswith(served)
+
+
+def test_a_slurm_job_makes_the_cluster_and_then_runs_on_it(stub, tmp_path):
+    stub("scontrol", "printf 'n1\\nn2\\nn3\\n'")
+    stub("srun", 'if [[ "$*" == *hostname* ]]; then echo 10.0.0.1 fe80::1; fi')
+    calls = stub("sleep", "exec /bin/sleep 0.5")
+    (tmp_path / "scripts").mkdir()
+    script = tmp_path / "scripts" / "reproduce_table.sh"
+    script.write_text(f'#!/bin/bash\necho "reproduce $RAY_ADDRESS $*" >> {calls}\n')
+    script.chmod(0o755)
+    job = {
+        "SLURM_SUBMIT_DIR": str(tmp_path),
+        "SLURM_JOB_NODELIST": "n[1-3]",
+        "SLURM_JOB_NUM_NODES": "3",
+        "SLURM_CPUS_ON_NODE": "64",
+    }
+    command = [ROOT / "scripts" / "launch" / "slurm.sh", "--model", "8b"]
+    subprocess.run(command, env={**os.environ, **job}, check=True)
+    lines = calls.read_text().splitlines()
+    starts = [line for line in lines if "ray start" in line]
+    assert len(starts) == 3 and "--cpus-per-task=64 -w n1 ray start --head --port=6379" in starts[0]
+    assert {line.split("-w ")[1].split()[0] for line in starts[1:]} == {"n2", "n3"}
+    assert all("ray start --address=10.0.0.1:6379" in line for line in starts[1:])
+    assert lines[-1] == "reproduce 10.0.0.1:6379 --scale paper --nodes 3 --model 8b"
+
+
 def test_an_array_job_draws_every_sample_once(tmp_path):
     (tmp_path / "script.yaml").write_text("success: 0.5\n")
     run = tmp_path / "run"

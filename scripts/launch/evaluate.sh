@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # One evaluation on a whole Ray cluster: vLLM serves the checkpoint on every GPU by its own data parallelism, and one
-# process asks it. Stopped and started again, it goes on where it was.
+# process for every eight engines asks it for a part of the samples. Stopped and started again, it goes on where it was.
 #
 #   scripts/launch/evaluate.sh CHECKPOINT training|justrl RUN ENGINES TENSOR_PARALLEL
 #
@@ -15,15 +15,28 @@ export RAY_ADDRESS="${RAY_ADDRESS:-auto}"
 if [ -z "${BASE_URL:-}" ]; then
     # 20,480 new tokens and the longest prompt fit 24,576. Sampling settings are the evaluation's, none the server's.
     vllm serve "$checkpoint" --port "$port" --data-parallel-size "$engines" --tensor-parallel-size "$tensor_parallel" \
-        --data-parallel-backend "${VLLM_BACKEND:-ray}" --max-model-len "${MAX_MODEL_LEN:-24576}" --generation-config vllm &
+        --data-parallel-backend "${VLLM_BACKEND:-ray}" --max-model-len "${MAX_MODEL_LEN:-24576}" \
+        --generation-config vllm &
     server=$!
     trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true' EXIT
     BASE_URL="http://127.0.0.1:$port/v1"
     until python -c "import urllib.request as u; u.urlopen('$BASE_URL/models', timeout=5)" 2>/dev/null; do
-        kill -0 "$server" 2>/dev/null || { echo "scripts/launch/evaluate.sh: vllm serve ended before it was ready" >&2; exit 1; }
+        if ! kill -0 "$server" 2>/dev/null; then
+            echo "scripts/launch/evaluate.sh: vllm serve ended before it was ready" >&2
+            exit 1
+        fi
         sleep 5
     done
 fi
-stapo-bench eval --ckpt "$checkpoint" --decoding "$regime" --engine openai --base-url "$BASE_URL" \
-    --slots "$((engines * 128))" --out "$run" ${EVAL_OPTIONS:-}
+
+# A request is a thread of its process, and an engine wants 128 at once.
+clients=$(((engines + 7) / 8))
+asking=()
+for ((client = 0; client < clients; client++)); do
+    stapo-bench eval --ckpt "$checkpoint" --decoding "$regime" --engine openai --base-url "$BASE_URL" \
+        --slots "$((engines * 128 / clients))" --shard "$client/$clients" --out "$run" ${EVAL_OPTIONS:-} >/dev/null &
+    asking+=("$!")
+done
+for process in "${asking[@]}"; do wait "$process"; done
+stapo-bench score "$run"
 touch "$run/finished"

@@ -15,11 +15,13 @@ mapfile -t hosts < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 head="${hosts[0]}"
 address="$(srun --nodes=1 --ntasks=1 -w "$head" hostname --ip-address | awk '{print $1}'):$port"
 
-# --block keeps each step alive: the cluster ends with the job.
-srun --nodes=1 --ntasks=1 -w "$head" ray start --head --port="$port" --disable-usage-stats --block &
+# A step has one core unless it asks for more; --block keeps it alive, and the cluster ends with the job.
+start_ray() {
+    srun --nodes=1 --ntasks=1 --cpus-per-task="$SLURM_CPUS_ON_NODE" -w "$1" ray start "${@:2}" \
+        --disable-usage-stats --block &
+}
+start_ray "$head" --head --port="$port"
 sleep 20
-for host in "${hosts[@]:1}"; do
-    srun --nodes=1 --ntasks=1 -w "$host" ray start --address="$address" --disable-usage-stats --block &
-done
+for host in "${hosts[@]:1}"; do start_ray "$host" --address="$address"; done
 sleep 20
 RAY_ADDRESS="$address" scripts/reproduce_table.sh --scale paper --nodes "$SLURM_JOB_NUM_NODES" "$@"
