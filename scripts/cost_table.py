@@ -12,18 +12,16 @@ from reproduce_tiny import METHODS
 from stapo_train.cost import (
     EVAL_MAX_TOKENS,
     EVAL_SAMPLES,
-    GPUS,
     PUBLISHED_RECIPE,
-    SHAPES,
     Recipe,
     Setup,
-    Shape,
     generation_seconds,
     iteration_seconds,
     passes,
     sharded_memory,
     single_memory,
 )
+from stapo_train.shapes import GPUS, SHAPES, Shape
 
 PAPER = Setup(gpu=GPUS["h20"], nodes=8, gpus_per_node=8)
 PAPER_DAYS = (5, 7)  # a run on PAPER, arXiv:2602.15620

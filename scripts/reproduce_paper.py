@@ -24,11 +24,8 @@ from stapo_train.config import TrainConfig, load_config
 from stapo_train.cost import (
     EVAL_MAX_TOKENS,
     EVAL_SAMPLES,
-    GPUS,
-    SHAPES,
     Recipe,
     Setup,
-    Shape,
     cached_sequences,
     check_setup,
     checkpoint_bytes,
@@ -38,6 +35,7 @@ from stapo_train.cost import (
     passes,
     samples_bytes,
 )
+from stapo_train.shapes import GPUS, SHAPES, Shape
 
 CONFIGS = Path(__file__).resolve().parent.parent / "train" / "configs" / "paper"
 TENSOR_PARALLEL = {"1.7b": 1, "8b": 1, "14b": 2}

@@ -26,18 +26,16 @@ from reproduce_tiny import METHODS, REGIMES, Job, run, run_folder, write_results
 from stapo_bench.errors import UsageError
 from stapo_train.config import TrainConfig, load_config
 from stapo_train.cost import (
-    GPUS,
     USABLE,
     Memory,
     Recipe,
     Setup,
-    Shape,
     generation_seconds,
     iteration_seconds,
     passes,
-    read_shape,
     single_memory,
 )
+from stapo_train.shapes import GPUS, Shape, read_shape
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = ROOT / "train" / "configs" / "small"

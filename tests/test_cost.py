@@ -10,7 +10,8 @@ import pytest
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.tasks import load_task, task_names
 from stapo_train import cost
-from stapo_train.cost import GIB, GPUS, PUBLISHED_RECIPE, SHAPES, Gpu, Recipe, Setup, Shape
+from stapo_train.cost import GIB, PUBLISHED_RECIPE, Recipe, Setup
+from stapo_train.shapes import GPUS, SHAPES, Gpu, Shape, read_shape
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -46,13 +47,13 @@ def test_the_shape_of_a_folder_is_its_configs(tmp_path):
         "num_key_value_heads": 2, "head_dim": 4, "vocab_size": 10,
     }  # fmt: skip
     (tmp_path / "config.json").write_text(json.dumps(config))
-    assert cost.read_shape(tmp_path) == TOY
+    assert read_shape(tmp_path) == TOY
     del config["head_dim"]  # then it is hidden / heads
     (tmp_path / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": True}))
-    assert cost.read_shape(tmp_path) == replace(TOY, head_dim=2, tied=True)
+    assert read_shape(tmp_path) == replace(TOY, head_dim=2, tied=True)
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(StapoError, match=r"config\.json: expected a decoder's config\.json, got KeyError"):
-        cost.read_shape(tmp_path)
+        read_shape(tmp_path)
 
 
 def test_the_parts_of_a_ranks_memory_by_hand():

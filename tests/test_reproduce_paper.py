@@ -17,7 +17,8 @@ import yaml
 
 from stapo_bench.errors import StapoError, UsageError
 from stapo_train.config import load_config
-from stapo_train.cost import GPUS, Setup
+from stapo_train.cost import Setup
+from stapo_train.shapes import GPUS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAPER = ROOT / "train" / "configs" / "paper"

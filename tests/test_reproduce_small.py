@@ -14,7 +14,8 @@ from stapo_bench.checkpoint import read_checkpoint
 from stapo_bench.cli import cli
 from stapo_bench.errors import UsageError
 from stapo_train.config import load_config
-from stapo_train.cost import GPUS, SHAPES, Setup
+from stapo_train.cost import Setup
+from stapo_train.shapes import GPUS, SHAPES
 
 QWEN = {
     "num_hidden_layers": 28, "hidden_size": 2048, "intermediate_size": 6144, "num_attention_heads": 16,

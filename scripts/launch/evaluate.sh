@@ -4,7 +4,7 @@
 #
 #   scripts/launch/evaluate.sh CHECKPOINT training|justrl RUN ENGINES TENSOR_PARALLEL
 #
-# From the environment: VLLM_BACKEND=mp (one machine, no Ray), BASE_URL=http://host:port/v1 (a server of yours),
+# From the environment: SERVE_BACKEND=mp (one machine, no Ray), BASE_URL=http://host:port/v1 (a server of yours),
 # EVAL_OPTIONS="--tasks aime24 --limit 5" (more options of stapo-bench eval), MAX_MODEL_LEN, PORT.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -15,7 +15,7 @@ export RAY_ADDRESS="${RAY_ADDRESS:-auto}"
 if [ -z "${BASE_URL:-}" ]; then
     # 20,480 new tokens and the longest prompt fit 24,576. Sampling settings are the evaluation's, none the server's.
     vllm serve "$checkpoint" --port "$port" --data-parallel-size "$engines" --tensor-parallel-size "$tensor_parallel" \
-        --data-parallel-backend "${VLLM_BACKEND:-ray}" --max-model-len "${MAX_MODEL_LEN:-24576}" \
+        --data-parallel-backend "${SERVE_BACKEND:-ray}" --max-model-len "${MAX_MODEL_LEN:-24576}" \
         --generation-config vllm &
     server=$!
     trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true' EXIT

@@ -12,7 +12,8 @@ import reproduce
 
 from stapo_bench.errors import StapoError
 from stapo_train.config import load_config
-from stapo_train.cost import GPUS, Setup
+from stapo_train.cost import Setup
+from stapo_train.shapes import GPUS
 
 PAPER = Path(__file__).resolve().parents[2] / "train" / "configs" / "paper"
 SETUP = Setup(gpu=GPUS["h20"], nodes=8, gpus_per_node=8, tensor_parallel=2)
