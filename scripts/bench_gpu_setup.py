@@ -63,7 +63,7 @@ def random_model(size: Size, device: str, dtype: torch.dtype = torch.float32) ->
         num_attention_heads=size.heads,
         num_key_value_heads=size.heads // 2,
         head_dim=size.head_dim,
-        max_position_embeddings=size.prompt_tokens + size.max_new_tokens,
+        max_position_embeddings=8192,
         tie_word_embeddings=True,
         attn_implementation="sdpa",
     )

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""What does an exact mask cost? CPU seconds of the same updates under JustRL and every way to STAPO's, in one run.
+"""What does an exact mask cost? The same updates under JustRL and every way to STAPO's, in one run.
 
-    python scripts/bench_trainer.py --model runs/tiny/base [--rounds 9] [--json OUT]
+    python scripts/bench_trainer.py --model runs/tiny/base [--rounds 9] [--json OUT]                 # CPU seconds
+    python scripts/bench_trainer.py --size 0.6b --rounds 3 [--json results/bench/trainer_gpu.json]   # an NVIDIA GPU
 
-Draws one iteration's rollouts, then runs its four optimizer steps from the same weights, in turns: under JustRL (no
-mask), and under STAPO exactly (by correction: ``update.selection: exact``), by a pass without gradient (``probe``), and
+Draws one iteration's rollouts (with --size: a model of random weights, rollouts of random tokens and the paper's
+learning rate), then runs its four optimizer steps from the same weights, in turns: under JustRL (no mask), and under
+STAPO exactly (by correction: ``update.selection: exact``), by a pass without gradient (``probe``), and
 by the old policy's statistics (``old-policy``, an approximation). Candidates are planted by the threshold: tau_p is put
 where the asked share of all response tokens has A > 0 and a smaller probability.
 
-A round runs each way once, all of them a step at a time in an order that rotates. Ratios are taken within a round and
-their median is told, so that what else the machine does falls on all alike. What can be counted is counted beside it:
+A round runs each way once, on a CPU all of them a step at a time, in an order that rotates. Ratios are taken within a
+round and their median is told, so that what else the machine does falls on all alike. On a GPU the time is the wall's
+and the ways run one after another, so that memory holds one of them. What can be counted is counted beside it:
 the rollouts that run twice, of those that have a gradient.
 """
 
@@ -19,10 +22,11 @@ import json
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import bench_gpu_setup as setup
 import numpy as np
 import torch
 from measured import measured_with
@@ -59,15 +63,20 @@ class Contestant:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, help="checkpoint to start from")
+    parser.add_argument("--model", help="checkpoint to start from")
+    setup.add_options(parser)
     parser.add_argument("--rounds", type=int, default=9, help="default: %(default)s")
     parser.add_argument("--prompts", type=int, default=128, help="of eight rollouts each; default: %(default)s")
     parser.add_argument("--json", type=Path, help="also write the measurement to this file")
     options = parser.parse_args()
+    if (options.model is None) == (options.size is None):
+        parser.error("expected --model or --size, and not both")
     torch.set_num_threads(1)
-    config = load_config(CONFIG, [f"model={options.model}", f"rollout.prompts={options.prompts}", "seed=1"])
-
-    policy, parts = prepare(config)
+    if options.size:
+        config, policy, parts = prepare_random(setup.SIZES[options.size], options.device)
+    else:
+        config = load_config(CONFIG, [f"model={options.model}", f"rollout.prompts={options.prompts}", "seed=1"])
+        policy, parts = prepare(config)
     stats = [part.stats for part in parts]
     contestants = [Contestant(label="justrl", objective={"name": "justrl"}, method="exact")] + [
         Contestant(label=f"stapo, {way}", objective=objective, method=way, rate=rate)
@@ -76,31 +85,77 @@ def main() -> None:
         for way in WAYS
     ]
     seconds: list[list[float]] = []  # [round][contestant]
-    records: dict[int, list[UpdateRecord]] = {}
+    done: list[Ran] = []
     for number in range(options.rounds + 1):
-        running = [steps(config, policy, parts, contestant) for contestant in contestants]
-        row, records = [0.0] * len(contestants), {i: [] for i in range(len(contestants))}
-        for step in range(len(parts)):
-            for place in range(len(contestants)):
-                i = (place + step + number) % len(contestants)
-                spent, record = next(running[i])
-                row[i] += spent
-                records[i].append(record)
+        done = one_round(config, policy, parts, contestants, number)
         if number:  # the first round warms up
-            seconds.append(row)
+            seconds.append([ran.seconds for ran in done])
     result = {
-        "num_rollouts": options.prompts * config.rollout.group_size,
+        "size": options.size or options.model,
+        "num_rollouts": sum(len(part.rows) for part in parts),
         "num_tokens": sum(len(s.key) for s in stats),
         "num_rollouts_with_gradient": sum(int((part.row_advantages != 0).sum()) for part in parts),
         "optimizer_steps": len(parts),
+        "clock": "wall" if policy.device.type == "cuda" else "cpu",
         "rounds": options.rounds,
-        "ways": [summary(c, records[i], [row[i] for row in seconds], [row[0] for row in seconds])
+        "ways": [summary(c, done[i], [row[i] for row in seconds], [row[0] for row in seconds])
                  for i, c in enumerate(contestants)],
         **measured_with(["stapo-bench", "torch", "transformers"]),
     }  # fmt: skip
     print(render_table(result))
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+@dataclass(kw_only=True)
+class Ran:
+    """One way's optimizer steps of a round."""
+
+    seconds: float = 0.0
+    records: list[UpdateRecord] = field(default_factory=list)
+    peak_bytes: int | None = None
+
+
+def one_round(
+    config: TrainConfig, policy: Policy, parts: Sequence[Batch], contestants: Sequence[Contestant], number: int
+) -> list[Ran]:
+    """Every way once, from the same weights."""
+    done, count = [Ran() for _ in contestants], len(contestants)
+
+    def run(i: int, running: Iterator[tuple[float, UpdateRecord]]) -> None:
+        spent, record = next(running)
+        done[i].seconds += spent
+        done[i].records.append(record)
+
+    if policy.device.type == "cuda":
+        for place in range(count):
+            i = (place + number) % count
+            torch.cuda.reset_peak_memory_stats()
+            running = steps(config, policy, parts, contestants[i])
+            for _ in parts:
+                run(i, running)
+            done[i].peak_bytes = setup.peak_bytes("cuda")
+        return done
+    all_running = [steps(config, policy, parts, contestant) for contestant in contestants]
+    for step in range(len(parts)):
+        for place in range(count):
+            i = (place + step + number) % count
+            run(i, all_running[i])
+    return done
+
+
+def prepare_random(size: setup.Size, device: str) -> tuple[TrainConfig, Policy, list[Batch]]:
+    """The same of random weights and tokens."""
+    limits = [f"rollout.max_new_tokens={size.max_new_tokens}", f"rollout.prompts={size.rollouts // setup.GROUP_SIZE}"]
+    config = load_config(CONFIG, ["model=random", "optim.lr=1e-6", *limits])
+    policy = Policy(
+        model=setup.random_model(size, device),
+        temperature=1.0,
+        micro_batch_tokens=size.micro_batch_tokens,
+        autocast=device == "cuda",
+    )
+    batch, group_ids = setup.random_batch(size, device)
+    return config, policy, mini_batches(config, policy, batch, np.array(group_ids))
 
 
 def prepare(config: TrainConfig) -> tuple[Policy, list[Batch]]:
@@ -116,11 +171,16 @@ def prepare(config: TrainConfig) -> tuple[Policy, list[Batch]]:
     advantages = group_advantages(np.array([r.reward for r in rollouts]), group_ids)
     batch = collate(rollouts, advantages, torch.float32, torch.device("cpu"))
     policy = Policy(model=model, temperature=1.0, micro_batch_tokens=config.update.micro_batch_tokens)
+    return policy, mini_batches(config, policy, batch, group_ids)
+
+
+def mini_batches(config: TrainConfig, policy: Policy, batch: Batch, group_ids: np.ndarray) -> list[Batch]:
+    """The iteration's mini-batches, measured by the policy at its start."""
     old = policy.measure(batch)
     batch = replace(batch, stats=replace(old, old_log_probs=old.log_probs))
     groups_each = config.rollout.prompts // config.update.mini_batches
     rows = [np.flatnonzero(group_ids // groups_each == n).tolist() for n in range(config.update.mini_batches)]
-    return policy, [batch.select_rows(part) for part in rows]
+    return [batch.select_rows(part) for part in rows]
 
 
 def planted_threshold(stats: Sequence[TokenStats], rate: float) -> float:
@@ -133,20 +193,25 @@ def planted_threshold(stats: Sequence[TokenStats], rate: float) -> float:
 def steps(
     config: TrainConfig, policy: Policy, parts: Sequence[Batch], contestant: Contestant
 ) -> Iterator[tuple[float, UpdateRecord]]:
-    """An iteration's optimizer steps on a copy of the weights: CPU seconds of each, and what it did."""
+    """An iteration's optimizer steps on a copy of the weights: seconds of each, and what it did."""
+    device = policy.device.type
     policy = replace(policy, model=copy.deepcopy(policy.model))
     objective = for_run(contestant.objective, seed=0, max_new_tokens=config.rollout.max_new_tokens)
     optimizer = make_optimizer(policy.model, config.optim)
     for number, part in enumerate(parts):
         step = Step(objective=objective, clip_norm=1.0, method=contestant.method, first=number == 0)
-        start = time.process_time()
+        start = now(device)
         record = optimizer_step(policy, optimizer, part, step)
-        yield time.process_time() - start, record
+        yield now(device) - start, record
 
 
-def summary(
-    contestant: Contestant, records: Sequence[UpdateRecord], spent: Sequence[float], base: Sequence[float]
-) -> dict[str, Any]:
+def now(device: str) -> float:
+    """Seconds: of CPU time, on a GPU of the wall's when its work is done."""
+    setup.synchronized(device)
+    return time.perf_counter() if device == "cuda" else time.process_time()
+
+
+def summary(contestant: Contestant, ran: Ran, spent: Sequence[float], base: Sequence[float]) -> dict[str, Any]:
     """One way's times, their ratio to JustRL's of the same round, and what its optimizer steps decided."""
     ratios = [a / b for a, b in zip(spent, base, strict=True)]
     low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
@@ -155,25 +220,27 @@ def summary(
         "way": contestant.label,
         "candidate_rate": contestant.rate,
         "tau_p": contestant.objective.get("tau_p"),
-        "cpu_s": statistics.median(spent),
+        "seconds": statistics.median(spent),
         "ratio_to_justrl": middle,
         "ratio_quartiles": [low, high],
-        **{name: sum(getattr(record, name) for record in records) for name in counts},
+        "peak_bytes": ran.peak_bytes,
+        **{name: sum(getattr(record, name) for record in ran.records) for name in counts},
     }
 
 
 def render_table(result: dict[str, Any]) -> str:
     lines = [
-        "| way | candidate rate | CPU s | of JustRL's | quartiles | candidates | silenced | changed | rows again |"
+        f"| way | candidate rate | {result['clock']} s | of JustRL's | quartiles | candidates | silenced | changed | "
+        "rows again | peak MB |"
     ]
-    lines.append("|---|---|---|---|---|---|---|---|---|")
+    lines.append("|---|---|---|---|---|---|---|---|---|---|")
     for way in result["ways"]:
         low, high = way["ratio_quartiles"]
         rate = "" if way["candidate_rate"] is None else f"{way['candidate_rate']:.0e}"
         lines.append(
-            f"| {way['way']} | {rate} | {way['cpu_s']:.3f} | {way['ratio_to_justrl']:.3f} | {low:.3f} to {high:.3f} | "
-            f"{way['num_candidates']} | {way['num_silenced']} | {way['num_decisions_changed']} | "
-            f"{way['num_rows_rerun']} |"
+            f"| {way['way']} | {rate} | {way['seconds']:.3f} | {way['ratio_to_justrl']:.3f} | "
+            f"{low:.3f} to {high:.3f} | {way['num_candidates']} | {way['num_silenced']} | {way['num_decisions_changed']} | "
+            f"{way['num_rows_rerun']} | {setup.megabytes(way['peak_bytes'])} |"
         )
     return "\n".join(lines)
 

@@ -6,7 +6,13 @@
 Both train the same weights with the same objective (JustRL: DAPO's loss, dual clip), prompts in the same order, 32
 prompts x 8 rollouts an iteration, four optimizer steps on 64 rollouts each, the same learning rates, and the strict
 grader inside the process. Each is a process of its own with one thread, and they take turns iteration by iteration, so
-that whatever else the machine does meets both alike; the first iteration warms up. What differs: TRL shuffles an
+that whatever else the machine does meets both alike; the first iteration warms up.
+
+    python scripts/bench_trl.py --size 0.6b --rounds 1 --iterations 4 [--json results/bench/trl_gpu.json]
+
+is the same on an NVIDIA GPU with a model of random weights, in bfloat16 over float32 weights. A random model answers
+nothing, so a rollout earns 1 where its token ids have an even sum; memory is then that of tensors on the GPU. Without
+TRL ours is measured alone. What differs: TRL shuffles an
 iteration's rollouts over its mini-batches where we keep groups together, divides by the average mini-batch's tokens
 where we count each one's, and adds 1e-4 to the std where we add 1e-6.
 """
@@ -14,80 +20,29 @@ where we count each one's, and adds 1e-4 to the std where we add 1e-6.
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import bench_gpu_setup as setup
+from bench_trl_trainers import TICK, Measured, run_ours, run_trl
 from measured import measured_with
 
-ROOT = Path(__file__).resolve().parent.parent
-CONFIG = ROOT / "train" / "configs" / "tiny" / "justrl.yaml"
 TRAINERS = ("ours", "trl")
 TRL_ROWS = 16  # rollouts in a forward pass: of 8, 16, 32 and 64 what took least time, and least memory too
 SETTINGS = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
-TICK = "iteration done"  # on a worker's standard output; a line on its standard input lets it go on
-
-
-@dataclass(frozen=True, kw_only=True)
-class Measured:
-    """What a trainer's process measured."""
-
-    trainer: str
-    seed: int
-    wall_s: list[float]  # per iteration, from the second on
-    cpu_s: list[float]
-    rewards: list[float]  # mean per iteration, from the first on
-    start_mib: float  # resident when the model stands in memory
-    peak_mib: float  # the most that was ever resident
-
-
-class Clock:
-    """Times each iteration between the word to go on and its end."""
-
-    def __init__(self) -> None:
-        self.start_mib = peak_mib()
-        self.spent: list[tuple[float, float]] = []
-        self.start = _now()
-
-    def tick(self) -> None:
-        """An iteration is done: say so, and wait."""
-        end = _now()
-        self.spent.append((end[0] - self.start[0], end[1] - self.start[1]))
-        print(TICK, flush=True)
-        sys.stdin.readline()
-        self.start = _now()
-
-    def measured(self, trainer: str, seed: int, rewards: list[float]) -> Measured:
-        wall_s, cpu_s = zip(*self.spent[1:], strict=True)
-        return Measured(
-            trainer=trainer,
-            seed=seed,
-            wall_s=list(wall_s),
-            cpu_s=list(cpu_s),
-            rewards=rewards,
-            start_mib=self.start_mib,
-            peak_mib=peak_mib(),
-        )
-
-
-def _now() -> tuple[float, float]:
-    return time.perf_counter(), time.process_time()
-
-
-def peak_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # kB on Linux
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, help="checkpoint to start from")
+    parser.add_argument("--model", help="checkpoint to start from")
+    setup.add_options(parser)
     parser.add_argument("--rounds", type=int, default=2, help="runs of each trainer, each with its seed")
     parser.add_argument("--iterations", type=int, default=20, help="default: %(default)s")
     parser.add_argument("--trl-rows", type=int, default=TRL_ROWS, help="of a forward pass; default: %(default)s")
@@ -95,21 +50,43 @@ def main() -> None:
     parser.add_argument("--trainer", choices=TRAINERS, help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if not options.trainer and (options.model is None) == (options.size is None):
+        parser.error("expected --model or --size, and not both")
     if options.trainer:
         with tempfile.TemporaryDirectory() as folder:
             run: Callable[[argparse.Namespace, str], Measured] = {"ours": run_ours, "trl": run_trl}[options.trainer]
             print(json.dumps(asdict(run(options, folder))))
         return
-    found = [measured for seed in range(1, options.rounds + 1) for measured in take_turns(seed, options)]
-    report = {"summary": summarise(found), **about(options), "measured": [asdict(m) for m in found]}
-    print(json.dumps(report["summary"], indent=1))
+    trainers = TRAINERS if find_spec("trl") else TRAINERS[:1]
+    if len(trainers) < len(TRAINERS):
+        print("trl: not run: No module named 'trl'")
+    with tempfile.TemporaryDirectory() as folder:
+        if options.size:
+            options.model = save_random(setup.SIZES[options.size], Path(folder) / "model")
+        seeds = range(1, options.rounds + 1)
+        found = [measured for seed in seeds for measured in take_turns(trainers, seed, options)]
+    report = {"summary": summarise(trainers, found), **about(options), "measured": [asdict(m) for m in found]}
+    print(render(report["summary"], options.size or options.model))
     if options.json:
         options.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
-def take_turns(seed: int, options: argparse.Namespace) -> list[Measured]:
-    """Both trainers from one seed, an iteration each in turn."""
-    workers = {name: start(name, seed, options) for name in TRAINERS}
+def save_random(size: setup.Size, folder: Path) -> str:
+    """A checkpoint of random weights. Its tokenizer knows a few of its tokens, the others are read as nothing."""
+    from stapo_train.tiny_tokenizer import train_tokenizer
+
+    tokenizer = train_tokenizer(["What is 1+1?\n2\n"], 260)
+    model = setup.random_model(size, "cpu")
+    model.generation_config.pad_token_id = model.config.pad_token_id = tokenizer.pad_token_id
+    model.generation_config.eos_token_id = model.config.eos_token_id = tokenizer.eos_token_id
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def take_turns(trainers: Sequence[str], seed: int, options: argparse.Namespace) -> list[Measured]:
+    """The trainers from one seed, an iteration each in turn."""
+    workers = {name: start(name, seed, options) for name in trainers}
     for iteration in range(1, options.iterations + 1):
         for worker in workers.values():
             if iteration > 1:
@@ -125,8 +102,9 @@ def take_turns(seed: int, options: argparse.Namespace) -> list[Measured]:
 
 
 def start(trainer: str, seed: int, options: argparse.Namespace) -> Any:
-    command = [sys.executable, __file__, "--model", options.model, "--iterations", str(options.iterations)]
+    command = [sys.executable, __file__, "--iterations", str(options.iterations), "--model", options.model]
     command += ["--trl-rows", str(options.trl_rows), "--trainer", trainer, "--seed", str(seed)]
+    command += ["--size", options.size] * bool(options.size) + ["--device", options.device]
     environment = {**os.environ, **SETTINGS}
     return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -138,7 +116,7 @@ def read_until(worker: Any, line: str) -> None:
     raise SystemExit(f"{' '.join(worker.args)}: ended before its time")
 
 
-def summarise(found: list[Measured]) -> dict[str, Any]:
+def summarise(trainers: Sequence[str], found: list[Measured]) -> dict[str, Any]:
     """Medians over all iterations, the worst peak, rewards over all rounds; and TRL's by ours."""
 
     def of(name: str) -> dict[str, Any]:
@@ -154,122 +132,37 @@ def summarise(found: list[Measured]) -> dict[str, Any]:
             "mean_curve": [round(statistics.mean(rewards), 4) for rewards in zip(*curves, strict=True)],
         }
 
-    ours, theirs = of("ours"), of("trl")
+    both = {name: of(name) for name in trainers}
+    if len(both) == 1:
+        return both
+    ours, theirs = both["ours"], both["trl"]
     ratios = {f"trl / ours: {key}": round(theirs[key] / ours[key], 2) for key in ("wall_s", "cpu_s", "peak_mib")}
-    return {"ours": ours, "trl": theirs, **ratios}
+    return {**both, **ratios}
+
+
+def render(summary: dict[str, Any], model: str) -> str:
+    lines = [
+        f"an iteration, {model}:",
+        f"  {'':<6}{'wall s':>9}{'a second':>10}{'CPU s':>9}{'peak MiB':>10}{'before':>8}{'reward':>16}",
+    ]
+    for name in TRAINERS:
+        if name in summary:
+            row = summary[name]
+            lines.append(
+                f"  {name:<6}{row['wall_s']:>9.2f}{1 / row['wall_s']:>10.2f}{row['cpu_s']:>9.2f}{row['peak_mib']:>10}"
+                f"{row['start_mib']:>8}{row['reward_first_3']:>8.3f} to {row['reward_last_3']:.3f}"
+            )
+    return "\n".join(lines + [f"  {key}: {value}" for key, value in summary.items() if key not in TRAINERS])
 
 
 def about(options: argparse.Namespace) -> dict[str, Any]:
     return {
         **measured_with(("trl", "torch", "transformers", "accelerate")),
+        "model": options.size or options.model,
         "threads": 1,
         "iterations": options.iterations,
         "trl_rows": options.trl_rows,
     }
-
-
-# --- the two trainers ------------------------------------------------------------------------------------------------
-
-
-def run_ours(options: argparse.Namespace, folder: str) -> Measured:
-    from stapo_train import run
-    from stapo_train.config import load_config
-
-    overrides = {"model": options.model, "out": f"{folder}/run", "seed": options.seed, "iterations": options.iterations}
-    config = load_config(CONFIG, [f"{key}={value}" for key, value in overrides.items()])
-    clock: list[Clock] = []
-    rewards = []
-    iterate = run.iterate
-
-    def timed(*arguments: Any) -> Any:
-        clock.extend([] if clock else [Clock()])
-        state, record = iterate(*arguments)
-        rewards.append(record.reward)
-        clock[0].tick()
-        return state, record
-
-    run.iterate = timed
-    run.train(config)
-    return clock[0].measured("ours", options.seed, rewards)
-
-
-def run_trl(options: argparse.Namespace, folder: str) -> Measured:
-    import datasets
-    import torch
-    import transformers
-    from trl import GRPOConfig, GRPOTrainer
-
-    from stapo_bench.grading.strict import grade_answer
-    from stapo_bench.records import Outcome
-    from stapo_train.config import load_config
-    from stapo_train.data import load_problems, problem_indices
-    from stapo_train.run import render
-
-    ours = load_config(CONFIG, [f"model={options.model}", f"seed={options.seed}"])
-    tokenizer = transformers.AutoTokenizer.from_pretrained(options.model)
-    problems = load_problems(ours.data, ours.seed)
-    asked = [
-        problems[i] for i in problem_indices(len(problems), ours.seed, 0, ours.rollout.prompts * options.iterations)
-    ]
-    texts = [prompt.text for prompt in render(asked, ours, tokenizer)]
-    rows = [{"prompt": text, "gold": problem.gold.answer} for text, problem in zip(texts, asked, strict=True)]
-    rewards: list[float] = []
-
-    def reward(completions: list[str], gold: list[str], **_: Any) -> list[float]:
-        found = [float(grade_answer(c, g).outcome == Outcome.CORRECT) for c, g in zip(completions, gold, strict=True)]
-        rewards.append(statistics.mean(found))
-        return found
-
-    steps = ours.update.mini_batches
-    accumulate = ours.rollout.prompts * ours.rollout.group_size // steps // options.trl_rows
-    settings = GRPOConfig(
-        output_dir=folder,
-        seed=options.seed,
-        use_cpu=True,
-        bf16=False,
-        gradient_checkpointing=False,
-        report_to="none",
-        save_strategy="no",
-        disable_tqdm=True,
-        logging_steps=steps,
-        max_steps=options.iterations * steps,
-        per_device_train_batch_size=options.trl_rows,
-        gradient_accumulation_steps=accumulate,
-        steps_per_generation=accumulate * steps,
-        num_generations=ours.rollout.group_size,
-        max_completion_length=ours.rollout.max_new_tokens,
-        shuffle_dataset=False,
-        temperature=ours.rollout.temperature,
-        top_p=ours.rollout.top_p,
-        top_k=0,
-        loss_type="dapo",
-        epsilon=0.2,
-        epsilon_high=0.28,
-        delta=10.0,
-        beta=0.0,
-        learning_rate=ours.optim.lr,
-        lr_scheduler_type="constant_with_warmup",
-        warmup_steps=ours.optim.warmup_iterations * steps,
-        weight_decay=ours.optim.weight_decay,
-        max_grad_norm=ours.optim.clip_norm,
-    )
-    trainer = GRPOTrainer(
-        model=transformers.AutoModelForCausalLM.from_pretrained(options.model, dtype=torch.float32),
-        reward_funcs=reward,
-        args=settings,
-        train_dataset=datasets.Dataset.from_list(rows),
-        processing_class=tokenizer,
-    )
-    clock = Clock()
-
-    class Tick(transformers.TrainerCallback):
-        def on_step_end(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
-            if state.global_step % steps == 0:
-                clock.tick()
-
-    trainer.add_callback(Tick())
-    trainer.train()
-    return clock.measured("trl", options.seed, rewards)
 
 
 if __name__ == "__main__":
