@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -112,7 +111,7 @@ def load_experiment(name: str) -> Experiment:
 
 
 def trainings(experiment: Experiment, out: Path) -> list[Training]:
-    """Every variant with every seed, seed by seed: a run that is stopped early has whole seeds."""
+    """Every variant with every seed, seed by seed."""
     return [
         _training(experiment, variant, seed, out) for seed in experiment.used_seeds for variant in experiment.variants
     ]
@@ -156,8 +155,3 @@ def _run_name(training: Training, step: int | None) -> str:
 
 def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-
-
-def plain_settings(experiment: Experiment) -> dict[str, Any]:
-    """Variant -> what sets it apart, for the page."""
-    return {name: ", ".join(own) or "the base model, untrained" for name, own in experiment.variants.items()}

@@ -6,6 +6,7 @@ A step that was killed is started again and goes on where its own command left o
 import ctypes
 import json
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -13,8 +14,10 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from steps import Step
 
@@ -45,6 +48,7 @@ def run_steps(plan: Mapping[str, Step], out: Path, jobs: int) -> None:
     todo = [step for name, step in plan.items() if name not in done]
     total, began, told = sum(step.cpu_s for step in todo), time.monotonic(), 0.0
     running: list[Running] = []
+    _code()
     print(f"{len(done)} of {len(plan)} steps are finished", flush=True)
     try:
         while todo or running:
@@ -89,8 +93,13 @@ def spawn(command: Sequence[str], log: BinaryIO) -> subprocess.Popen[bytes]:
 
 
 def behind_all_others() -> None:
-    """In the new process: lowest priority, and no life beyond that of the runner (a second one may be writing then)."""
+    """In the new process: lowest priority."""
     os.nice(19)
+    die_with_the_runner()
+
+
+def die_with_the_runner() -> None:
+    """In the new process: no life beyond that of the runner, as a second runner may be writing then."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -101,7 +110,8 @@ def _has_ended(item: Running, out: Path) -> bool:
     if not pid:
         return False
     item.process.returncode = os.waitstatus_to_exitcode(status)
-    row = {"step": item.step.name, "kind": item.step.kind, "cpu_s": round(usage.ru_utime + usage.ru_stime, 2)}
+    spent = round(usage.ru_utime + usage.ru_stime, 2)
+    row = {"step": item.step.name, "kind": item.step.kind, "cpu_s": spent, **_code()}
     with (out / COSTS).open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
     return True
@@ -135,11 +145,25 @@ def _share(log: Path) -> float:
     return min(1.0, done / total) if total else 0.0
 
 
-def costs(out: Path) -> dict[str, float]:
-    """CPU seconds by step, over all times that it was started."""
-    spent: dict[str, float] = {}
-    if (out / COSTS).is_file():
-        for _, line in complete_lines(out / COSTS):
-            row = json.loads(line)
-            spent[row["step"]] = spent.get(row["step"], 0.0) + row["cpu_s"]
-    return spent
+@cache
+def _code() -> dict[str, Any]:
+    """Commit of this checkout, whether tracked files differ from it, and versions: as of the runner's start."""
+    about: dict[str, Any] = {"commit": None, "dirty": None}
+    try:
+        git = ["git", "-C", str(Path(__file__).resolve().parent)]
+        about["commit"] = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout
+        changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True)
+        about = {"commit": about["commit"].strip(), "dirty": bool(changed.stdout)}
+    except (OSError, subprocess.CalledProcessError):
+        pass  # not a checkout: unknown
+    names = ("stapo-bench", "torch", "transformers")
+    return {
+        **about,
+        "versions": ", ".join([f"Python {platform.python_version()}", *(f"{n} {version(n)}" for n in names)]),
+    }
+
+
+def read_costs(out: Path) -> list[dict[str, Any]]:
+    """Lines of the ledger, in the order in which commands ended."""
+    path = out / COSTS
+    return [json.loads(line) for _, line in complete_lines(path)] if path.is_file() else []

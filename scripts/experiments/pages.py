@@ -1,20 +1,21 @@
-"""An experiment's page: question, verdict, figures, table with intervals, cost, command. Same runs, same bytes."""
+"""An experiment's page: question, verdicts, figures, table with intervals, cost, command. Same runs, same bytes."""
 
 import csv
 import io
+import json
 import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from design import Experiment, plain_settings
-from lanes import costs
+from design import Experiment
+from provenance import how, provenance
 from sections import SECTIONS
-from steps import plan
 
 from results import Results, counted
-from stapo_bench.figures import MissingDataError, caption, save
+from stapo_bench.figures import caption, save
 from stapo_bench.figures.registry import REGISTRY
 from stapo_bench.intervals import signed
 from stapo_bench.manifest import load_manifest
@@ -22,47 +23,74 @@ from stapo_bench.over_seeds import SEED_ERRORS, means_by_task, over_seeds, seeds
 from stapo_bench.paired import Difference
 from stapo_bench.store import write_atomically
 
+SUMMARY = "summary.json"
+"""In a page's folder: what the index says of it."""
+
 
 def write_page(experiment: Experiment, out: Path, folder: Path) -> Path:
-    """Write ``folder``: page.md, table.csv, runs.csv, figures, manifests, and the trainings' configs and curves."""
+    """Write ``folder`` from what is finished: page.md, tables, figures, manifests, the trainings' configs and curves.
+
+    Raises:
+        StapoError: nothing is finished yet.
+    """
     results = Results(experiment, out)
+    results.check()
     folder.mkdir(parents=True, exist_ok=True)
     command = f"python scripts/experiments/run.py {experiment.name}"
-    lines = [f"# {experiment.name}", "", f"**{experiment.question}**", ""]
-    lines += [
-        f"- {decoding}: {seeds_sentence(comparison)}"
+    about = provenance(results, command)
+    verdicts = [
+        f"{decoding}: {seeds_sentence(comparison)}"
         for decoding, found in results.comparisons.items()
         for comparison in found
-        if comparison.name_b in experiment.told
+        if comparison.name_b in results.told
     ]
-    lines += ["", *_figures(results, folder, command)]
+    sections = [SECTIONS[name](results, folder) for name in experiment.sections]
+    answers = [*verdicts, *(answer for section in sections for answer in section.answers)]
+    lines = [f"# {experiment.name}", "", f"**{experiment.question}**", ""]
+    if missing := unfinished(about):
+        lines += [missing, ""]
+    lines += [*(f"- {answer}" for answer in answers), "", *_figures(results, folder, command)]
     if experiment.decodings:  # a search looks at trainings alone
-        lines += [*_table(results), *_differences(results)]
-    for name in experiment.sections:
-        lines += ["", SECTIONS[name](results)]
-    lines += ["", *_how(results, command)]
-    write_atomically(folder / "page.md", "\n".join(lines) + "\n")
-    write_atomically(folder / "table.csv", _csv(results))
-    write_atomically(folder / "runs.csv", _runs(results))
+        lines += [*_table(results), *_differences(results), ""]
+    for section in sections:
+        lines += [section.text, ""]
+    write_atomically(folder / "page.md", "\n".join([*lines, *how(results, about)]) + "\n")
+    if experiment.decodings:
+        write_atomically(folder / "table.csv", _csv(results))
+        write_atomically(folder / "runs.csv", _runs(results))
+    write_atomically(folder / "manifest.json", json.dumps(about, indent=1) + "\n")
+    shown = {name: about[name] for name in ("question", "seeds", "not_run")}
+    cpu_s = round(sum(about["cpu_s"].values()))
+    write_atomically(folder / SUMMARY, json.dumps({**shown, "cpu_s": cpu_s, "answers": answers}, indent=1) + "\n")
     _keep(results, folder)
     return folder / "page.md"
+
+
+def unfinished(about: Mapping[str, Any]) -> str:
+    """What is missing, in words; empty: nothing."""
+    asked, finished = (len(about["seeds"][name]) for name in ("asked", "finished"))
+    parts = [f"{finished} of {asked} seeds are finished"] if finished < asked else []
+    if about["not_run"]:
+        parts.append(f"not run yet: {', '.join(about['not_run'])}")
+    return f"**Partial: {'; '.join(parts)}.**" if parts else ""
 
 
 def _figures(results: Results, folder: Path, command: str) -> Iterator[str]:
     for name in results.experiment.figures:
         if (missing := REGISTRY[name].lacks(results.sources)) is not None:
-            raise MissingDataError(f"{results.experiment.name}: figure {name}: {missing}")
-        save(name, results.sources, folder / f"{name}.svg", command)
-        yield f"![{REGISTRY[name].title}]({name}.svg)"
-        yield ""
-        yield caption(name, results.sources)
+            yield f"{REGISTRY[name].title}: not drawn, {missing}."
+        else:
+            save(name, results.sources, folder / f"{name}.svg", command)
+            yield f"![{REGISTRY[name].title}]({name}.svg)"
+            yield ""
+            yield caption(name, results.sources)
         yield ""
 
 
 def _table(results: Results) -> Iterator[str]:
     """Variants x tasks: means over seeds, and the average with its interval."""
     titles = [task.title for task in next(iter(next(iter(results.scores.values())).values()))[0].tasks]
-    yield f"## avg@k in percent, mean of {len(results.experiment.used_seeds)} seeds"
+    yield f"## avg@k in percent, mean of {len(results.seeds)} seeds"
     yield ""
     yield f"| Variant | Decoding | {' | '.join(titles)} | Average [{SEED_ERRORS[1]}] |"
     yield "|" + "---|" * (len(titles) + 3)
@@ -81,6 +109,9 @@ def _rows(results: Results) -> Iterator[tuple[str, str, list[float], Difference]
 
 def _differences(results: Results) -> Iterator[str]:
     reference = results.experiment.reference
+    if not any(results.comparisons.values()):
+        yield f"No differences from {reference}: it needs a finished seed, and another variant."
+        return
     yield f"## Differences from {reference} in points, paired by seed and problem"
     yield ""
     yield f"| Variant | Decoding | {' | '.join(f'{error} | p (Holm)' for error in SEED_ERRORS)} | Verdict |"
@@ -89,20 +120,6 @@ def _differences(results: Results) -> Iterator[str]:
         for comparison in found:
             cells = [f"{_change(e.difference)} | {_p(e.p_adjusted)}" for e in comparison.effects]
             yield f"| {comparison.name_b} | {decoding} | {' | '.join(cells)} | {comparison.effects[1].verdict} |"
-
-
-def _how(results: Results, command: str) -> Iterator[str]:
-    experiment = results.experiment
-    spent = costs(results.out)
-    hours = sum(spent.get(name, 0.0) for name in plan(experiment, results.out)) / 3600
-    yield "## How it was made"
-    yield ""
-    yield f"- Command: `{command}`; settings and curves of every training: `trainings/`; every run: `runs.csv`."
-    yield f"- Cost: {hours:.1f} hours of CPU time, trainings shared with other experiments included."
-    yield f"- Seeds ({experiment.seeds}): {', '.join(map(str, experiment.used_seeds))}. A seed decides the order of the"
-    yield "  problems and every draw, and is the same for all variants; evaluations draw with it, too."
-    yield "- One base model for all: intervals say nothing about another one, nor about larger models."
-    yield "- Variants: " + "; ".join(f"{name}: {what}" for name, what in plain_settings(experiment).items()) + "."
 
 
 def _csv(results: Results) -> str:

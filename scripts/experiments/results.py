@@ -1,13 +1,20 @@
-"""What an experiment left behind, read once: scores by decoding, variant and seed, and the trainings' logs."""
+"""What an experiment left behind, read once: scores by decoding, variant and seed, and the trainings' logs.
 
-from collections.abc import Mapping, Sequence
+An experiment need not be finished. A seed counts when every variant has finished it, where a variant without any
+finished seed is left out: so all that is compared has the same seeds.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 from design import Evaluation, Experiment, Training, evaluations, trainings
+from steps import plan
 
 from stapo_bench.draws import CountedRun
+from stapo_bench.errors import StapoError
 from stapo_bench.figures import Sources
 from stapo_bench.figures.settings import entropy_stability
 from stapo_bench.figures.sources import read_training
@@ -17,18 +24,65 @@ from stapo_bench.scores import RunScore, current_score
 
 @dataclass(frozen=True)
 class Results:
-    """All runs of an experiment; every one is finished."""
+    """The finished runs of an experiment."""
 
     experiment: Experiment
     out: Path
 
     @cached_property
+    def finished(self) -> Mapping[str, Sequence[int]]:
+        """Variant -> its seeds of which every step is done."""
+        done = {name for name, step in plan(self.experiment, self.out).items() if step.is_done()}
+        needs: dict[tuple[str, int], set[str]] = {}
+        for training in trainings(self.experiment, self.out):
+            name = "base" if training.config is None else training.folder.name
+            needs.setdefault((training.variant, training.seed), set()).add(name)
+        for evaluation in evaluations(self.experiment, self.out):
+            run = evaluation.folder.name
+            names = {run, *(f"{run} {grader}" for grader in self.experiment.graders)}
+            needs[evaluation.training.variant, evaluation.training.seed] |= names
+        return {
+            variant: [seed for seed in self.experiment.used_seeds if needs[variant, seed] <= done]
+            for variant in self.experiment.variants
+        }
+
+    @cached_property
+    def variants(self) -> Sequence[str]:
+        """Those with a finished seed."""
+        return [variant for variant, seeds in self.finished.items() if seeds]
+
+    @cached_property
+    def seeds(self) -> Sequence[int]:
+        """Finished by all of ``variants``."""
+        return [s for s in self.experiment.used_seeds if all(s in self.finished[variant] for variant in self.variants)]
+
+    def check(self) -> None:
+        """StapoError where there is nothing to tell yet."""
+        if not self.variants or not self.seeds:
+            raise StapoError(
+                f"{self.experiment.name}: expected a seed that every variant with a finished one has finished, got "
+                f"none in {self.out}; 'run.py {self.experiment.name}' goes on"
+            )
+
+    @cached_property
+    def told(self) -> Sequence[str]:
+        """Variants whose comparison with the reference is the page's answer."""
+        return [variant for variant in self.experiment.told if variant in self.variants]
+
+    @cached_property
     def trainings(self) -> list[Training]:
-        return [training for training in trainings(self.experiment, self.out) if training.config is not None]
+        return [
+            training
+            for training in trainings(self.experiment, self.out)
+            if training.config is not None and self._is_used(training)
+        ]
 
     @cached_property
     def evaluations(self) -> list[Evaluation]:
-        return evaluations(self.experiment, self.out)
+        return [e for e in evaluations(self.experiment, self.out) if self._is_used(e.training)]
+
+    def _is_used(self, training: Training) -> bool:
+        return training.variant in self.variants and training.seed in self.seeds
 
     @cached_property
     def scores(self) -> Mapping[str, Mapping[str, Sequence[RunScore]]]:
@@ -56,9 +110,9 @@ class Results:
 
     @cached_property
     def comparisons(self) -> Mapping[str, list[SeedComparison]]:
-        """Decoding -> every variant against the reference."""
+        """Decoding -> every variant against the reference; none as long as the reference has no finished seed."""
         reference = self.experiment.reference
-        pairs = [(reference, name) for name in self.experiment.variants if name != reference]
+        pairs = [(reference, name) for name in self.variants if name != reference] if reference in self.variants else []
         return {
             decoding: compare_over_seeds(
                 {variant: [counted(score) for score in scores] for variant, scores in by_variant.items()}, pairs
@@ -68,10 +122,17 @@ class Results:
 
     def stabilities(self) -> dict[str, list[float]]:
         """Variant -> entropy-stability score of each seed's training; NaN for fewer than ten iterations."""
+        return self._by_variant("entropy", entropy_stability)
+
+    def late_rewards(self) -> dict[str, list[float]]:
+        """Variant -> mean training reward of each seed over the last tenth of its iterations."""
+        return self._by_variant("reward", lambda rewards: float(np.nanmean(rewards[-max(1, len(rewards) // 10) :])))
+
+    def _by_variant(self, column: str, value: Callable[[Sequence[float]], float]) -> dict[str, list[float]]:
         found: dict[str, list[float]] = {}
         for training in self.trainings:
-            entropies = read_training(training.folder).column("entropy").tolist()
-            found.setdefault(training.variant, []).append(entropy_stability(entropies))
+            values = read_training(training.folder).column(column).tolist()
+            found.setdefault(training.variant, []).append(value(values))
         return found
 
 

@@ -2,6 +2,8 @@
 
     python scripts/experiments/run.py main controls --jobs 2
     python scripts/experiments/run.py main --dry-run            what it would run, and what that costs
+    python scripts/experiments/run.py main --page-only          the page of what is finished so far; runs nothing
+    python scripts/experiments/run.py --page-only               the list of all experiments alone
 
 Stopped at any moment and started again, it goes on where it was; a training that two experiments need is made once.
 Nothing is deleted. Runs go to ``--out``, pages to ``--results``.
@@ -14,6 +16,7 @@ import sys
 from pathlib import Path
 
 from design import Experiment, load_experiment
+from index import write_index
 from lanes import run_steps
 from pages import write_page
 from steps import CPU_SECONDS, Step, plan
@@ -34,21 +37,32 @@ def estimate(experiment: Experiment, steps: dict[str, Step]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("experiments", nargs="+", help="names of scripts/experiments/*.yaml")
+    parser.add_argument("experiments", nargs="*", help="names of scripts/experiments/*.yaml")
     parser.add_argument("--out", type=Path, default=Path("runs/experiments"), help="runs (default: %(default)s)")
     parser.add_argument("--results", type=Path, default=Path("results/experiments"), help="pages (%(default)s)")
     parser.add_argument("--jobs", type=int, default=1, help="commands at once, a core each (default: %(default)s)")
+    parser.add_argument("--seeds", type=int, help="run the first so many alone; pages say what is missing")
     parser.add_argument("--dry-run", action="store_true", help="only say what would run")
+    parser.add_argument("--page-only", action="store_true", help="write pages of what is finished, and run nothing")
     arguments = parser.parse_args()
+    if not (arguments.experiments or arguments.page_only):
+        parser.error("expected the name of an experiment, or --page-only for the list of all")
+    if arguments.seeds is not None and arguments.seeds < 1:
+        parser.error(f"--seeds: expected 1 or more, got {arguments.seeds}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         found = [load_experiment(name) for name in arguments.experiments]
-        plans = [plan(experiment, arguments.out) for experiment in found]
+        plans = [plan(experiment, arguments.out, arguments.seeds) for experiment in found]
         if arguments.dry_run:
             print("\n".join(estimate(experiment, steps) for experiment, steps in zip(found, plans, strict=True)))
             together = {name: step for steps in plans for name, step in steps.items() if not step.is_done()}
             hours = sum(step.cpu_s for step in together.values()) / 3600
             print(f"together, what they share counted once: {hours:.1f} CPU-hours")
+            return
+        if arguments.page_only:
+            for experiment in found:
+                print(f"written: {write_page(experiment, arguments.out, arguments.results / experiment.name)}")
+            print(f"written: {write_index(arguments.results)}")
             return
         if shutil.which("stapo-bench") is None or shutil.which("stapo-train") is None:
             sys.exit("stapo-bench or stapo-train is not on PATH: first 'source scripts/environment.sh'")
@@ -56,6 +70,7 @@ def main() -> None:
             print(f"== {experiment.name}", flush=True)
             run_steps(steps, arguments.out, max(1, arguments.jobs))
             page = write_page(experiment, arguments.out, arguments.results / experiment.name)
+            write_index(arguments.results)
             print(f"written: {page}", flush=True)
     except StapoError as error:
         sys.exit(str(error))

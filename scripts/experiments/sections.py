@@ -1,4 +1,4 @@
-"""The parts of a page that answer one question each: Markdown from results; every number is read, none is typed."""
+"""The parts of a page that answer one question each; ``folder`` is where the page stands, for figures of their own."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -6,12 +6,15 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from gradients import gradients
+from section import Section
 from silenced import spurious
 
 from results import Results
 from stapo_bench.compare import Comparison, compare_runs
 from stapo_bench.intervals import ERROR_NAMES, signed
 from stapo_bench.over_seeds import SEED_ERRORS, over_seeds
+from stapo_bench.paired import Difference
 from stapo_bench.plan import plan_runs
 from stapo_train.stability import FACTOR, read_entropies
 from stapo_train.stability import stability as steadiness
@@ -20,7 +23,7 @@ DETECT = 0.02
 """The difference that evaluation questions are about: two points."""
 
 
-def ranking(results: Results) -> str:
+def ranking(results: Results, folder: Path) -> Section:
     """Does the order of the methods hold in both regimes, and is any pair told apart with opposite signs?"""
     means = {
         decoding: {variant: float(np.mean([s.macro.value for s in scores])) for variant, scores in found.items()}
@@ -29,6 +32,7 @@ def ranking(results: Results) -> str:
     orders = {decoding: sorted(values, key=lambda v: -values[v]) for decoding, values in means.items()}
     lines = ["## Does the ranking hold in both regimes?", ""]
     lines += [f"- {decoding}: {' > '.join(order)}" for decoding, order in orders.items()]
+    answers = []
     for one, other in combinations(means, 2):
         pairs = list(combinations(means[one], 2))
         turned = [(a, b) for a, b in pairs if (means[one][a] - means[one][b]) * (means[other][a] - means[other][b]) < 0]
@@ -37,37 +41,63 @@ def ranking(results: Results) -> str:
             for first, second in zip(results.comparisons[one], results.comparisons[other], strict=True)
             if {first.effects[0].verdict, second.effects[0].verdict} == {"better", "worse"}
         ]
-        lines += [
-            "",
+        answers.append(
             f"Of {len(pairs)} pairs {len(turned)} change places between {one} and {other}"
             + (f" ({', '.join(f'{a} and {b}' for a, b in turned)})" if turned else "")
-            + f"; told apart from {results.experiment.reference} with opposite signs: {', '.join(sure) or 'none'}.",
-        ]
-    return "\n".join(lines)
+            + f"; told apart from {results.experiment.reference} with opposite signs: {', '.join(sure) or 'none'}."
+        )
+    return Section(answers=answers, text="\n\n".join(["\n".join(lines), *answers]))
 
 
-def stability(results: Results) -> str:
-    """Entropy-stability score, paired over seeds: the reference against every other."""
-    scores, reference = results.stabilities(), results.experiment.reference
+def stability(results: Results, folder: Path) -> Section:
+    """Entropy-stability score and late reward, paired over seeds: every variant against the reference."""
+    scores, rewards, reference = results.stabilities(), results.late_rewards(), results.experiment.reference
     lines = [
-        "## Entropy stability",
+        "## Entropy stability and late reward",
         "",
-        "exp(-mean |ln(H_t / H_0)|) over training, 1 for constant entropy; differences are paired over seeds.",
+        "Stability is exp(-mean |ln(H_t / H_0)|) over training, 1 for constant entropy; late reward is the mean "
+        "training reward of the last tenth of the iterations. Differences are paired over seeds, with 95 % intervals.",
         "",
-        f"| Variant | mean over seeds | minus {reference}, 95 % interval |",
-        "|---|---|---|",
+        f"| Variant | stability | minus {reference} | late reward | minus {reference} |",
+        "|---|---|---|---|---|",
     ]
-    for variant, values in scores.items():
-        change = np.array(values)[:, None] - np.array(scores[reference])[:, None]
-        difference = over_seeds([change], "seeds like these")
-        interval = difference.interval()
-        told = f"{difference.value:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
-        unknown = math.isnan(interval.low) or variant == reference
-        lines.append(f"| {variant} | {_number(float(np.mean(values)))} | {'–' if unknown else told} |")
-    return "\n".join(lines)
+    answers = []
+    for variant in scores:
+        cells = []
+        for values, name in ((scores, "entropy stability"), (rewards, "late reward")):
+            difference = (
+                None if variant == reference or reference not in values else _paired(values, variant, reference)
+            )
+            cells += [_number(float(np.mean(values[variant]))), "–" if difference is None else _told(difference)]
+            if difference is not None and variant in results.told and not math.isnan(difference.value):
+                answers.append(
+                    f"{variant}'s {name} is {_direction(difference)} {reference}'s: {_told(difference)} "
+                    f"({len(values[variant])} seeds)."
+                )
+        lines.append(f"| {variant} | {' | '.join(cells)} |")
+    return Section(answers=answers, text="\n".join(lines))
 
 
-def regimes(results: Results) -> str:
+def _paired(values: Mapping[str, list[float]], variant: str, reference: str) -> Difference:
+    change = np.array(values[variant])[:, None] - np.array(values[reference])[:, None]
+    return over_seeds([change], "seeds like these")
+
+
+def _told(difference: Difference) -> str:
+    interval = difference.interval()
+    if math.isnan(difference.value):
+        return "–"
+    ends = "–" if math.isnan(interval.low) else f"{interval.low:+.3f}, {interval.high:+.3f}"
+    return f"{difference.value:+.3f} [{ends}]"
+
+
+def _direction(difference: Difference) -> str:
+    """A claim only where the interval leaves out 0."""
+    interval = difference.interval()
+    return "above" if interval.low > 0 else "below" if interval.high < 0 else "not told apart from"
+
+
+def regimes(results: Results, folder: Path) -> Section:
     """In which settings does entropy collapse or explode? Counted over seeds, by the last tenth of training."""
     lines = [
         "## Where does entropy collapse or explode?",
@@ -78,16 +108,23 @@ def regimes(results: Results) -> str:
         "| Variant | collapse | explosion | stable | entropy at first (nats) | at last (nats) | score |",
         "|---|---|---|---|---|---|---|",
     ]
-    for variant in results.experiment.variants:
+    answers = []
+    for variant in results.variants:
         found = [steadiness(read_entropies(t.folder)) for t in results.trainings if t.variant == variant]
         if found:
             counts = [sum(one.verdict == verdict for one in found) for verdict in ("collapse", "explosion", "stable")]
             means = [float(np.mean(column)) for column in zip(*((f.start, f.end, f.score) for f in found), strict=True)]
             lines.append(f"| {variant} | {' | '.join(map(str, counts))} | {' | '.join(f'{m:.3f}' for m in means)} |")
-    return "\n".join(lines)
+            answers += [
+                f"{variant}: {verdict} in {count} of {len(found)} seeds."
+                for verdict, count in zip(("collapse", "explosion"), counts, strict=False)
+                if count
+            ]
+    none = ["Entropy neither collapses nor explodes in any of the settings that were searched."]
+    return Section(answers=answers or none, text="\n".join(lines))
 
 
-def samples(results: Results) -> str:
+def samples(results: Results, folder: Path) -> Section:
     """How many samples does a difference of two points need?"""
     lines = [
         f"## How many samples does a difference of {100 * DETECT:g} points need?",
@@ -108,10 +145,10 @@ def samples(results: Results) -> str:
         for title, rows in needs.items():
             medians = [_count(float(np.median(column))) for column in zip(*rows, strict=True)]
             lines.append(f"| {decoding} | {title} | {' | '.join(medians)} |")
-    return "\n".join(lines)
+    return Section(text="\n".join(lines))
 
 
-def error_bars(results: Results) -> str:
+def error_bars(results: Results, folder: Path) -> Section:
     """How far apart do the error bars lie?"""
     lines = [
         "## How far apart do the error bars lie?",
@@ -122,6 +159,7 @@ def error_bars(results: Results) -> str:
         f"| difference: {SEED_ERRORS[0]} | difference: {SEED_ERRORS[1]} |",
         "|---|---|---|---|---|",
     ]
+    answers = []
     for decoding, found in results.scores.items():
         macros = [score.macro for scores in found.values() for score in scores]
         of_runs = [(m.these_problems.width, m.problems_like_these.width) for m in macros]
@@ -130,29 +168,37 @@ def error_bars(results: Results) -> str:
             of_error = [c.effects[place].difference.interval().width for c in results.comparisons[decoding]]
             known = [width for width in of_error if not math.isnan(width)]
             widths.append(float(np.mean(known)) if known else math.nan)
-        lines.append(f"| {decoding} | " + " | ".join(_number(100 * w, 2) for w in widths) + " |")
-    return "\n".join(lines)
+        cells = [_number(100 * width, 2) for width in widths]
+        lines.append(f"| {decoding} | {' | '.join(cells)} |")
+        answers.append(
+            f"{decoding}: 95 % intervals of one run's average are {cells[0]} points wide on {ERROR_NAMES[0]} and "
+            f"{cells[1]} on {ERROR_NAMES[1]}; of a difference between two methods {cells[2]} on {SEED_ERRORS[0]} and "
+            f"{cells[3]} on {SEED_ERRORS[1]}."
+        )
+    return Section(answers=answers, text="\n".join(lines))
 
 
-def flips(results: Results) -> str:
+def flips(results: Results, folder: Path) -> Section:
     """Does the choice of grader, or truncation, turn any verdict?"""
     lines = ["## Does grader choice or truncation flip any verdict?", ""]
-    others = ", ".join(results.experiment.graders)
+    answers = []
     for decoding in results.experiment.decodings:
         found = [compare_runs(before, after) for before, after in _pairs(results, decoding)]
         graders = [c for c in found if c.graders_disagree]
         open_samples = [c for c in found if any(task.warnings for task in c.tasks)]
-        lines.append(
-            f"- {decoding}: of {len(found)} pairs of checkpoints, another grader ({others}) "
-            f"sees the opposite sign somewhere in {len(graders)}; cut-off or ungraded samples could turn the sign of a "
-            f"task in {len(open_samples)}."
+        others = ", ".join(results.experiment.graders)
+        answers.append(
+            f"{decoding}: of {len(found)} pairs of checkpoints, "
+            + (f"grader {others} turns the sign of a difference in {len(graders)}; " if others else "")
+            + f"cut-off or ungraded samples could turn the sign of a task in {len(open_samples)}."
         )
+        lines.append(f"- {answers[-1]}")
         lines += [f"  - {_named(c)}: {note}" for c in graders for note in c.notes if note.startswith("grader ")]
         lines += [f"  - {_named(c)}, {t.title}: {w}" for c in open_samples for t in c.tasks for w in t.warnings]
-    return "\n".join(lines)
+    return Section(answers=answers, text="\n".join(lines))
 
 
-SECTIONS: Mapping[str, Callable[[Results], str]] = {
+SECTIONS: Mapping[str, Callable[[Results, Path], Section]] = {
     "ranking": ranking,
     "stability": stability,
     "regimes": regimes,
@@ -160,17 +206,18 @@ SECTIONS: Mapping[str, Callable[[Results], str]] = {
     "error-bars": error_bars,
     "flips": flips,
     "spurious": spurious,
+    "gradients": gradients,
 }
 
 
 def _pairs(results: Results, decoding: str) -> list[tuple[Path, Path]]:
     """Run folders of the reference and of every other variant, seed by seed."""
-    experiment = results.experiment
+    reference = results.experiment.reference
     return [
-        (results.folder(experiment.reference, seed, decoding), results.folder(variant, seed, decoding))
-        for seed in experiment.used_seeds
-        for variant in experiment.variants
-        if variant != experiment.reference
+        (results.folder(reference, seed, decoding), results.folder(variant, seed, decoding))
+        for seed in results.seeds
+        for variant in results.variants
+        if variant != reference and reference in results.variants
     ]
 
 

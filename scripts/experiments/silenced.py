@@ -1,22 +1,35 @@
 """What are the silenced tokens? Counted on dumped mini-batches, in rollouts whose answer came out right.
 
-"Spurious" can be checked here: a step that is wrong although the answer is right (see ``arithmetic``) should not have
-been rewarded, so a mask that finds what its name says would hit the tokens of such steps more often than others.
+"Spurious" can be checked here: a step that is wrong although the answer is right, or a stray letter (see
+``arithmetic``), should not have been rewarded, so a mask that finds what its name says would hit the tokens of such
+places more often than others. The masks are laid over the same mini-batches: those that a training met.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from arithmetic import written_steps
+from arithmetic import stray_letters, written_steps
+from section import Section
 
 from results import Results
 from stapo_bench.over_seeds import over_seeds
 
+if TYPE_CHECKING:
+    from stapo_train.dump import Dump
+
 WORDS = 12
 """Of each list."""
+
+MASKS: Mapping[str, Mapping[str, Any]] = {
+    f"{label}{suffix}": {"name": name, "tau_p": tau_p}
+    # A mini-batch here has few tokens: with the larger tau_p there are more candidates.
+    for suffix, tau_p in (("", 0.002), (", tau_p 0.05", 0.05))
+    for label, name in (("STAPO", "stapo"), ("STAPO (OLD)", "stapo-old"), ("Random mask", "random-mask"))
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,130 +42,185 @@ class Rollout:
 
 
 @dataclass(kw_only=True)
-class Tally:
-    """Counts of tokens; "in wrong" are those that belong to a wrong step, in whole or in part."""
+class Places:
+    """Places of one kind, and the tokens that lie in them in whole or in part."""
 
+    count: int = 0
+    hit: int = 0  # with a silenced token
     tokens: int = 0
-    in_wrong: int = 0
     silenced: int = 0
-    silenced_in_wrong: int = 0
     kept: int = 0  # candidates that were not silenced
-    kept_in_wrong: int = 0
-    steps: int = 0
-    wrong_steps: int = 0
-    wrong_steps_hit: int = 0  # with a silenced token
+
+
+@dataclass(kw_only=True)
+class Tally:
+    """Counts over rollouts; ``whole`` is every token, a rollout being one place."""
+
+    whole: Places = field(default_factory=Places)
+    wrong_steps: Places = field(default_factory=Places)
+    right_steps: Places = field(default_factory=Places)
+    letters: Places = field(default_factory=Places)
     silenced_words: Counter[str] = field(default_factory=Counter)
     kept_words: Counter[str] = field(default_factory=Counter)
 
-    @property
-    def lift(self) -> float:
-        """Share of silenced tokens in wrong steps minus that of all tokens; NaN where nothing was silenced."""
-        return self.silenced_in_wrong / self.silenced - self.in_wrong / self.tokens if self.silenced else np.nan
+    def lift(self, places: Places) -> float:
+        """Share of the silenced tokens that lie in these places minus that of all tokens; NaN: none was silenced."""
+        if not self.whole.silenced:
+            return np.nan
+        return places.silenced / self.whole.silenced - places.tokens / self.whole.tokens
 
 
 def tally(rollouts: Iterable[Rollout]) -> Tally:
     """Count over rewarded rollouts."""
     found = Tally()
     for rollout in rollouts:
-        ends = np.cumsum([len(text) for text in rollout.texts])
-        steps = written_steps("".join(rollout.texts))
-        of_step = [
-            [step.start < end and end - len(text) < step.end for text, end in zip(rollout.texts, ends, strict=True)]
-            for step in steps
-            if not step.right
-        ]
-        in_wrong = [any(column) for column in zip(*of_step, strict=True)] if of_step else [False] * len(ends)
-        found.tokens += len(in_wrong)
-        found.in_wrong += sum(in_wrong)
-        found.steps += len(steps)
-        found.wrong_steps += len(of_step)
-        found.wrong_steps_hit += sum(
-            any(inside and hit for inside, hit in zip(row, rollout.silenced, strict=True)) for row in of_step
-        )
-        for text, inside, candidate, hit in zip(
-            rollout.texts, in_wrong, rollout.candidate, rollout.silenced, strict=True
-        ):
-            if hit:
-                found.silenced += 1
-                found.silenced_in_wrong += inside
-                found.silenced_words[text] += 1
+        text = "".join(rollout.texts)
+        steps = written_steps(text)
+        _count(found.whole, rollout, [(0, len(text))])
+        _count(found.wrong_steps, rollout, [(step.start, step.end) for step in steps if not step.right])
+        _count(found.right_steps, rollout, [(step.start, step.end) for step in steps if step.right])
+        _count(found.letters, rollout, [(place, place + 1) for place in stray_letters(text)])
+        for token, candidate, silenced in zip(rollout.texts, rollout.candidate, rollout.silenced, strict=True):
+            if silenced:
+                found.silenced_words[token] += 1
             elif candidate:
-                found.kept += 1
-                found.kept_in_wrong += inside
-                found.kept_words[text] += 1
+                found.kept_words[token] += 1
     return found
 
 
-def read_rollouts(folder: Path) -> list[Rollout]:
-    """The rewarded rollouts (A > 0) of a dump, with what its own objective does with them."""
-    from stapo_train.dump import load_dump
+def _count(places: Places, rollout: Rollout, spans: Sequence[tuple[int, int]]) -> None:
+    ends = np.cumsum([len(text) for text in rollout.texts])
+    starts = ends - [len(text) for text in rollout.texts]
+    silenced, candidate = np.array(rollout.silenced, dtype=bool), np.array(rollout.candidate, dtype=bool)
+    anywhere = np.zeros(len(ends), dtype=bool)
+    for start, end in spans:
+        inside = (start < ends) & (starts < end)
+        places.count += 1
+        places.hit += bool((inside & silenced).any())
+        anywhere |= inside
+    places.tokens += int(anywhere.sum())
+    places.silenced += int((anywhere & silenced).sum())
+    places.kept += int((anywhere & candidate & ~silenced).sum())
+
+
+def read_rollouts(folder: Path) -> dict[str, list[Rollout]]:
+    """The rewarded rollouts (A > 0) of a dump, with what each mask does with them."""
     from stapo_train.objective import select
     from stapo_train.replay import objective_for
 
-    dump = load_dump(folder)
-    stats = dump.batch.stats
-    selection = select(stats, objective_for(dump, dump.about["objective"]["name"]))
-    silenced, candidate = (~selection.keep_mask).tolist(), selection.candidate_mask.tolist()
-    rollouts = []
-    for (_, response), start in zip(dump.batch.rows, dump.batch.starts, strict=True):
-        place = slice(start, start + len(response))
-        if float(stats.advantages[start]) > 0:
-            texts = [dump.tokenizer.decode([token]) for token in response]
-            rollouts.append(Rollout(texts=texts, candidate=candidate[place], silenced=silenced[place]))
-    return rollouts
+    dump = open_dump(folder)
+    batch, stats = dump.batch, dump.batch.stats
+    rewarded = [row for row, (_, response) in enumerate(batch.rows) if response and batch.row_advantages[row] > 0]
+    texts = {row: [dump.tokenizer.decode([token]) for token in batch.rows[row][1]] for row in rewarded}
+    found: dict[str, list[Rollout]] = {}
+    for mask, settings in MASKS.items():
+        selection = select(stats, objective_for(dump, **settings))
+        silenced, candidate = (~selection.keep_mask).tolist(), selection.candidate_mask.tolist()
+        found[mask] = [
+            Rollout(texts=texts[row], candidate=candidate[place], silenced=silenced[place])
+            for row in rewarded
+            for place in [slice(batch.starts[row], batch.starts[row] + len(texts[row]))]
+        ]
+    return found
 
 
-def spurious(results: Results) -> str:
+def spurious(results: Results, folder: Path) -> Section:
     """Does the mask hit steps that are wrong although the answer came out right?"""
     lines = [
         "## What are the silenced tokens?",
         "",
-        "In rollouts with a positive advantage of all dumped mini-batches; a token is in a wrong step where the "
-        "`a op b = c` around it does not hold. Lift: share of silenced tokens in wrong steps minus that of all tokens, "
-        "in points, mean over seeds with its 95 % interval (seeds like these).",
+        "In rollouts with a positive advantage of all dumped mini-batches, every mask laid over the same ones. A step "
+        "is wrong where its arithmetic does not hold although the answer came out right; a stray letter stands in "
+        "front of a number. Lift: the share of the silenced tokens that lie there minus that of all tokens, in points, "
+        "mean over the seeds in which any is silenced, with its 95 % interval.",
         "",
-        "| Variant | tokens | in wrong steps | silenced | in wrong steps | kept candidates | in wrong steps "
-        "| wrong steps | hit | lift |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| Training | Mask | tokens | silenced | candidates kept | in wrong steps: all, silenced, kept | lift "
+        "| stray letters: all, silenced, kept | lift | wrong steps hit | right steps hit |",
+        "|" + "---|" * 11,
     ]
-    words = []
-    for variant in results.experiment.variants:
-        by_seed = [
-            tally(rollout for dump in _dumps(training.folder) for rollout in read_rollouts(dump))
-            for training in results.trainings
-            if training.variant == variant
-        ]
-        if not by_seed:  # the base model
-            continue
-        cells = [
-            (sum(t.tokens for t in by_seed), sum(t.in_wrong for t in by_seed)),
-            (sum(t.silenced for t in by_seed), sum(t.silenced_in_wrong for t in by_seed)),
-            (sum(t.kept for t in by_seed), sum(t.kept_in_wrong for t in by_seed)),
-            (sum(t.wrong_steps for t in by_seed), sum(t.wrong_steps_hit for t in by_seed)),
-        ]
-        told = " | ".join(f"{whole:,} | {part:,} ({_percent(part, whole)})" for whole, part in cells)
-        lines.append(f"| {variant} | {told} | {_lift(by_seed)} |")
-        for name in ("silenced", "kept"):
-            counts = sum((getattr(t, f"{name}_words") for t in by_seed), Counter[str]())
-            listed = ", ".join(f"`{text!r}` {count}" for text, count in _first(counts))
-            words.append(f"- {variant}, {name}: {listed or 'none'}")
-    return "\n".join([*lines, "", "Most frequent texts:", "", *words])
+    answers, words = [], []
+    for variant in results.variants:
+        by_mask: dict[str, list[Tally]] = {mask: [] for mask in MASKS}
+        for training in results.trainings:
+            if training.variant != variant:
+                continue
+            dumped = [read_rollouts(dump) for dump in dumps(training.folder)]
+            for mask, tallies in by_mask.items():
+                tallies.append(tally(rollout for rollouts in dumped for rollout in rollouts[mask]))
+        for mask, by_seed in by_mask.items():
+            if any(found.whole.tokens for found in by_seed):
+                lines.append(f"| {variant} | {mask} | {_row(by_seed)} |")
+                lot = by_mask[mask.replace(mask.partition(",")[0], "Random mask")]
+                if by_seed is not lot:
+                    answers.append(_answer(variant, mask, by_seed, lot))
+                    words += [_words(variant, mask, name, by_seed) for name in ("silenced", "kept")]
+    if not words:
+        return Section(text=f"{lines[0]}\n\nNo rollout with a positive advantage was kept.")
+    return Section(answers=answers, text="\n".join([*lines, "", "Most frequent texts:", "", *words]))
 
 
-def _dumps(training: Path) -> list[Path]:
+def open_dump(folder: Path) -> "Dump":
+    """A dump, read without a progress bar for each of hundreds."""
+    from transformers.utils.logging import disable_progress_bar
+
+    from stapo_train.dump import load_dump
+
+    disable_progress_bar()
+    return load_dump(folder)
+
+
+def dumps(training: Path) -> list[Path]:
+    """Mini-batches that a training kept."""
     return sorted(path.parent for path in (training / "dumps").glob("iteration-*/dump.json"))
 
 
-def _first(counts: Counter[str]) -> list[tuple[str, int]]:
-    """The most frequent; equal counts by text, so that the page does not depend on the order of reading."""
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:WORDS]
+def _row(by_seed: Sequence[Tally]) -> str:
+    whole, wrong, right, letters = (
+        total([getattr(found, name) for found in by_seed])
+        for name in ("whole", "wrong_steps", "right_steps", "letters")
+    )
+    cells = [f"{count:,}" for count in (whole.tokens, whole.silenced, whole.kept)]
+    for name, places in (("wrong_steps", wrong), ("letters", letters)):
+        parts = ((places.tokens, whole.tokens), (places.silenced, whole.silenced), (places.kept, whole.kept))
+        cells.append(", ".join(_percent(part, of) for part, of in parts))
+        cells.append(_lift([found.lift(getattr(found, name)) for found in by_seed]))
+    return " | ".join([*cells, *(f"{p.hit:,} of {p.count:,}" for p in (wrong, right))])
 
 
-def _lift(by_seed: Sequence[Tally]) -> str:
-    difference = over_seeds([np.array([[t.lift] for t in by_seed])], "seeds like these")
-    interval = difference.interval()
-    if np.isnan(interval.low):
+def total(parts: Sequence[Places]) -> Places:
+    """Their sums."""
+    return Places(**{name: sum(getattr(part, name) for part in parts) for name in Places.__dataclass_fields__})
+
+
+def _answer(variant: str, mask: str, by_seed: Sequence[Tally], lot: Sequence[Tally]) -> str:
+    """``lot``: where as many of the same candidates are drawn by lot."""
+    whole, wrong, letters = (total([getattr(t, n) for t in by_seed]) for n in ("whole", "wrong_steps", "letters"))
+    drawn, drawn_wrong = (total([getattr(t, n) for t in lot]) for n in ("whole", "wrong_steps"))
+    if not whole.silenced:
+        return f"{mask} on {variant}'s rollouts: no token is silenced."
+    return (
+        f"{mask} on {variant}'s rollouts: {_percent(wrong.silenced, whole.silenced)} of the silenced tokens lie in "
+        f"steps that are wrong although the answer is right, {_percent(wrong.tokens, whole.tokens)} of all (lift "
+        f"{_lift([t.lift(t.wrong_steps) for t in by_seed])} points, {len(by_seed)} seeds), and "
+        f"{_percent(drawn_wrong.silenced, drawn.silenced)} where candidates are drawn by lot; it hits "
+        f"{wrong.hit} of {wrong.count} such steps and {letters.hit} of {letters.count} stray letters."
+    )
+
+
+def _words(variant: str, mask: str, name: str, by_seed: Sequence[Tally]) -> str:
+    counts = sum((getattr(found, f"{name}_words") for found in by_seed), Counter[str]())
+    # Equal counts by text, so that the page does not depend on the order of reading.
+    first = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:WORDS]
+    return f"- {variant}, {mask}, {name}: {', '.join(f'`{text!r}` {count}' for text, count in first) or 'none'}"
+
+
+def _lift(lifts: Sequence[float]) -> str:
+    """In points; seeds in which nothing is silenced have none and are left out."""
+    known = [lift for lift in lifts if not np.isnan(lift)]
+    if len(known) < 2:
         return "–"
+    difference = over_seeds([np.array(known)[:, None]], "seeds like these")
+    interval = difference.interval()
     return f"{100 * difference.value:+.1f} [{100 * interval.low:+.1f}, {100 * interval.high:+.1f}]"
 
 

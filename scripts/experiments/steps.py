@@ -37,13 +37,19 @@ class Step:
         return CPU_SECONDS[self.kind] * self.scale
 
 
-def plan(experiment: Experiment, out: Path) -> dict[str, Step]:
-    """Every step of an experiment by name, each after what it needs."""
+def plan(experiment: Experiment, out: Path, num_seeds: int | None = None) -> dict[str, Step]:
+    """Every step of an experiment by name, each after what it needs; of the first ``num_seeds`` seeds, default: all.
+
+    Seed by seed: a run that is stopped early has whole seeds, from the trainings to the grades.
+    """
     steps = [_pretrain(out / "base", experiment.pretrain)]
-    steps += [_train(t, experiment.dumps) for t in trainings(experiment, out) if t.config is not None]
-    for evaluation in evaluations(experiment, out):
-        steps.append(_evaluate(evaluation, experiment.options))
-        steps += [_grade(evaluation, grader) for grader in experiment.graders]
+    all_trainings, all_evaluations = trainings(experiment, out), evaluations(experiment, out)
+    for seed in experiment.used_seeds[:num_seeds]:
+        steps += [_train(t, experiment.dumps) for t in all_trainings if t.config and t.seed == seed]
+        for evaluation in all_evaluations:
+            if evaluation.training.seed == seed:
+                steps.append(_evaluate(evaluation, experiment.options))
+                steps += [_grade(evaluation, grader) for grader in experiment.graders]
     return {step.name: step for step in steps}
 
 
