@@ -12,6 +12,7 @@ from stapo_train.objectives import REGISTRY
 # At the published settings these would do nothing on tokens as likely as the tiny model's.
 ACTIVE = {
     **{name: {"tau_p": 0.05} for name in ("stapo", "stapo-old", "random-mask", "high-entropy-mask", "full-mask")},
+    "stapo-micro-batch": {"tau_p": 0.05},
     "stare": {"max_entropy": 10.0},
     "lp-reg": {"share": 0.5},
     "clip-cov": {"share": 0.02, "low": 0.1, "high": 50.0},
