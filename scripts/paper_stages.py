@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
-from paper_verl import environment
+from paper_verl import MODULES, environment
 from reproduce_tiny import REGIMES, run_folder
 
 from stapo_bench.checkpoint import folder_label
@@ -88,12 +88,15 @@ def _broken(*lines: Sequence[object]) -> str:
 
 def _train(folder: Path, config: TrainConfig, overrides: Sequence[str]) -> Stage:
     mark = folder / "verl" / "latest_checkpointed_iteration.txt"
-    exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in environment(config).items())
+    seen = environment(config)
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in seen.items() if name != MODULES]
+    # Modules that a user has verl load come before ours.
+    exports.append(f'export {MODULES}="${{{MODULES}:+${MODULES},}}{seen[MODULES]}"')
     # Without an address Ray would start a cluster of this node alone.
     command = _broken(("python", "-m", "verl.trainer.main_ppo"), *((pair,) for pair in overrides))
     return Stage(
         name=f"train {folder.name}",
-        script=f'{exports}\nexport RAY_ADDRESS="${{RAY_ADDRESS:-auto}}"\n{command}',
+        script="\n".join([*exports, 'export RAY_ADDRESS="${RAY_ADDRESS:-auto}"', command]),
         is_done=lambda: mark.is_file() and int(mark.read_text()) >= config.iterations,
     )
 

@@ -19,13 +19,14 @@ from stapo_train.cost import PUBLISHED_RECIPE, Setup
 
 MAX_PROMPT = PUBLISHED_RECIPE.max_prompt
 PLUGIN = "stapo_train.integrations.verl"
+MODULES = "VERL_USE_EXTERNAL_MODULES"  # the environment variable by which verl loads it
 
 
 def environment(config: TrainConfig) -> dict[str, str]:
     """What the driver and every Ray worker must see."""
     objective = dict(config.objective)
     named = objective["name"] if len(objective) == 1 else json.dumps(objective)
-    return {"VERL_USE_EXTERNAL_MODULES": PLUGIN, "STAPO_OBJECTIVE": str(named)}
+    return {MODULES: PLUGIN, "STAPO_OBJECTIVE": str(named)}
 
 
 def verl_overrides(config: TrainConfig, setup: Setup, *, data: Path, out: Path) -> list[str]:

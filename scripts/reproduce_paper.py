@@ -1,13 +1,15 @@
 """The paper's training of one model on a Ray cluster: four methods in verl, conversion, evaluation, table and headline.
 
-    scripts/reproduce_table.sh --scale paper --model 1.7b|8b|14b [--nodes 8] [--gpus-per-node 8] [--dry-run]
-        [--gpu h20] [--tensor-parallel T] [--sequence-parallel S] [--base PATH] [--out DIR] [KEY=VALUE ...]
+    scripts/reproduce_table.sh --scale paper --model 1.7b|8b|14b [--nodes 8] [--gpus-per-node 8] [--gpu h20]
+        [--tensor-parallel T] [--sequence-parallel S] [--base PATH] [--out DIR] [--dry-run] [KEY=VALUE ...]
 
 It runs on the cluster's head node (scripts/launch/ has SLURM and plain-Ray files that start the cluster), in an
 environment with verl and vLLM. Every stage is a script under DIR/launch; what is finished is not run again, so a job
-that was killed is simply submitted again. KEY=VALUE changes the training configs (``iterations=500``). ``--dry-run``
-writes the scripts, lets verl check its configurations, prints memory, hours and disk, and starts nothing; it needs no
-GPU. Nothing is started either if the model does not fit.
+that was killed is simply submitted again. KEY=VALUE changes the training configs (``iterations=500``), ``--verl
+KEY=VALUE`` verl's settings beyond them (``--verl actor_rollout_ref.actor.fsdp_config.param_offload=True``).
+
+``--dry-run`` writes the scripts, lets verl check its configurations, prints memory, hours and disk, and starts nothing;
+it needs no GPU. Nothing is started either if the model does not fit.
 """
 
 import argparse
@@ -110,6 +112,9 @@ def main() -> None:
     parser.add_argument("--sequence-parallel", type=int, default=1, help="GPUs that share a sequence (%(default)s)")
     parser.add_argument("--base", help="folder of the base model (default: the configs')")
     parser.add_argument("--out", type=Path, help="folder of everything (default: runs/paper/MODEL)")
+    parser.add_argument(
+        "--verl", action="append", default=[], metavar="KEY=VALUE", help="verl's own setting, after all others; repeat"
+    )
     parser.add_argument("--dry-run", action="store_true", help="write, check and print; start nothing")
     parser.add_argument("pairs", nargs="*", metavar="KEY=VALUE")
     asked = parser.parse_args()
@@ -129,7 +134,10 @@ def main() -> None:
     if not asked.dry_run and not base.is_dir():
         raise UsageError(f"{base}: no such folder; expected the base model there, or --base PATH")
     out = (asked.out or Path("runs/paper") / asked.model).resolve()  # on a file system that all nodes share
-    overrides = {m: verl_overrides(c, setup, data=out / "train.parquet", out=out / m) for m, c in configs.items()}
+    overrides = {
+        method: [*verl_overrides(config, setup, data=out / "train.parquet", out=out / method), *asked.verl]
+        for method, config in configs.items()
+    }
     if have_verl():
         for found in overrides.values():
             compose(found)

@@ -105,6 +105,16 @@ def test_every_stage_comes_after_what_it_needs(plan, tmp_path):
     assert "32 2" in paths[9].read_text()  # 64 GPUs: 32 engines of two
 
 
+@pytest.mark.parametrize(("before", "after"), [(None, ""), ("mine", "mine,")])
+def test_a_users_own_verl_modules_stay(plan, before, after, monkeypatch):
+    monkeypatch.delenv("VERL_USE_EXTERNAL_MODULES", raising=False)
+    if before:
+        monkeypatch.setenv("VERL_USE_EXTERNAL_MODULES", before)
+    script = plan[0][1].script.split("python -m verl")[0] + 'echo "$VERL_USE_EXTERNAL_MODULES $STAPO_OBJECTIVE"'
+    shown = subprocess.run(["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, check=True)
+    assert shown.stdout == f"{after}stapo_train.integrations.verl grpo\n"
+
+
 def test_finished_means_the_last_iteration(plan, tmp_path):
     train, convert = plan[0][1:3]
     assert not train.is_done()
@@ -141,10 +151,11 @@ def dry_run(tmp_path, *arguments):
 @pytest.mark.parametrize("model", ["1.7b", "8b", "14b"])
 def test_a_dry_run_says_what_it_takes_and_starts_nothing(model, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(reproduce_paper, "have_verl", lambda: False)
-    dry_run(tmp_path, "--model", model)
+    dry_run(tmp_path, "--model", model, "--verl", "trainer.device=npu")
     out = capsys.readouterr().out
     assert "not checked by verl" in out and "GiB in updates" in out and "GB of checkpoints" in out
     assert out.count("python -m verl.trainer.main_ppo") == 4
+    assert out.count("    trainer.device=npu\n") == 4  # what a user adds comes last
     assert sorted(path.name for path in tmp_path.iterdir()) == ["launch"]
 
 
