@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-collect_ignore = ["verl_on_cpu.py", "verl_steps.py"]  # helpers that import verl
+collect_ignore = ["verl_on_cpu.py", "verl_rollouts_on_cpu.py", "verl_steps.py"]  # helpers that import verl
 
 
 @pytest.fixture(scope="session")

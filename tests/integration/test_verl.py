@@ -4,21 +4,31 @@ On verl's FSDP2 engine, on a CPU: one process and two, micro-batches of fixed si
 both of verl's trainers. Run by ``scripts/integration.sh verl``, in an environment with verl.
 """
 
+import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
 pytest.importorskip("verl", reason="verl is not installed: scripts/integration.sh runs this")
 sys.path.insert(0, str(Path(__file__).parent))
+import transformers
 import verl_steps
 from random_model import END, random_model, save
-from verl_steps import OBJECTIVES, model_of, parse_objective, planted, settings
+from verl.trainer.config import AlgoConfig
+from verl.trainer.ppo.core_algos import get_adv_estimator_fn
+from verl.workers.config import ActorConfig, FSDPActorConfig, PolicyLossConfig
+from verl_steps import OBJECTIVES, actor_config, model_of, parse_objective, planted, settings
 
+from stapo_bench.errors import StapoError, UsageError
+from stapo_train.integrations import verl as integration
+from stapo_train.integrations.verl_settings import NAME, VARIABLE
 from stapo_train.objective import policy_loss, select
 from stapo_train.policy import Policy
 
@@ -37,7 +47,10 @@ def launch(ranks: int, script: Path, *arguments: str) -> str:
     folder = Path(__file__).parent
     ran = subprocess.run(
         [*command, str(script), *arguments], capture_output=True, text=True, timeout=540, check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(folder)},
+        env={
+            **os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(folder),
+            "VERL_USE_EXTERNAL_MODULES": "verl_on_cpu,stapo_train.integrations.verl",
+        },
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-5000:]
     return ran.stdout
@@ -121,3 +134,111 @@ def test_another_denominator_or_another_unit_of_the_quantile_is_seen(case, steps
     assert apart > 100 * SAME, f"{case}: {apart:.2g}"
     with pytest.raises(AssertionError):
         check_same(name, found, expected)
+
+
+# --- checkpoints ------------------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_goes_on_and_becomes_a_folder_that_can_be_evaluated(checkpoint, tmp_path):
+    launch(2, Path(verl_steps.__file__), str(checkpoint), "resume", str(tmp_path))
+    weights = torch.load(tmp_path / "resume.0.pt", weights_only=True)
+    assert not torch.equal(weights["start"], weights["first"])
+    assert not torch.equal(weights["first"], weights["unbroken"])
+    assert torch.equal(weights["unbroken"], weights["resumed"])
+
+    merge = ["verl.model_merger", "merge", "--backend", "fsdp", "--local_dir", str(tmp_path / "actor")]
+    run("-m", *merge, "--target_dir", str(tmp_path / "merged"))
+    merged = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged")
+    found = torch.cat([p.flatten() for p in merged.parameters()])
+    assert found.dtype == torch.bfloat16  # verl's merger rounds
+    assert torch.equal(found, weights["first"].bfloat16())
+
+    tasks = ["--tasks", "tiny_aime24", "--limit", "2", "--samples", "2", "--max-new-tokens", "8"]
+    out = ["--decoding", "training", "--out", str(tmp_path / "evaluated")]
+    shown = run(
+        "-c", "from stapo_bench.cli import main; main()", "eval", "--ckpt", str(tmp_path / "merged"), *tasks, *out
+    )
+    assert "Tiny AIME24" in shown
+
+
+def run(*arguments: str) -> str:
+    ran = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-5000:]
+    return ran.stdout
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("objective", "changed", "message"),
+    [
+        ("stapo", {"clip_ratio_high": 0.28}, "actor.clip_ratio_high: expected 0.2, got 0.28; the objective's own"),
+        ("stapo", {"clip_ratio_c": 10.0}, "actor.clip_ratio_c: expected 3.0, got 10.0"),
+        ("stapo", {"entropy_coeff": 0.01}, "actor.entropy_coeff: expected 0, got 0.01"),
+        ("stapo", {"loss_agg_mode": "token-sum"}, "actor.loss_agg_mode: expected 'token-mean', got 'token-sum'"),
+        ("stapo", {"use_kl_loss": True}, "actor.use_kl_loss: expected False, got True"),
+        ("grpo", {"use_kl_loss": False}, "actor.use_kl_loss: expected True, got False"),
+        ("stapo", {"strategy": "megatron"}, "actor.strategy: expected fsdp or fsdp2, got megatron"),
+        ("stapo", {"policy_loss": {"loss_mode": "vanilla"}}, "loss_mode: expected 'stapo_train', got 'vanilla'"),
+        ("stapo", {"policy_loss": {"loss_mode": NAME, "kl_cov_ratio": 0.1}}, "policy_loss.kl_cov_ratio: expected"),
+    ],
+)
+def test_what_would_not_be_heard_is_refused(objective, changed, message):
+    if "policy_loss" in changed:
+        changed = {"policy_loss": PolicyLossConfig(**changed["policy_loss"])}
+    kind = ActorConfig if changed.get("strategy") == "megatron" else FSDPActorConfig
+    actor = actor_config(kind, **changed)
+    with pytest.raises(UsageError) as caught:
+        integration.check_actor(parse_objective(settings(objective)), actor)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_another_loss_than_verl_s_own_is_refused():
+    with pytest.raises(UsageError, match="expected its PPO loss in the actor"):
+        integration.check_actor(parse_objective("stapo"), None)
+
+
+# --- advantages -------------------------------------------------------------------------------------------------------
+
+
+def test_advantages_are_ours_and_a_nan_reward_is_left_out(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "stapo")
+    rewards = torch.zeros(6, 4)
+    rewards[[0, 1, 2, 3, 4, 5], [3, 1, 0, 2, 2, 3]] = torch.tensor([1.0, 0.0, 0.0, torch.nan, 1.0, 1.0])
+    mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 0], [1, 1, 1, 0], [1, 1, 1, 1]])
+    index = np.array(["a", "b", "a", "a", "b", "c"], dtype=object)
+    found, returns = get_adv_estimator_fn(NAME)(
+        token_level_rewards=rewards, response_mask=mask, index=index, config=None, reward_baselines=None
+    )
+    high = 0.5 / (math.sqrt(0.5) + 1e-6)  # of rewards 1 and 0: mean 1/2, sample std sqrt(1/2)
+    expected = torch.tensor([high, -high, -high, 0.0, high, 0.0]).unsqueeze(1) * mask
+    assert torch.allclose(found, expected, rtol=1e-6)
+    assert torch.equal(found, returns)
+
+    monkeypatch.setenv(VARIABLE, "{name: dr-grpo, max_length: 4}")
+    found, _ = get_adv_estimator_fn(NAME)(token_level_rewards=rewards, response_mask=mask, index=index)
+    assert torch.equal(found[:, 0], torch.tensor([0.5, -0.5, -0.5, 0.0, 0.5, 0.0]))
+
+    with pytest.raises(UsageError, match="norm_adv_by_std_in_grpo: expected True, got False"):
+        config = AlgoConfig(norm_adv_by_std_in_grpo=False)
+        get_adv_estimator_fn(NAME)(token_level_rewards=rewards, response_mask=mask, index=index, config=config)
+
+
+def test_nan_advantages_stop_the_step(checkpoint):
+    batch = planted(checkpoint, "stapo")
+    batch = replace(batch, stats=replace(batch.stats, advantages=batch.stats.advantages * torch.nan))
+    worker = SimpleNamespace(_device=torch.device("cpu"))
+    with pytest.raises(StapoError, match="advantages: expected numbers, got NaN"):
+        integration.StapoTrainingWorker._decide(worker, verl_steps.mini_batch(batch, [0, 1], False))
+
+
+def test_names_hang_on_all_tokens_of_a_row_and_on_nothing_else():
+    rows = [[1, 2, 3], [1, 2, 4], [2, 1, 3], [1, 2], [0, 1, 2, 3], [1, 2, 3, 0]]
+    names = integration.row_names(verl_steps.nested(rows))
+    assert len(set(names.tolist())) == len(rows)
+    assert torch.equal(integration.row_names(verl_steps.nested(rows[::-1])), names.flip(0))

@@ -6,6 +6,7 @@ import types
 import torch
 from verl.plugin.platform import PlatformRegistry, set_platform
 from verl.plugin.platform.platform_cuda import PlatformCUDA
+from verl.utils import distributed
 
 # Engines are registered for devices by name, and there is none for "cpu".
 os.environ |= {"VERL_ENGINE_DEVICE": "cuda", "VERL_ENGINE_VENDOR": "nvidia"}
@@ -22,6 +23,9 @@ _device = types.SimpleNamespace(
     is_available=lambda: True,
     current_device=lambda: "cpu",
     device_count=lambda: 1,
+    get_device_name=lambda: "CPU",
+    get_rng_state=torch.get_rng_state,
+    set_rng_state=torch.set_rng_state,
     mem_get_info=lambda: (0, 0),
 )  # fmt: skip
 
@@ -47,3 +51,13 @@ class PlatformCpu(PlatformCUDA):
 
 
 set_platform(PlatformCpu())
+
+# verl asks for a backend of the CPU and one of the device, which torch refuses where the two are one.
+_for_two_devices = distributed.initialize_global_process_group_ray
+
+
+def _for_one_device(timeout_second=None, backend=None):
+    _for_two_devices(timeout_second, backend or "gloo")
+
+
+distributed.initialize_global_process_group_ray = _for_one_device

@@ -4,7 +4,8 @@
 
 A case is OBJECTIVE:MICRO-BATCHES[:FAULT], where micro-batches are ``fixed`` (3 rows each), ``dynamic`` (by tokens) or
 ``padded`` (fixed, in the layout of verl's older trainer). Each rank writes CASE.RANK.pt: the gradient that the
-optimizer saw, and the step's metrics.
+optimizer saw, and the step's metrics. The case ``resume`` saves a checkpoint after the first of two steps, and goes on
+from it with another worker: it writes the weights after each.
 """
 
 import json
@@ -13,8 +14,6 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-
-os.environ["VERL_USE_EXTERNAL_MODULES"] = "verl_on_cpu,stapo_train.integrations.verl"
 
 import numpy as np
 import torch
@@ -26,6 +25,7 @@ from verl.trainer.config import CheckpointConfig
 from verl.utils import tensordict_utils
 from verl.utils.metric import Metric
 from verl.workers.config import (
+    ActorConfig,
     FSDPActorConfig,
     FSDPEngineConfig,
     FSDPOptimizerConfig,
@@ -209,9 +209,9 @@ class Recording(StapoTrainingWorker):
         return found
 
 
-def actor_config(**changed) -> FSDPActorConfig:
-    base = {"strategy": "fsdp2", "rollout_n": GROUP_SIZE, "ppo_micro_batch_size_per_gpu": 4}
-    return FSDPActorConfig(**base | {"policy_loss": PolicyLossConfig(loss_mode=NAME)} | changed)
+def actor_config(kind: type = FSDPActorConfig, **changed) -> ActorConfig:
+    base = {"strategy": "fsdp2", "rollout_n": GROUP_SIZE, "ppo_micro_batch_size_per_gpu": MICRO_BATCH_ROWS}
+    return kind(**base | {"policy_loss": PolicyLossConfig(loss_mode=NAME)} | changed)
 
 
 def worker_of(checkpoint: Path, name: str, dynamic: bool, kind: type = Recording, **optimizer) -> StapoTrainingWorker:
@@ -262,6 +262,26 @@ def step(checkpoint: Path, case: str) -> dict:
     return {"gradient": worker.gradient, "metrics": plain(tensordict_utils.get(output, "metrics"))}
 
 
+def resume(checkpoint: Path, folder: Path) -> dict:
+    # The learning rate rises with every step: a resumed run has to remember where it was.
+    rising = {"lr": 1e-3, "lr_warmup_steps": 4}
+    rows = rows_of_rank(dist.get_rank(), dist.get_world_size())
+
+    def train(worker) -> torch.Tensor:
+        data = mini_batch(planted(checkpoint, "stapo"), rows, False)
+        worker.train_batch(tensordict_utils.assign_non_tensor(data, update_lr_scheduler=True))
+        return torch.cat([p.full_tensor().flatten() for p in worker.engine.module.parameters()]).detach()
+
+    first_worker = worker_of(checkpoint, "stapo", dynamic=True, **rising)
+    start = train(first_worker)
+    first = train(first_worker)
+    first_worker.save_checkpoint(str(folder / "actor"), global_step=2)
+    unbroken = train(first_worker)
+    other_worker = worker_of(checkpoint, "stapo", dynamic=True, **rising)
+    other_worker.load_checkpoint(str(folder / "actor"))
+    return {"start": start, "first": first, "unbroken": unbroken, "resumed": train(other_worker)}
+
+
 def plain(metrics: dict) -> dict[str, float]:
     """As verl's trainer reduces them: over ranks, then over micro-batches."""
     return {name: float(Metric.aggregate_dp(v) if isinstance(v, list) else v) for name, v in metrics.items()}
@@ -272,7 +292,8 @@ def main(checkpoint: str, *cases_and_folder: str) -> None:
     dist.init_process_group("gloo")
     assert ActorRolloutRefWorker.actor_worker_cls is StapoTrainingWorker
     for case in cases:
-        torch.save(step(Path(checkpoint), case), Path(folder) / f"{case}.{dist.get_rank()}.pt")
+        found = resume(Path(checkpoint), Path(folder)) if case == "resume" else step(Path(checkpoint), case)
+        torch.save(found, Path(folder) / f"{case}.{dist.get_rank()}.pt")
     dist.destroy_process_group()
 
 
