@@ -244,7 +244,7 @@ def _grown(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_special_files(run_dir: Path) -> None:
-    """In a run folder from elsewhere a pipe, a device or a link to one would be read, or waited for, without end."""
+    """In a run folder from elsewhere a pipe, a device, or a link to one would be read, or waited for, without end."""
     for path in run_dir.rglob("*"):
         try:
             mode = path.stat().st_mode
@@ -252,6 +252,8 @@ def _refuse_special_files(run_dir: Path) -> None:
             continue
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             raise StapoError(f"{path}: expected a file of the run's own, got a pipe, device or socket; remove it")
+        if path.suffix == ".lock" and path.is_symlink():  # two of them on one file would wait for each other
+            raise StapoError(f"{path}: expected a file of the run's own, got a link to {path.readlink()}; remove it")
 
 
 def make_folder(run_dir: Path) -> None:

@@ -100,13 +100,15 @@ def fake_vllm(monkeypatch, tmp_path: Path) -> dict[str, Any]:
     return asked
 
 
-def test_tensor_parallel_reaches_vllm_and_is_read_back(fake_vllm, tmp_path: Path):
+def test_tensor_parallel_reaches_vllm_and_is_read_back(fake_vllm, tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "1")  # has no say: a core that is killed would be waited for
     open_engine("vllm", tmp_path, tensor_parallel=4)
     assert fake_vllm["tensor_parallel_size"] == 4
     open_engine("vllm", tmp_path)
     assert fake_vllm["tensor_parallel_size"] == 1
     with pytest.raises(StapoError, match="vLLM split the model over 4 GPUs where 8 were asked for"):
         open_engine("vllm", tmp_path, tensor_parallel=8)
+    assert os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] == "0"
     assert declared_identity("vllm", tmp_path, tensor_parallel=4) == {"engine": "vllm", "tensor_parallel": "4"}
     assert declared_identity("vllm", tmp_path) == {"engine": "vllm", "tensor_parallel": "1"}
 

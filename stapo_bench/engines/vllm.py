@@ -62,8 +62,9 @@ class VllmEngine:
         shared_gpu: for an engine that sleeps while others use its GPU: the share of the memory that it takes when it
             is awake. Default: all that vLLM wants, and no sleep.
         """
-        # The core in this process: its errors are then ours, and nothing outlives a killed run.
-        os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+        # The core in this process, whatever the environment says: its errors are then ours, and nothing outlives a
+        # killed run. Where a core of its own is killed, vLLM 0.32 waits for it without end.
+        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
         try:
             vllm, platforms = import_module("vllm"), import_module("vllm.platforms")
         except ImportError as error:
