@@ -21,7 +21,7 @@ from pathlib import Path
 from random import Random
 
 sys.path.insert(0, str(Path(__file__).parent))
-from faults import damage, inputs, kills, load, resources
+from faults import damage, derived, inputs, kills, load, resources, security, suites, vllm
 from faults.bench import Bench
 from faults.process import preload
 from faults.trial import BrokenError, Fault, Trial, WrongError
@@ -29,7 +29,17 @@ from measured import measured_with
 
 from stapo_bench.seeds import derive_seed
 
-FAULTS: tuple[Fault, ...] = (*kills.FAULTS, *damage.FAULTS, *resources.FAULTS, *inputs.FAULTS, *load.FAULTS)
+FAULTS: tuple[Fault, ...] = (
+    *kills.FAULTS,
+    *suites.FAULTS,
+    *vllm.FAULTS,
+    *damage.FAULTS,
+    *derived.FAULTS,
+    *resources.FAULTS,
+    *inputs.FAULTS,
+    *security.FAULTS,
+    *load.FAULTS,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

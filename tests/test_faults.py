@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -40,6 +41,7 @@ def test_a_short_campaign_loses_nothing_and_lets_nothing_in(tmp_path):
     injected = {row["fault"]: row["injected"] for row in table}
     assert injected["kill -9 eval, 1 writer"] > 0 and injected["a second writer, later"] == 1
     assert injected["bad task files"] >= 20 and injected["wrong server answers"] >= 15
+    assert injected["flip scores.json"] == injected["a server that tells the API key back"] == 1
 
 
 def test_a_campaign_goes_on_behind_what_is_done(tmp_path):
@@ -55,6 +57,41 @@ def test_a_campaign_goes_on_behind_what_is_done(tmp_path):
     (row,) = campaign.rows(campaign.FAULTS, done)
     assert (row["injected"], row["survived"], row["lost"], row["wrong"], row["notes"]) == (4, 2, 6, 2, ["n"])
     assert "| bad task files | 4 | 2 | 6 cases | 2 | n |" in campaign.render([row])
+
+
+def test_what_cannot_be_injected_here_has_a_row_that_says_so(tmp_path, monkeypatch):
+    from faults import suites, vllm
+    from faults.bench import Bench
+
+    monkeypatch.setenv(vllm.PYTHON, str(tmp_path / "no" / "python"))
+    monkeypatch.setattr(suites, "kept_data", None)
+    faults = [*vllm.FAULTS, next(fault for fault in suites.FAULTS if "real" in fault.name)]
+    assert len(faults) == 4
+    for fault in faults:
+        trial = fault.inject(Bench(tmp_path / "bench"), Random(0), tmp_path)
+        assert trial.injected == 0 and trial.note.startswith("not run: ")
+
+
+def test_a_trial_in_another_interpreter_tells_what_came_of_it(tmp_path, monkeypatch):
+    from faults import vllm
+    from faults.bench import Bench
+    from faults.trial import BrokenError, Trial, WrongError
+
+    python = tmp_path / "python"
+    monkeypatch.setenv(vllm.PYTHON, str(python))
+
+    def told(content: str, code: int = 0) -> Trial:
+        python.write_text(f"#!/bin/sh\necho noise\necho '{content}'\nexit {code}\n")
+        python.chmod(0o755)
+        return vllm.FAULTS[0].inject(Bench(tmp_path / "bench"), Random(0), tmp_path)
+
+    assert told('{"injected": 3, "broken": 0, "lost": 2, "note": ""}') == Trial(injected=3, lost=2)
+    with pytest.raises(WrongError, match="weights differ"):
+        told('{"error": "weights differ", "is_wrong": true}')
+    with pytest.raises(BrokenError, match=r"^hangs$"):
+        told('{"error": "hangs", "is_wrong": false}')
+    with pytest.raises(BrokenError, match="the interpreter with vLLM ended with 3"):
+        told("{}", code=3)
 
 
 # -- what must not stand in the source --------------------------------------------------------------------------------
@@ -110,12 +147,16 @@ def test_links_in_a_run_folder_do_not_reach_files_of_ours(tmp_path):
     (tmp_path / "run" / "samples" / "0002-shard0of1-x.jsonl").symlink_to(tmp_path / "ours")
     repair(tmp_path / "run")
     (tmp_path / "run" / "samples" / "0002-shard0of1-x.jsonl").unlink()
-    for name in (".lock", ".shard0of1.lock", "grades/math.jsonl"):
-        path = tmp_path / "run" / name
-        path.parent.mkdir(exist_ok=True)
-        path.unlink(missing_ok=True)
-        path.symlink_to(tmp_path / "ours")
+    path = tmp_path / "run" / "grades" / "math.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.symlink_to(tmp_path / "ours")
     with pytest.raises(StapoError, match=r"math\.jsonl: expected a file of the run's own, got a link"):
         grade_run(tmp_path / "run", data_dir=tmp_path)
-    run(replace(make_options(tmp_path), samples=2))
+    for name in (".lock", ".shard0of1.lock"):  # both on one file: the second would wait for the first without end
+        path = tmp_path / "run" / name
+        path.unlink()
+        path.symlink_to(tmp_path / "ours")
+    with pytest.raises(StapoError, match=r"lock: expected a file of the run's own, got a link to .*ours; remove it"):
+        run(replace(make_options(tmp_path), samples=2))
     assert (tmp_path / "ours").read_text() == "not to be\ntouched"

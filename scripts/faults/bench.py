@@ -71,14 +71,14 @@ class Bench:
 
     @cached_property
     def base(self) -> Path:
-        """A random two-layer checkpoint."""
+        """A random two-layer checkpoint, in a shape that vLLM takes."""
         import transformers
         from random_model import random_model, save
 
         transformers.utils.logging.disable_progress_bar()
         path = self.root / "base"
         if not (path / "generation_config.json").exists():
-            save(random_model(hidden_size=32, num_heads=2, head_dim=16), path)
+            save(random_model(num_heads=2), path)
         return path
 
     def train(self, out: Path, *more: object) -> list[object]:

@@ -51,10 +51,11 @@ def of_run(bench: Bench, rng: Random, folder: Path, *, pattern: str, damage: Dam
     readers: Sequence[Sequence[object]] = (
         ["stapo-bench", "grade", run, "--data-dir", bench.root],
         ["stapo-bench", "score", run, "--data-dir", bench.root],
+        ["stapo-bench", "report", run, "--data-dir", bench.root, "-o", folder / "x.html"],
         bench.eval(run),
     )
     named = False
-    for command in rng.sample(readers, len(readers)):
+    for command in rng.sample(readers, 3):
         done = start(command, folder)
         if done.wait() == 0:
             continue
@@ -101,6 +102,7 @@ def foreign(bench: Bench, rng: Random, folder: Path, *, change: Sequence[object]
         bench.eval(run),
         ["stapo-bench", "grade", run, "--data-dir", bench.root],
         ["stapo-bench", "score", run, "--data-dir", bench.root],
+        ["stapo-bench", "report", run, "--data-dir", bench.root, "-o", folder / "x.html"],
     )
     for command in rng.sample(commands, len(commands)):
         line = start(command, folder).fail(1)
@@ -227,6 +229,8 @@ FAULTS = (
             ("checkpoint weights", "checkpoints/step-*/model.safetensors", flip, 8, 0),
             ("checkpoint weights", "checkpoints/step-*/model.safetensors", cut, 4, 0),
             ("config.yaml", "config.yaml", flip, 6, 0),
+            ("metrics.jsonl", "metrics.jsonl", flip, 12, 0),
+            ("metrics.jsonl", "metrics.jsonl", cut, 4, 0),
         )
     ),
     Fault(name="flip a finished checkpoint's weights", unit="samples", trials=5, quick=1, inject=replaced_checkpoint),

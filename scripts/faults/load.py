@@ -1,6 +1,5 @@
 """Much at once: a thousand requests to a slow server, many samples; memory and file handles stay where they were."""
 
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -24,7 +23,7 @@ def slowly(handler: Handler, body: dict[str, Any], seconds: float = 1.0) -> None
 
 
 class Watch:
-    """Looks at a process while it runs: resident memory in MB, and open files, of both the most and the last."""
+    """Looks at a process while it runs: MB of memory that it shares with nobody, and how many files are open."""
 
     def __init__(self, command: Command) -> None:
         self.memory: list[float] = []
@@ -37,11 +36,12 @@ class Watch:
         place = Path(f"/proc/{self._command.pid}")
         while self._command.code is None:
             try:
-                pages = int((place / "statm").read_text().split()[1])
+                lines = (place / "smaps_rollup").read_text().splitlines()
                 files = len(list((place / "fd").iterdir()))
-            except (OSError, IndexError):
+            except OSError:
                 return
-            self.memory.append(pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
+            kibibytes = sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
+            self.memory.append(kibibytes * 1024 / 1e6)
             self.files.append(files)
             time.sleep(0.1)
 

@@ -12,16 +12,36 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from faults.trial import BrokenError, check
 
 PATIENCE_S = 120.0  # a command that takes longer hangs
+NEEDED = (
+    "stapo_bench.cli",
+    "stapo_bench.commands.draw",
+    "stapo_bench.commands.score",
+    "stapo_bench.evaluate",
+    "stapo_bench.engines.openai",
+    "stapo_bench.figures.render",
+    "stapo_bench.engines.scripted",
+    "stapo_bench.judge_run",
+    "stapo_bench.panel_report",
+    "stapo_bench.report.page",
+    "stapo_bench.scores",
+    "stapo_bench.table",
+    "stapo_train.cli",
+    "stapo_train.run",
+    "transformers.models.qwen3.modeling_qwen3",
+)
+"""As names: imports that nothing here uses would be taken for mistakes."""
 
 
 def preload() -> None:
     """Import what the commands import when they need it."""
-
+    for name in NEEDED:
+        import_module(name)
     gc.freeze()  # children share these pages
 
 
@@ -62,11 +82,15 @@ class Command:
 
     @property
     def out(self) -> str:
-        return (self.folder / f"{self.pid}.out").read_text(encoding="utf-8", errors="replace")
+        return self._read("out")
 
     @property
     def err(self) -> str:
-        return (self.folder / f"{self.pid}.err").read_text(encoding="utf-8", errors="replace")
+        return self._read("err")
+
+    def _read(self, name: str) -> str:
+        path = self.folder / f"{self.pid}.{name}"  # not there in the process's first moments
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
     def succeed(self) -> "Command":
         """Wait for exit code 0."""
