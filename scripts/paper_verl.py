@@ -117,9 +117,9 @@ def _refuse(config: TrainConfig) -> None:
             raise UsageError(f"{key} {value}: expected {expected}, which is all that training inside verl has")
 
 
-def have_verl() -> bool:
-    """Whether verl is installed in this environment."""
-    return find_spec("verl") is not None
+def missing_packages() -> list[str]:
+    """What training and evaluating on a cluster need and this environment lacks."""
+    return [package for package in ("verl", "vllm") if find_spec(package) is None]
 
 
 def compose(overrides: Sequence[str]) -> Any:

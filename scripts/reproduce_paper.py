@@ -18,7 +18,7 @@ import subprocess
 from pathlib import Path
 
 from paper_stages import Stage, stages, write
-from paper_verl import MAX_PROMPT, compose, have_verl, verl_overrides
+from paper_verl import MAX_PROMPT, compose, missing_packages, verl_overrides
 from reproduce_tiny import METHODS
 
 from stapo_bench.errors import StapoError, UsageError
@@ -138,14 +138,15 @@ def main() -> None:
         method: [*verl_overrides(config, setup, data=out / "train.parquet", out=out / method), *asked.verl]
         for method, config in configs.items()
     }
-    if have_verl():
+    missing = missing_packages()
+    if missing and not asked.dry_run:
+        raise StapoError(f"expected verl and vllm in this environment, got no {' and no '.join(missing)}; install them")
+    if "verl" in missing:
+        print("not checked by verl: it is not installed in this environment")
+    else:
         for found in overrides.values():
             compose(found)
         print(f"verl takes all {len(overrides)} configurations")
-    elif asked.dry_run:
-        print("not checked by verl: it is not installed in this environment")
-    else:
-        raise StapoError("expected verl in this environment; install stapo-bench[verl] beside vLLM")
     plan = stages(out, configs, overrides, setup)
     scripts = write(plan, out, configs["stapo"])
     if asked.dry_run:

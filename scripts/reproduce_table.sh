@@ -9,9 +9,14 @@
 # DIR/results/table.md (default: runs/tiny/results/table.md).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-case " $* " in
-    # verl and vLLM's CUDA build need an environment of their own: .venv-verl where it is, else what is on PATH.
-    *" --scale paper "*) if [ -x .venv-verl/bin/python ]; then PATH="$PWD/.venv-verl/bin:$PATH"; fi ;;
-    *) source scripts/environment.sh ;;
-esac
+has_verl() { "$1" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("verl") is None)' 2>/dev/null; }
+
+# verl and vLLM for GPUs need an environment of their own: the active one where it has verl, else .venv-verl.
+if [[ " $* " == *" --scale"[\ =]"paper "* ]] && has_verl python; then
+    :
+elif [[ " $* " == *" --scale"[\ =]"paper "* ]] && has_verl .venv-verl/bin/python; then
+    PATH="$PWD/.venv-verl/bin:$PATH"
+else
+    source scripts/environment.sh
+fi
 exec python scripts/reproduce.py "$@"

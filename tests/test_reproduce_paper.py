@@ -150,7 +150,7 @@ def dry_run(tmp_path, *arguments):
 
 @pytest.mark.parametrize("model", ["1.7b", "8b", "14b"])
 def test_a_dry_run_says_what_it_takes_and_starts_nothing(model, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(reproduce_paper, "have_verl", lambda: False)
+    monkeypatch.setattr(reproduce_paper, "missing_packages", lambda: ["verl", "vllm"])
     dry_run(tmp_path, "--model", model, "--verl", "trainer.device=npu")
     out = capsys.readouterr().out
     assert "not checked by verl" in out and "GiB in updates" in out and "GB of checkpoints" in out
@@ -182,6 +182,15 @@ def test_a_base_that_is_not_there_stops_before_anything_starts(tmp_path, capsys)
     with pytest.raises(SystemExit):
         reproduce.main(["--scale", "paper", "--model", "8b", "--base", str(tmp_path / "no"), "--out", str(tmp_path)])
     assert "no such folder; expected the base model there" in capsys.readouterr().err
+
+
+def test_what_is_not_installed_stops_before_anything_starts(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(reproduce_paper, "missing_packages", lambda: ["vllm"])
+    arguments = ["--model", "8b", "--base", str(tmp_path), "--out", str(tmp_path / "o")]
+    with pytest.raises(SystemExit):
+        reproduce.main(["--scale", "paper", *arguments])
+    assert "expected verl and vllm in this environment, got no vllm" in capsys.readouterr().err
+    assert not (tmp_path / "o").exists()
 
 
 def test_launch_files_are_bash():
