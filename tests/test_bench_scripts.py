@@ -52,3 +52,60 @@ def test_the_others(tmp_path, script, arguments):
 def test_trainer(tmp_path):
     model = make_base(tmp_path / "base")
     measure(tmp_path, "bench_trainer.py", "--model", str(model), "--rounds", "1", "--prompts", "8")
+
+
+def test_packing(tmp_path):
+    found = measure(tmp_path, "bench_packing.py", "--device", "cpu", "--size", "toy", "--repeats", "1")
+    packed = [found["ways"][f"packed, {name}"] for name in ("sdpa", "torch_varlen")]
+    for way in packed:
+        assert way["num_positions"] == found["num_positions"] < found["ways"]["padded, sdpa"]["num_positions"]
+        assert max(way["gradient_difference"], way["log_prob_difference"]) < 1e-12
+    assert "packed, flash_attention_2" in found["not_run"]
+
+
+def test_beside_trl(tmp_path):
+    """Where it is not installed ours is measured alone, with a model of random weights."""
+    found = measure(tmp_path, "bench_trl.py", "--device", "cpu", "--size", "toy", "--rounds", "1", "--iterations", "2")
+    assert len(found["summary"]["ours"]["mean_curve"]) == 2
+    assert 0 < found["summary"]["ours"]["reward_first_3"] < 1  # some rollouts have a gradient
+
+
+FAKE_PYTHON = """#!/bin/sh
+case "$*" in
+    *bench_packing.py*) echo "no such kernel" >&2 && exit 3 ;;
+    *bench_trainer.py*) sleep 60 ;;
+    *bench_*) echo "ran $*" ;;
+    *) echo "a GPU" ;;
+esac
+"""
+
+
+def test_a_failed_part_is_named_and_the_others_run(tmp_path):
+    python = tmp_path / "python"
+    python.write_text(FAKE_PYTHON)
+    python.chmod(0o755)
+    command = ["bash", str(SCRIPTS / "bench_gpu.sh"), "--out", str(tmp_path / "out"), "--limit", "1"]
+    environment = {**os.environ, "PYTHON": str(python)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    tables = done.stdout[done.stdout.index("== short tables") :]
+    assert "ran scripts/bench_linear.py --sizes 1.7b 8b 14b" in tables
+    assert "ran scripts/bench_trl.py --size 0.6b" in tables
+    assert "failed: packing: exit code 3: no such kernel" in tables
+    assert "failed: mask: more than 1 s" in tables
+    assert done.returncode == 1
+    some = subprocess.run([*command, "linear"], capture_output=True, text=True, check=False, env=environment)
+    assert some.returncode == 0
+    assert "bench_trl" not in some.stdout
+    unknown = subprocess.run([*command, "lineer"], capture_output=True, text=True, check=False, env=environment)
+    assert unknown.returncode == 2
+    assert "unknown argument 'lineer'" in unknown.stderr
+
+
+def test_measurements_for_a_gpu_run_on_a_cpu_at_toy_size(tmp_path):
+    command = ["bash", str(SCRIPTS / "bench_gpu.sh"), "--toy", "--out", str(tmp_path), "linear", "mask"]
+    environment = {**os.environ, "PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stdout
+    ways = json.loads((tmp_path / "trainer_gpu.json").read_text())["ways"]
+    assert [way["candidate_rate"] for way in ways] == [None, *[1e-4] * 3, *[1e-2] * 3]
+    assert "ours" in json.loads((tmp_path / "linear_gpu.json").read_text())["sizes"]["tiny"]["contestants"]
