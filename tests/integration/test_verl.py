@@ -1,7 +1,7 @@
 """An optimizer step of verl's own engine, with our worker, has the gradient, thresholds and counts that are ours.
 
-On verl's FSDP2 engine, on a CPU: one process and two, micro-batches of fixed size and by tokens, and the layouts of
-both of verl's trainers. Run by ``scripts/integration.sh verl``, in an environment with verl.
+On verl's FSDP2 engine, on a CPU: one process and two, micro-batches of fixed size and by tokens, padded and packed, and
+the layouts of both of verl's trainers. Run by ``scripts/integration.sh verl``, in an environment with verl.
 """
 
 import math
@@ -35,9 +35,10 @@ from stapo_train.policy import Policy
 SAME = 1e-6  # of the gradient's norm, in float32
 MAIN = ("stapo", "20-entropy", "justrl", "grpo")
 CASES = {
-    1: [*(f"{name}:fixed" for name in OBJECTIVES), *(f"{name}:dynamic" for name in MAIN), "stapo:padded"],
+    1: [*(f"{name}:fixed" for name in OBJECTIVES), *(f"{name}:dynamic" for name in MAIN), "stapo:padded",
+        *(f"{name}:packed" for name in MAIN)],
     2: [*(f"{name}:dynamic" for name in OBJECTIVES), *(f"{name}:fixed" for name in MAIN), "stapo:padded",
-        "stapo:fixed:all-tokens", "stapo:fixed:per-micro-batch", "20-entropy:fixed:per-micro-batch"],
+        "stapo:packed", "stapo:fixed:all-tokens", "stapo:fixed:per-micro-batch", "20-entropy:fixed:per-micro-batch"],
 }  # fmt: skip
 
 
@@ -182,7 +183,7 @@ def run(*arguments: str) -> str:
         ("stapo", {"loss_agg_mode": "token-sum"}, "actor.loss_agg_mode: expected 'token-mean', got 'token-sum'"),
         ("stapo", {"use_kl_loss": True}, "actor.use_kl_loss: expected False, got True"),
         ("grpo", {"use_kl_loss": False}, "actor.use_kl_loss: expected True, got False"),
-        ("stapo", {"strategy": "megatron"}, "actor.strategy: expected fsdp or fsdp2, got megatron"),
+        ("stapo", {"strategy": "megatron"}, "actor.strategy: expected fsdp2, got megatron"),
         ("stapo", {"policy_loss": {"loss_mode": "vanilla"}}, "loss_mode: expected 'stapo_train', got 'vanilla'"),
         ("stapo", {"policy_loss": {"loss_mode": NAME, "kl_cov_ratio": 0.1}}, "policy_loss.kl_cov_ratio: expected"),
     ],

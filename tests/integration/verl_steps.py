@@ -2,10 +2,10 @@
 
     torchrun --nproc_per_node 2 verl_steps.py CHECKPOINT CASE... FOLDER
 
-A case is OBJECTIVE:MICRO-BATCHES[:FAULT], where micro-batches are ``fixed`` (3 rows each), ``dynamic`` (by tokens) or
-``padded`` (fixed, in the layout of verl's older trainer). Each rank writes CASE.RANK.pt: the gradient that the
-optimizer saw, and the step's metrics. The case ``resume`` saves a checkpoint after the first of two steps, and goes on
-from it with another worker: it writes the weights after each.
+A case is OBJECTIVE:MICRO-BATCHES[:FAULT], where micro-batches are ``fixed`` (3 rows each), ``dynamic`` (by tokens),
+``packed`` (by tokens, without padding) or ``padded`` (fixed, in the layout of verl's older trainer). Each rank writes
+CASE.RANK.pt: the gradient that the optimizer saw, and the step's metrics. The case ``resume`` saves a checkpoint after
+two of three steps, and takes the third with another worker too: it writes the weights after each.
 """
 
 import json
@@ -214,20 +214,20 @@ def actor_config(kind: type = FSDPActorConfig, **changed) -> ActorConfig:
     return kind(**base | {"policy_loss": PolicyLossConfig(loss_mode=NAME)} | changed)
 
 
-def worker_of(checkpoint: Path, name: str, dynamic: bool, kind: type = Recording, **optimizer) -> StapoTrainingWorker:
+def worker_of(checkpoint: Path, name: str, split: str, **optimizer) -> Recording:
     os.environ[VARIABLE] = settings(name)
-    worker = kind(
+    worker = Recording(
         TrainingWorkerConfig(
             model_type="language_model",
             model_config=HFModelConfig(
                 path=str(checkpoint),
-                use_remove_padding=False,
+                use_remove_padding=split == "packed",
                 enable_gradient_checkpointing=False,
                 override_config={"attn_implementation": "eager"},
             ),
             engine_config=FSDPEngineConfig(
                 strategy="fsdp2",
-                use_dynamic_bsz=dynamic,
+                use_dynamic_bsz=split in ("dynamic", "packed"),
                 micro_batch_size_per_gpu=MICRO_BATCH_ROWS,
                 max_token_len_per_gpu=MICRO_BATCH_TOKENS,
                 use_torch_compile=False,
@@ -253,7 +253,7 @@ def rows_of_rank(rank: int, ranks: int) -> list[int]:
 
 def step(checkpoint: Path, case: str) -> dict:
     name, split, *fault = case.split(":")
-    worker = worker_of(checkpoint, name, dynamic=split == "dynamic")
+    worker = worker_of(checkpoint, name, split)
     worker.fault = fault[0] if fault else ""
     data = mini_batch(
         planted(checkpoint, name), rows_of_rank(dist.get_rank(), dist.get_world_size()), split == "padded"
@@ -272,12 +272,12 @@ def resume(checkpoint: Path, folder: Path) -> dict:
         worker.train_batch(tensordict_utils.assign_non_tensor(data, update_lr_scheduler=True))
         return torch.cat([p.full_tensor().flatten() for p in worker.engine.module.parameters()]).detach()
 
-    first_worker = worker_of(checkpoint, "stapo", dynamic=True, **rising)
+    first_worker = worker_of(checkpoint, "stapo", "dynamic", **rising)
     start = train(first_worker)
     first = train(first_worker)
     first_worker.save_checkpoint(str(folder / "actor"), global_step=2)
     unbroken = train(first_worker)
-    other_worker = worker_of(checkpoint, "stapo", dynamic=True, **rising)
+    other_worker = worker_of(checkpoint, "stapo", "dynamic", **rising)
     other_worker.load_checkpoint(str(folder / "actor"))
     return {"start": start, "first": first, "unbroken": unbroken, "resumed": train(other_worker)}
 

@@ -1,8 +1,8 @@
-"""Our objectives inside verl's trainer (verl 0.9.1, extra ``verl``): FSDP and FSDP2 actors, any number of ranks.
+"""Our objectives inside verl's trainer (verl 0.9.1, extra ``verl``): FSDP2 actors, any number of ranks.
 
     export VERL_USE_EXTERNAL_MODULES=stapo_train.integrations.verl STAPO_OBJECTIVE=stapo
     python -m verl.trainer.main_ppo algorithm.adv_estimator=stapo_train \\
-        actor_rollout_ref.actor.policy_loss.loss_mode=stapo_train ...
+        actor_rollout_ref.actor.policy_loss.loss_mode=stapo_train actor_rollout_ref.actor.strategy=fsdp2 ...
 
 verl imports this module in every process, which puts ``StapoTrainingWorker`` in the place of the actor's worker and
 registers the advantages. The two names in the configuration say that both are wanted; where the module was not loaded,
@@ -15,10 +15,13 @@ over the ranks, and the mini-batch's denominator. Each micro-batch's loss is the
 
     data-parallel size * sum of its numerators / denominator of the mini-batch
 
-FSDP averages gradients over ranks, which takes the size away again. The loss takes verl's place altogether: weights,
+FSDP2 averages gradients over ranks, which takes the size away again. The loss takes verl's place altogether: weights,
 mask and denominator are the selection's. verl counts a denominator of its own from ``loss_mask``, which silencing in
 ``response_mask`` would not reach; ours depends on neither. verl's settings of its loss are refused where they are
 changed. The model must be the same function in both passes: dropout has to be off.
+
+Run on a CPU: steps of the engine, its checkpoints, and Ray-managed training of a tiny model from draws to merged
+weights (tests/integration/test_verl.py, test_verl_ray.py). Not run: GPUs, sequence parallelism, fused kernels, LoRA.
 """
 
 from collections.abc import Callable, Mapping
@@ -188,8 +191,8 @@ def check_actor(objective: Objective, actor: ActorConfig | None) -> None:
     if actor is None:
         raise UsageError("verl: expected its PPO loss in the actor, got another; distillation cannot be combined")
     place = "actor_rollout_ref.actor."
-    if actor.strategy not in ("fsdp", "fsdp2"):
-        raise UsageError(f"{place}strategy: expected fsdp or fsdp2, got {actor.strategy}; other engines are not tested")
+    if actor.strategy != "fsdp2":
+        raise UsageError(f"{place}strategy: expected fsdp2, got {actor.strategy}; its other engines are not tested")
     expected: dict[str, Any] = {f.name: f.default for f in fields(ActorConfig) if f.name in REFUSED}
     expected["use_kl_loss"] = objective.needs_reference  # this makes verl compute the reference's log-probs
     loss = {f.name: f.default for f in fields(PolicyLossConfig) if f.name != "rollout_correction"}
