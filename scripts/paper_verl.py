@@ -123,10 +123,10 @@ def missing_packages() -> list[str]:
 
 
 def compose(overrides: Sequence[str]) -> Any:
-    """verl's own configuration under these overrides, through verl's own checks; needs no GPU.
+    """verl's own configuration under these overrides, through verl's own checks and our worker's; needs no GPU.
 
     Raises:
-        StapoError: verl does not know a key or refuses a value.
+        StapoError: verl does not know a key or refuses a value, or our worker would refuse it when it starts.
     """
     import verl.trainer
     from hydra import compose as hydra_compose
@@ -137,6 +137,9 @@ def compose(overrides: Sequence[str]) -> Any:
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import omega_conf_to_dataclass, validate_config
 
+    from stapo_train.integrations.verl import check_actor
+    from stapo_train.integrations.verl_settings import VARIABLE, parse_objective
+
     folder = Path(verl.trainer.__file__).parent / "config"
     try:
         with initialize_config_dir(str(folder), version_base=None):
@@ -144,7 +147,9 @@ def compose(overrides: Sequence[str]) -> Any:
         OmegaConf.resolve(config)
         validate_config(config, need_reference_policy(config), need_critic(config))
         for part in (config.actor_rollout_ref.rollout, config.algorithm):
-            omega_conf_to_dataclass(part)  # verl's records check their values; validate_config built the actor's
+            omega_conf_to_dataclass(part)  # verl's records check their values
+        actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
     except (HydraException, OmegaConfBaseException, AssertionError, ValueError, TypeError) as error:
         raise StapoError(f"verl refuses the configuration: {' '.join(str(error).split())}") from None
+    check_actor(parse_objective(config.ray_kwargs.ray_init.runtime_env.env_vars[VARIABLE]), actor)
     return config

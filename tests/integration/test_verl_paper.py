@@ -10,7 +10,7 @@ pytest.importorskip("verl", reason="needs verl: scripts/integration.sh verl")
 import paper_verl
 import reproduce
 
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, UsageError
 from stapo_train.config import load_config
 from stapo_train.cost import Setup
 from stapo_train.shapes import GPUS
@@ -79,6 +79,11 @@ def test_what_verl_refuses_is_one_line(pair, message):
     with pytest.raises(StapoError, match=f"verl refuses the configuration: .*{message}") as caught:
         paper_verl.compose([*overrides(), pair])
     assert "\n" not in str(caught.value)
+
+
+def test_what_our_worker_would_refuse_is_refused_before_it_starts():
+    with pytest.raises(UsageError, match=r"clip_ratio_high: expected 0\.2, got 0\.28; the objective's own settings"):
+        paper_verl.compose([*overrides(), "actor_rollout_ref.actor.clip_ratio_high=0.28"])
 
 
 def test_the_reward_is_found_by_verls_own_loader():
