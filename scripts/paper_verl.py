@@ -3,7 +3,8 @@
     overrides = verl_overrides(load_config(path), setup, data=Path("train.parquet"), out=Path("runs/paper/1.7b/stapo"))
     compose(overrides)                  # needs verl, no GPU: it knows every key, and its own checks pass
 
-One iteration of ours is one step of verl's; its mini-batch counts prompts, as ours does. What the objective decides
+One iteration of ours is one step of verl's; its mini-batch counts prompts, as ours does. Its warm-up counts iterations
+too, but from 0: the n-th of ten has (n - 1) / 10 of the learning rate, where ours has n / 10. What the objective decides
 (clipping, aggregation, KL) stays at verl's defaults: ``stapo_train.integrations.verl`` takes it from STAPO_OBJECTIVE.
 """
 
