@@ -4,8 +4,8 @@
     compose(overrides)                  # needs verl, no GPU: it knows every key, and its own checks pass
 
 One iteration of ours is one step of verl's; its mini-batch counts prompts, as ours does. Its warm-up counts iterations
-too, but from 0: the n-th of ten has (n - 1) / 10 of the learning rate, where ours has n / 10. What the objective decides
-(clipping, aggregation, KL) stays at verl's defaults: ``stapo_train.integrations.verl`` takes it from STAPO_OBJECTIVE.
+too, but from 0: the n-th of ten has (n - 1) / 10 of the learning rate, where ours has n / 10. What the objective
+decides (clipping, aggregation, KL) stays at verl's defaults: ``stapo_train.integrations.verl`` takes it from STAPO_OBJECTIVE.
 """
 
 import json
