@@ -5,7 +5,7 @@
 
 One iteration of ours is one step of verl's; its mini-batch counts prompts, as ours does. Its warm-up counts iterations
 too, but from 0: the n-th of ten has (n - 1) / 10 of the learning rate, where ours has n / 10. What the objective
-decides (clipping, aggregation, KL) stays at verl's defaults: ``stapo_train.integrations.verl`` has it from STAPO_OBJECTIVE.
+decides (clipping, aggregation, KL) stays at verl's defaults: its place is STAPO_OBJECTIVE, of the environment.
 """
 
 import json
