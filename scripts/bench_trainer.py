@@ -239,8 +239,8 @@ def render_table(result: dict[str, Any]) -> str:
         rate = "" if way["candidate_rate"] is None else f"{way['candidate_rate']:.0e}"
         lines.append(
             f"| {way['way']} | {rate} | {way['seconds']:.3f} | {way['ratio_to_justrl']:.3f} | "
-            f"{low:.3f} to {high:.3f} | {way['num_candidates']} | {way['num_silenced']} | {way['num_decisions_changed']} | "
-            f"{way['num_rows_rerun']} | {setup.megabytes(way['peak_bytes'])} |"
+            f"{low:.3f} to {high:.3f} | {way['num_candidates']} | {way['num_silenced']} | "
+            f"{way['num_decisions_changed']} | {way['num_rows_rerun']} | {setup.megabytes(way['peak_bytes'])} |"
         )
     return "\n".join(lines)
 
