@@ -93,7 +93,8 @@ def _train(folder: Path, config: TrainConfig, overrides: Sequence[str]) -> Stage
     # Modules that a user has verl load come before ours.
     exports.append(f'export {MODULES}="${{{MODULES}:+${MODULES},}}{seen[MODULES]}"')
     # Without an address Ray would start a cluster of this node alone.
-    command = _broken(("python", "-m", "verl.trainer.main_ppo"), *((pair,) for pair in overrides))
+    own = f"hydra.run.dir={folder / 'hydra'}"  # else a folder of its own where it is started
+    command = _broken(("python", "-m", "verl.trainer.main_ppo"), *((pair,) for pair in (*overrides, own)))
     return Stage(
         name=f"train {folder.name}",
         script="\n".join([*exports, 'export RAY_ADDRESS="${RAY_ADDRESS:-auto}"', command]),

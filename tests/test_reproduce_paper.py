@@ -4,6 +4,7 @@ What verl itself says to the settings is in tests/integration/test_verl_paper.py
 """
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -101,7 +102,12 @@ def test_every_stage_comes_after_what_it_needs(plan, tmp_path):
         subprocess.run(["bash", "-n", path], check=True)
     assert load_config(tmp_path / "launch" / "config.yaml") == configs["stapo"]
     train = paths[1].read_text()
-    assert "export STAPO_OBJECTIVE=grpo\n" in train and "    a=1 \\\n    'b='\"'\"'x y'\"'\"''\n" in train
+    assert "export STAPO_OBJECTIVE=grpo\n" in train and " \\\n    a=1 \\\n" in train
+    assert shlex.split(train.split("main_ppo")[1].replace("\\\n", " ")) == [
+        "a=1",
+        "b='x y'",
+        f"hydra.run.dir={tmp_path}/grpo/hydra",
+    ]
     assert "32 2" in paths[9].read_text()  # 64 GPUs: 32 engines of two
 
 
@@ -155,7 +161,7 @@ def test_a_dry_run_says_what_it_takes_and_starts_nothing(model, tmp_path, capsys
     out = capsys.readouterr().out
     assert "not checked by verl" in out and "GiB in updates" in out and "GB of checkpoints" in out
     assert out.count("python -m verl.trainer.main_ppo") == 4
-    assert out.count("    trainer.device=npu\n") == 4  # what a user adds comes last
+    assert out.count("    trainer.device=npu \\\n    hydra.run.dir=") == 4  # what a user adds comes last
     assert sorted(path.name for path in tmp_path.iterdir()) == ["launch"]
 
 
