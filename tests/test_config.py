@@ -56,6 +56,7 @@ def test_a_number_without_a_dot_is_a_number():
         ({"data": {"source": "csv", "question": "q"}}, "x: data: source: expected one of tiny, kk, jsonl, hub"),
         ({"data": {"source": "jsonl", "question": "q"}}, "data.path: expected what data.source=jsonl reads"),
         ({"rollout": {"prompts": 6, "max_new_tokens": 8}}, "multiple of update.mini_batches = 4, got 6"),
+        ({"attention": "torch_varlen"}, "attention: torch_varlen takes whole rows"),
         ({"objective": {}}, "objective.name: expected the name of an objective"),
         ({"objective": {"name": "stapo", "tau": 1}}, "unknown setting of objective stapo 'tau': did you mean 'tau_p'"),
     ],

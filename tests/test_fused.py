@@ -151,7 +151,6 @@ def test_rows_end_to_end_under_torchs_own_attention_equal_padded_rows(max_tokens
     padded, batch = toy_policy(objective, micro_batch_tokens=64), toy_batch(objective)
     expected, expected_gradient = padded.measure(batch), gradient(padded, batch)
     packed = replace(padded, packed=True, micro_batch_tokens=max_tokens)
-    varlen.register()
     set_attention(packed.model, varlen.NAME)
     torch.testing.assert_close(packed.measure(batch).log_probs, expected.log_probs, rtol=0, atol=1e-12)
     assert (gradient(packed, batch) - expected_gradient).abs().max() <= 1e-12 * expected_gradient.abs().max()

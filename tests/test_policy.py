@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-from train_setup import grade_by_hash, make_base, make_config
+from train_setup import grade_by_hash, make_base, make_config, make_values
 
 from stapo_bench.errors import StapoError
 from stapo_train import run
 from stapo_train.check_objective import loss_and_gradient
+from stapo_train.fused import varlen
 from stapo_train.policy import set_attention
 from stapo_train.toy import toy_batch, toy_objective, toy_policy
 
@@ -104,6 +105,17 @@ def test_a_run_with_both_trains_and_repeats(folder, monkeypatch):
     text = (folder / "0" / "metrics.jsonl").read_text()
     assert '"skipped_updates":[]' in text
     assert "null" not in text.replace('"masked_share_of_candidates":null', "")
+
+
+def test_a_model_with_torchs_own_attention_takes_rows_end_to_end(folder, monkeypatch):
+    seen = []
+    monkeypatch.setattr(varlen, "_row_by_row", lambda q, k, v, ends, scaling: seen.append(ends) or v)
+    rollout = {**make_values(folder)["rollout"], "engine": "vllm"}
+    model, _ = run.load_model(folder / "base", make_config(folder, attention="torch_varlen", rollout=rollout))
+    places = torch.tensor([[0, 1, 2, 0, 1]])
+    with torch.no_grad():
+        model(input_ids=places + 5, position_ids=places, use_cache=False)
+    assert seen == [[0, 3, 5]] * model.config.num_hidden_layers
 
 
 def test_attention_that_cannot_be_had_is_one_line():

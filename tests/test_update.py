@@ -27,9 +27,9 @@ def assert_same(found, expected):
     assert (found - expected).abs().max() <= 1e-6 * expected.abs().max()
 
 
-def accumulated(name, method="exact", stale=0.3):
+def accumulated(name, method="exact", stale=0.3, settings=None):
     """The trainer's gradient on the toy mini-batch, whose stored statistics are off by ``stale`` nats."""
-    objective = toy_objective(name)
+    objective = toy_objective(name, settings)
     policy, batch = toy_policy(objective, micro_batch_tokens=64), toy_batch(objective)
     exact = loss_and_gradient(policy, batch, objective)
     generator = torch.Generator().manual_seed(4)
@@ -46,6 +46,11 @@ def test_the_cheapest_exact_way_gives_the_exact_gradient(name):
     exact, found, total = accumulated(name)
     assert_same(found, exact.gradient)
     assert total.numerator / float(total.selection.denominator) == pytest.approx(exact.loss, rel=1e-6)
+
+
+def test_rollouts_without_advantage_feel_the_kl_penalty():
+    exact, found, _ = accumulated("grpo", settings={"kl_beta": 0.5})
+    assert_same(found, exact.gradient)
 
 
 def test_correction_runs_only_the_rows_whose_decisions_changed():

@@ -111,8 +111,9 @@ class TrainConfig:
     device: str = "auto"
     autocast: bool = False  # bfloat16 arithmetic over float32 weights
     gradient_checkpointing: bool = False
-    # Flash attention takes rows end to end, without padding; it needs its package, an NVIDIA GPU and autocast.
-    attention: Literal["sdpa", "flash_attention_2", "flash_attention_3"] = "sdpa"
+    # All but sdpa take rows end to end, without padding. Flash attention needs its package, an NVIDIA GPU and autocast;
+    # torch_varlen (fused/varlen.py) needs neither and cannot draw.
+    attention: Literal["sdpa", "torch_varlen", "flash_attention_2", "flash_attention_3"] = "sdpa"
     tensorboard: bool = False  # metrics.jsonl is written in any case
     wandb: bool = False
     data: DataConfig
@@ -130,6 +131,11 @@ class TrainConfig:
             raise UsageError(
                 f"rollout.prompts: expected a multiple of update.mini_batches = {self.update.mini_batches}, "
                 f"got {self.rollout.prompts}"
+            )
+        if self.attention == "torch_varlen" and self.rollout.engine != "vllm":
+            raise UsageError(
+                "attention: torch_varlen takes whole rows, but the transformers engine draws token by token with that "
+                "model; expected rollout.engine=vllm with it, or attention=sdpa"
             )
 
     def nested(self) -> dict[str, Any]:

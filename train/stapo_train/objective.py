@@ -117,7 +117,7 @@ class Objective:
     """How much the selection depends on the current policy: not at all (the old policy's statistics give the same),
     for few tokens of a mini-batch, or for many. The trainer picks the cheapest exact way by it."""
     reads_all_tokens: ClassVar[bool] = False  # select looks at the statistics of tokens with advantage 0 too
-    zero_advantage_is_zero: ClassVar[bool] = True  # tokens with advantage 0 have no gradient
+    zero_advantage_is_zero: ClassVar[bool] = True  # tokens with advantage 0 have no gradient, but for a KL term's
     detaches_ratio: ClassVar[bool] = False  # the gradient is not that of ``term``'s value, by definition
     num_phases: ClassVar[int] = 1  # optimizer steps per mini-batch, each on its own selection
     min_p: ClassVar[float | None] = None  # asks token_distribution for proxy_kl

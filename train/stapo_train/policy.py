@@ -10,7 +10,7 @@ from torch import Tensor
 
 from stapo_bench.errors import StapoError
 from stapo_train.batch import Batch, MicroBatch, micro_batches
-from stapo_train.fused import blocks, linear_token_distribution
+from stapo_train.fused import blocks, linear_token_distribution, varlen
 from stapo_train.objective import TokenStats
 from stapo_train.statistics import TokenDistribution, token_distribution
 
@@ -106,7 +106,8 @@ def check_head(model: Any) -> None:
 
 
 def set_attention(model: Any, name: str) -> None:
-    """Have the model use another of transformers' attention implementations."""
+    """Have the model use another of transformers' attention implementations, or ``varlen.NAME``."""
+    varlen.register()
     try:
         model.set_attn_implementation(name)
     except (ImportError, ValueError) as error:

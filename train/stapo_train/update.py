@@ -133,7 +133,7 @@ def _way(step: Step) -> Literal["known", "correct", "probe", "old-policy"]:
 
 
 def _rows_with_gradient(batch: Batch, objective: Objective) -> list[int]:
-    if not objective.zero_advantage_is_zero:
+    if objective.needs_reference or not objective.zero_advantage_is_zero:  # a KL term pulls on every token
         return list(range(len(batch.rows)))
     return torch.nonzero(batch.row_advantages).flatten().tolist()
 
