@@ -1,7 +1,7 @@
 #!/usr/bin/env python
 """Break everything on purpose: inject faults into the real commands, and count what was lost, wrong or let in.
 
-    python scripts/faults.py --out results/faults     # all of it: about a quarter of an hour on one core
+    python scripts/faults.py --out results/faults     # all of it: about forty minutes of a busy core
     python scripts/faults.py --quick                  # one of most kinds: half a minute
 
 Every random decision comes from ``--seed``, the fault's name and the trial's number. What is done stands in
