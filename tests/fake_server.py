@@ -1,0 +1,153 @@
+"""A server on loopback that fails in every way it can, and what the tests of its client ask.
+
+Run as a script it is one in a process of its own that prints its address: ``fake_server.py DIES_AFTER``.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from stapo_bench.engines.openai import Retries
+from stapo_bench.records import Prompt, Request, SampleKey, SamplingParams
+
+PARAMS = SamplingParams(temperature=0.7, top_p=0.9, max_new_tokens=100)
+QUICK = Retries(tries=4, first_pause_s=0.001, timeout_s=1.0)
+
+Fault = Callable[[int, int], str]  # (seed, attempt) -> what to do
+
+
+class FakeServer(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, models: list[dict], port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
+        self.models = models
+        self.fault: Fault = lambda seed, attempt: "answer"
+        self.bodies: list[dict] = []
+        self.attempts: Counter[int] = Counter()
+        self.keys: set[str | None] = set()
+        self.busy = self.busiest = 0
+        self.lock = threading.Lock()
+        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+    def handle_error(self, request, client_address) -> None:
+        """A client that went away is part of the test."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: FakeServer
+
+    def log_message(self, *arguments) -> None:
+        pass
+
+    def reply(self, status: int, content: bytes, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", headers.get("length", str(len(content))))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def do_GET(self) -> None:
+        self.server.keys.add(self.headers["Authorization"])
+        self.reply(200, json.dumps({"data": self.server.models}).encode())
+
+    def do_POST(self) -> None:
+        server = self.server
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        seed = body["seed"]
+        with server.lock:
+            server.bodies.append(body)
+            attempt = server.attempts[seed]
+            server.attempts[seed] += 1
+            server.keys.add(self.headers["Authorization"])
+        self.act(server.fault(seed, attempt), seed)
+
+    def work_for(self, seconds: float) -> None:
+        server = self.server
+        with server.lock:
+            server.busy += 1
+            server.busiest = max(server.busiest, server.busy)
+        time.sleep(seconds)
+        with server.lock:
+            server.busy -= 1
+
+    def act(self, action: str, seed: int) -> None:
+        choice = {"text": f"answer {seed}", "finish_reason": "stop" if seed % 3 else "length"}
+        answer = {"choices": [choice], "usage": {"completion_tokens": seed % 7 + 1}}
+        if action == "hang":
+            time.sleep(1.5)
+        elif action == "slow":
+            self.work_for(0.02)
+        if action in ("500", "503", "400", "401"):
+            self.reply(int(action), f"no, says {self.headers['Authorization']}".encode())
+        elif action == "429":
+            self.reply(429, b"slow down", Retry_After="0.1")
+        elif action == "drop":
+            self.close_connection = True
+        elif action == "garbage":
+            self.reply(200, b"<html>gateway</html>")
+        elif action == "cut":
+            self.reply(200, json.dumps(answer).encode()[:20], length="500")
+        elif action == "empty":
+            self.reply(200, json.dumps({"choices": []}).encode())
+        elif action == "abort":
+            self.reply(200, json.dumps(answer | {"choices": [choice | {"finish_reason": "abort"}]}).encode())
+        elif action == "ids":
+            self.reply(200, json.dumps({"choices": [choice | {"token_ids": [5, 6, 7]}]}).encode())
+        elif action == "redirect":
+            self.reply(302, b"", Location="http://127.0.0.1:9/v1/completions")
+        else:
+            self.reply(200, json.dumps(answer).encode())
+
+
+def serving() -> Iterator[Callable[..., FakeServer]]:
+    """Starts servers that name these models; what each test file makes its fixture ``serve`` of."""
+    servers = []
+
+    def start(*models: dict) -> FakeServer:
+        server = FakeServer(list(models) or [{"id": "tiny", "max_model_len": 64}])
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def make_requests(count: int, num_prompt: int = 4) -> list[Request]:
+    return [
+        Request(
+            key=SampleKey("t", f"p{seed}", 0),
+            prompt=Prompt(task="t", problem_id=f"p{seed}", text="?", token_ids=(1,) * num_prompt),
+            seed=seed,
+        )
+        for seed in range(count)
+    ]
+
+
+def mortal(dies_after: int) -> FakeServer:
+    server = FakeServer([{"id": "tiny", "max_model_len": 64}])
+
+    def fault(seed: int, attempt: int) -> str:
+        if len(server.bodies) >= dies_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return "slow"
+
+    server.fault = fault
+    return server
+
+
+if __name__ == "__main__":
+    mine = mortal(int(sys.argv[1]))
+    print(mine.url, flush=True)
+    mine.serve_forever(poll_interval=0.01)

@@ -1,0 +1,139 @@
+"""The client of OpenAI-compatible servers against several, of which some die, are killed or come back."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from eval_setup import NUM_PROBLEMS, NUM_SAMPLES, make_options
+from fake_server import PARAMS, QUICK, FakeServer, make_requests, serving
+
+from stapo_bench import cli
+from stapo_bench.engines import openai
+from stapo_bench.engines.openai import OpenAIEngine, Retries
+from stapo_bench.errors import StapoError
+from stapo_bench.records import SampleKey
+from stapo_bench.store import scan_keys
+
+serve = pytest.fixture(serving)
+
+
+def test_requests_take_turns_and_move_on_from_a_dead_server(serve):
+    servers = [serve(), serve()]
+    engine = OpenAIEngine([server.url for server in servers], retries=QUICK)
+    assert len(list(engine.generate(make_requests(40), PARAMS))) == 40
+    assert [len(server.bodies) for server in servers] == [20, 20]
+    servers[0].shutdown()
+    servers[0].server_close()
+    assert {c.finish_reason for c in engine.generate(make_requests(40), PARAMS)} == {"stop", "length"}
+
+
+def test_a_dead_server_is_passed_over_at_once_and_taken_back(serve):
+    servers = [serve(), serve()]
+    patient = Retries(tries=9, first_pause_s=30.0, rest_s=0.5, timeout_s=5.0)
+    engine = OpenAIEngine([server.url for server in servers], retries=patient, concurrency=4)
+    asked: Counter[str] = Counter()
+    send = engine._http.send
+
+    def counting(url, body, timeout_s):
+        asked[url.removesuffix("/completions")] += 1
+        return send(url, body, timeout_s)
+
+    engine._http.send = counting
+    servers[0].shutdown()
+    servers[0].server_close()
+    started = time.perf_counter()
+    assert {c.finish_reason for c in engine.generate(make_requests(200), PARAMS)} == {"stop", "length"}
+    assert time.perf_counter() - started < 5  # no request waited for its pause
+    assert asked[servers[1].url] == 200
+    assert 1 <= asked[servers[0].url] < 30  # of the 100 whose turn it was
+    servers[1].fault = lambda seed, attempt: "slow"  # there is work left when the first has answered again
+    back = FakeServer(servers[0].models, port=servers[0].server_address[1])
+    threading.Thread(target=back.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    time.sleep(0.55)
+    try:
+        assert len(list(engine.generate(make_requests(40), PARAMS))) == 40
+        assert 1 < len(back.bodies) <= 20
+    finally:
+        back.shutdown()
+        back.server_close()
+
+
+@pytest.fixture
+def start_process() -> Iterator[Callable[..., str]]:
+    """Starts servers in processes of their own, each killed at its n-th request: what it was answering is cut off."""
+    running: list[subprocess.Popen] = []
+
+    def start(dies_after: int = 1_000_000) -> str:
+        command = [sys.executable, str(Path(__file__).with_name("fake_server.py")), str(dies_after)]
+        running.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        return running[-1].stdout.readline().strip()
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def draw(folder: Path, urls: list[str], capsys, monkeypatch) -> tuple[int, list[str]]:
+    """`stapo-bench eval` of two tasks at these servers: its exit code and what it said in the end."""
+    options = make_options(folder)
+    arguments = ["stapo-bench", "eval", "--engine", "openai", "--ckpt", options.checkpoint, "--decoding", "justrl"]
+    arguments += ["--tasks", ",".join(options.tasks), "--data-dir", folder, "--out", options.out, "--slots", 8]
+    arguments += ["--max-new-tokens", 16]
+    monkeypatch.setattr(sys, "argv", [*map(str, arguments), *(part for url in urls for part in ("--base-url", url))])
+    monkeypatch.setattr(openai, "Retries", lambda: QUICK)
+    code = 0
+    try:
+        cli.main()
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    return code, capsys.readouterr().err.splitlines()
+
+
+def keys_of(run_dir: Path) -> list[SampleKey]:
+    """The keys in a run's files, which hold none of them twice."""
+    found: list[SampleKey] = []
+    _, num_repeated = scan_keys(run_dir, 0, lambda sample: found.append(sample.key))
+    assert num_repeated == 0
+    return sorted(found)
+
+
+EVERY_KEY = sorted(
+    SampleKey(task, f"{task}-{problem}", index)
+    for task in ("one", "two") for problem in range(NUM_PROBLEMS) for index in range(NUM_SAMPLES)
+)  # fmt: skip
+
+
+def test_one_of_two_servers_killed_mid_run_costs_nothing(start_process, tmp_path, capsys, monkeypatch):
+    urls = [start_process(dies_after=30), start_process()]
+    code, said = draw(tmp_path, urls, capsys, monkeypatch)
+    assert code == 0, said
+    assert keys_of(tmp_path / "run") == EVERY_KEY
+    with pytest.raises(StapoError, match="1 of 2 answer"):  # it is dead indeed
+        OpenAIEngine(urls, retries=QUICK)
+
+
+def test_both_servers_killed_is_one_line_and_the_run_goes_on_later(start_process, tmp_path, capsys, monkeypatch):
+    urls = [start_process(dies_after=30) for _ in range(2)]
+    code, said = draw(tmp_path, urls, capsys, monkeypatch)
+    assert code == 1
+    assert sum(line.startswith("stapo-bench: ") for line in said) == 1
+    assert "requests in a row failed" in said[-1]
+    safe = keys_of(tmp_path / "run")
+    assert 0 < len(safe) < 60  # each server saw 30 requests, and died at the last
+    assert set(safe) < set(EVERY_KEY)
+
+    code, said = draw(tmp_path, [urls[0], start_process()], capsys, monkeypatch)
+    address = urls[0].removeprefix("http://").removesuffix("/v1")
+    assert code == 1
+    assert f"got none at {address}: " in said[-1]
+    assert "(1 of 2 answer); start it or leave it out" in said[-1]
+
+    code, said = draw(tmp_path, [start_process()], capsys, monkeypatch)
+    assert code == 0, said
+    assert keys_of(tmp_path / "run") == EVERY_KEY
