@@ -1,32 +1,24 @@
 """The report as a file: what it holds, that it asks nobody for anything, and that text from outside stays text."""
 
-import http.client
 import json
 import re
 import runpy
-import threading
-import time
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from report_setup import PLANTED, two_runs
 
 from stapo_bench.cli import cli
 from stapo_bench.errors import StapoError
-from stapo_bench.report import watch
 from stapo_bench.report.data import CHUNK, collect
 from stapo_bench.report.encode import chunk_starts, json_island, script_hash, unpack
 from stapo_bench.report.overview import overview
 from stapo_bench.report.page import Contents, render_page, without_inline_style, write_report
-from stapo_bench.report.tokens import collect_tokens
-from stapo_bench.report.watch import Page, Server, state
 from stapo_bench.sealed import seal
 
-PLANTED = (
-    "<script>window.flag = 1</script><img src=x onerror='window.flag = 1'></script><!-- &lt;b&gt; \u202e\u2066"
-    "&#x3c;script&#x3e; <svg onload=window.flag=1> \\href{javascript:window.flag=1}{x} $<b onclick=x>$ \ud835"
-)
+runs = pytest.fixture(two_runs)
 
 
 class Parsed(HTMLParser):
@@ -57,24 +49,6 @@ class Parsed(HTMLParser):
 
     def of(self, tag: str) -> list[tuple[dict[str, str | None], str]]:
         return [(attrs, t) for (name, attrs), t in zip(self.elements, self.texts, strict=True) if name == tag]
-
-
-def hostile(task, row, index):
-    return {"completion": PLANTED, "finish_reason": "length" if index == 1 else "stop", "sum_log_prob": -1.5}
-
-
-@pytest.fixture
-def runs(make_run):
-    """Two runs of one task, the second better; the first has a second grader that disagrees on one sample."""
-    a = make_run("a--!><b>&amp;", {"t": [[1.0, 0.0], [0.5, 0.0], [0.0, 0.0]]}, sample=hostile)
-    b = make_run("b", {"t": [[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]]})
-    lines = (a / "grades" / "math.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines[1:]]
-    rows[0] |= {"outcome": "INCORRECT", "detail": PLANTED}
-    (a / "grades" / "strict.jsonl").write_text(
-        "\n".join([json.dumps({"grader": "strict-1"}), *map(json.dumps, rows), ""])
-    )
-    return [a, b]
 
 
 @pytest.fixture
@@ -244,144 +218,6 @@ def test_another_grader_s_opposite_sign_is_told(make_run):
         text = re.sub(r'"outcome": "\w+"', f'"outcome": "{outcome}"', text)
         (run / "grades" / "strict.jsonl").write_text(text)
     assert "grader 'strict' sees the opposite sign on: T" in overview([a, b]).comparisons[0].remarks
-
-
-# -- tokens -----------------------------------------------------------------------------------------------------------
-
-
-def dump(folder, lines):
-    (folder / "dumps" / "iteration-000001").mkdir(parents=True)
-    (folder / "dumps" / "iteration-000001" / "dump.json").write_text("{}")
-    if lines is not None:
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        (folder / "dumps" / "iteration-000001" / "tokens.jsonl").write_text(text)
-    return folder
-
-
-HEADER = {"objective": "stapo", "thresholds": {"tau_h": 1.25}}
-RESPONSE = {
-    "prompt": "1 + 1?",
-    "advantage": -0.5,
-    "text": ["2", PLANTED, "."],
-    "prob": [0.9, 0.001, 0.5],
-    "entropy": [0.1, 2.0, 0.3],
-    "mark": ".sc",
-    "top": [[["2", 0.9]], [["a", 0.6], ["b", 0.3]], [[".", 0.5]]],
-}
-
-
-def test_tokens_are_packed_by_response(tmp_path):
-    found, notes = collect_tokens([dump(tmp_path / "run", [HEADER, RESPONSE])])
-    assert notes == []
-    (batch,) = found.index
-    assert batch["name"] == "run/iteration-000001" and batch["thresholds"] == {"tau_h": 1.25}
-    assert batch["responses"] == [
-        {"chunk": "tokens-0-0", "advantage": -0.5, "tokens": 3, "silenced": 1, "candidates": 2}
-    ]
-    assert unpack(found.chunks["tokens-0-0"]) == RESPONSE
-
-
-def test_a_dump_without_tokens_says_what_makes_them(tmp_path):
-    found, notes = collect_tokens([dump(tmp_path / "run", None)])
-    assert found.index == [] and "stapo-train audit" in notes[0] and notes[0].endswith("--tokens' makes them")
-
-
-def test_damaged_tokens_are_named(tmp_path):
-    folder = dump(tmp_path / "run", [HEADER, RESPONSE, RESPONSE | {"mark": "."}])
-    with pytest.raises(StapoError, match=r"tokens.jsonl:3: expected the tokens of a response"):
-        collect_tokens([folder])
-
-
-# -- watching ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def server():
-    found = Server(0, Page("v1", b"<p>one</p>"))
-    thread = threading.Thread(target=found.serve_forever, daemon=True)
-    thread.start()
-    yield found
-    found.shutdown()
-    found.server_close()
-    thread.join()
-
-
-def ask(server, method="GET", path="/", **headers):
-    """Status, body and headers of one request; Host is the server's own unless another is given."""
-    port = server.server_address[1]
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    connection.request(method, path, headers={"Host": f"127.0.0.1:{port}"} | headers)
-    answer = connection.getresponse()
-    body = answer.read()
-    connection.close()
-    return answer.status, body, answer.headers
-
-
-def test_only_loopback_is_bound_and_only_our_own_names_are_answered(server):
-    assert server.server_address[0] == "127.0.0.1"
-    port = server.server_address[1]
-    assert ask(server)[:2] == (200, b"<p>one</p>")
-    assert ask(server, Host=f"localhost:{port}")[0] == 200
-    for host in (f"evil.example:{port}", "127.0.0.1", f"127.0.0.1:{port + 1}", f"127.0.0.1.evil.example:{port}", ""):
-        status, body, _ = ask(server, Host=host)
-        assert status == 421 and b"one" not in body, host
-
-
-def test_a_page_that_is_known_is_not_sent_again(server):
-    _, _, headers = ask(server)
-    assert headers["ETag"] == '"v1"' and headers["X-Content-Type-Options"] == "nosniff"
-    assert ask(server, **{"If-None-Match": '"v1"'})[:2] == (304, b"")
-    assert ask(server, "HEAD")[:2] == (200, b"")
-    server.page = Page("v2", b"two")
-    assert ask(server, **{"If-None-Match": '"v1"'})[:2] == (200, b"two")
-
-
-def test_there_is_one_page_and_nothing_else(server):
-    for path in ("/../etc/passwd", "/samples/0001-all.jsonl", "/index.html"):
-        assert ask(server, path=path)[0] == 404
-    assert ask(server, "POST")[0] == 501
-
-
-def test_a_state_has_another_name_when_something_grew(runs):
-    before = state(runs)
-    assert state(runs) == before
-    with next((runs[0] / "samples").glob("*.jsonl")).open("a") as file:
-        file.write("{")
-    assert state(runs) != before
-
-
-def test_the_page_follows_and_a_failure_is_told_once(server, monkeypatch):
-    monkeypatch.setattr(watch, "LOOK_S", 0.001)
-    now, told, made, stop = {"state": "v1"}, [], [], threading.Event()
-
-    def make():
-        made.append(now["state"])
-        if now["state"] == "bad":
-            raise StapoError("damaged")
-        return Page(now["state"], now["state"].encode())
-
-    thread = threading.Thread(target=watch.keep_current, args=(server, lambda: now["state"], make, told.append, stop))
-    thread.start()
-    try:
-        for name, shown in (("v2", b"v2"), ("bad", b"v2"), ("v3", b"v3")):
-            now["state"] = name
-            end = time.monotonic() + 10
-            while name not in made and time.monotonic() < end:
-                time.sleep(0.001)
-            time.sleep(0.02)
-            assert ask(server)[1] == shown
-    finally:
-        stop.set()
-        thread.join()
-    assert told == ["damaged"] and made == ["v2", "bad", "v3"]
-
-
-def test_a_live_page_may_ask_its_server_and_nobody_else(runs):
-    page = render_page(Contents(runs=runs), version="v1")
-    assert "connect-src &#39;self&#39;" in page and '<meta name="version" content="v1">' in page
-
-
-# -- the rest ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ["</script>", "<!--", "&amp;", "\u2028", "\ud800"])
