@@ -21,7 +21,7 @@ from pathlib import Path
 from random import Random
 
 sys.path.insert(0, str(Path(__file__).parent))
-from faults import damage, derived, inputs, kills, load, resources, security, suites, vllm
+from faults import answers, damage, derived, inputs, kills, load, resources, security, suites, vllm
 from faults.bench import Bench
 from faults.process import preload
 from faults.trial import BrokenError, Fault, Trial, WrongError
@@ -37,6 +37,7 @@ FAULTS: tuple[Fault, ...] = (
     *derived.FAULTS,
     *resources.FAULTS,
     *inputs.FAULTS,
+    *answers.FAULTS,
     *security.FAULTS,
     *load.FAULTS,
 )

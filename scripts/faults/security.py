@@ -107,7 +107,7 @@ def key_told_back(bench: Bench, rng: Random, folder: Path) -> Trial:
 
 def with_key() -> None:
     """In a new process: a key to send, and little patience."""
-    from faults.inputs import impatient
+    from faults.answers import impatient
 
     os.environ["OPENAI_API_KEY"] = KEY
     impatient()
