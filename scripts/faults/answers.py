@@ -101,13 +101,6 @@ def model_lists(bench: Bench, rng: Random, folder: Path, *, count: int) -> Trial
     def judge(models: Any) -> None:
         port = free_port()
         server = answering(port, folder / "server", models=models)
-        command = [
-            *evaluation(bench, folder),
-            "--base-url",
-            f"http://127.0.0.1:{port}/v1",
-            "--tasks",
-            folder / "no.yaml",
-        ]
         command = [*evaluation(bench, folder), "--base-url", f"http://127.0.0.1:{port}/v1"]
         command[command.index("scripted")] = "openai"
         try:
