@@ -215,6 +215,7 @@ def _vllm_params(params: SamplingParams, seed: int, budget: int) -> Any:
         output_kind=parameters.RequestOutputKind.FINAL_ONLY,
         # vLLM's log-probs are those at temperature 1: at another they would not be what a Completion promises.
         logprobs=0 if params.temperature == 1 else None,
+        flat_logprobs=True,  # a list of numbers instead of two objects a token
         **OFF,
     )
 
@@ -230,7 +231,14 @@ def _completion(request: Request, output: Any) -> Completion:
         finish_reason=drawn.finish_reason,
         num_tokens=len(ids),
         token_ids=ids,
-        log_probs=tuple(step[token].logprob for step, token in zip(drawn.logprobs, ids, strict=True))
-        if drawn.logprobs is not None
-        else None,
+        log_probs=_log_probs(drawn.logprobs, ids) if drawn.logprobs is not None else None,
     )
+
+
+def _log_probs(told: Any, ids: tuple[int, ...]) -> tuple[float, ...]:
+    """Of the drawn tokens; ``told`` is vLLM's FlatLogprobs, which holds more where more is asked for."""
+    if tuple(told.token_ids) != ids:
+        raise StapoError(
+            f"vLLM: expected the log-probs of {len(ids)} drawn tokens and no others, got {len(told.token_ids)}"
+        )
+    return tuple(told.logprobs)
