@@ -36,7 +36,7 @@ OVERRIDES = [
     "+actor_rollout_ref.model.override_config.attn_implementation=eager",
     f'actor_rollout_ref.model.custom_chat_template="{PLAIN}"',
     "actor_rollout_ref.rollout.name=cpu",
-    "actor_rollout_ref.rollout.n=4",
+    "actor_rollout_ref.rollout.n=8",  # draws differ from run to run: few enough groups have equal rewards
     "actor_rollout_ref.rollout.tensor_model_parallel_size=1",
     "actor_rollout_ref.rollout.agent.num_workers=1",
     "reward.num_workers=1",
@@ -81,7 +81,7 @@ def train(folder: Path, checkpoint: Path, steps: int) -> dict[int, dict[str, flo
         cwd=folder, capture_output=True, text=True, timeout=1800, check=False,
         env={
             **os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parent),
-            "VERL_USE_EXTERNAL_MODULES": hooks, "STAPO_OBJECTIVE": "{name: stapo, tau_p: 0.0035}",
+            "VERL_USE_EXTERNAL_MODULES": hooks, "STAPO_OBJECTIVE": "{name: stapo, tau_p: 0.9}",
             "RAY_USAGE_STATS_ENABLED": "0",
         },
     )  # fmt: skip
