@@ -28,8 +28,8 @@ def test_the_planted_threshold_gives_the_asked_share_of_candidates(bench, rate):
 
 def test_ratios_are_of_one_round(bench):
     way = bench["Contestant"](label="stapo, exact", objective={"name": "stapo", "tau_p": 0.002}, method="exact")
-    found = bench["summary"](way, [], spent=[2.2, 1.1, 30.0], base=[2.0, 1.0, 10.0])
+    found = bench["summary"](way, bench["Ran"](), spent=[2.2, 1.1, 30.0], base=[2.0, 1.0, 10.0])
     # 2.2 / 2.0 = 1.1, 1.1 / 1.0 = 1.1, 30 / 10 = 3
     assert found["ratio_to_justrl"] == pytest.approx(1.1)
-    assert found["cpu_s"] == 2.2
+    assert found["seconds"] == 2.2
     assert found["num_candidates"] == 0
