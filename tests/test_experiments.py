@@ -143,7 +143,7 @@ def check_partial_pages(out):
 def test_every_experiment_can_be_planned(path, tmp_path):
     experiment = design.load_experiment(path.stem)
     if experiment.seeds == "search":  # looks for a regime, and says nothing about methods
-        assert path.stem.endswith("-search") and not experiment.decodings
+        assert path.stem.startswith("stability-search") and not experiment.decodings
     else:
         assert len(experiment.used_seeds) >= 5
     plan = steps.plan(experiment, tmp_path)
@@ -169,6 +169,14 @@ def test_two_experiments_share_a_training(tmp_path):
     shared = {name.split("-s1")[0] for name in set(main) & set(controls) if main[name].kind == "train"}
     assert shared == {"justrl", "stapo"}
     assert all(main[name].command == controls[name].command for name in set(main) & set(controls))
+
+
+def test_another_base_has_a_folder_and_trainings_of_its_own(tmp_path):
+    usual, small = (design.load_experiment(name) for name in ("stability-search", "stability-search-small"))
+    plans = [steps.plan(experiment, tmp_path) for experiment in (usual, small)]
+    assert [next(iter(plan)) for plan in plans] == ["base", "base-hidden-size-64-intermediate-size-160-num-layers-3"]
+    assert not set(plans[0]) & set(plans[1])
+    assert {step.needs[0] for step in plans[1].values() if step.kind == "train"} == {next(iter(plans[1]))}
 
 
 def test_a_wrong_description_is_refused(tmp_path):

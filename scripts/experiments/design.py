@@ -110,6 +110,11 @@ def load_experiment(name: str) -> Experiment:
     return experiment
 
 
+def base_folder(experiment: Experiment, out: Path) -> Path:
+    """Of the untrained model: a folder for each way to make one."""
+    return out / "-".join(["base", *map(_slug, experiment.pretrain)])
+
+
 def trainings(experiment: Experiment, out: Path) -> list[Training]:
     """Every variant with every seed, seed by seed."""
     return [
@@ -120,8 +125,8 @@ def trainings(experiment: Experiment, out: Path) -> list[Training]:
 def _training(experiment: Experiment, variant: str, seed: int, out: Path) -> Training:
     own = experiment.variants[variant]
     if not own:
-        return Training(variant=variant, seed=seed, folder=out / "base", config=None)
-    overrides = [*experiment.overrides, *own, f"model={out / 'base'}", f"seed={seed}", "device=cpu"]
+        return Training(variant=variant, seed=seed, folder=base_folder(experiment, out), config=None)
+    overrides = [*experiment.overrides, *own, f"model={base_folder(experiment, out)}", f"seed={seed}", "device=cpu"]
     # What it computes names the folder, and the folder is no part of what it computes.
     config = load_config(CONFIGS / "_recipe.yaml", [*overrides, "out=unknown"])
     kept = "-dumps" if experiment.dumps else ""  # a training that is finished keeps no more of them
@@ -132,7 +137,7 @@ def _training(experiment: Experiment, variant: str, seed: int, out: Path) -> Tra
 
 def evaluations(experiment: Experiment, out: Path) -> list[Evaluation]:
     """Every training's last checkpoint, and those of ``steps``, under every way of decoding."""
-    base = out / "base"
+    base = base_folder(experiment, out)
     return [
         Evaluation(
             training=training,
@@ -149,7 +154,7 @@ def evaluations(experiment: Experiment, out: Path) -> list[Evaluation]:
 
 def _run_name(training: Training, step: int | None) -> str:
     if training.config is None:
-        return f"base-s{training.seed}"
+        return f"{training.folder.name}-s{training.seed}"
     return training.folder.name + ("" if step is None else f"-step{step}")
 
 

@@ -35,7 +35,7 @@ class Results:
         done = {name for name, step in plan(self.experiment, self.out).items() if step.is_done()}
         needs: dict[tuple[str, int], set[str]] = {}
         for training in trainings(self.experiment, self.out):
-            name = "base" if training.config is None else training.folder.name
+            name = training.folder.name
             needs.setdefault((training.variant, training.seed), set()).add(name)
         for evaluation in evaluations(self.experiment, self.out):
             run = evaluation.folder.name

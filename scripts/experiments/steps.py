@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import yaml
-from design import CONFIGS, Evaluation, Experiment, Training, evaluations, trainings
+from design import CONFIGS, Evaluation, Experiment, Training, base_folder, evaluations, trainings
 
 from stapo_bench.draws import read_grades
 from stapo_bench.errors import StapoError
@@ -42,10 +42,11 @@ def plan(experiment: Experiment, out: Path, num_seeds: int | None = None) -> dic
 
     Seed by seed: a run that is stopped early has whole seeds, from the trainings to the grades.
     """
-    steps = [_pretrain(out / "base", experiment.pretrain)]
+    base = base_folder(experiment, out)
+    steps = [_pretrain(base, experiment.pretrain)]
     all_trainings, all_evaluations = trainings(experiment, out), evaluations(experiment, out)
     for seed in experiment.used_seeds[:num_seeds]:
-        steps += [_train(t, experiment.dumps) for t in all_trainings if t.config and t.seed == seed]
+        steps += [_train(t, base.name, experiment.dumps) for t in all_trainings if t.config and t.seed == seed]
         for evaluation in all_evaluations:
             if evaluation.training.seed == seed:
                 steps.append(_evaluate(evaluation, experiment.options))
@@ -57,7 +58,7 @@ def _pretrain(base: Path, settings: Sequence[str]) -> Step:
     overrides = [*settings, f"out={base}"]
     config = load_pretrain_config(CONFIGS / "base.yaml", overrides)
     return Step(
-        name="base",
+        name=base.name,
         kind="pretrain",
         command=["stapo-train", "pretrain", str(CONFIGS / "base.yaml"), *overrides],
         needs=(),
@@ -68,7 +69,7 @@ def _pretrain(base: Path, settings: Sequence[str]) -> Step:
     )
 
 
-def _train(training: Training, dumps: Sequence[int]) -> Step:
+def _train(training: Training, base: str, dumps: Sequence[int]) -> Step:
     command = ["stapo-train", str(CONFIGS / "_recipe.yaml"), *training.overrides, "--resume"]
     if dumps:
         command += ["--dump-rollouts", ",".join(map(str, dumps))]
@@ -76,7 +77,7 @@ def _train(training: Training, dumps: Sequence[int]) -> Step:
         name=training.folder.name,
         kind="train",
         command=command,
-        needs=("base",),
+        needs=(base,),
         is_done=lambda: is_trained(training),
         scale=training.config.iterations / 50 if training.config else 0.0,
     )
@@ -102,7 +103,7 @@ def _evaluate(evaluation: Evaluation, options: dict[str, int]) -> Step:
         name=evaluation.folder.name,
         kind="eval",
         command=command,
-        needs=("base",) if training.config is None else (training.folder.name,),
+        needs=(training.folder.name,),
         is_done=lambda: is_evaluated(evaluation, options),
     )
 
