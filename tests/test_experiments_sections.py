@@ -36,6 +36,7 @@ def results_of(rates):
     return SimpleNamespace(
         experiment=SimpleNamespace(reference=names[0]),
         told=["B"],
+        same={},
         scores=scores,
         comparisons={d: compare_over_seeds(found, [(names[0], n) for n in names[1:]]) for d, found in runs.items()},
         stabilities=lambda: {"A": [0.5, 0.6, 0.7], "B": [0.6, 0.7, 0.9]},
@@ -48,6 +49,29 @@ def test_the_ranking_names_those_that_change_places():
     found = sections.ranking(results, Path())
     assert "- training: C > B > A" in found.text and "- justrl: C > A > B" in found.text
     assert found.answers[0].startswith("Of 3 pairs 1 change places between training and justrl (A and B)")
+
+
+def test_the_ranking_counts_equal_trainings_once():
+    found = results_of({"training": {"A": 3, "B": 3, "C": 6}, "justrl": {"A": 8, "B": 8, "C": 6}})
+    found.same = {"B": "A"}
+    ranked = sections.ranking(found, Path())
+    assert "- training: C > A\n- justrl: A > C" in ranked.text
+    assert ranked.answers[0].startswith("Of 1 pairs 1 change places")
+
+
+def test_the_same_weights_with_every_seed_are_one_training(tmp_path):
+    def training(variant, seed, weights):
+        folder = tmp_path / f"{variant}-{seed}"
+        folder.mkdir()
+        (folder / "model.safetensors").write_bytes(weights)
+        return SimpleNamespace(variant=variant, folder=folder, checkpoint=lambda base, step: folder)
+
+    weights = {"A": (b"a", b"b"), "B": (b"a", b"b"), "C": (b"a", b"c"), "D": (b"d", b"d"), "E": (b"d", b"d")}
+    made = [training(variant, seed, one) for variant, found in weights.items() for seed, one in enumerate(found)]
+    for reference, same in (("B", {"A": "B", "E": "D"}), ("E", {"B": "A", "D": "E"}), ("C", {"B": "A", "E": "D"})):
+        found = results.Results(SimpleNamespace(reference=reference), tmp_path)
+        found.__dict__["trainings"] = made
+        assert found.same == same
 
 
 def test_stability_and_late_reward_are_paired_over_seeds():

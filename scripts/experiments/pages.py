@@ -44,6 +44,10 @@ def write_page(experiment: Experiment, out: Path, folder: Path) -> Path:
         for comparison in found
         if comparison.name_b in results.told
     ]
+    verdicts += [
+        f"{variant} and {other} are one training here: the same weights, bit for bit, with every seed."
+        for variant, other in results.same.items()
+    ]
     sections = [SECTIONS[name](results, folder) for name in experiment.sections]
     answers = [*verdicts, *(answer for section in sections for answer in section.answers)]
     lines = [f"# {experiment.name}", "", f"**{experiment.question}**", ""]
@@ -119,7 +123,9 @@ def _differences(results: Results) -> Iterator[str]:
     for decoding, found in results.comparisons.items():
         for comparison in found:
             cells = [f"{_change(e.difference)} | {_p(e.p_adjusted)}" for e in comparison.effects]
-            yield f"| {comparison.name_b} | {decoding} | {' | '.join(cells)} | {comparison.effects[1].verdict} |"
+            same = results.same.get(comparison.name_b) == reference
+            verdict = "same weights" if same else comparison.effects[1].verdict
+            yield f"| {comparison.name_b} | {decoding} | {' | '.join(cells)} | {verdict} |"
 
 
 def _csv(results: Results) -> str:

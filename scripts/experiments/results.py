@@ -4,6 +4,7 @@ An experiment need not be finished. A seed counts when every variant has finishe
 finished seed is left out: so all that is compared has the same seeds.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -76,6 +77,23 @@ class Results:
             for training in trainings(self.experiment, self.out)
             if training.config is not None and self._is_used(training)
         ]
+
+    @cached_property
+    def same(self) -> Mapping[str, str]:
+        """Variant -> another whose trainings ended in the same weights, bit for bit, with every seed; if any.
+
+        What tells the two apart never acted. The other is the reference, or else the first of its kind.
+        """
+        weights: dict[str, list[str]] = {}
+        for training in self.trainings:
+            file = training.checkpoint(training.folder, None) / "model.safetensors"
+            weights.setdefault(training.variant, []).append(hashlib.sha256(file.read_bytes()).hexdigest())
+        names = sorted(weights, key=lambda variant: variant != self.experiment.reference)
+        first: dict[tuple[str, ...], str] = {}
+        for variant in names:
+            first.setdefault(tuple(weights[variant]), variant)
+        found = {variant: first[tuple(weights[variant])] for variant in weights}
+        return {variant: other for variant, other in found.items() if other != variant}
 
     @cached_property
     def evaluations(self) -> list[Evaluation]:

@@ -26,7 +26,11 @@ DETECT = 0.02
 def ranking(results: Results, folder: Path) -> Section:
     """Does the order of the methods hold in both regimes, and is any pair told apart with opposite signs?"""
     means = {
-        decoding: {variant: float(np.mean([s.macro.value for s in scores])) for variant, scores in found.items()}
+        decoding: {
+            variant: float(np.mean([s.macro.value for s in scores]))
+            for variant, scores in found.items()
+            if variant not in results.same
+        }
         for decoding, found in results.scores.items()
     }
     orders = {decoding: sorted(values, key=lambda v: -values[v]) for decoding, values in means.items()}
