@@ -149,6 +149,18 @@ def test_invariances(name):
         assert check.passed, check
 
 
+def test_settings_reach_the_slow_reference():
+    (usual,), (wider,) = (
+        [
+            c
+            for c in check_objective("stapo", settings, ranks=False, large_vocabulary=False)
+            if c.name == "slow reference"
+        ]
+        for settings in (None, {"tau_p": 0.2, "q": 0.25, "clip_high": 0.01})
+    )
+    assert usual.passed and wider.passed
+
+
 def test_the_gradient_norm_identity_at_qwen3s_vocabulary():
     checks = [c for c in check_objective("stapo", ranks=False) if "151936" in c.name]
     assert {c.name.split(",")[0] for c in checks} >= {"gradient norm", "its bounds"}

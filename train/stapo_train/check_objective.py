@@ -58,7 +58,10 @@ def check_objective(
         whole = loss_and_gradient(policy, batch, objective, phase=phase)
         for check in _invariances(policy, batch, objective, phase, whole):
             yield replace(check, name=check.name + suffix)
-        yield replace(_against_reference(name, policy, batch, phase, whole.loss), name="slow reference" + suffix)
+        yield replace(
+            _against_reference(name, objective, policy, batch, phase=phase, loss=whole.loss),
+            name="slow reference" + suffix,
+        )
         for vocabulary in (VOCABULARY, QWEN3_VOCABULARY) if large_vocabulary else (VOCABULARY,):
             for check in _token_checks(RandomTokens.make(vocabulary, batch.stats, objective, phase)):
                 yield replace(check, name=f"{check.name}, V = {vocabulary}{suffix}")
@@ -161,11 +164,13 @@ def packed(policy: Policy, batch: Batch, objective: Objective, phase: int = 0) -
     return _computed(policy, selection, numerator.detach())
 
 
-def _against_reference(name: str, policy: Policy, batch: Batch, phase: int, loss: float) -> Check:
+def _against_reference(
+    name: str, objective: Objective, policy: Policy, batch: Batch, *, phase: int, loss: float
+) -> Check:
     if name not in REFERENCES:
         return Check(name="", deviation=float("nan"), note="none written in stapo_train/reference.py")
     tokens = tokens_of(policy.measure(batch), policy, batch)
-    slow = reference_loss(name, toy_objective(name), tokens, phase)
+    slow = reference_loss(name, objective, tokens, phase)
     return Check(name="", deviation=abs(slow - loss) / max(abs(loss), 1e-12))
 
 
