@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from measured import measured_with
+from synthetic_run import PROBLEM_IDS, write_manifest
 
-from stapo_bench.manifest import canonical_digest
 from stapo_bench.report.page import Contents, write_report
 from stapo_bench.seeds import derive_seed
 
-_PROBLEMS = 500
 _WORDS = (
     *("we", "have", "so", "therefore", "the", "number", "of", "solutions", "is", "let", "then", "hence", "since"),
     *("because", "equation", "integer", "triangle", "angle", "side", "divides", "remainder", "modulo", "prime", "wait"),
@@ -61,24 +60,14 @@ refresh().then(() => done([performance.now() - start, browser.found.length]));
 
 def write_run(folder: Path, num_samples: int, num_bytes: int) -> None:
     """A finished run of one task whose texts are as varied as words, numbers and formulas are."""
-    per_problem = max(1, num_samples // _PROBLEMS)
-    identity = {
-        "checkpoint": {"digest": "synthetic"},
-        "tasks": {"t": {"data": "d", "prompts": "p", "prompt_format": "plain"}},
-        "sampling": {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 1024},
-        "seed": 0,
-        "engine": {"engine": "synthetic"},
-    }
-    ids = [f"p{i}" for i in range(_PROBLEMS)]
-    about = {"tasks": {"t": {"title": "T", "num_samples": per_problem, "problem_ids": ids}}}
-    manifest = {"format": 1, "digest": canonical_digest(identity), "identity": identity, "about": about}
+    per_problem = max(1, num_samples // len(PROBLEM_IDS))
+    write_manifest(folder, per_problem)
     for name in ("samples", "grades"):
-        (folder / name).mkdir(parents=True)
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+        (folder / name).mkdir()
     rng = random.Random(0)
     with (folder / "samples/0001-all.jsonl").open("w") as samples, (folder / "grades/math.jsonl").open("w") as grades:
         grades.write('{"grader": "math-1"}\n')
-        for i, problem_id in enumerate(ids):
+        for i, problem_id in enumerate(PROBLEM_IDS):
             for j in range(per_problem):
                 key = {"task": "t", "problem_id": problem_id, "sample_index": j}
                 text = _text(rng, num_bytes)

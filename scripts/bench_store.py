@@ -19,36 +19,21 @@ from pathlib import Path
 from typing import Any
 
 from measured import measured_with
+from synthetic_run import PROBLEM_IDS, write_manifest
 
-from stapo_bench.manifest import canonical_digest
 from stapo_bench.records import Sample, SampleKey
 from stapo_bench.scores import score_run
 from stapo_bench.seeds import derive_seed
 from stapo_bench.store import SegmentWriter, scan_keys
 
-_PROBLEMS = 500
 _ANSWERS = 50  # different ones per problem
-
-
-def write_manifest(folder: Path, per_problem: int) -> None:
-    identity = {
-        "checkpoint": {"digest": "synthetic"},
-        "tasks": {"t": {"data": "d", "prompts": "p", "prompt_format": "plain"}},
-        "sampling": {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 1024},
-        "seed": 0,
-        "engine": {"engine": "synthetic"},
-    }
-    ids = [f"p{i}" for i in range(_PROBLEMS)]
-    about = {"tasks": {"t": {"title": "T", "num_samples": per_problem, "problem_ids": ids}}}
-    manifest = {"format": 1, "digest": canonical_digest(identity), "identity": identity, "about": about}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
 def append(folder: Path, per_problem: int, num_characters: int) -> None:
     with SegmentWriter(folder, "all") as writer:
         for j in range(per_problem):
-            for i in range(_PROBLEMS):
-                key = SampleKey("t", f"p{i}", j)
+            for i, problem_id in enumerate(PROBLEM_IDS):
+                key = SampleKey("t", problem_id, j)
                 writer.append(
                     Sample(
                         **key._asdict(),
@@ -66,18 +51,18 @@ def write_grades(folder: Path, per_problem: int) -> None:
     (folder / "grades").mkdir()
     with (folder / "grades/math.jsonl").open("w") as grades:
         grades.write('{"grader": "math-1"}\n')
-        for i in range(_PROBLEMS):
+        for i, problem_id in enumerate(PROBLEM_IDS):
             for j in range(per_problem):
                 answer = (i * 7 + j) % _ANSWERS
                 outcome = "INCORRECT" if answer else "CORRECT"
-                key = {"task": "t", "problem_id": f"p{i}", "sample_index": j}
+                key = {"task": "t", "problem_id": problem_id, "sample_index": j}
                 grades.write(json.dumps({**key, "outcome": outcome, "extracted": str(answer), "detail": ""}) + "\n")
 
 
 def measure(num_samples: int, num_characters: int) -> dict[str, Any]:
     """All steps at one size."""
-    per_problem = num_samples // _PROBLEMS
-    row: dict[str, Any] = {"samples": per_problem * _PROBLEMS, "characters": num_characters}
+    per_problem = num_samples // len(PROBLEM_IDS)
+    row: dict[str, Any] = {"samples": per_problem * len(PROBLEM_IDS), "characters": num_characters}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_manifest(folder, per_problem)

@@ -6,12 +6,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from stapo_bench.draws import CountedRun
 from stapo_bench.over_seeds import compare_over_seeds
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts" / "experiments"))
 
+import forest
 import sections
 
 import results
@@ -72,6 +74,26 @@ def test_the_same_weights_with_every_seed_are_one_training(tmp_path):
         found = results.Results(SimpleNamespace(reference=reference), tmp_path)
         found.__dict__["trainings"] = made
         assert found.same == same
+
+
+def test_the_figure_of_differences_shows_both_intervals_and_leaves_out_the_untrained(tmp_path):
+    found = results_of({"training": {"A": 5, "B": 6, "Base": 1, "same": 5}})
+    found.experiment.variants = {"A": ["a"], "B": ["b"], "Base": [], "same": ["a"]}
+    found.same, found.seeds = {"same": "A"}, range(5)
+    section = sections.differences(found, tmp_path)
+    assert section.text.endswith("Not shown: Base (training: -33.3).") and "5 seeds" in section.text
+    assert b"</svg>" in (tmp_path / "differences.svg").read_bytes()
+    a, b = (
+        [CountedRun(counts={"t": {f"p{i}": (5 + off * (i * s % 3), 12) for i in range(10)}}) for s in range(5)]
+        for off in (0, 1)
+    )
+    (first,) = compare_over_seeds({"A": a, "B": b}, [("A", "B")])
+    axes = Figure().subplots()
+    forest.draw_panel(axes, [first])
+    ends = [(100 * e.difference.interval().low, 100 * e.difference.interval().high) for e in first.effects]
+    bars = [tuple(line.get_xdata()) for line in axes.lines if len(line.get_xdata()) == 2]
+    assert bars[1:] == [pytest.approx(pair) for pair in ends]
+    assert axes.lines[-1].get_xdata() == pytest.approx([100 * first.effects[0].difference.value])
 
 
 def test_stability_and_late_reward_are_paired_over_seeds():

@@ -6,6 +6,7 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from forest import differences
 from gradients import gradients
 from section import Section
 from silenced import spurious
@@ -203,6 +204,7 @@ def flips(results: Results, folder: Path) -> Section:
 
 
 SECTIONS: Mapping[str, Callable[[Results, Path], Section]] = {
+    "differences": differences,
     "ranking": ranking,
     "stability": stability,
     "regimes": regimes,

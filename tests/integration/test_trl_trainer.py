@@ -20,8 +20,10 @@ import pytest
 import torch
 
 pytest.importorskip("trl", reason="TRL is not installed: scripts/integration.sh runs this")
+sys.path.insert(0, str(Path(__file__).parent))
 import datasets
 import transformers
+from random_rollouts import GROUP_SIZE, GROUPS, MAX_NEW_TOKENS, check_reported, drawn
 from trl import GRPOConfig
 
 from stapo_bench.errors import UsageError
@@ -32,10 +34,8 @@ from stapo_train.integrations import trl as integration
 from stapo_train.integrations.trl import StapoGRPOTrainer, grader_reward
 from stapo_train.objectives import for_run
 from stapo_train.policy import Policy
-from stapo_train.records import Rollout
 from stapo_train.update import Step, accumulate_gradient
 
-GROUPS, GROUP_SIZE, MAX_NEW_TOKENS = 4, 4, 24
 ROWS = GROUPS * GROUP_SIZE
 SAME = 1e-6  # of the gradient's norm; all in float64 but TRL's rewards, which are 0 and 1
 # The random model's tokens have probabilities about 1/300: every objective finds something to decide on.
@@ -61,25 +61,6 @@ MAIN = ("stapo", "20-entropy", "justrl", "grpo")
 
 def objective_of(name: str):
     return for_run({"name": name, **OBJECTIVES[name]}, seed=0, max_new_tokens=MAX_NEW_TOKENS)
-
-
-def drawn() -> list[Rollout]:
-    """Random prompts and responses of all lengths; one group's rewards are all equal, one holds an unknown reward."""
-    rng = np.random.default_rng(0)
-    made = []
-    for group in range(GROUPS):
-        prompt = tuple(rng.integers(0, 256, rng.integers(3, 12)).tolist())
-        for index in range(GROUP_SIZE):
-            length = MAX_NEW_TOKENS if index == 0 else int(rng.integers(1, MAX_NEW_TOKENS))
-            reward = math.nan if (group, index) == (1, 3) else float(index < group)
-            made.append(
-                Rollout(
-                    group_id=group, problem_id=f"p{group}", index=index, seed=group * GROUP_SIZE + index,
-                    prompt_ids=prompt, response_ids=tuple(rng.integers(0, 256, length).tolist()),
-                    rollout_log_probs=None, text="", finish_reason="stop", reward=reward,
-                )
-            )  # fmt: skip
-    return made
 
 
 def model_of(checkpoint: Path):
@@ -187,12 +168,7 @@ def check_same(name: str, gradient: torch.Tensor, log: dict, expected: SimpleNam
     assert expected.gradient.norm() > 1e-3
     assert (gradient - expected.gradient).norm() < SAME * expected.gradient.norm()
     selection = expected.selection
-    assert log["objective/num_tokens"] == selection.num_tokens
-    assert log["objective/num_candidates"] == selection.num_candidates
-    assert log["objective/num_kept"] == selection.num_kept
-    assert log["objective/num_silenced"] == selection.num_tokens - selection.num_kept
-    for threshold, value in selection.thresholds.items():
-        assert log[f"objective/{threshold}"] == pytest.approx(value, rel=SAME)
+    check_reported(log, selection, SAME)
     assert log["loss"] == pytest.approx(expected.loss, abs=1e-4)  # TRL rounds it
     if name in ("stapo", "stapo-old"):
         assert 0 < selection.num_tokens - selection.num_kept < selection.num_candidates

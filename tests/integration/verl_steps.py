@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 import transformers
 import verl_on_cpu  # noqa: F401
+from random_rollouts import GROUP_SIZE, GROUPS, MAX_NEW_TOKENS, drawn
 from tensordict import TensorDict
 from verl.trainer.config import CheckpointConfig
 from verl.utils import tensordict_utils
@@ -43,9 +44,7 @@ from stapo_train.integrations.verl import ROW, StapoTrainingWorker, row_names
 from stapo_train.integrations.verl_settings import NAME, VARIABLE, parse_objective
 from stapo_train.objective import select
 from stapo_train.policy import Policy
-from stapo_train.records import Rollout
 
-GROUPS, GROUP_SIZE, MAX_NEW_TOKENS = 4, 4, 24
 MICRO_BATCH_ROWS, MICRO_BATCH_TOKENS = 3, 70
 KL_BETA = 0.05
 # With these every objective finds something to decide on among the random model's tokens.
@@ -75,25 +74,6 @@ def settings(name: str) -> str:
 
 
 # --- rollouts ---------------------------------------------------------------------------------------------------------
-
-
-def drawn() -> list[Rollout]:
-    """Random prompts and responses of all lengths; one group's rewards are all equal, one holds an unknown reward."""
-    rng = np.random.default_rng(0)
-    made = []
-    for group in range(GROUPS):
-        prompt = tuple(rng.integers(0, 256, rng.integers(3, 12)).tolist())
-        for index in range(GROUP_SIZE):
-            length = MAX_NEW_TOKENS if index == 0 else int(rng.integers(1, MAX_NEW_TOKENS))
-            reward = np.nan if (group, index) == (1, 3) else float(index < group)
-            made.append(
-                Rollout(
-                    group_id=group, problem_id=f"p{group}", index=index, seed=0, prompt_ids=prompt,
-                    response_ids=tuple(rng.integers(0, 256, length).tolist()), rollout_log_probs=None, text="",
-                    finish_reason="stop", reward=reward,
-                )
-            )  # fmt: skip
-    return made
 
 
 def planted(checkpoint: Path, name: str) -> Batch:
