@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from click.testing import CliRunner
-from train_setup import grade_by_hash, make_base, make_config
+from train_setup import grade_by_hash, make_base, make_config, make_dump
 
 from stapo_bench.errors import StapoError
 from stapo_train import run
@@ -20,12 +20,7 @@ from stapo_train.stability import stability
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A run of two iterations with the second's last mini-batch dumped."""
-    path = tmp_path_factory.mktemp("run")
-    make_base(path / "base")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "grade", grade_by_hash)
-        run.train(make_config(path, iterations=2), dump_iterations=[2])
-    return path / "run" / "dumps" / "iteration-000002"
+    return make_dump(tmp_path_factory.mktemp("run"), 2)
 
 
 @pytest.fixture(scope="module")

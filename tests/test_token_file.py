@@ -3,10 +3,10 @@
 import pytest
 import torch
 from click.testing import CliRunner
-from train_setup import grade_by_hash, make_base, make_config
+from train_setup import make_dump
 
 from stapo_bench.report.tokens import collect_tokens, read_tokens
-from stapo_train import run, token_file
+from stapo_train import token_file
 from stapo_train.cli import cli
 from stapo_train.dump import load_dump
 from stapo_train.objective import select
@@ -16,12 +16,7 @@ from stapo_train.token_file import write_tokens
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("run")
-    make_base(path / "base")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "grade", grade_by_hash)
-        run.train(make_config(path, iterations=1), dump_iterations=[1])
-    return path / "run" / "dumps" / "iteration-000001"
+    return make_dump(tmp_path_factory.mktemp("run"), 1)
 
 
 def test_the_file_holds_the_mask_and_each_token_s_numbers(folder):

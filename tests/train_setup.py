@@ -5,10 +5,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from stapo_bench.records import Outcome
+from stapo_train import run
 from stapo_train.config import parse_config
 from stapo_train.tiny_tokenizer import train_tokenizer
 
@@ -63,3 +65,12 @@ def grade_by_hash(rollouts, golds, pool):
         for r in rollouts
         for right in [hashlib.sha256(r.text.encode()).digest()[0] % 2]
     ]
+
+
+def make_dump(folder: Path, iterations: int) -> Path:
+    """Train for so many iterations, graded by hash; the last one's last mini-batch, with the weights that it met."""
+    make_base(folder / "base")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "grade", grade_by_hash)
+        run.train(make_config(folder, iterations=iterations), dump_iterations=[iterations])
+    return folder / "run" / "dumps" / f"iteration-{iterations:06d}"
