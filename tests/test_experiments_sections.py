@@ -50,7 +50,21 @@ def test_the_ranking_names_those_that_change_places():
     results = results_of({"training": {"A": 3, "B": 5, "C": 6}, "justrl": {"A": 5, "B": 3, "C": 8}})
     found = sections.ranking(results, Path())
     assert "- training: C > B > A" in found.text and "- justrl: C > A > B" in found.text
-    assert found.answers[0].startswith("Of 3 pairs 1 change places between training and justrl (A and B)")
+    assert found.answers[-1].startswith("Of 3 pairs 1 change places between training and justrl (A and B)")
+
+
+def test_the_ranking_names_those_that_are_told_apart():
+    # C: one of twelve more at a third of the problems, another third with each seed; B: nothing that varies.
+    a, b, c = (
+        [CountedRun(counts={"t": {f"p{i}": (5 + off * ((i + s) % 3 == 0), 12) for i in range(30)}}) for s in range(5)]
+        for off in (0, 0, 4)
+    )
+    found = results_of({"training": {"A": 5, "B": 5, "C": 6}})
+    found.comparisons = {"training": compare_over_seeds({"A": a, "B": b, "C": c}, [("A", "B"), ("A", "C")])}
+    (answer,) = sections.ranking(found, Path()).answers
+    assert answer == "training: told apart from A on seeds and problems like these: C better (+11.1 points)."
+    found.comparisons = {"training": compare_over_seeds({"A": a, "B": b}, [("A", "B")])}
+    assert sections.ranking(found, Path()).answers[0].endswith("like these: none.")
 
 
 def test_the_ranking_counts_equal_trainings_once():
@@ -58,7 +72,7 @@ def test_the_ranking_counts_equal_trainings_once():
     found.same = {"B": "A"}
     ranked = sections.ranking(found, Path())
     assert "- training: C > A\n- justrl: A > C" in ranked.text
-    assert ranked.answers[0].startswith("Of 1 pairs 1 change places")
+    assert ranked.answers[-1].startswith("Of 1 pairs 1 change places")
 
 
 def test_the_same_weights_with_every_seed_are_one_training(tmp_path):

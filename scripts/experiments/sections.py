@@ -1,7 +1,7 @@
 """The parts of a page that answer one question each; ``folder`` is where the page stands, for figures of their own."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from silenced import spurious
 from results import Results
 from stapo_bench.compare import Comparison, compare_runs
 from stapo_bench.intervals import ERROR_NAMES, signed
-from stapo_bench.over_seeds import SEED_ERRORS, over_seeds
+from stapo_bench.over_seeds import SEED_ERRORS, SeedComparison, over_seeds
 from stapo_bench.paired import Difference
 from stapo_bench.plan import plan_runs
 from stapo_train.stability import FACTOR, read_entropies
@@ -37,7 +37,10 @@ def ranking(results: Results, folder: Path) -> Section:
     orders = {decoding: sorted(values, key=lambda v: -values[v]) for decoding, values in means.items()}
     lines = ["## Does the ranking hold in both regimes?", ""]
     lines += [f"- {decoding}: {' > '.join(order)}" for decoding, order in orders.items()]
-    answers = []
+    answers = [
+        f"{decoding}: told apart from {results.experiment.reference} on {SEED_ERRORS[1]}: {_told_apart(found)}."
+        for decoding, found in results.comparisons.items()
+    ]
     for one, other in combinations(means, 2):
         pairs = list(combinations(means[one], 2))
         turned = [(a, b) for a, b in pairs if (means[one][a] - means[one][b]) * (means[other][a] - means[other][b]) < 0]
@@ -225,6 +228,15 @@ def _pairs(results: Results, decoding: str) -> list[tuple[Path, Path]]:
         for variant in results.variants
         if variant != reference and reference in results.variants
     ]
+
+
+def _told_apart(comparisons: Sequence[SeedComparison]) -> str:
+    told = [
+        f"{comparison.name_b} {effect.verdict} ({signed(effect.difference.value)} points)"
+        for comparison in comparisons
+        if (effect := comparison.effects[1]).verdict in ("better", "worse")
+    ]
+    return ", ".join(told) or "none"
 
 
 def _named(comparison: Comparison) -> str:
