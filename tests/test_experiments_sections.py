@@ -9,6 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from stapo_bench.draws import CountedRun
+from stapo_bench.figures.style import look
 from stapo_bench.over_seeds import compare_over_seeds
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts" / "experiments"))
@@ -103,10 +104,11 @@ def test_the_figure_of_differences_shows_both_intervals_and_leaves_out_the_untra
     )
     (first,) = compare_over_seeds({"A": a, "B": b}, [("A", "B")])
     axes = Figure().subplots()
-    forest.draw_panel(axes, [first])
+    forest.draw_panel(axes, [first], {"B": "STAPO"})
     ends = [(100 * e.difference.interval().low, 100 * e.difference.interval().high) for e in first.effects]
     bars = [tuple(line.get_xdata()) for line in axes.lines if len(line.get_xdata()) == 2]
     assert bars[1:] == [pytest.approx(pair) for pair in ends]
+    assert {line.get_color() for line in axes.lines[1:]} == {look("STAPO").colour}
     assert axes.lines[-1].get_xdata() == pytest.approx([100 * first.effects[0].difference.value])
 
 

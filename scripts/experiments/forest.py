@@ -30,7 +30,7 @@ def differences(results: Results, folder: Path) -> Section:
     }
     if not any(shown.values()):
         return Section(text="")
-    draw(shown, folder / "differences.svg")
+    draw(shown, _labels(results.experiment.variants), folder / "differences.svg")
     levels = [
         f"{found.name_b} ({decoding}: {signed(found.effects[0].difference.value)})"
         for decoding, comparisons in results.comparisons.items()
@@ -48,7 +48,20 @@ def differences(results: Results, folder: Path) -> Section:
     return Section(text="\n".join(lines))
 
 
-def draw(shown: Mapping[str, Sequence[SeedComparison]], path: Path) -> None:
+def _labels(variants: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Variant -> the name of its objective in figures, which decides its colour."""
+    from stapo_bench.figures.style import METHODS
+
+    objectives = {
+        variant: setting.removeprefix("objective.name=")
+        for variant, own in variants.items()
+        for setting in own
+        if setting.startswith("objective.name=")
+    }
+    return {variant: METHODS[name].label for variant, name in objectives.items() if name in METHODS}
+
+
+def draw(shown: Mapping[str, Sequence[SeedComparison]], labels: Mapping[str, str], path: Path) -> None:
     """A panel per way of decoding, variants from the top in the experiment's order."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -63,7 +76,7 @@ def draw(shown: Mapping[str, Sequence[SeedComparison]], path: Path) -> None:
         figure = Figure(figsize=(DOUBLE, 0.9 + 0.19 * len(names)), layout="constrained")
         axes = figure.subplots(1, len(shown), sharex=True, sharey=True, squeeze=False)[0]
         for ax, (decoding, comparisons) in zip(axes, shown.items(), strict=True):
-            draw_panel(ax, comparisons)
+            draw_panel(ax, comparisons, labels)
             ax.set_title(decoding)
             ax.set_yticks(range(len(names)), names)
             ax.set_ylim(len(names) - 0.4, -0.6)
@@ -73,13 +86,13 @@ def draw(shown: Mapping[str, Sequence[SeedComparison]], path: Path) -> None:
         figure.savefig(path, format="svg", metadata={"Title": "Differences from the reference", "Date": None})
 
 
-def draw_panel(ax: "Axes", comparisons: Sequence[SeedComparison]) -> None:
-    """One variant below the other, in points."""
+def draw_panel(ax: "Axes", comparisons: Sequence[SeedComparison], labels: Mapping[str, str]) -> None:
+    """One variant below the other, in points; ``labels``: what decides the looks of a variant, if not its name."""
     from stapo_bench.figures.style import INK, look
 
     ax.axvline(0.0, color=INK, linewidth=0.6, zorder=1)
     for place, comparison in enumerate(comparisons):
-        style = look(comparison.name_b)
+        style = look(labels.get(comparison.name_b, comparison.name_b))
         for effect in comparison.effects:
             interval = effect.difference.interval()
             ends = 100 * np.array([interval.low, interval.high])
