@@ -1,24 +1,10 @@
 """What an evaluation draws, how it grows, and which settings it refuses to mix."""
 
 import io
-import sys
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-
-from stapo_bench.drawing import to_sample
-from stapo_bench.errors import StapoError
-from stapo_bench.evaluate import evaluate
-from stapo_bench.manifest import load_manifest
-from stapo_bench.records import Completion, Prompt, SampleKey
-from stapo_bench.seeds import derive_seed
-from stapo_bench.store import read_samples, scan_keys
-from stapo_bench.tasks import load_task
-from stapo_bench.work import Work, requests
-
-sys.path.insert(0, str(Path(__file__).parent))
 from eval_setup import (
     NUM_PROBLEMS,
     NUM_SAMPLES,
@@ -29,6 +15,16 @@ from eval_setup import (
     run,
     unbroken_run,
 )
+
+from stapo_bench.drawing import to_sample
+from stapo_bench.errors import StapoError
+from stapo_bench.evaluate import evaluate
+from stapo_bench.manifest import load_manifest
+from stapo_bench.records import Completion, Prompt, SampleKey
+from stapo_bench.seeds import derive_seed
+from stapo_bench.store import read_samples, scan_keys
+from stapo_bench.tasks import load_task
+from stapo_bench.work import Work, requests
 
 
 @pytest.fixture

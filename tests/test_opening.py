@@ -2,23 +2,17 @@
 
 import io
 import json
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
+from eval_setup import make_options
+from random_model import random_model, save
 
 from stapo_bench.engines.transformers import TransformersEngine, load_checkpoint
 from stapo_bench.evaluate import EvalOptions, evaluate
 from stapo_bench.opening import Opener, read_weights
 from stapo_bench.store import read_samples
-
-sys.path.insert(0, str(Path(__file__).parent))
-from eval_setup import make_options
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
-from random_model import random_model, save
 
 
 @pytest.fixture
