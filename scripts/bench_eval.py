@@ -167,11 +167,13 @@ class Turns(Clocked):
         self.bare_cpu_s += time.thread_time() - start
 
 
-def by_turns(engines: list[Engine], works: Sequence[Work], options: EvalOptions, repeats: int, **how: bool) -> Any:
+def by_turns(
+    engines: list[Engine], works: Sequence[Work], options: EvalOptions, repeats: int, *, plain: bool = False
+) -> dict[str, Any]:
     """CPU time of all threads but for the bare side's draws, over theirs; the engines change sides every time."""
     ratios = []
     for _ in range(repeats):
-        turns = Turns(engines[0], bare_draws(engines[1], works, options, **how))
+        turns = Turns(engines[0], bare_draws(engines[1], works, options, plain=plain))
         ratios.append(measured(harness, turns, works, options)["cpu_s"] / turns.bare_cpu_s - 1)
         engines = engines[::-1]
     return {"cpu_ratio": round(statistics.median(ratios), 4), "runs": [round(ratio, 4) for ratio in ratios]}

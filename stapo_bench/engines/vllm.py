@@ -223,7 +223,7 @@ def _vllm_params(params: SamplingParams, seed: int, budget: int) -> Any:
         # vLLM's log-probs are those at temperature 1: at another they would not be what a Completion promises.
         logprobs=0 if params.temperature == 1 else None,
         flat_logprobs=True,  # a list of numbers instead of two objects a token
-        detokenize=False,  # vLLM makes text at every token, of every log-prob's too: a sixth of a small model's time
+        detokenize=False,  # vLLM would make it at every token, and that of every log-prob's token
         **OFF,
     )
 
