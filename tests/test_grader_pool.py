@@ -279,6 +279,33 @@ def test_a_worker_lives_on_and_a_broken_one_is_replaced():
     assert first == again != other
 
 
+def test_an_interrupted_question_ends_its_worker(monkeypatch):
+    def interrupted(worker, request):
+        raise KeyboardInterrupt
+
+    with faulty_pool(workers=1) as pool:
+        worker = int(pool.grade([("pid", "x")])[0].extracted)
+        with monkeypatch.context() as patch:
+            patch.setattr(pool_module._Worker, "ask", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                pool.grade([("1", "1")])
+        assert not is_running(worker)
+        assert outcomes(pool.grade([("1", "1")])) == ["CORRECT"]
+
+
+def test_one_worker_is_asked_in_the_caller_s_thread(monkeypatch):
+    threads, ask = [], GraderPool._ask
+
+    def noted(pool, request):
+        threads.append(threading.get_ident())
+        return ask(pool, request)
+
+    monkeypatch.setattr(GraderPool, "_ask", noted)
+    with faulty_pool(workers=1) as pool:
+        assert outcomes(pool.grade([("1", "1"), ("2", "2")])) == ["CORRECT", "CORRECT"]
+    assert threads == 2 * [threading.get_ident()]
+
+
 def test_a_worker_killed_from_outside_at_work_costs_nothing():
     with faulty_pool() as pool:
         worker = int(pool.grade([("pid", "x")])[0].extracted)
