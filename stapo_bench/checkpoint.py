@@ -19,7 +19,7 @@ from stapo_bench.errors import StapoError
 _WEIGHTS = re.compile(r".*\.safetensors|pytorch_model.*\.bin")
 _PARTS = re.compile(r".*\.(json|jinja|model|tiktoken|txt)")  # config, tokenizer, generation defaults, chat template
 _NOT_PARTS = {"stapo.json", "trainer_state.json"}  # say how the weights were made; no sample depends on them
-_STEP = re.compile(r"(checkpoint|ckpt|step|global_step|iter|iteration)?[-_]?\d+")
+_STEP = re.compile(r"(checkpoint|ckpt|step|global_step|iter|iteration)?[-_]?\d+|final|last|best")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def expand(pattern: Path) -> list[Path]:
-    """The checkpoints that a pattern names, steps in the order of their numbers; a plain path is itself."""
+    """The checkpoints that a pattern names, steps in the order of their numbers, final last; a plain path is itself."""
     if not any(sign in str(pattern) for sign in "*?["):
         return [pattern]
     root = Path(pattern.anchor or ".")
@@ -77,16 +77,18 @@ def expand(pattern: Path) -> list[Path]:
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:
-    """Sorts ``step-9`` before ``step-10``."""
-    parts: list[str] = re.findall(r"\d+|\D+", str(path))
+    """Sorts ``step-9`` before ``step-10``, and ``final`` behind both."""
+    parts: list[str] = re.findall(r"\d+|\D+", f"{path.parent}/{'~' * (path.name == 'final')}{path.name}")
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def folder_label(path: Path) -> str:
-    """A checkpoint's name by its folder; a bare step number is joined to the training run's name.
+    """A checkpoint's name by its folder; a bare step is joined to the training run's name.
 
-    >>> folder_label(Path("runs/stapo/checkpoints/step-40")), folder_label(Path("models/Qwen3-1.7B"))
-    ('stapo-step-40', 'Qwen3-1.7B')
+    >>> folder_label(Path("runs/stapo/checkpoints/step-40")), folder_label(Path("runs/stapo/checkpoints/final"))
+    ('stapo-step-40', 'stapo-final')
+    >>> folder_label(Path("models/Qwen3-1.7B"))
+    'Qwen3-1.7B'
     """
     path = path.resolve() if not path.name else path
     if not _STEP.fullmatch(path.name):

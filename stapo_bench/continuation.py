@@ -145,22 +145,37 @@ def _take_over(old: Manifest, run: Manifest, works: Sequence[Work], rest: "_Rest
     stamps = run.stamps
     done, num_repeated = scan_keys(run.run_dir, run.seed, stamps=stamps)
     cut: dict[SampleKey, Sample] = {}
-    with SegmentWriter(run.run_dir, "continued") as writer:
+    num_old = num_cut = 0
+    writer = SegmentWriter(run.run_dir, "continued")
+    try:
         for sample in read_samples(old.run_dir, old.stamps):
+            num_old += 1
             if sample.key not in done:
                 if rest.can_go_on(sample):
                     cut[sample.key] = sample
                 else:
                     writer.append(replace(sample, stamp=stamps[sample.task]))
+        writer.sync()  # progress counts what goes on, not what is taken over
         num_cut = len(cut)
-        progress = Progress(Counter(key.task for key in cut))
-        progress.start({work.task.name: 0 for work in works})
+        progress = Progress(Counter(key.task for key in cut), stream=watch)
+        progress.start(cut)
         with engine_failures():
             for sample in rest.draw(cut):
                 for safe in writer.append(replace(sample, stamp=stamps[sample.task])):
                     progress.add(safe)
-    print(f"{writer.num_safe} samples are safe in {run.run_dir}; {num_cut - len(cut)} of them went on", file=watch)
-    return Drawn(run_dir=run.run_dir, num_drawn=num_cut - len(cut), num_missing=len(cut), num_repeated=num_repeated)
+    finally:
+        try:
+            writer.close()
+        finally:
+            went_on = num_cut - len(cut)
+            print(f"{writer.num_safe} samples are safe in {run.run_dir}; {went_on} of them went on", file=watch)
+    if (asked := sum(work.num_keys for work in works)) > num_old:
+        print(
+            f"{old.run_dir} holds {num_old} of its {asked} samples: 'stapo-bench eval' draws the others, "
+            "and this command again goes on from them",
+            file=watch,
+        )
+    return Drawn(run_dir=run.run_dir, num_drawn=went_on, num_missing=len(cut), num_repeated=num_repeated)
 
 
 class _Rest:

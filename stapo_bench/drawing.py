@@ -6,7 +6,7 @@ with sole_writer(run.run_dir, shard_label((0, 1))):
 """
 
 import fcntl
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import fsum
@@ -19,8 +19,8 @@ from stapo_bench.live import LiveGrader
 from stapo_bench.manifest import Manifest
 from stapo_bench.progress import Progress
 from stapo_bench.records import Completion, Request, Sample, SampleKey, SamplingParams
-from stapo_bench.store import KeySet, SegmentWriter, repair, scan_keys
-from stapo_bench.work import Work, count, requests
+from stapo_bench.store import KeySet, SegmentWriter, repair, scan_keys, segment_sizes
+from stapo_bench.work import Work, count, keys, requests
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,7 @@ class Stored:
     keys: KeySet
     num_repeated: int
     num_missing: int  # of the shard
+    sizes: Mapping[str, int]  # of the segments that were read, in bytes
     progress: Progress
 
 
@@ -50,12 +51,16 @@ def look(run: Manifest, works: Sequence[Work], shard: tuple[int, int], watch: Te
     if torn := repair(run.run_dir):
         print(f"{torn} torn last lines cut off; their samples are drawn again", file=watch)
     asked = count(works, shard)
-    progress = Progress(asked, stream=watch)
-    keys, num_repeated = scan_keys(run.run_dir, run.seed, progress.see, run.stamps)
-    done = count(works, shard, among=keys)
-    num_missing = sum(asked.values()) - sum(done.values())
+    progress, sizes = Progress(asked, stream=watch), segment_sizes(run.run_dir)
+    found, num_repeated = scan_keys(run.run_dir, run.seed, progress.see, run.stamps)
     return Stored(
-        run=run, shard=shard, keys=keys, num_repeated=num_repeated, num_missing=num_missing, progress=progress
+        run=run,
+        shard=shard,
+        keys=found,
+        num_repeated=num_repeated,
+        num_missing=sum(asked.values()) - sum(count(works, shard, among=found).values()),
+        sizes=sizes,
+        progress=progress,
     )
 
 
@@ -63,7 +68,7 @@ def draw(stored: Stored, works: Sequence[Work], engine: Engine, params: Sampling
     """Draw the missing samples of a shard and store each as it ends. The caller holds the shard (``sole_writer``)."""
     run, shard, progress = stored.run, stored.shard, stored.progress
     done, num_repeated = stored.keys, stored.num_repeated
-    progress.start(count(works, shard, among=done))
+    progress.start(key for key, _ in keys(works, shard) if key not in done)
     waiting: dict[SampleKey, int] = {}  # seeds of what is asked for and has not come
     stamps = run.stamps
 

@@ -25,6 +25,7 @@ from stapo_bench.manifest import find_run, make_folder, open_run
 from stapo_bench.opening import Opener
 from stapo_bench.prompts import render_prompts, resolve_format
 from stapo_bench.records import SamplingParams
+from stapo_bench.store import segment_sizes
 from stapo_bench.tasks import Task, load_problems, load_task
 from stapo_bench.work import Work
 
@@ -108,7 +109,8 @@ def complete(
         if options.allow_different:
             lock.enter_context(sole_writer(run.run_dir, label))
         print(f"run folder: {run.run_dir}", file=watch)
-        if stored is None or stored.run.run_dir != run.run_dir:
+        # Another writer of this shard, gone by now, may have stored more since that look.
+        if stored is None or stored.run.run_dir != run.run_dir or stored.sizes != segment_sizes(run.run_dir):
             stored = look(run, works, options.shard, watch)
         stored = replace(stored, run=run)  # the manifest has this command's tasks by now
         return draw(stored, works, engine, params, watch)

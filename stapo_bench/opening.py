@@ -6,6 +6,7 @@ with Opener() as opener:
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -59,9 +60,11 @@ class Opener:
             if self._checkpoint == options.checkpoint:
                 return self._ours
             if isinstance(self._ours, TakesWeights) and same_but_weights(self._checkpoint, options.checkpoint):
-                self._ours.load_weights(read_weights(options.checkpoint))
-                self._checkpoint = options.checkpoint
-                return self._ours
+                # Under names that only an engine's own loading understands, it is opened anew.
+                with suppress(KeyError, RuntimeError):
+                    self._ours.load_weights(read_weights(options.checkpoint))
+                    self._checkpoint = options.checkpoint
+                    return self._ours
         self.close()  # two models may not fit into memory
         self._ours = open_for(options, works)
         self._settings, self._checkpoint = _settings(options), options.checkpoint

@@ -8,7 +8,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TextIO
 
 from stapo_bench.pace import Pace
@@ -16,6 +16,9 @@ from stapo_bench.records import Sample, SampleKey
 
 TERMINAL_SECONDS = 0.5
 LOG_SECONDS = 10.0
+WRONG, RIGHT, UNDECIDED, AWAITED = range(4)
+"""What is known of a sample: undecided where its grader failed or nobody asks for it, awaited until it has a grade."""
+
 _SHARE = 0.005  # of the time that showing may take; intervals over many problems take some milliseconds
 
 
@@ -28,25 +31,38 @@ class TaskProgress:
         self.done = 0
         self.num_seen = 0  # samples of the run, other shards' and earlier commands' included
         self.num_cut = 0  # of them truncated
-        self.outcomes: dict[str, list[float]] = {}  # by problem: 1 right, 0 not; grader errors left out
+        self.outcomes: dict[str, bytearray] = {}  # by problem: what is known of sample 0, 1, …
+
+    def set(self, key: SampleKey, outcome: int) -> None:
+        """Take note of what is known of a sample."""
+        row = self.outcomes.setdefault(key.problem_id, bytearray())
+        row.extend([UNDECIDED] * (key.sample_index + 1 - len(row)))
+        row[key.sample_index] = outcome
 
     def score(self) -> str:
-        """Running avg@k with the 95 % interval of "problems like these", in percent; empty before any grade.
+        """Running avg@k with the 95 % interval of "problems like these", in percent; "–" before there is a round.
 
-        >>> task = TaskProgress("aime24", 2)
-        >>> task.outcomes = {"a": [1.0, 0.0], "b": [0.0]}
+        Of whole rounds alone: short completions end first, and are right more often than those still under way.
+
+        >>> task = TaskProgress("aime24", 4)
+        >>> task.outcomes = {"a": bytearray([RIGHT, RIGHT]), "b": bytearray([WRONG, AWAITED])}
         >>> task.score().split()[0]
-        '25.0'
+        '50.0'
         """
-        if not self.outcomes:
-            return ""
         import numpy as np
 
         from stapo_bench.estimators import avg_at_k
         from stapo_bench.intervals import interval
 
-        width = max(map(len, self.outcomes.values()))
-        matrix = np.array([row + [np.nan] * (width - len(row)) for row in self.outcomes.values()])
+        rows = list(self.outcomes.values())
+        known = np.full((len(rows), max(map(len, rows), default=0)), UNDECIDED, dtype=np.uint8)
+        for line, row in zip(known, rows, strict=True):
+            line[: len(row)] = np.frombuffer(row, dtype=np.uint8)
+        awaited = (known == AWAITED).any(axis=0)
+        whole = known[:, : int(awaited.argmax()) if awaited.any() else None]
+        matrix = np.where(whole == UNDECIDED, np.nan, whole)
+        if np.isnan(matrix).all():
+            return "–"
         near = interval(matrix, "problems like these")
         return f"{100 * avg_at_k(matrix):.1f} [{100 * near.low:.1f}, {100 * near.high:.1f}]"
 
@@ -60,7 +76,7 @@ class Progress:
 
     >>> now = [0.0]
     >>> progress = Progress({"aime24": 960}, stream=sys.stdout, clock=lambda: now[0])
-    >>> progress.start({"aime24": 900})
+    >>> progress.start(SampleKey("aime24", "1", index) for index in range(60))
     >>> now[0] = 10.0
     >>> progress.add(Sample(task="aime24", problem_id="1", sample_index=0, seed=0, completion="", num_tokens=500,
     ...                     finish_reason="stop"))
@@ -89,10 +105,14 @@ class Progress:
     def _new_pace(self) -> Pace:
         return Pace(TERMINAL_SECONDS if self._terminal else LOG_SECONDS, share=_SHARE, clock=self._clock)
 
-    def start(self, done: Mapping[str, int]) -> None:
-        """Begin to count; ``done`` are the samples of earlier commands."""
-        for name, task in self._tasks.items():
-            task.done = done[name]
+    def start(self, missing: Iterable[SampleKey]) -> None:
+        """Begin to count; ``missing`` is what this command draws."""
+        for task in self._tasks.values():
+            task.done = task.total
+        for key in missing:
+            task = self._tasks[key.task]
+            task.done -= 1
+            task.set(key, AWAITED)
         self._start = self._clock()
         self._pace = self._new_pace()
 
@@ -101,13 +121,15 @@ class Progress:
         if (task := self._tasks.get(sample.task)) is not None:
             task.num_seen += 1
             task.num_cut += sample.finish_reason == "length"
+            with self._lock:
+                task.set(sample.key, AWAITED)
 
     def grade(self, key: SampleKey, outcome: str) -> None:
         """Take note of a grade."""
         task = self._tasks.get(key.task)
-        if task is not None and outcome != "GRADER_ERROR":
+        if task is not None:
             with self._lock:
-                task.outcomes.setdefault(key.problem_id, []).append(float(outcome == "CORRECT"))
+                task.set(key, UNDECIDED if outcome == "GRADER_ERROR" else RIGHT if outcome == "CORRECT" else WRONG)
 
     def add(self, sample: Sample) -> None:
         """Count a sample of this command that is safe on disk."""
@@ -126,7 +148,7 @@ class Progress:
 
     def block(self) -> list[str]:
         """The present state, a line per task and one for all."""
-        lines = [f"{'task':<15} {'done':>12}  {'cut off':>7}  avg@k so far, % [95 %: problems like these]"]
+        lines = [f"{'task':<15} {'done':>12}  {'cut off':>7}  avg@k of whole rounds, % [95 %: problems like these]"]
         with self._lock:
             lines += [
                 f"{task.name:<15} {f'{task.done}/{task.total}':>12}  {task.cut_share():>7}  {task.score()}".rstrip()

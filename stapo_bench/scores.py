@@ -55,6 +55,8 @@ class TaskScore:
     pass_hat: dict[int, float] = field(default_factory=dict)  # pass^k at the same k as pass@k
     stability: dict[str, float] = field(default_factory=dict)  # G-Pass@k and mG-Pass@k by name
     counts: dict[str, tuple[int, int]]  # by problem: right and decided samples, all that paired statistics need
+    num_rounds: int = 0  # the first samples that are drawn of every problem
+    rounds_value: float | None = None  # avg@k over them alone: of a run that goes on, the short completions end first
 
     @property
     def complete(self) -> bool:
@@ -182,7 +184,7 @@ def score_task(task: str, title: str, draws: Iterable[Draw], problem_ids: Sequen
     row_of = {problem_id: row for row, problem_id in enumerate(problem_ids)}
     correct = np.full((len(problem_ids), num_samples), np.nan)
     answers = np.full(correct.shape, None, dtype=object)
-    ungraded = np.zeros(correct.shape, dtype=np.bool_)
+    ungraded, drawn = np.zeros((2, *correct.shape), dtype=np.bool_)
     outcomes: Counter[Outcome | None] = Counter()
     num_truncated = 0
     for draw in draws:  # once: they may be a million, made one at a time
@@ -190,9 +192,12 @@ def score_task(task: str, title: str, draws: Iterable[Draw], problem_ids: Sequen
             place = row_of[draw.problem_id], draw.sample_index
             correct[place], answers[place] = draw.correct, draw.extracted
             ungraded[place] = np.isnan(correct[place])
+            drawn[place] = True
             outcomes[draw.outcome] += 1
             num_truncated += draw.truncated
     low, high = score_bounds(correct, ungraded)
+    num_rounds = int(drawn.all(axis=0).cumprod().sum())
+    of_rounds = avg_at_k(correct[:, :num_rounds])
     decided = (~np.isnan(correct)).sum(axis=1)
     fewest = int(decided[decided > 0].min(initial=num_samples)) if decided.any() else 0
     return TaskScore(
@@ -219,6 +224,8 @@ def score_task(task: str, title: str, draws: Iterable[Draw], problem_ids: Sequen
             problem_id: (int(row[i].sum()), len(row[i]))
             for problem_id, row, i in zip(problem_ids, correct, ~np.isnan(correct), strict=True)
         },
+        num_rounds=num_rounds,
+        rounds_value=None if math.isnan(of_rounds) else of_rounds,
     )
 
 

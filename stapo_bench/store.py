@@ -109,13 +109,19 @@ def complete_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Number (from 1) and bytes of every whole line; a last line without its end is being written, or torn."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
-            if line.endswith(b"\n"):
-                yield number, line
+            if not line.endswith(b"\n"):
+                return  # and no further: what its writer adds meanwhile would look like a line of its own
+            yield number, line
 
 
 def segments(run_dir: Path) -> list[Path]:
     """The segments of a run, oldest first (their names start with a number)."""
     return sorted((run_dir / "samples").glob("*.jsonl"))
+
+
+def segment_sizes(run_dir: Path) -> dict[str, int]:
+    """Bytes of each segment by its name: they are never rewritten, so that equal sizes are equal contents."""
+    return {path.name: path.stat().st_size for path in segments(run_dir)}
 
 
 def check_stamp(sample: Sample, stamps: Mapping[str, str] | None) -> None:
@@ -287,6 +293,8 @@ class SegmentWriter:
             try:
                 os.fsync(self._fd)
             except OSError as error:
+                # Linux reports a failed write-back once: another fsync would succeed, and these lines may be lost.
+                self._pending = []
                 raise self._failure(error) from None
         safe, self._pending = self._pending, []
         self.num_safe += len(safe)

@@ -28,8 +28,8 @@ class Work:
 def keys(works: Sequence[Work], shard: tuple[int, int] = (0, 1)) -> Iterator[tuple[SampleKey, Prompt]]:
     """Every key of a shard in rounds: sample j of every problem before sample j + 1 of any.
 
-    So every prefix of a run is a fair estimate. Key number p of round j belongs to shard (p + j) mod n: each key to
-    exactly one, and every shard meets every problem.
+    So the first rounds of a run are a fair estimate; a part of a round is not, for its short completions end first. Key
+    number p of round j belongs to shard (p + j) mod n: each key to exactly one, and every shard meets every problem.
     """
     index, num_shards = shard
     for round_ in range(max((work.num_samples for work in works), default=0)):

@@ -328,6 +328,31 @@ def test_many_checkpoints_give_a_run_each_and_one_table(stapo, small, monkeypatc
     assert (code, output) == (0, "e/train-step-9-training e/train-step-10-training\n")
     assert [options.checkpoint.name for options in drawn] == ["step-9", "step-10"]
     assert "no checkpoint matches" in one_line(stapo("eval", "--ckpt", "n*", "--decoding", "training")[2])
+    several = ("--engine", "openai", "--base-url", "http://localhost:1/v1")
+    code, _, error = stapo(*arguments, *several)  # a row each of one and the same model otherwise
+    assert (code, "expected one checkpoint, what the server serves, got 2" in one_line(error)) == (2, True)
+
+
+def test_the_last_checkpoints_of_two_trainings_have_names_of_their_own(stapo, small, monkeypatch):
+    for folder in ("a/checkpoints/final", "a/checkpoints/step-20", "b/checkpoints/final", "x/b/checkpoints/final"):
+        (small / folder).mkdir(parents=True)
+        (small / folder / "config.json").write_text("{}")
+    drawn = []
+
+    def draw(options, opener, enough):
+        drawn.append(str(options.out))
+        return Drawn(run_dir=options.out, num_drawn=0, num_missing=0, num_repeated=0)
+
+    monkeypatch.setattr("stapo_bench.evaluate.evaluate", draw)
+    monkeypatch.setattr("stapo_bench.commands.draw.finish", lambda run_dir, data_dir: None)
+    monkeypatch.setattr("stapo_bench.commands.draw.show_table", lambda runs: None)
+    more = ("--decoding", "training", "--tasks", "aime24")
+    assert stapo("eval", "--ckpt", "[ab]/checkpoints/*", *more)[0] == 0
+    assert drawn == ["results/a-step-20-training", "results/a-final-training", "results/b-final-training"]
+    code, _, error = stapo("eval", "--ckpt", "**/final", *more)
+    assert code == 2
+    assert "b/checkpoints/final and x/b/checkpoints/final would share the name b-final; evaluate" in one_line(error)
+    assert len(drawn) == 3
 
 
 @pytest.mark.parametrize("command", sorted(cli.cli.commands))

@@ -135,6 +135,46 @@ def test_interrupted_and_repeated_it_ends_the_same(tmp_path, options):
     assert scan_keys(tmp_path / "run-20", 0)[1] == 0
 
 
+def test_tasks_without_a_cut_off_sample_are_taken_over_beside_others(tmp_path, options, monkeypatch):
+    """Even where they are synced with the first that went on."""
+    asked = [
+        Request(
+            key=SampleKey("e", str(i), 0),
+            prompt=Prompt(task="e", problem_id=str(i), text=f"User: e{i}\n\nAssistant:"),
+            seed=0,
+        )
+        for i in range(99)
+    ]
+    params = SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=12)
+    ending = next(c.key.problem_id for c in Chain().generate(asked, params) if c.finish_reason == "stop")
+    (tmp_path / "ends.jsonl").write_text(json.dumps({"id": "e", "problem": f"e{ending}", "answer": "1"}) + "\n")
+    counts = "repeats: 2\nmetadata: {num_problems: 1}\n"
+    (tmp_path / "ends.yaml").write_text("task: ends\ndoc_to_text: '{{problem}}'\n" + counts)
+    both = replace(options, tasks=(str(tmp_path / "ends.yaml"), *options.tasks), max_new_tokens=12)
+    run(both)
+    stored = samples(both.out)
+    assert {key.task: sample.finish_reason for key, sample in stored.items() if key.task == "ends"} == {"ends": "stop"}
+    assert any(sample.finish_reason == "length" for sample in stored.values())
+    engine, watch = Chain(), io.StringIO()
+    monkeypatch.setattr("stapo_bench.store.Pace.due", lambda _: engine.num_requests > 0)
+    drawn = continue_run(both.out, 30, data_dir=tmp_path, engine=engine, watch=watch)
+    assert samples(drawn.run_dir).keys() == stored.keys()
+    assert f"{len(stored)} samples are safe" in watch.getvalue()
+
+
+def test_a_failure_says_what_is_safe_and_a_run_with_gaps_what_it_lacks(tmp_path, options):
+    with pytest.raises(StapoError, match="out of luck"):
+        evaluate(options, engine=Chain(fail_after=7), watch=io.StringIO())
+    assert len(samples(options.out)) == 7
+    watch = io.StringIO()
+    with pytest.raises(StapoError, match="out of luck"):
+        continue_run(options.out, 20, data_dir=tmp_path, engine=Chain(fail_after=1), watch=watch)
+    num_safe = len(samples(tmp_path / "run-20"))
+    assert f"{num_safe} samples are safe in {tmp_path / 'run-20'}; 1 of them went on" in watch.getvalue()
+    continue_run(options.out, 20, data_dir=tmp_path, engine=Chain(), watch=watch)
+    assert f"{options.out} holds 7 of its 12 samples: 'stapo-bench eval' draws the others" in watch.getvalue()
+
+
 def test_two_cannot_continue_into_one_run(tmp_path, options):
     run(options)
     with pytest.raises(StapoError, match="out of luck"):

@@ -3,7 +3,10 @@
 import io
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from eval_setup import make_options, run
@@ -12,6 +15,7 @@ from stapo_bench.drawing import sole_writer
 from stapo_bench.engines.scripted import Script, ScriptedEngine
 from stapo_bench.errors import StapoError
 from stapo_bench.evaluate import evaluate
+from stapo_bench.store import scan_keys
 
 
 def open_nothing(*_arguments: object) -> None:
@@ -48,6 +52,24 @@ def test_a_shard_is_held_while_its_engine_opens(tmp_path, monkeypatch):
     monkeypatch.setattr("stapo_bench.opening.open_for", open_slowly)
     assert evaluate(replace(options, engine="scripted"), watch=io.StringIO()).num_drawn == 24
     assert refused == [1]
+
+
+def test_what_another_writer_stored_between_the_look_and_the_lock_is_not_drawn_again(tmp_path, monkeypatch):
+    options = make_options(tmp_path, samples=2)
+    run(replace(options, samples=1))
+    real = sole_writer
+
+    @contextmanager
+    def late(folder: Path, label: str) -> Iterator[None]:
+        monkeypatch.setattr("stapo_bench.evaluate.sole_writer", real)
+        run(options)  # another process was just before us, and is done
+        with real(folder, label):
+            yield
+
+    monkeypatch.setattr("stapo_bench.evaluate.sole_writer", late)
+    drawn = run(options)
+    assert (drawn.num_drawn, drawn.num_missing) == (0, 0)
+    assert scan_keys(options.out, 0)[1] == 0
 
 
 def test_a_run_next_to_one_that_is_being_drawn_is_not_refused(tmp_path):

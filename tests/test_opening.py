@@ -65,6 +65,21 @@ def test_other_settings_open_another_engine(tmp_path, steps):
         assert opener.engine(replace(steps[1], slots=3), []) is not first
 
 
+@pytest.mark.parametrize("error", [KeyError, RuntimeError])
+def test_weights_under_names_that_only_loading_understands_open_another_engine(steps, monkeypatch, error):
+    """GPT-2 ties transformer.wte.weight; load_state_dict refuses names that from_pretrained translates."""
+
+    def unknown(_checkpoint: object) -> None:
+        raise error("model.embed_tokens.weight")
+
+    expected = completions(replace(steps[1], out=steps[1].out.with_name("alone")))
+    with Opener() as opener:
+        first = opener.engine(steps[0], [])
+        monkeypatch.setattr("stapo_bench.opening.read_weights", unknown)
+        assert opener.engine(steps[1], []) is not first
+        assert completions(steps[1], opener=opener) == expected
+
+
 def test_an_engine_that_is_handed_over_stays_open(steps):
     theirs = TransformersEngine(*load_checkpoint(steps[0].checkpoint))
     with Opener(theirs) as opener:

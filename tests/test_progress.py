@@ -1,6 +1,10 @@
 """What the person watching sees."""
 
+import heapq
 import io
+import random
+
+import pytest
 
 from stapo_bench.progress import Progress
 from stapo_bench.records import Sample, SampleKey
@@ -17,11 +21,12 @@ def test_a_terminal_gets_one_line_that_is_redrawn():
 
     terminal, now = Terminal(), [0.0]
     progress = Progress({"a": 4}, stream=terminal, clock=lambda: now[0])
-    progress.start({"a": 1})
     progress.see(sample(0, "length"))
+    progress.start(SampleKey("a", "p", index) for index in (1, 2, 3))
     progress.grade(SampleKey("a", "p", 0), "CORRECT")
     progress.grade(SampleKey("a", "q", 0), "INCORRECT")
-    progress.grade(SampleKey("a", "q", 1), "GRADER_ERROR")  # unknown, not wrong
+    progress.grade(SampleKey("a", "r", 0), "GRADER_ERROR")  # unknown, not wrong
+    progress.grade(SampleKey("a", "q", 1), "CORRECT")  # its round is not whole
     for index, now[0] in ((1, 1.0), (2, 1.1), (3, 2.0)):
         progress.add(sample(index, "stop"))
     progress.close()
@@ -46,7 +51,7 @@ def test_showing_takes_a_small_share_of_the_time_however_long_it_takes():
 
     slow = Slow()
     progress = Progress({"a": 1000}, stream=slow, clock=lambda: now[0])
-    progress.start({"a": 0})
+    progress.start(SampleKey("a", "p", index) for index in range(1000))
     for index in range(1000):
         now[0] += 0.1
         key = SampleKey("a", "p", index)
@@ -55,3 +60,27 @@ def test_showing_takes_a_small_share_of_the_time_however_long_it_takes():
     cost = now[0] - 100.0
     assert shown >= 5
     assert cost < 0.01 * now[0]
+
+
+def test_the_running_score_is_that_of_whole_rounds():
+    """Short completions end first and are right more often: half of a round would promise too much."""
+    random_ = random.Random(0)
+    asked = [SampleKey("a", str(problem), index) for index in range(32) for problem in range(30)]
+    length = {key: random_.lognormvariate(9.0, 0.5) for key in asked}
+    correct = {key: random_.random() < (0.9 if length[key] < 8000 else 0.1) for key in asked}
+    truth = 100 * sum(correct.values()) / len(asked)
+    progress = Progress({"a": len(asked)}, stream=io.StringIO())
+    progress.start(asked)
+    running, queue, now, ended, told = [], iter(asked), 0.0, [], []
+    for _ in asked:  # 256 slots, refilled as sequences end
+        while len(running) < 256 and (key := next(queue, None)):
+            heapq.heappush(running, (now + length[key], key))
+        now, key = heapq.heappop(running)
+        progress.grade(key, "CORRECT" if correct[key] else "INCORRECT")
+        ended.append(100 * correct[key])
+        if (score := progress._tasks["a"].score()) != "–":
+            told.append(float(score.split()[0]))
+    assert sum(ended[:96]) / 96 - truth > 20  # what a tenth of the run has ended would promise
+    assert len(told) > 400  # a score from half of the run on, at the latest
+    assert max(abs(score - truth) for score in told) < 7  # 30 problems: by chance
+    assert told[-1] == pytest.approx(truth, abs=0.06)

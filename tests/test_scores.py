@@ -70,6 +70,15 @@ def test_missing_samples_are_declared_and_not_wrong():
     assert task.bounds.low == task.bounds.high  # nothing drawn is undecided
 
 
+def test_a_run_under_way_tells_its_whole_rounds():
+    """Short completions end first and are right more often: what has ended, 5 of 6, promises more than avg@1."""
+    task = score_task("t", "T", draws_of([[1, 1, 1, None], [0, None, 1, 1]], MARKS), ["p0", "p1"], 4)
+    assert (task.num_rounds, task.rounds_value, task.value) == (1, 0.5, pytest.approx(5 / 6))
+    assert score_task("t", "T", draws_of([[1, 1], [None, 1]], MARKS), ["p0", "p1"], 2).num_rounds == 0
+    lost = score_task("t", "T", draws_of([[1, "e"], [1, 0]], MARKS), ["p0", "p1"], 2)  # a grader error is drawn
+    assert (lost.num_rounds, lost.rounds_value) == (2, 0.75)
+
+
 def test_undecided_samples_make_bounds():
     task = score_task("t", "T", draws_of([[1, 0, "e", "?"]], MARKS), ["p0"], 4)
     assert task.value == 0.5

@@ -265,6 +265,38 @@ def test_a_real_full_disk_is_one_line(tmp_path):
         writer.append(make_sample(1))
 
 
+def test_a_file_that_grows_while_it_is_read_ends_at_the_line_being_written(monkeypatch):
+    class Growing(list):
+        """What a reader gets that meets the end of the file in the middle of a line, and then more of it."""
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *exception):
+            return None
+
+    monkeypatch.setattr(Path, "open", lambda *_arguments: Growing([b'{"a":1}\n', b'{"a"', b":2}\n"]))
+    assert list(store.complete_lines(Path("samples/1.jsonl"))) == [(1, b'{"a":1}\n')]
+
+
+def test_what_a_failed_fsync_leaves_is_not_counted_by_the_next(tmp_path, monkeypatch):
+    """Linux reports a failed write-back once; the second fsync succeeds whatever became of the lines."""
+    writer = store.SegmentWriter(tmp_path, "shard0of1")
+    writer.append(make_sample(0))
+    writer.sync()
+    writer.append(make_sample(1))
+
+    def failing(_fd):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing)
+        with pytest.raises(StapoError, match="1 samples of this writer are safe"):
+            writer.sync()
+    assert writer.close() == []
+    assert writer.num_safe == 1
+
+
 # -- kill -9 ----------------------------------------------------------------------------------------------------------
 
 NUM_SAMPLES = 400

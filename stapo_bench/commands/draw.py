@@ -69,6 +69,15 @@ def eval_command(
         enough = until.looking(decide, more["data_dir"])
     names = options.task_list(tasks, suite)
     checkpoints = expand(ckpt)
+    if len(checkpoints) > 1 and more["engine"] == "openai":
+        raise UsageError(f"--engine openai: expected one checkpoint, what the server serves, got {len(checkpoints)}")
+    labels = {folder_label(checkpoint): checkpoint for checkpoint in checkpoints}
+    if twins := [path for path in checkpoints if labels[folder_label(path)] != path]:
+        other = labels[folder_label(twins[0])]
+        raise UsageError(
+            f"--ckpt: {twins[0]} and {other} would share the name {folder_label(other)}; "
+            "evaluate them apart, each with an --out of its own"
+        )
     num_missing = 0
     runs = []
     with Opener() as opener:
