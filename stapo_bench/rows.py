@@ -133,8 +133,9 @@ def _what_is_missing(task: TaskScore) -> str:
     parts = []
     if task.num_samples < task.num_samples_expected:
         # Of a run that goes on, the short completions end first, and they are right more often.
-        rounds = "" if task.rounds_value is None else f" (avg@{task.num_rounds} of whole rounds: {100 * task.rounds_value:.2f})"
-        parts.append(f"{task.num_samples} of {task.num_samples_expected} samples drawn{rounds}")
+        parts.append(f"{task.num_samples} of {task.num_samples_expected} samples drawn")
+        if task.rounds_value is not None:
+            parts[-1] += f" (avg@{task.num_rounds} of whole rounds: {100 * task.rounds_value:.2f})"
     undecided = task.num_grader_errors + task.num_ungraded
     if undecided:
         low, high = 100 * task.bounds.low, 100 * task.bounds.high

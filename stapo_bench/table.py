@@ -3,7 +3,7 @@
     rows = [*rows_from_runs([Path("results/stapo-justrl")]), *published_rows()]
     print(render_table(rows, "md"))
 
-Every row says whether it is measured or published. Percent appears here and nowhere else.
+Every row says whether it is measured or published.
 """
 
 import csv

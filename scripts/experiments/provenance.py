@@ -55,7 +55,8 @@ def how(results: Results, about: dict[str, Any]) -> Iterator[str]:
     parts = ", ".join(f"{about['commands'][kind]} × {kind} {seconds:,.0f}" for kind, seconds in spent.items())
     yield f"- Cost: {sum(spent.values()):,.0f} CPU-seconds ({parts}), what is shared with other experiments included."
     yield "- Code: " + "; ".join(_commit(row) for row in about["code"]) + ". Versions: " + "; ".join(about["versions"])
-    yield "  (`manifest.json`; of one run of each way of decoding: `manifests/`)."
+    manifests = "; of one run of each way of decoding: `manifests/`" if results.experiment.decodings else ""
+    yield f"  (`manifest.json`{manifests})."
     seeds = ", ".join(map(str, about["seeds"]["finished"]))
     yield f"- Seeds ({results.experiment.seeds}): {seeds}. A seed decides the order of the problems and every draw, and"
     yield "  is the same for all variants; evaluations draw with it, too."

@@ -269,15 +269,6 @@ def within(left: Node, gold: Node, radius: Fraction) -> bool:
     return bool(abs(ball.mid) <= ctx.mpf(radius.numerator) / radius.denominator + ball.rad)
 
 
-def is_rational(node: Node) -> bool:
-    """Whether arithmetic alone gives the value."""
-    try:
-        exact(node, {})
-    except (Inexact, Refusal):
-        return False
-    return True
-
-
 def significant_digits(node: Node, ulp: Fraction) -> int:
     """Digits of a decimal from its first non-zero one to its last place."""
     size = abs(exact(node, {}))

@@ -10,7 +10,7 @@ while it updates, vLLM has given its share back and gradients, activations and l
 Memory follows ZeRO (arXiv:1910.02054, Sec. 3) and the activation count of arXiv:2205.05198, Sec. 4, for full
 recomputation; operations follow PaLM (arXiv:2204.02311, App. B). Three numbers are not derived: the share of a GPU's
 peak that training reaches (MFU), the time of a decoding step that no bandwidth explains, and the mean length of a
-response. ``scripts/cost_table.py`` holds the result against two published durations.
+response. ``scripts/cost_table.py`` holds the result against published durations.
 """
 
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ MFU = 0.4
 """Share of the peak that forward and backward passes reach: Llama 3 reports 38 to 43 % (arXiv:2407.21783, Table 4)."""
 
 DECODE_STEP_S = 0.010
-"""Seconds of one decoding step beyond reading weights and keys: launches, sampling, scheduling. Chosen between the two
-published durations that ``scripts/cost_table.py`` shows, of which one asks for less and the other for more."""
+"""Seconds of one decoding step beyond reading weights and keys: launches, sampling, scheduling. Chosen between
+JustRL's and STAPO's durations (``scripts/cost_table.py``), of which one asks for less and the other for more."""
 
 FIXED_GIB = 3.0
 """CUDA context, NCCL buffers and what a sleeping vLLM keeps. An assumption."""
