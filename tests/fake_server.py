@@ -19,6 +19,8 @@ from stapo_bench.records import Prompt, Request, SampleKey, SamplingParams
 PARAMS = SamplingParams(temperature=0.7, top_p=0.9, max_new_tokens=100)
 QUICK = Retries(tries=4, first_pause_s=0.001, timeout_s=1.0)
 
+BUSY = {"429": (429, {"Retry_After": "0.1"}), "full": (429, {}), "full503": (503, {"Retry_After": "0"})}
+
 Fault = Callable[[int, int], str]  # (seed, attempt) -> what to do
 
 
@@ -34,6 +36,7 @@ class FakeServer(ThreadingHTTPServer):
         self.attempts: Counter[int] = Counter()
         self.keys: set[str | None] = set()
         self.busy = self.busiest = 0
+        self.slow_s = 0.02  # that the action "slow" takes
         self.lock = threading.Lock()
         self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
 
@@ -85,11 +88,12 @@ class Handler(BaseHTTPRequestHandler):
         if action == "hang":
             time.sleep(1.5)
         elif action == "slow":
-            self.work_for(0.02)
+            self.work_for(self.server.slow_s)
         if action in ("500", "503", "400", "401"):
             self.reply(int(action), f"no, says {self.headers['Authorization']}".encode())
-        elif action == "429":
-            self.reply(429, b"slow down", Retry_After="0.1")
+        elif action in BUSY:
+            status, headers = BUSY[action]
+            self.reply(status, b"no place", **headers)
         elif action == "drop":
             self.close_connection = True
         elif action == "garbage":

@@ -1,14 +1,17 @@
 """The client of OpenAI-compatible servers against a server on loopback that fails in every way it can."""
 
 import json
+import threading
 import time
+import tracemalloc
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fake_server import PARAMS, QUICK, Handler, make_requests, serving
 
-from stapo_bench.engines import open_engine
+from stapo_bench.engines import http, open_engine, openai
 from stapo_bench.engines.openai import OFF, OpenAIEngine, Retries
 from stapo_bench.errors import StapoError, UsageError
 
@@ -48,20 +51,146 @@ def test_every_passing_fault_is_tried_again_and_no_sample_is_lost_or_doubled(ser
     assert server.attempts == Counter({seed: seed % 4 + 1 for seed in range(60)})
 
 
-def test_retry_after_is_honoured(serve):
+def test_retry_after_is_honoured_and_is_no_part_of_a_samples_time(serve):
     server = serve()
     server.fault = lambda seed, attempt: "429" if attempt == 0 else "answer"
     started = time.perf_counter()
-    assert len(list(OpenAIEngine([server.url], retries=QUICK).generate(make_requests(3), PARAMS))) == 3
-    assert time.perf_counter() - started >= 0.1
+    completions = list(OpenAIEngine([server.url], retries=QUICK).generate(make_requests(3), PARAMS))
+    waited_and_drawn = time.perf_counter() - started
+    assert len(completions) == 3
+    assert all(0 < c.seconds <= waited_and_drawn - 0.1 for c in completions)
 
 
-def test_a_request_that_always_fails_is_given_up_and_said_to_be(serve):
+@pytest.mark.parametrize(
+    "value, seconds",
+    [
+        (None, 0),
+        ("2.5", 2.5),
+        ("-1", 0),
+        ("1e9", http.LONGEST_PAUSE_S),
+        ("nan", 0),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", 0),
+    ],
+)
+def test_how_long_a_server_asks_to_wait(value, seconds):
+    assert http._retry_after(value) == seconds
+
+
+@pytest.fixture
+def waits(monkeypatch) -> dict[int, list[float]]:
+    """The pauses that each thread asked for, which then are none."""
+    asked: dict[int, list[float]] = {}
+    wait = threading.Event.wait
+
+    def record(event: threading.Event, timeout: float | None = None) -> bool:
+        if timeout is not None:
+            asked.setdefault(threading.get_ident(), []).append(timeout)
+        return wait(event, timeout and 0.001)
+
+    monkeypatch.setattr(threading.Event, "wait", record)
+    return asked
+
+
+def test_pauses_grow_up_to_the_longest_and_differ_between_requests(serve, waits):
     server = serve()
-    server.fault = lambda seed, attempt: "500" if seed == 5 else "answer"
-    engine = OpenAIEngine([server.url], retries=QUICK, concurrency=1)
-    completions = {c.key.problem_id: c for c in engine.generate(make_requests(10), PARAMS)}
-    assert len(completions) == 10
+    server.fault = lambda seed, attempt: "500"
+    engine = OpenAIEngine([server.url], retries=Retries(tries=9, first_pause_s=1.0, timeout_s=1.0))
+    assert len(list(engine.generate(make_requests(2), PARAMS))) == 2
+    one, other = waits.values()
+    expected = [1, 2, 4, 8, 16, 32, 60, 60]
+    for pauses in (one, other):
+        assert all(pause <= got <= 1.5 * pause for pause, got in zip(expected, pauses, strict=True))
+    assert all(a != b for a, b in zip(one, other, strict=True))
+    assert len({got / pause for pause, got in zip(expected, one, strict=True)}) == len(expected)
+
+
+def test_those_told_the_same_time_do_not_come_back_together_nor_earlier(serve, waits):
+    server = serve()
+    server.fault = lambda seed, attempt: "429" if attempt == 0 else "answer"  # Retry-After: 0.1
+    engine = OpenAIEngine([server.url], retries=QUICK, concurrency=20)
+    assert len(list(engine.generate(make_requests(20), PARAMS))) == 20
+    delays = sorted(delay for delays in waits.values() for delay in delays)
+    assert len(set(delays)) == len(delays) == 20
+    assert delays[0] >= 0.1
+    assert 0.02 < delays[-1] - delays[0] <= 0.05  # of 20 even draws from 0.05 s all but never less
+
+
+@pytest.mark.parametrize("refusal", ["full", "full503"])
+def test_a_server_with_fewer_places_than_requests_answers_them_all(serve, refusal, monkeypatch):
+    monkeypatch.setattr(openai, "LONGEST_PAUSE_S", 0.02)
+    server = serve()
+    server.slow_s = 0.15  # longer than all pauses of a request, 0.01 + 0.02 + 0.02 and half as much: nothing is
+    # answered while the first that are refused use up their tries
+    server.fault = lambda seed, attempt: refusal if server.busy >= 4 else "slow"
+    engine = OpenAIEngine([server.url], retries=Retries(tries=4, first_pause_s=0.01, timeout_s=1.0), concurrency=12)
+    completions = list(engine.generate(make_requests(24), PARAMS))
+    assert sorted(c.key.problem_id for c in completions) == sorted(f"p{seed}" for seed in range(24))
+    assert {c.finish_reason for c in completions} == {"stop", "length"}
+    assert max(server.attempts.values()) > 4
+
+
+@pytest.mark.parametrize("refusal", ["full", "full503"])
+def test_a_server_that_only_tells_to_wait_ends_the_run(serve, refusal):
+    server = serve()
+
+    def fault(seed: int, attempt: int) -> str:
+        time.sleep(0.01)  # some of the 32 are under way at any moment
+        return "answer" if seed < 5 else refusal
+
+    server.fault = fault
+    engine = OpenAIEngine([server.url], retries=Retries(tries=4, first_pause_s=0.02, timeout_s=30), concurrency=32)
+    safe = []
+    started = time.perf_counter()
+    with pytest.raises(StapoError, match=r"3 requests in a row failed 4 times each.* no place; see to 127"):
+        for completion in engine.generate(make_requests(1000), PARAMS):
+            safe.append(completion)
+    assert time.perf_counter() - started < 2
+    assert {c.key.problem_id for c in safe if c.finish_reason != "error"} == {f"p{seed}" for seed in range(5)}
+    assert len(server.bodies) < 400
+
+
+def test_a_server_that_keeps_requests_and_answers_none_ends_the_run(serve, monkeypatch):
+    monkeypatch.setattr(openai, "LONGEST_PAUSE_S", 0.02)
+    server = serve()
+
+    def fault(seed: int, attempt: int) -> str:
+        with server.lock:
+            is_kept = server.busy < 2
+            server.busy += is_kept
+        if not is_kept:
+            return "full"
+        time.sleep(0.15)
+        with server.lock:
+            server.busy -= 1
+        return "drop"
+
+    server.fault = fault
+    engine = OpenAIEngine([server.url], retries=Retries(tries=20, first_pause_s=0.02, timeout_s=0.2), concurrency=12)
+    started = time.perf_counter()
+    with pytest.raises(StapoError, match="3 requests in a row failed 20 times each"):
+        list(engine.generate(make_requests(1000), PARAMS))
+    # 0.2 s, then 19 pauses of 0.02 to 0.03 s. One try for each 0.15 s in which something is kept would be 3 s.
+    assert time.perf_counter() - started < 2
+
+
+def test_one_request_that_is_always_told_to_wait_is_given_up_in_the_end(serve, monkeypatch):
+    monkeypatch.setattr(openai, "LONGEST_PAUSE_S", 0.02)
+    server = serve()
+    server.fault = lambda seed, attempt: "full" if seed == 5 else "slow"
+    engine = OpenAIEngine([server.url], retries=QUICK, concurrency=4)
+    completions = {c.key.problem_id: c for c in engine.generate(make_requests(40), PARAMS)}
+    assert len(completions) == 40
+    assert {name for name, c in completions.items() if c.finish_reason == "error"} == {"p5"}
+    assert server.attempts[5] > QUICK.tries
+
+
+@pytest.mark.parametrize("action", ["500", "503"])
+def test_a_request_that_always_fails_is_given_up_and_said_to_be(serve, action):
+    server = serve()
+    server.fault = lambda seed, attempt: action if seed == 5 else "slow"
+    engine = OpenAIEngine([server.url], retries=QUICK, concurrency=4)
+    completions = {c.key.problem_id: c for c in engine.generate(make_requests(40), PARAMS)}
+    assert len(completions) == 40
     assert {name for name, c in completions.items() if c.finish_reason == "error"} == {"p5"}
     assert completions["p5"].text == ""
     assert server.attempts[5] == QUICK.tries
@@ -142,8 +271,23 @@ def test_a_prompt_beyond_the_context_is_refused_before_anything_is_sent(serve):
     engine = OpenAIEngine([server.url])
     assert engine.context_length == 64
     with pytest.raises(StapoError, match=r"problem p0: expected a prompt of 1 to 63 tokens .*got 64"):
-        engine.generate(make_requests(1, num_prompt=64), PARAMS)
+        engine.generate(make_requests(100)[1:] + make_requests(1, num_prompt=64), PARAMS)
     assert not server.bodies
+
+
+def test_waiting_requests_share_their_prompt(serve):
+    (first,) = make_requests(1, num_prompt=1000)
+    requests = [replace(first, key=first.key._replace(sample_index=index), seed=index) for index in range(1000)]
+    engine = OpenAIEngine([serve({"id": "tiny"}).url], concurrency=1)
+    tracemalloc.start()
+    try:
+        running = engine.generate(requests, PARAMS)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held / len(requests) < 100  # bytes; a copy of the prompt alone takes 8000
+    assert next(running).num_tokens == 1
+    running.close()
 
 
 def test_models_are_asked_for_and_named(serve):

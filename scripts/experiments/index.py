@@ -16,7 +16,7 @@ def write_index(results: Path) -> Path:
     lines = [
         "# Experiments on the tiny suite",
         "",
-        "One page per question; each is a YAML file in `scripts/experiments/`. The models have at most 0.7 M parameters "
+        "One page per question; each is a YAML file in `scripts/experiments/`. The models have up to 0.7 M parameters "
         "and do arithmetic: nothing here says anything about 1.7B to 14B models.",
         "",
         "| Experiment | Seeds | CPU-seconds | Question |",

@@ -23,10 +23,13 @@ LARGEST_ANSWER = 64 << 20  # bytes; a million tokens with their ids take less
 class PassingError(Exception):
     """Worth another try, after ``pause_s`` where the server names a time."""
 
-    def __init__(self, reason: str, pause_s: float = 0.0, is_unreachable: bool = False) -> None:
+    def __init__(
+        self, reason: str, pause_s: float = 0.0, *, is_unreachable: bool = False, is_busy: bool = False
+    ) -> None:
         super().__init__(reason)
         self.pause_s = pause_s
         self.is_unreachable = is_unreachable  # no connection: not this request is at fault, the server is down
+        self.is_busy = is_busy  # told to wait: neither is at fault
 
 
 class Http:
@@ -49,7 +52,9 @@ class Http:
             detail = _detail(error)
             message = self.masked(f"HTTP {error.code} {detail}")
             if error.code in (408, 425, 429) or error.code >= 500:
-                raise PassingError(message, _retry_after(error.headers.get("Retry-After"))) from None
+                wait = error.headers.get("Retry-After")
+                is_busy = error.code == 429 or (error.code == 503 and wait is not None)
+                raise PassingError(message, _retry_after(wait), is_busy=is_busy) from None
             raise StapoError(f"{address(url)}: the server refuses the request: {message}") from None
         except urllib.error.URLError as error:  # before anything was answered
             raise PassingError(f"{type(error).__name__}: {error}", is_unreachable=True) from None
@@ -98,8 +103,8 @@ def _detail(error: urllib.error.HTTPError) -> str:
 
 
 def _retry_after(value: str | None) -> float:
-    """Seconds that the server asks for; 0 where it does not, or names a date."""
+    """Seconds that the server asks for, up to LONGEST_PAUSE_S; 0 where it does not, or names a date."""
     try:
-        return min(max(float(value or 0), 0.0), LONGEST_PAUSE_S)
+        return min(max(0.0, float(value or 0)), LONGEST_PAUSE_S)  # in this order, "nan" gives 0
     except ValueError:
         return 0.0

@@ -11,8 +11,10 @@ the others, and now and then one request looks whether it is back.
 What a sample may suffer: a request that fails in passing (429, 5xx, a timeout, a broken answer) is sent again after a
 pause, to the next server; it has one answer or none, never two. One that fails to the last try comes back with
 finish_reason ``error``. When several in a row do, the run stops; what was answered by then is returned first.
+Being told to wait (429, or 503 with Retry-After) uses up no try while the servers work on other requests of ours.
 """
 
+import itertools
 import json
 import random
 import threading
@@ -37,10 +39,13 @@ START_TIMEOUT_S = 30.0  # for a server to say what it serves
 
 @dataclass(frozen=True, kw_only=True)
 class Retries:
-    """How often and how patiently a request is tried: about two minutes in all, enough for a server to restart."""
+    """How often and how patiently a request is tried: two to three minutes in all, enough for a server to restart.
+
+    Told to wait by servers that work on other requests of ours, a request waits for as long as they do.
+    """
 
     tries: int = 9
-    first_pause_s: float = 0.5  # doubled each time, up to LONGEST_PAUSE_S
+    first_pause_s: float = 0.5  # doubled each time, up to LONGEST_PAUSE_S; a random part of up to half is added
     rest_s: float = 10.0  # for which an unreachable server is passed over, where there are others
     timeout_s: float = 3600.0  # of one try: an answer comes whole, after its last token
 
@@ -73,7 +78,10 @@ class OpenAIEngine:
         if concurrency is not None and concurrency < 1:
             raise UsageError(f"concurrency: expected at least 1, got {concurrency}")
         self._urls = [url.rstrip("/") for url in base_urls]
-        self._rests_until = dict.fromkeys(self._urls, 0.0)  # on the monotonic clock
+        self._rests_until = dict.fromkeys(self._urls, 0.0)  # this and the next two on the monotonic clock
+        self._answered_at = 0.0  # when any request last was; where none has been, when the run began
+        self._sent_at: dict[int, float] = {}  # of each request that a server has now, by the thread that waits for it
+        self._lock = threading.Lock()  # for that table
         self._http = Http(api_key)
         self._retries = retries or Retries()
         self._concurrency = concurrency or 128 * len(base_urls)
@@ -107,21 +115,29 @@ class OpenAIEngine:
     def generate(self, requests: Iterable[Request], params: SamplingParams) -> Iterator[Completion]:
         """Yield one completion per request as each is answered. What cannot be drawn is refused before the first."""
         check_params(params)
-        bodies = [(request, self._body(request, params)) for request in requests]
-        return self._run(bodies)
+        todo: SimpleQueue[Request] = SimpleQueue()
+        for request in requests:
+            self._budget(request, params)
+            todo.put(request)  # not its body: a million prompts with their ids would take gigabytes
+        return self._run(todo, params)
 
     def close(self) -> None:
         """Nothing is kept open between requests."""
 
-    def _body(self, request: Request, params: SamplingParams) -> dict[str, Any]:
+    def _budget(self, request: Request, params: SamplingParams) -> int:
+        """New tokens to ask for; StapoError for a request that cannot be drawn."""
         refuse_drawn_ids(request)
-        prompt, budget = request.prompt, params.max_new_tokens
-        if prompt.token_ids is not None and self._context_length is not None:
-            budget = token_budget(prompt, len(prompt.token_ids), budget, self._context_length)
+        prompt = request.prompt
+        if prompt.token_ids is None or self._context_length is None:
+            return params.max_new_tokens
+        return token_budget(prompt, len(prompt.token_ids), params.max_new_tokens, self._context_length)
+
+    def _body(self, request: Request, params: SamplingParams) -> dict[str, Any]:
+        prompt = request.prompt
         return {
             "model": self._model,
-            "prompt": prompt.text if prompt.token_ids is None else list(prompt.token_ids),
-            "max_tokens": budget,
+            "prompt": prompt.text if prompt.token_ids is None else prompt.token_ids,
+            "max_tokens": self._budget(request, params),
             "temperature": params.temperature,
             "top_p": params.top_p,
             "seed": request.seed,
@@ -129,17 +145,17 @@ class OpenAIEngine:
             **OFF,
         }
 
-    def _run(self, bodies: Sequence[tuple[Request, dict[str, Any]]]) -> Iterator[Completion]:
-        todo: SimpleQueue[tuple[int, Request, dict[str, Any]]] = SimpleQueue()
+    def _run(self, todo: SimpleQueue[Request], params: SamplingParams) -> Iterator[Completion]:
         done: SimpleQueue[Completion | Exception | None] = SimpleQueue()
-        for number, (request, body) in enumerate(bodies):
-            todo.put((number, request, body))
+        turns = itertools.count()
         stop = threading.Event()
+        self._answered_at = time.monotonic()
 
         def work() -> None:
             try:
                 while not stop.is_set():
-                    done.put(self._complete(*todo.get_nowait(), stop=stop))
+                    request = todo.get_nowait()
+                    done.put(self._complete(request, self._body(request, params), next(turns), stop))
             except Empty:
                 pass
             except Exception as error:  # carried to the caller's thread, where it is raised
@@ -148,7 +164,7 @@ class OpenAIEngine:
             finally:
                 done.put(None)
 
-        running = min(self._concurrency, len(bodies))
+        running = min(self._concurrency, todo.qsize())
         for _ in range(running):
             # Daemons: a request may run for minutes, and Ctrl-C has to end the program now.
             threading.Thread(target=work, daemon=True).start()
@@ -175,27 +191,54 @@ class OpenAIEngine:
         if failure:
             raise failure
 
-    def _complete(self, number: int, request: Request, body: Mapping[str, Any], *, stop: threading.Event) -> Completion:
-        """One request to its end. Given up, the reason stands in ``text``."""
-        started, jitter = time.perf_counter(), random.Random(request.seed)
-        pause, reason = self._retries.first_pause_s, ""
-        for attempt in range(self._retries.tries):
-            url = self._pick(number + attempt)
+    def _complete(self, request: Request, body: Mapping[str, Any], first: int, stop: threading.Event) -> Completion:
+        """One request to its end, from the server whose turn is ``first``. Given up, the reason stands in ``text``."""
+        jitter, pause, tries, reason = random.Random(request.seed), self._retries.first_pause_s, 0, ""
+        since = time.monotonic()  # this request's last failure; before it, its beginning
+        for turn in itertools.count(first):
+            url = self._pick(turn)
             try:
-                answer = self._http.send(f"{url}/completions", body, self._retries.timeout_s)
-                self._rests_until[url] = 0.0
-                return self._completion(request, body, answer, time.perf_counter() - started)
+                return self._try(url, request, body)
             except PassingError as error:
                 reason = f"{address(url)}: {self._http.masked(str(error))}"
-                # Jitter: without it all requests of a restarting server would come back at once.
-                delay = max(error.pause_s, pause * jitter.uniform(0.5, 1.0))
+                tries += not (error.is_busy and self._is_at_work(since))
+                since = time.monotonic()
+                # Jitter: without it all requests of a restarting server, or all that were told the same time, would
+                # come back at once. It adds only: nobody comes earlier than asked.
+                delay = max(error.pause_s, pause) * jitter.uniform(1.0, 1.5)
                 if error.is_unreachable:
-                    self._rests_until[url] = time.monotonic() + self._retries.rest_s
+                    self._rests_until[url] = since + self._retries.rest_s
                     delay = 0.0 if self._awake() else delay
                 pause = min(2 * pause, LONGEST_PAUSE_S)
-                if attempt + 1 == self._retries.tries or stop.wait(delay):
+                if tries >= self._retries.tries or stop.wait(delay):
                     break
         return Completion(key=request.key, text=reason, finish_reason="error", num_tokens=0)
+
+    def _try(self, url: str, request: Request, body: Mapping[str, Any]) -> Completion:
+        """One try; its time alone is the completion's, for the waiting before it says nothing of the sample."""
+        me, started = threading.get_ident(), time.monotonic()
+        with self._lock:
+            self._sent_at[me] = started
+        try:
+            answer = self._http.send(f"{url}/completions", body, self._retries.timeout_s)
+            self._rests_until[url] = 0.0
+            completion = self._completion(request, body, answer, time.monotonic() - started)
+            self._answered_at = time.monotonic()
+            return completion
+        finally:
+            with self._lock:
+                del self._sent_at[me]
+
+    def _is_at_work(self, since: float) -> bool:
+        """Whether the servers that refuse one request answered another since then, or have kept one from before.
+
+        Then they are full, not gone, and only waiting helps. What they keep counts, for a completion may take longer
+        than all tries of a request; only from before, for among requests that are all refused some are always under
+        way; and not after a whole try's time without any answer, for then what they keep hangs.
+        """
+        with self._lock:
+            may_answer = time.monotonic() - self._answered_at < self._retries.timeout_s
+            return self._answered_at > since or (may_answer and any(sent < since for sent in self._sent_at.values()))
 
     def _awake(self) -> list[str]:
         """The servers that are not passed over."""
