@@ -1,18 +1,20 @@
 """The rows of a running batch: what each active sequence has drawn and what it is to be fed next.
 
-Active sequences are rows 0 to B - 1 at every moment. When some end, the last active rows move into the gaps, so a
-forward pass never computes a row that has nothing to do; a move costs about one step's reading of that row. Whenever
-rows are filled, all are put in the order of their lengths, so that attention can read each span of rows only as far
-as it must. Rows that move in between are shorter than those they replace, or the span grows: it is right either way.
+Active sequences are rows 0 to B - 1 of every forward pass. When some end, the last active rows move into the gaps, so
+a pass never computes a row that has nothing to do; a move costs about one step's reading of that row. Whenever rows
+are filled, all are put in the order of their lengths, so that attention can read each span of rows only as far as it
+must. Rows that move in between are shorter than those they replace, or the span grows: it is right either way.
 
-Shapes: S slots, B active rows, W new tokens at most, P positions to be read.
+Memory may run out at any call. Only keys and values move from row to row; all else that is known of a sequence stays
+in one slot while it is active. So ``unfinished`` is right whatever was left half done.
+
+Shapes: S slots, B active rows, P positions to be read.
 """
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 
 from stapo_bench.engines.kv_cache import Ids, SlotCache, Span
@@ -40,15 +42,17 @@ class Work:
 
 
 class Batch:
-    """Active sequences over a ``SlotCache``. ``fill``, then ``inputs`` and ``advance`` in turn."""
+    """Active sequences over a ``SlotCache``. ``close_gaps``, ``fill`` if any are free, ``inputs``, ``advance`` in turn.
+
+    Whatever raises leaves every sequence as it was before the call, and the batch good for ``unfinished`` alone.
+    """
 
     def __init__(self, cache: SlotCache, *, slots: int, width: int, end_ids: torch.Tensor) -> None:
         self.cache = cache
         self.slots = slots
-        self.works: list[Work] = []
+        self.works: dict[int, Work] = {}  # by slot: what is active
         self._end_ids = end_ids
         device = end_ids.device
-        self._rows = torch.arange(slots, device=device)
         self._next_ids = torch.zeros(slots, dtype=torch.long, device=device)
         self._positions = torch.zeros(slots, dtype=torch.long, device=device)  # of the next input
         self._num_new = torch.zeros(slots, dtype=torch.long, device=device)
@@ -56,6 +60,8 @@ class Batch:
         self._new_ids = torch.zeros((slots, width), dtype=torch.long, device=device)
         self._log_probs = torch.zeros((slots, width), dtype=torch.float32, device=device)
         self._draws = torch.zeros((slots, width), dtype=torch.float64, device=device)
+        self._order: list[int] = []  # the slot of each row of the cache
+        self._rows = torch.zeros(0, dtype=torch.long, device=device)  # [B] the same
         self._longest: list[int] = []  # of _positions in each span; kept here so that a step need not ask the device
 
     @property
@@ -64,33 +70,34 @@ class Batch:
 
     def fill(self, works: Sequence[Work], prefixes: Sequence[torch.Tensor]) -> None:
         """Start works in the next free rows. ``prefixes`` are the cached states of all their fed ids but the last."""
-        first, last = len(self.works), len(self.works) + len(works)
-        self.cache.insert(first, prefixes)
-        draws = np.zeros((len(works), self._draws.shape[1]))
-        for row, work in enumerate(works):
-            draws[row, : work.budget] = uniform_draws(work.request.seed, work.budget)
+        self.cache.insert(len(self._order), prefixes)
+        slots = [slot for slot in range(self.slots) if slot not in self.works][: len(works)]
+        for slot, work in zip(slots, works, strict=True):
+            self._draws[slot, : work.budget] = torch.from_numpy(uniform_draws(work.request.seed, work.budget))
             if work.new_ids:
-                self._new_ids[first + row, : len(work.new_ids)] = torch.tensor(work.new_ids)
-                self._log_probs[first + row, : len(work.new_ids)] = torch.tensor(work.log_probs)
-        self._draws[first:last] = torch.from_numpy(draws)
-        self._next_ids[first:last] = torch.tensor([work.fed_ids[-1] for work in works])
-        self._positions[first:last] = torch.tensor([len(work.fed_ids) - 1 for work in works])
-        self._num_new[first:last] = torch.tensor([len(work.new_ids) for work in works])
-        self._budgets[first:last] = torch.tensor([work.budget for work in works])
+                self._new_ids[slot, : len(work.new_ids)] = torch.tensor(work.new_ids)
+                self._log_probs[slot, : len(work.new_ids)] = torch.tensor(work.log_probs)
+            self._next_ids[slot] = work.fed_ids[-1]
+            self._positions[slot] = len(work.fed_ids) - 1
+            self._num_new[slot] = len(work.new_ids)
+            self._budgets[slot] = work.budget
+        self._order = self._order + slots
+        lengths: list[int] = self._positions.tolist()
+        self._arrange(sorted(self._order, key=lambda slot: -lengths[slot]))
         now = time.perf_counter()
-        self.works += [replace(work, started=now) if work.started is None else work for work in works]
-        self._sort()
+        started = [replace(work, started=now) if work.started is None else work for work in works]
+        self.works.update(zip(slots, started, strict=True))  # last: until here they are the caller's alone
 
     def inputs(self, dtype: torch.dtype) -> dict[str, object]:
         """Arguments of the next forward pass: each row's next id at its own position, blind to what lies beyond it."""
-        rows, length = len(self.works), max(self._longest) + 1
-        positions = self._positions[:rows]
+        length = max(self._longest) + 1
+        positions = self._positions[self._rows]
         self.cache.begin_step(positions, length)
         beyond = torch.arange(length, device=positions.device) > positions[:, None]  # [B, P]
         # Additive, in the model's dtype: a boolean mask would be converted again by every layer.
         mask = torch.zeros(beyond.shape, dtype=dtype, device=positions.device).masked_fill_(beyond, float("-inf"))
         return {
-            "input_ids": self._next_ids[:rows, None],
+            "input_ids": self._next_ids[self._rows, None],
             "position_ids": positions[:, None],
             "attention_mask": mask[:, None, None],
             "past_key_values": self.cache,
@@ -98,81 +105,62 @@ class Batch:
 
     def spans(self) -> list[Span]:
         """Spans of rows and how far attention has to read in each."""
-        starts = range(0, len(self.works), SPAN_ROWS)
+        rows = len(self._order)
         return [
-            (start, min(start + SPAN_ROWS, len(self.works)), longest + 1)
-            for start, longest in zip(starts, self._longest, strict=True)
+            (start, min(start + SPAN_ROWS, rows), longest + 1)
+            for start, longest in zip(range(0, rows, SPAN_ROWS), self._longest, strict=True)
         ]
 
     def draws(self) -> torch.Tensor:
         """[B] the number that decides each row's next token."""
-        rows = len(self.works)
-        return self._draws[self._rows[:rows], self._num_new[:rows]]
+        return self._draws[self._rows, self._num_new[self._rows]]
 
     def advance(self, tokens: torch.Tensor, log_probs: torch.Tensor) -> list[Work]:
-        """Append a token to every row; return the sequences that ended, whose rows are free again."""
-        rows = len(self.works)
-        where = (self._rows[:rows], self._num_new[:rows])
-        self._new_ids[where] = tokens
-        self._log_probs[where] = log_probs
-        self._next_ids[:rows] = tokens
-        self._num_new[:rows] += 1
-        self._positions[:rows] += 1
+        """Append a token to every row; return the sequences that ended, whose slots are free again."""
+        num_new = self._num_new[self._rows]
+        self._new_ids[self._rows, num_new] = tokens
+        self._log_probs[self._rows, num_new] = log_probs
+        self._next_ids[self._rows] = tokens
+        self._positions[self._rows] += 1
         self._longest = [longest + 1 for longest in self._longest]
-        over = torch.isin(tokens, self._end_ids) | (self._num_new[:rows] >= self._budgets[:rows])
-        ended: list[int] = over.nonzero().squeeze(-1).tolist()
-        if not ended:
-            return []
-        finished = self._progress(ended)
-        self._close_gaps(ended)
+        num_new = num_new + 1
+        over = torch.isin(tokens, self._end_ids) | (num_new >= self._budgets[self._rows])
+        ended = {row: self._order[row] for row in over.nonzero().squeeze(-1).tolist()}
+        finished = [self._progress(slot, int(num_new[row])) for row, slot in ended.items()]
+        # The tokens count from here on. Were it earlier, memory might run out with ended sequences still active, and
+        # they would be drawn on past their end.
+        self._num_new[self._rows] = num_new
+        for slot in ended.values():
+            del self.works[slot]
         return finished
 
     def unfinished(self) -> list[Work]:
         """Everything active, as far as it has come."""
-        return self._progress(range(len(self.works)))
+        counts: list[int] = self._num_new.tolist()
+        return [self._progress(slot, counts[slot]) for slot in self.works]
 
-    def _progress(self, rows: Sequence[int]) -> list[Work]:
-        index = torch.tensor(rows, dtype=torch.long, device=self._rows.device)
-        counts: list[int] = self._num_new[index].tolist()
-        width = max(counts, default=0)
-        ids = self._new_ids[index, :width].tolist()
-        log_probs = self._log_probs[index, :width].tolist()
-        return [
-            replace(self.works[row], new_ids=tuple(ids[i][:count]), log_probs=tuple(log_probs[i][:count]))
-            for i, (row, count) in enumerate(zip(rows, counts, strict=True))
-        ]
+    def _progress(self, slot: int, num_new: int) -> Work:
+        """A work with what it has drawn. Nothing is allocated on the device, where there may be no memory left."""
+        ids, log_probs = self._new_ids[slot, :num_new].tolist(), self._log_probs[slot, :num_new].tolist()
+        return replace(self.works[slot], new_ids=tuple(ids), log_probs=tuple(log_probs))
 
-    def _close_gaps(self, ended: Sequence[int]) -> None:
-        left = len(self.works) - len(ended)
-        gaps = [row for row in ended if row < left]
-        movers = sorted(set(range(left, len(self.works))) - set(ended))
-        self._move(movers, gaps)
-        del self.works[left:]
-        self._measure()
+    @torch.inference_mode()  # the cache may have grown in this mode, and is then closed to changes outside it
+    def close_gaps(self) -> None:
+        """Move the last active rows into the gaps that ended sequences have left."""
+        left = len(self.works)
+        if left < len(self._order):
+            movers = (slot for slot in self._order[left:] if slot in self.works)
+            self._arrange([slot if slot in self.works else next(movers) for slot in self._order[:left]])
 
-    def _sort(self) -> None:
-        """Order the rows by falling length."""
-        lengths: list[int] = self._positions[: len(self.works)].tolist()
-        order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
-        self._measure()
-        self._move(*zip(*((source, row) for row, source in enumerate(order) if source != row), strict=True))
-        self._measure()
-
-    def _move(self, sources: Sequence[int] = (), targets: Sequence[int] = ()) -> None:
-        """Copy rows onto rows, all at once."""
-        if not sources:
-            return
-        source, target = torch.tensor([sources, targets], device=self._rows.device)
-        self.cache.move(source, target, max(self._longest))
-        width = int(self._num_new[: len(self.works)].max())
-        for state in (self._next_ids, self._positions, self._num_new, self._budgets, self._draws):
-            state[target] = state[source]
-        for history in (self._new_ids, self._log_probs):
-            history[target, :width] = history[source, :width]
-        moved = [self.works[row] for row in sources]
-        for row, work in zip(targets, moved, strict=True):
-            self.works[row] = work
-
-    def _measure(self) -> None:
-        lengths: list[int] = self._positions[: len(self.works)].tolist()
-        self._longest = [max(lengths[start : start + SPAN_ROWS]) for start in range(0, len(lengths), SPAN_ROWS)]
+    def _arrange(self, order: list[int]) -> None:
+        """Bring the keys and values of slots into this order, from row 0 on."""
+        lengths: list[int] = self._positions.tolist()
+        row_of = {slot: row for row, slot in enumerate(self._order)}
+        moves = [(row_of[slot], row) for row, slot in enumerate(order) if row_of[slot] != row]
+        if moves:
+            sources, targets = torch.tensor(moves, device=self._rows.device).unbind(1)
+            self.cache.move(sources, targets, max(lengths[slot] for slot in order))
+        self._order = order
+        self._rows = torch.tensor(order, dtype=torch.long, device=self._rows.device)
+        spans = (order[start : start + SPAN_ROWS] for start in range(0, len(order), SPAN_ROWS))
+        self._longest = [max(lengths[slot] for slot in span) for span in spans]

@@ -133,6 +133,7 @@ class TransformersEngine:
             prefixes = PrefixStore(self._prefill, prefix_bytes)
             batch = self._new_batch(queue, slots)
             while queue or batch.works:
+                batch.close_gaps()  # only now that what ended is handed over: it may take memory that is not there
                 if queue and batch.num_free >= REFILL_SHARE * slots:
                     self._refill(batch, queue, prefixes)
                 yield from self._completions(self._step(batch, params))
