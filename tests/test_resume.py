@@ -11,11 +11,22 @@ from pathlib import Path
 
 import eval_setup
 import pytest
-from eval_setup import FakeEngine, completions, make_options, run, unbroken_run
+from eval_setup import (
+    NUM_PROBLEMS,
+    NUM_SAMPLES,
+    FakeEngine,
+    completions,
+    make_options,
+    make_task,
+    run,
+    unbroken_run,
+)
 
 from stapo_bench.errors import StapoError
 from stapo_bench.evaluate import evaluate
+from stapo_bench.grade_run import grade_run
 from stapo_bench.records import SampleKey
+from stapo_bench.scores import score_run
 from stapo_bench.store import live_segments, scan_keys, segments
 
 
@@ -136,3 +147,44 @@ def test_samples_of_a_run_under_other_settings_are_found_among_ours(tmp_path):
         run(options)
     place.unlink()
     run(options)
+
+
+def test_scored_from_another_terminal_and_stopped_by_ctrl_c_it_ends_as_if_nothing_had_been(tmp_path):
+    tasks = ",".join(make_task(tmp_path, name) for name in ("one", "two"))
+    script = tmp_path / "script.yaml"
+    # Where tests run in the background, SIGINT is ignored.
+    command = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    command += "from stapo_bench.cli import main; main()"
+    arguments = ["eval", "--engine", "scripted", "--ckpt", script, "--tasks", tasks, "--data-dir", tmp_path]
+    arguments += ["--decoding", "justrl", "--max-new-tokens", "64", "--out"]
+
+    def start(out: str) -> subprocess.Popen[str]:
+        line = [sys.executable, "-c", command, *map(str, arguments), str(tmp_path / out)]
+        return subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    script.write_text("success: 0.5\n")
+    unbroken = start("unbroken")
+    unbroken.communicate()
+    script.write_text("{success: 0.5, delay_s: 0.05}\n")
+    process, run_dir = start("run"), tmp_path / "run"
+    deadline = time.monotonic() + 60
+    while not any(path.stat().st_size for path in segments(run_dir)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    grade_run(run_dir, data_dir=tmp_path, workers=1)
+    under_way = score_run(run_dir)
+    assert process.poll() is None
+    assert 0 < sum(task.num_samples for task in under_way.tasks) < 2 * NUM_PROBLEMS * NUM_SAMPLES
+    assert not any(task.complete for task in under_way.tasks)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    num_safe = len(completions(run_dir))
+    assert f"{num_safe} new samples are safe in {run_dir}" in said
+    assert "stapo-bench: stopped; " in said
+    script.write_text("success: 0.5\n")
+    again = start("run")
+    _, said = again.communicate(timeout=60)
+    assert (again.returncode, unbroken.returncode) == (0, 0), said
+    assert f"{2 * NUM_PROBLEMS * NUM_SAMPLES - num_safe} new samples are safe" in said
+    assert completions(run_dir) == completions(tmp_path / "unbroken")
+    assert score_run(run_dir).macro == score_run(tmp_path / "unbroken").macro
