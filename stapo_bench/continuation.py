@@ -145,7 +145,7 @@ def _take_over(old: Manifest, run: Manifest, works: Sequence[Work], rest: "_Rest
     stamps = run.stamps
     done, num_repeated = scan_keys(run.run_dir, run.seed, stamps=stamps)
     cut: dict[SampleKey, Sample] = {}
-    num_old = num_cut = 0
+    num_old = went_on = 0
     writer = SegmentWriter(run.run_dir, "continued")
     try:
         for sample in read_samples(old.run_dir, old.stamps):
@@ -156,18 +156,17 @@ def _take_over(old: Manifest, run: Manifest, works: Sequence[Work], rest: "_Rest
                 else:
                     writer.append(replace(sample, stamp=stamps[sample.task]))
         writer.sync()  # progress counts what goes on, not what is taken over
-        num_cut = len(cut)
         progress = Progress(Counter(key.task for key in cut), stream=watch)
         progress.start(cut)
         with engine_failures():
             for sample in rest.draw(cut):
+                went_on += 1
                 for safe in writer.append(replace(sample, stamp=stamps[sample.task])):
                     progress.add(safe)
     finally:
         try:
             writer.close()
         finally:
-            went_on = num_cut - len(cut)
             print(f"{writer.num_safe} samples are safe in {run.run_dir}; {went_on} of them went on", file=watch)
     if (asked := sum(work.num_keys for work in works)) > num_old:
         print(

@@ -7,14 +7,12 @@ is not graded in time, or at all, ``grade_run`` grades afterwards.
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from stapo_bench.errors import StapoError
 from stapo_bench.grade_run import append_grades, graded_keys
-from stapo_bench.records import Gold, Sample, SampleKey
-from stapo_bench.store import KeySet, read_samples
+from stapo_bench.records import Gold, Outcome, Sample, SampleKey
 
 _BATCH = 64
 _SHARE = 0.005  # of one CPU's time that grading may take in this process; the grading itself runs in another
@@ -41,7 +39,7 @@ class LiveGrader:
         try:
             self._queue.put_nowait(sample)
         except queue.Full:
-            return
+            self._see(sample.key, Outcome.GRADER_ERROR.value)  # undecided for now, and nothing waits for it
 
     def close(self) -> None:
         """Stop after the batch under way; what still waits is left to ``grade_run``."""
@@ -62,9 +60,9 @@ class LiveGrader:
         try:
             with GraderPool(workers=1) as pool:
                 grader, version = pool.grader.name, pool.grader.version
-                graded = graded_keys(self._run_dir, grader, version, self._see)
+                graded_keys(self._run_dir, grader, version, self._see)
                 used = time.thread_time()
-                for batch in self._batches(graded):
+                while batch := self._next_batch():
                     grades = pool.grade((s.completion, self._golds[s.task, s.problem_id]) for s in batch)
                     append_grades(self._run_dir, grader, version, zip((s.key for s in batch), grades, strict=True))
                     for sample, grade in zip(batch, grades, strict=True):
@@ -73,15 +71,6 @@ class LiveGrader:
                     used = time.thread_time()
         except StapoError:
             return  # the run goes on without a running score; grade_run meets the same failure and reports it
-
-    def _batches(self, graded: KeySet) -> Iterator[list[Sample]]:
-        """What earlier commands left without a grade, then what is handed over; each key once."""
-        stored = (s for s in read_samples(self._run_dir) if (s.task, s.problem_id) in self._golds and graded.add(s.key))
-        while not self._stopping.is_set() and (batch := list(islice(stored, _BATCH))):
-            yield batch
-        while batch := self._next_batch():
-            if batch := [sample for sample in batch if graded.add(sample.key)]:
-                yield batch
 
     def _next_batch(self) -> list[Sample]:
         """What waits, at least one; empty when it is time to stop."""

@@ -17,7 +17,7 @@ from stapo_bench.records import Sample, SampleKey
 TERMINAL_SECONDS = 0.5
 LOG_SECONDS = 10.0
 WRONG, RIGHT, UNDECIDED, AWAITED = range(4)
-"""What is known of a sample: undecided where its grader failed or nobody asks for it, awaited until it has a grade."""
+"""What is known of a sample: awaited from when it is asked for to its grade; undecided where none is to come."""
 
 _SHARE = 0.005  # of the time that showing may take; intervals over many problems take some milliseconds
 
@@ -117,12 +117,14 @@ class Progress:
         self._pace = self._new_pace()
 
     def see(self, sample: Sample) -> None:
-        """Take note of a stored sample, whoever drew it."""
+        """Take note of a sample that was stored before, whoever drew it."""
         if (task := self._tasks.get(sample.task)) is not None:
-            task.num_seen += 1
-            task.num_cut += sample.finish_reason == "length"
-            with self._lock:
-                task.set(sample.key, AWAITED)
+            self._count(task, sample)
+            task.set(sample.key, UNDECIDED)  # until the grade that it has is read; one that has none is not waited for
+
+    def _count(self, task: TaskProgress, sample: Sample) -> None:
+        task.num_seen += 1
+        task.num_cut += sample.finish_reason == "length"
 
     def grade(self, key: SampleKey, outcome: str) -> None:
         """Take note of a grade."""
@@ -133,8 +135,9 @@ class Progress:
 
     def add(self, sample: Sample) -> None:
         """Count a sample of this command that is safe on disk."""
-        self.see(sample)
-        self._tasks[sample.task].done += 1
+        task = self._tasks[sample.task]
+        self._count(task, sample)
+        task.done += 1
         self._num_new += 1
         self._num_tokens += sample.num_tokens
         if self._pace.due():

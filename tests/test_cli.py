@@ -74,6 +74,9 @@ def one_line(error: str) -> str:
         ({"--out": "script.yaml/run"}, 1, "cannot write to script.yaml/run: Not a directory; choose another --out"),
         ({"--tensor-parallel": "2"}, 2, "--tensor-parallel: expected engine vllm, got scripted"),
         ({"--suite": "paper"}, 2, "expected --tasks or --suite, got both"),
+        ({"--base-url": "http://localhost:1/v1"}, 2, "name a server: expected --engine openai, got scripted"),
+        ({"--until-width": "2"}, 2, "2.0 is not in the range 0<x<1"),
+        ({"--until-width": "0"}, 2, "0.0 is not in the range 0<x<1"),
     ],
 )
 def test_bad_input_is_one_clear_line(stapo, small, change, code, message):

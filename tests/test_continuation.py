@@ -170,6 +170,13 @@ def test_a_failure_says_what_is_safe_and_a_run_with_gaps_what_it_lacks(tmp_path,
     with pytest.raises(StapoError, match="out of luck"):
         continue_run(options.out, 20, data_dir=tmp_path, engine=Chain(fail_after=1), watch=watch)
     num_safe = len(samples(tmp_path / "run-20"))
+    (segment,) = (options.out / "samples").glob("*.jsonl")
+    whole = segment.read_bytes()
+    segment.write_bytes(whole + b"damage\n")
+    with pytest.raises(StapoError, match="damaged line"):
+        continue_run(options.out, 20, out=tmp_path / "other", data_dir=tmp_path, engine=Chain(), watch=watch)
+    assert "; 0 of them went on" in watch.getvalue()
+    segment.write_bytes(whole)
     assert f"{num_safe} samples are safe in {tmp_path / 'run-20'}; 1 of them went on" in watch.getvalue()
     continue_run(options.out, 20, data_dir=tmp_path, engine=Chain(), watch=watch)
     assert f"{options.out} holds 7 of its 12 samples: 'stapo-bench eval' draws the others" in watch.getvalue()

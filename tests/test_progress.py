@@ -84,3 +84,16 @@ def test_the_running_score_is_that_of_whole_rounds():
     assert len(told) > 400  # a score from half of the run on, at the latest
     assert max(abs(score - truth) for score in told) < 7  # 30 problems: by chance
     assert told[-1] == pytest.approx(truth, abs=0.06)
+
+
+def test_a_grade_that_comes_before_the_sample_is_counted_stays():
+    def sample(key):
+        return Sample(**key._asdict(), seed=0, completion="", num_tokens=1, finish_reason="stop")
+
+    progress = Progress({"a": 2}, stream=io.StringIO())
+    progress.see(sample(SampleKey("a", "q", 0)))  # stored without a grade by an earlier command
+    key = SampleKey("a", "p", 0)
+    progress.start([key])
+    progress.grade(key, "CORRECT")
+    progress.add(sample(key))
+    assert progress._tasks["a"].score().split()[0] == "100.0"

@@ -37,7 +37,11 @@ from stapo_bench.errors import StapoError, UsageError
     "--out", type=options.RUN, help="Run folder (for many checkpoints, of their folders); default: results/…."
 )
 @click.option("--allow-different", is_flag=True, help="If --out has other settings, start a new run next to it.")
-@click.option("--until-width", type=float, help="Stop as soon as the average's interval is this narrow: 0.02.")
+@click.option(
+    "--until-width",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Stop as soon as the average's interval is this narrow: 0.02 is two points.",
+)
 @click.option(
     "--until-decided", type=options.RUN, help="Stop as soon as it is told apart from, or tied with, that run."
 )
@@ -67,6 +71,8 @@ def eval_command(
 
         decide = until.decided_against(until_decided) if until_decided else until.width_below(until_width or 0.0)
         enough = until.looking(decide, more["data_dir"])
+    if (more["base_urls"] or more["model"]) and more["engine"] != "openai":
+        raise UsageError(f"--base-url and --model name a server: expected --engine openai, got {more['engine']}")
     names = options.task_list(tasks, suite)
     checkpoints = expand(ckpt)
     if len(checkpoints) > 1 and more["engine"] == "openai":
