@@ -7,6 +7,7 @@ A run may be scored at any time while it goes on: what is missing is counted, de
 
 import json
 import math
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -101,9 +102,11 @@ class RunScore:
 
 def score_run(run_dir: Path, grader: str = "math") -> RunScore:
     """Score a run with the grades of one grader and write ``scores.json``."""
+    began, path = time.time_ns(), run_dir / "scores.json"
     manifest = load_manifest(run_dir)
     score = run_score(manifest, grader, read_grades(run_dir, grader))
-    write_atomically(run_dir / "scores.json", json.dumps(to_json(score), indent=2, allow_nan=False) + "\n")
+    write_atomically(path, json.dumps(to_json(score), indent=2, allow_nan=False) + "\n")
+    os.utime(path, ns=(began, began))  # of what came while it was read, these scores may know nothing
     return score
 
 

@@ -267,12 +267,15 @@ def _problem(task: Task, row: Mapping[str, Any], number: int, place: str) -> Pro
     for key in ("problem", "answer"):
         if row.get(key) is None or row[key] in ("", []):
             raise StapoError(f"{place}, row {number}: expected a value for '{key}', got {row.get(key)!r}")
+    is_multiple = row.get("is_multiple_answer")
+    if is_multiple is None and isinstance(row["answer"], list) and len(row["answer"]) > 1:
+        is_multiple = True  # else 1 and 200 would be read as 1,200
     gold = Gold(
         answer=_answer_text(row["answer"], task.integer_answers),
         answer_type=task.answer_type,
         tolerance=_tolerance(row.get("error"), f"{place}, row {number}"),
         unit=row.get("unit") or None,
-        is_multiple=row.get("is_multiple_answer"),
+        is_multiple=is_multiple,
     )
     name = str(row.get("id", f"{task.name}-{number:03d}"))
     return Problem(task=task.name, problem_id=name, question=str(row["problem"]), gold=gold)

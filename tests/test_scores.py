@@ -2,10 +2,12 @@
 
 import json
 import os
+import time
 
 import numpy as np
 import pytest
 
+from stapo_bench import scores
 from stapo_bench.draws import CountedRun, Draw, matrix, read_draws, read_grades
 from stapo_bench.errors import StapoError
 from stapo_bench.estimators import avg_at_k
@@ -147,6 +149,27 @@ def test_missing_grades_are_named_with_those_that_exist(make_run):
     run = make_run("r", {"t": [[1, 0]]}, grader="strict-1")
     with pytest.raises(StapoError, match="expected grades by 'math', found strict; run 'stapo-bench grade"):
         score_run(run)
+
+
+def test_scores_that_a_slow_reader_writes_last_are_not_current(make_run, monkeypatch):
+    """A watcher reads half a run; the evaluation ends and writes its scores; then the watcher writes those of the half."""
+    run = make_run("r", {"t": [[1, 0]] * 2})
+    grades = run / "grades" / "math.jsonl"
+    whole = grades.read_text()
+    grades.write_text("".join(whole.splitlines(keepends=True)[:2]))
+    read = scores.read_grades
+
+    def slowly(run_dir, grader):
+        found = read(run_dir, grader)
+        monkeypatch.setattr(scores, "read_grades", read)
+        time.sleep(0.02)  # clocks of file systems tick in some milliseconds
+        grades.write_text(whole)
+        assert score_run(run).tasks[0].num_ungraded == 0
+        return found
+
+    monkeypatch.setattr(scores, "read_grades", slowly)
+    assert score_run(run).tasks[0].num_ungraded == 3
+    assert current_score(run).tasks[0].num_ungraded == 0
 
 
 def test_samples_without_a_grade_are_ungraded(make_run):

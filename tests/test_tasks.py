@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.grading import grade_answer
+from stapo_bench.records import Outcome
 from stapo_bench.tasks import ContentDigest, content_digest, load_problems, load_task, read_task, task_names
 
 LAYOUT = {  # problems, samples per problem: arXiv:2602.15620, evaluation setup
@@ -72,6 +74,20 @@ def test_integer_golds_lose_leading_zeros_and_point_zero(data_dir, tmp_path):
     for name in ("aime24", "amc23"):
         published = load_problems(load_task(name), copy_of(data_dir, tmp_path, name, raw))
         assert [p.gold for p in published] == [p.gold for p in load_problems(load_task(name), data_dir)]
+
+
+def test_a_list_of_answers_is_several_values(tmp_path):
+    rows = [
+        {"id": "a", "problem": "p", "answer": [1, 200]},  # not 1,200
+        {"id": "b", "problem": "q", "answer": [1200]},
+        {"id": "c", "problem": "r", "answer": ["1,3"], "is_multiple_answer": True},
+    ]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "t.yaml").write_text("task: t\nrepeats: 1\ndoc_to_text: '{{problem}}'\nmetadata: {num_problems: 3}\n")
+    golds = [problem.gold for problem in load_problems(load_task(str(tmp_path / "t.yaml")), tmp_path)]
+    assert [(gold.answer, gold.is_multiple) for gold in golds] == [("1,200", True), ("1200", None), ("1,3", True)]
+    outcomes = [grade_answer(r"\boxed{1, 200}", gold).outcome for gold in golds[:2]]
+    assert outcomes == [Outcome.CORRECT, Outcome.INCORRECT]
 
 
 def test_a_missing_row_is_a_wrong_count(data_dir, tmp_path):
