@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,41 @@ def test_a_run_that_was_killed_ends_where_an_unbroken_one_ends(tmp_path, monkeyp
         for out in (broken, whole)
     ]
     assert losses[0] == losses[1]
+
+
+def test_a_kill_after_going_on_costs_no_metrics(tmp_path, monkeypatch):
+    monkeypatch.setattr(pretraining, "SAVE_EVERY", 2)
+    out, killed, advance = tmp_path / "run", tmp_path / "killed", pretraining.Run.advance
+
+    def stopped_in_the_fifth_step(run, batch, share):
+        if run.step == 4:
+            raise KeyboardInterrupt
+        return advance(run, batch, share)
+
+    def copied_in_the_fifth_step(run, batch, share):
+        if run.step == 4 and not killed.exists():
+            shutil.copytree(out, killed)  # what a SIGKILL leaves here
+        return advance(run, batch, share)
+
+    monkeypatch.setattr(pretraining.Run, "advance", stopped_in_the_fifth_step)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(small(out))
+    monkeypatch.setattr(pretraining.Run, "advance", copied_in_the_fifth_step)
+    pretrain(small(out))
+    pretrain(small(killed))
+    for folder in (out, killed):
+        lines = (folder / "metrics.jsonl").read_text().splitlines()
+        assert [json.loads(line)["step"] for line in lines] == [1, 2, 3, 4, 5, 6]
+
+
+def test_what_marks_a_run_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    written = []
+    write = pretraining.write_atomically
+    monkeypatch.setattr(
+        pretraining, "write_atomically", lambda path, text: written.append(path.name) or write(path, text)
+    )
+    pretrain(small(tmp_path / "base", steps=2))
+    assert written == ["pretrain.json", "metrics.jsonl", "stapo.json"]
 
 
 def test_training_lowers_the_loss_and_seeds_differ(tmp_path):

@@ -9,7 +9,7 @@ from train_setup import grade_by_hash, make_base, make_config
 
 from stapo_bench.engines.transformers import TransformersEngine, load_checkpoint
 from stapo_bench.errors import StapoError
-from stapo_train import rollout, run
+from stapo_train import reward, rollout, run
 
 
 class BesideTheModel(TransformersEngine):
@@ -64,6 +64,37 @@ def test_every_round_of_dynamic_sampling_draws_awake(folder, monkeypatch):
     monkeypatch.setattr(run, "grade", lambda *args: [replace(r, reward=1.0) for r in grade_by_hash(*args)])
     run.train(make_config(folder, iterations=1, rollout__engine="vllm", rollout__max_rounds=3))
     assert BesideTheModel.told[1:] == ["sleep", "weights", "draw", "draw", "draw", "sleep", "close"]
+
+
+def test_groups_that_differ_by_their_lengths_alone_make_room_for_others(folder, monkeypatch):
+    rounds, draw = [], run.draw
+
+    def cut(*args, **kw):  # to 5, 6, 7 and 8 tokens of a group's four
+        rounds.append(len(args[1]))
+        drawn = draw(*args, **kw)
+        return [replace(r, response_ids=(5,) * (5 + r.index), rollout_log_probs=None) for r in drawn]
+
+    monkeypatch.setattr(run, "draw", cut)
+    monkeypatch.setattr(run, "grade", lambda *args: [replace(r, reward=0.0) for r in grade_by_hash(*args)])
+    config = make_config(folder, iterations=1, rollout__max_rounds=3, reward={"overlong_buffer": 4})
+    ((mean, _),) = result(run.train(config))[1]
+    assert rounds == [4, 4, 4]
+    assert mean == -0.625  # -(1/4 + 2/4 + 3/4 + 4/4) / 4
+
+
+def test_a_rollout_that_the_engine_gave_up_on_is_left_out(folder, monkeypatch):
+    class Failing(BesideTheModel):
+        def generate(self, requests, params):
+            first, *others = super().generate(requests, params)
+            yield replace(first, text="", finish_reason="error", num_tokens=0, token_ids=None, log_probs=None)
+            yield from others
+
+    monkeypatch.setattr(rollout, "VllmEngine", Failing)
+    monkeypatch.setattr(run, "grade", reward.grade)
+    final = run.train(make_config(folder, iterations=2, rollout__engine="vllm", update__importance_cap=2.0))
+    rows = [json.loads(line) for line in (final.parents[1] / "metrics.jsonl").read_text().splitlines()]
+    assert [(row["num_rollouts"], row["num_ungraded"]) for row in rows] == [(16, 1), (16, 1)]
+    assert rows[0]["rollout_mismatch"] < 1e-4
 
 
 def test_weights_left_out_are_seen_in_the_mismatch(folder, monkeypatch):

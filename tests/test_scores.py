@@ -152,7 +152,7 @@ def test_missing_grades_are_named_with_those_that_exist(make_run):
 
 
 def test_scores_that_a_slow_reader_writes_last_are_not_current(make_run, monkeypatch):
-    """A watcher reads half a run; the evaluation ends and writes its scores; then the watcher writes those of the half."""
+    """A watcher reads half a run, the evaluation ends and writes its scores, and then the watcher its own."""
     run = make_run("r", {"t": [[1, 0]] * 2})
     grades = run / "grades" / "math.jsonl"
     whole = grades.read_text()

@@ -4,8 +4,10 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,6 +96,29 @@ def test_a_mistake_found_before_the_first_iteration_can_be_put_right(folder):
     run.train(make_config(folder, iterations=1))
 
 
+def fail(*_arguments):
+    raise KeyboardInterrupt
+
+
+def test_an_engine_that_does_not_open_leaves_the_folder_to_another_config(folder, monkeypatch):
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(run, "open_engine", fail)
+        run.train(make_config(folder))
+    run.train(make_config(folder, seed=4))
+    run.train(make_config(folder, seed=4, out=str(folder / "whole")))
+    assert result(folder / "run") == result(folder / "whole")
+
+
+def test_rollouts_of_a_config_that_was_put_right_are_drawn_again(folder, monkeypatch):
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(run, "collate", fail)
+        run.train(make_config(folder))
+    assert (folder / "run" / "state" / "rollouts-000001.jsonl").is_file()
+    run.train(make_config(folder, seed=4))
+    run.train(make_config(folder, seed=4, out=str(folder / "whole")))
+    assert result(folder / "run") == result(folder / "whole")
+
+
 def test_a_begun_run_is_not_overwritten_by_accident(folder, monkeypatch):
     config = make_config(folder)
     stop_after(monkeypatch, iterations=1)
@@ -112,6 +137,27 @@ def stop_after(monkeypatch, iterations):
         return iterate(r, state)
 
     monkeypatch.setattr(run, "iterate", stopping)
+
+
+@pytest.mark.parametrize("resume", [True, False])
+@pytest.mark.parametrize("lost", [["state"], ["state/step-000001"], ["state", "metrics.jsonl"]])
+def test_checkpoints_without_their_state_are_not_written_over(folder, monkeypatch, lost, resume):
+    config = make_config(folder)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        stop_after(patch, iterations=1)
+        run.train(config)
+    for path in (folder / "run" / name for name in lost):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    before = files(folder / "run")
+    assert "checkpoints/step-000001/model.safetensors" in before
+    expected = "no checkpoint has its state: checkpoints/ holds step-000001, state/ holds none; restore what is missing"
+    with pytest.raises(StapoError, match=expected if resume else "holds this run, begun"):
+        run.train(config, resume=resume)
+    assert files(folder / "run") == before
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 @pytest.mark.parametrize("name", ["grpo", "20-entropy", "lopti", "clip-cov"])
@@ -138,7 +184,7 @@ def test_rollouts_drawn_before_a_kill_are_not_drawn_again(folder, monkeypatch):
     run.train(make_config(folder, out=str(folder / "whole")))
     config = make_config(folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "collate", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(run, "collate", fail)
         with pytest.raises(KeyboardInterrupt):
             run.train(config)
     draws = []
@@ -234,10 +280,33 @@ def test_steps_without_a_finite_gradient_stop_the_run(folder, monkeypatch):
         return real(rollouts, advantages * float("inf"), dtype, device)
 
     monkeypatch.setattr(run, "collate", broken)
-    with pytest.raises(StapoError, match="4 optimizer steps in a row had no finite gradient"):
+    with pytest.raises(StapoError, match="3 optimizer steps in a row had no finite gradient"):
         run.train(make_config(folder))
     rows = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert len(rows) == 2 and len(rows[0]["skipped_updates"]) == 2 and rows[0]["loss"] is None
+    assert [len(row["skipped_updates"]) for row in rows] == [2, 1] and rows[0]["loss"] is None
+
+
+@pytest.mark.parametrize(
+    ("steps", "taken"),  # x: no finite gradient; four steps an iteration
+    [("xxx.....", 3), ("..xxx...", 5), ("x.xxxxx.", 5), ("xx.xx.xx", 8)],
+)
+def test_the_run_stops_as_soon_as_the_row_is_as_long_as_its_limit(folder, monkeypatch, steps, taken):
+    real, done = run.optimizer_step, []
+
+    def scripted(*args):
+        done.append(steps[len(done)])
+        record = real(*args)
+        return replace(record, skipped="loss nan") if done[-1] == "x" else record
+
+    monkeypatch.setattr(run, "optimizer_step", scripted)
+    config = make_config(folder, iterations=2, update__mini_batches=4)
+    if taken < len(steps):
+        with pytest.raises(StapoError, match="3 optimizer steps in a row"):
+            run.train(config)
+    else:
+        run.train(config)
+    assert len(done) == taken
+    assert len(list((folder / "run" / "skipped").iterdir())) == steps[:taken].count("x")
 
 
 def test_disk_full_keeps_the_last_good_checkpoint(folder, monkeypatch):

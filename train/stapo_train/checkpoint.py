@@ -1,6 +1,6 @@
 """A run on disk: what a kill at any moment leaves, and how the run goes on from it.
 
-    <run>/config.yaml                    what the run computes; another config is refused
+    <run>/config.yaml                    what the run computes; another config is refused once an iteration has ended
     <run>/metrics.jsonl                  one line per iteration
     <run>/checkpoints/step-000020/       Hugging Face folder with stapo.json; the last iteration's is ``final``
     <run>/state/step-000020/             optimizer.safetensors and state.json, of the last checkpoint only
@@ -29,6 +29,7 @@ from stapo_bench.checkpoint import check_hashes, file_hashes, read_checkpoint
 from stapo_bench.errors import StapoError
 from stapo_bench.sealed import seal, unseal
 from stapo_bench.store import write_atomically
+from stapo_train import open_rollouts
 from stapo_train.config import TrainConfig, differences
 
 FINAL = "final"
@@ -62,7 +63,7 @@ class RunFolder:
             raise StapoError(f"out {self.path}: expected a folder that can be written, got: {error.strerror}") from None
         self._check_config(config)
         self._about = {"objective": config.objective["name"], "config_digest": config.digest()}
-        if not resume and self.metrics.exists() and not self.is_finished:
+        if not resume and self._is_begun and not self.is_finished:
             raise StapoError(f"out {self.path}: holds this run, begun; --resume goes on, out=OTHER starts anew")
 
     @property
@@ -74,18 +75,36 @@ class RunFolder:
     def is_finished(self) -> bool:
         return self.final.is_dir()
 
+    @property
+    def _is_begun(self) -> bool:
+        """Whether an iteration has ended here. Until then nothing holds the folder to its config."""
+        has_lines = self.metrics.exists() and self.metrics.stat().st_size > 0
+        return has_lines or self.is_finished or bool(self._names("checkpoints"))
+
     def latest(self) -> Path | None:
-        """The checkpoint to go on from: the last whose state is there too; StapoError where either is damaged."""
+        """The checkpoint to go on from: the last whose state is there too; StapoError where either is damaged.
+
+        None: no iteration is saved. Checkpoints none of which has its state are not taken for that: no kill leaves
+        them so, and a run that began anew would write over them.
+        """
         found = self._latest()
+        checkpoints, states = self._names("checkpoints"), self._names("state")
+        if found is None and checkpoints:
+            raise StapoError(
+                f"{self.path}: no checkpoint has its state: checkpoints/ holds {checkpoints[-1]}, state/ holds "
+                f"{states[-1] if states else 'none'}; restore what is missing, or train anew with out=OTHER"
+            )
         if found is not None:
             read_checkpoint(found)  # checks its weights
             read_state(self.path / "state" / found.name)
         return found
 
     def _latest(self) -> Path | None:
-        states = sorted((self.path / "state").glob("step-*"), reverse=True)
-        found = (self.path / "checkpoints" / state.name for state in states)
+        found = (self.path / "checkpoints" / name for name in reversed(self._names("state")))
         return next((checkpoint for checkpoint in found if checkpoint.is_dir()), None)
+
+    def _names(self, kind: str) -> list[str]:
+        return sorted(path.name for path in (self.path / kind).glob("step-*"))
 
     def save(
         self,
@@ -128,8 +147,11 @@ class RunFolder:
 
     def _check_config(self, config: TrainConfig) -> None:
         path = self.path / "config.yaml"
-        if not path.exists() or not self.metrics.exists():  # nothing computed yet: a mistake may be put right
-            write_atomically(path, yaml.safe_dump(config.nested(), sort_keys=False))
+        if not path.exists() or not self._is_begun:  # a mistake may be put right
+            ours = yaml.safe_dump(config.nested(), sort_keys=False)
+            if not path.exists() or path.read_bytes() != ours.encode():
+                open_rollouts.drop(self.path)  # another config's, for all we know
+                write_atomically(path, ours)
             return
         try:
             theirs = yaml.safe_load(path.read_text(encoding="utf-8"))

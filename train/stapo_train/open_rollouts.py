@@ -41,8 +41,8 @@ def load(run: Path, iteration: int) -> tuple[list[Rollout], int] | None:
         raise StapoError(f"{path}: damaged ({error}); delete it, its rollouts are drawn again") from None
 
 
-def drop(run: Path, until_iteration: int) -> None:
-    """Forget the rollouts of iterations that a checkpoint covers."""
+def drop(run: Path, until_iteration: float = math.inf) -> None:
+    """Forget the rollouts of iterations that a checkpoint covers, or all."""
     for path in (run / "state").glob("rollouts-*.jsonl"):
         if int(path.stem.removeprefix("rollouts-")) <= until_iteration:
             path.unlink()

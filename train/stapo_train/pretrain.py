@@ -25,6 +25,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config,
 from transformers.utils.logging import disable_progress_bar
 
 from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.store import write_atomically
 from stapo_train.parse import parse_record
 from stapo_train.tiny_batches import PackedBatch, encode, pack
 from stapo_train.tiny_data import worked_example
@@ -206,7 +207,7 @@ def pretrain(config: PretrainConfig) -> Path:
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
     facts = {"method": "Base", "objective": None, "base": "tiny", "step": config.steps}
-    (out / FINISHED_FILE).write_text(json.dumps(facts) + "\n", encoding="utf-8")
+    write_atomically(out / FINISHED_FILE, json.dumps(facts) + "\n")
     (out / STATE_FILE).unlink(missing_ok=True)
     print(f"{out}: {config.steps}/{config.steps} steps done")
     return out
@@ -235,7 +236,7 @@ def _claim(out: Path, config: PretrainConfig) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            path.write_text(json.dumps(settings) + "\n", encoding="utf-8")
+            write_atomically(path, json.dumps(settings) + "\n")
     except OSError as error:
         raise StapoError(f"{out}: cannot write there ({error.strerror}); choose another with out=DIR") from None
     there: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -250,6 +251,6 @@ def _claim(out: Path, config: PretrainConfig) -> None:
 def _metrics_from(path: Path, steps_done: int) -> Iterator[TextIO]:
     """The metrics file, open to append, cut back to the steps that the saved state knows of."""
     kept = path.read_text(encoding="utf-8").splitlines(keepends=True)[:steps_done] if path.exists() else []
-    with path.open("w", encoding="utf-8") as metrics:
-        metrics.writelines(kept)
+    write_atomically(path, "".join(kept))  # not through the file below: a kill would lose what waits in its buffer
+    with path.open("a", encoding="utf-8") as metrics:
         yield metrics

@@ -1,6 +1,7 @@
 """Prompts to rollouts, through the evaluation's engines."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,8 @@ def draw(
 
 
 def _rollout(request: Request, completion: Completion, group_size: int) -> Rollout:
+    if completion.finish_reason == "error":  # no tokens to train on; its reward will be NaN
+        completion = replace(completion, token_ids=(), log_probs=())
     if completion.token_ids is None or request.prompt.token_ids is None:
         raise StapoError("training: expected an engine that returns token ids, got one that does not")
     group, index = divmod(request.key.sample_index, group_size)

@@ -163,7 +163,7 @@ def iterate(run: Run, state: TrainState) -> tuple[TrainState, StepRecord]:
 
     with watch("update"):
         learning_rate = set_learning_rate(run.optimizer, config.optim, iteration)
-        updates = update(run, batch, group_ids.tolist(), iteration)
+        updates, skipped_in_row = update(run, batch, group_ids.tolist(), state.skipped_in_row, iteration)
 
     record = metrics.step_record(
         iteration,
@@ -175,10 +175,8 @@ def iterate(run: Run, state: TrainState) -> tuple[TrainState, StepRecord]:
         seconds=watch.seconds,
         memory=watch.memory,
     )
-    skipped = state.skipped_in_row
-    for u in updates:
-        skipped = 0 if u.skipped is None else skipped + 1
-    return TrainState(iteration=iteration, position=state.position + num_asked, skipped_in_row=skipped), record
+    position = state.position + num_asked
+    return TrainState(iteration=iteration, position=position, skipped_in_row=skipped_in_row), record
 
 
 def informative_rollouts(
@@ -186,8 +184,9 @@ def informative_rollouts(
 ) -> tuple[list[Rollout], int]:
     """Graded rollouts of ``rollout.prompts`` groups, and how many prompts that took.
 
-    With dynamic sampling (``rollout.max_rounds`` above 1) groups whose rewards are all equal make room for others,
-    until the rounds are spent; what is missing then is filled with them again.
+    With dynamic sampling (``rollout.max_rounds`` above 1) groups that are all right or all wrong make room for others,
+    until the rounds are spent; what is missing then is filled with them again. The overlong penalty comes after, so
+    that a group does not count for its lengths alone: arXiv:2503.14476, Eq. 11, asks for 0 < number correct < G.
     """
     stored = open_rollouts.load(run.folder, iteration)
     if stored is not None:  # drawn before a kill, by the same weights
@@ -209,8 +208,6 @@ def informative_rollouts(
         with watch("reward"):
             golds = {group: problem.gold for group, problem in enumerate(problems, start=asked)}
             graded = grade(drawn, golds, run.graders)
-            if config.reward.overlong_buffer is not None:
-                graded = with_overlong_penalty(graded, config.rollout.max_new_tokens, config.reward.overlong_buffer)
         for group in golds:
             members = [r for r in graded if r.group_id == group]
             differ = len({r.reward for r in members if not math.isnan(r.reward)}) > 1
@@ -222,12 +219,19 @@ def informative_rollouts(
     # Group ids count from 0 without gaps again, in the order in which the groups were asked.
     groups = sorted(informative + equal[: wanted - len(informative)], key=lambda members: members[0].group_id)
     rollouts = [replace(r, group_id=number) for number, members in enumerate(groups) for r in members]
+    if config.reward.overlong_buffer is not None:
+        rollouts = with_overlong_penalty(rollouts, config.rollout.max_new_tokens, config.reward.overlong_buffer)
     open_rollouts.save(run.folder, iteration, rollouts, asked)
     return rollouts, asked
 
 
-def update(run: Run, batch: Batch, group_ids: Sequence[int], iteration: int) -> list[UpdateRecord]:
-    """The optimizer steps of an iteration: mini-batches of whole groups, in the order in which they were asked."""
+def update(
+    run: Run, batch: Batch, group_ids: Sequence[int], skipped_in_row: int, iteration: int
+) -> tuple[list[UpdateRecord], int]:
+    """The optimizer steps of an iteration: mini-batches of whole groups, in the order in which they were asked.
+
+    ``skipped_in_row`` goes on from the iteration before; where it reaches its limit, the rest is left out.
+    """
     updates: list[UpdateRecord] = []
     settings = run.config.update
     groups_each = run.config.rollout.prompts // settings.mini_batches
@@ -245,9 +249,14 @@ def update(run: Run, batch: Batch, group_ids: Sequence[int], iteration: int) -> 
                 phase=phase,
             )
             updates.append(optimizer_step(run.policy, run.optimizer, mini_batch, step))
-            if updates[-1].skipped:
-                dump(run, mini_batch, run.folder / "skipped" / f"iteration-{iteration:06d}-update-{len(updates)}")
-    return updates
+            if updates[-1].skipped is None:
+                skipped_in_row = 0
+                continue
+            skipped_in_row += 1
+            dump(run, mini_batch, run.folder / "skipped" / f"iteration-{iteration:06d}-update-{len(updates)}")
+            if skipped_in_row >= settings.max_skipped_in_row:
+                return updates, skipped_in_row
+    return updates, skipped_in_row
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
