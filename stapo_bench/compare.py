@@ -9,7 +9,7 @@ these`` is a claim about the model; one about ``these problems`` says that a rep
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from stapo_bench.draws import LoadedRun, load_run
 from stapo_bench.errors import StapoError
-from stapo_bench.estimators import Matrix, avg_at_k
+from stapo_bench.estimators import Matrix, Vector, avg_at_k
 from stapo_bench.intervals import ERROR_NAMES, ErrorName, signed
 from stapo_bench.paired import Difference, holm, mean_difference, paired_difference
 from stapo_bench.parity import ParityDifference, parity, same_weights
@@ -117,17 +117,16 @@ def compare_loaded(a: LoadedRun, b: LoadedRun, margin: float = 0.02) -> Comparis
         raise StapoError(f"nothing to compare: {a.name} has {', '.join(a.tasks)}; {b.name} has {', '.join(b.tasks)}")
     notes = [f"only in one run, left out: {task}" for task in sorted(set(a.tasks) ^ set(b.tasks))]
     pairs: list[tuple[str, Matrix, Matrix]] = []
-    warnings: list[tuple[str, ...]] = []
+    unsure: list[dict[str, Vector]] = []
     for task in names:
-        ids_a, ids_b = a.tasks[task]["problem_ids"], b.tasks[task]["problem_ids"]
-        common = [problem_id for problem_id in ids_a if problem_id in set(ids_b)]
+        common = shared_problems((a, b), task)
         if not common:
             raise StapoError(f"{task}: {a.name} and {b.name} have no problem in common; compare runs of the same data")
-        if dropped := len(ids_a) + len(ids_b) - 2 * len(common):
+        if dropped := sum(len(run.tasks[task]["problem_ids"]) - len(common) for run in (a, b)):
             notes.append(f"{task}: {dropped} problems are in one run only and left out; {len(common)} are compared")
         pairs.append((task, a.outcomes(task, common)[0], b.outcomes(task, common)[0]))
-        warnings.append(_warnings(a, b, task, common))
-        notes += [note for run in (a, b) if (note := _missing(run, task, common))]
+        unsure.append(_unsure(a, b, task, common))
+        notes += not_drawn((a, b), task, common)
     same_seeds = a.manifest.seed == b.manifest.seed
     differences = {
         error: [paired_difference(left, right, error, same_seeds=same_seeds) for _, left, right in pairs]
@@ -147,7 +146,7 @@ def compare_loaded(a: LoadedRun, b: LoadedRun, margin: float = 0.02) -> Comparis
             effects=_effects(
                 {e: differences[e][i] for e in ERROR_NAMES}, {e: adjusted[e][i] for e in ERROR_NAMES}, margin
             ),
-            warnings=warnings[i],
+            warnings=_warnings(unsure[i]),
         )
         for i, (task, left, right) in enumerate(pairs)
     )
@@ -159,7 +158,7 @@ def compare_loaded(a: LoadedRun, b: LoadedRun, margin: float = 0.02) -> Comparis
         same_seeds=same_seeds,
         margin=margin,
         tasks=tasks,
-        average=_average(tasks, means, margin),
+        average=_average(tasks, means, unsure, margin),
         notes=tuple(notes),
     )
 
@@ -197,42 +196,66 @@ def _values(left: Matrix, right: Matrix) -> dict[str, float]:
     return {"value_a": avg_at_k(left[both]), "value_b": avg_at_k(right[both])}
 
 
-def _average(tasks: Sequence[TaskComparison], means: dict[ErrorName, Difference], margin: float) -> TaskComparison:
+def _gap(left: Matrix, right: Matrix) -> float:
+    values = _values(left, right)
+    return values["value_b"] - values["value_a"]
+
+
+def _average(
+    tasks: Sequence[TaskComparison],
+    means: dict[ErrorName, Difference],
+    unsure: Sequence[Mapping[str, Vector]],
+    margin: float,
+) -> TaskComparison:
     return TaskComparison(
         task="average",
         title=f"mean of {len(tasks)} tasks" if len(tasks) > 1 else tasks[0].title,
         value_a=float(np.mean([task.value_a for task in tasks])),
         value_b=float(np.mean([task.value_b for task in tasks])),
         effects=_effects(means, {error: mean.p_value for error, mean in means.items()}, margin),
-        warnings=(),
+        warnings=_warnings({what: np.mean([of_task[what] for of_task in unsure], axis=0) for what in unsure[0]}),
     )
 
 
-def _warnings(a: LoadedRun, b: LoadedRun, task: str, common: Sequence[str]) -> tuple[str, ...]:
-    """What is open about the samples themselves, and could turn the sign: cut-off and undecided completions."""
+def _unsure(a: LoadedRun, b: LoadedRun, task: str, common: Sequence[str]) -> dict[str, Vector]:
+    """By what is open about the samples: B - A as observed, at its lowest and highest; the open shares of A and B."""
     (correct_a, open_a), (correct_b, open_b) = a.outcomes(task, common), b.outcomes(task, common)
     cut_a, cut_b = _truncated(a, task, common, correct_a), _truncated(b, task, common, correct_b)
-    observed = avg_at_k(correct_b) - avg_at_k(correct_a)
-    found = []
+    observed = _gap(correct_a, correct_b)
+    found = {}
     for what, unsure_a, unsure_b in (("truncated", cut_a, cut_b), ("ungraded", open_a, open_b)):
         # What is open may have come out right in one run and wrong in the other.
-        lowest = avg_at_k(np.where(unsure_b, 0.0, correct_b)) - avg_at_k(np.where(unsure_a, 1.0, correct_a))
-        highest = avg_at_k(np.where(unsure_b, 1.0, correct_b)) - avg_at_k(np.where(unsure_a, 0.0, correct_a))
-        if (observed > 0 and lowest <= 0) or (observed < 0 and highest >= 0):
-            share_a, share_b = 100 * unsure_a.mean(), 100 * unsure_b.mean()
-            found.append(
-                f"{what} samples ({share_a:.1f} % of A, {share_b:.1f} % of B) could flip the sign: "
-                f"between {signed(lowest)} and {signed(highest)} points"
-            )
-    return tuple(found)
+        lowest = _gap(np.where(unsure_a, 1.0, correct_a), np.where(unsure_b, 0.0, correct_b))
+        highest = _gap(np.where(unsure_a, 0.0, correct_a), np.where(unsure_b, 1.0, correct_b))
+        found[what] = np.array([observed, lowest, highest, unsure_a.mean(), unsure_b.mean()])
+    return found
 
 
-def _missing(run: LoadedRun, task: str, common: Sequence[str]) -> str:
-    """How much of a task a run has not drawn yet; "" when nothing is missing."""
-    wanted, num_samples = set(common), int(run.tasks[task]["num_samples"])
-    drawn = sum(d.problem_id in wanted and d.sample_index < num_samples for d in run.draws.get(task, []))
-    asked = len(common) * num_samples
-    return f"{run.title(task)}: {run.name} has {drawn} of {asked} samples; the rest is not drawn" * (drawn < asked)
+def _warnings(unsure: Mapping[str, Vector]) -> tuple[str, ...]:
+    """What could turn the sign: completions that were cut off, or that no grader could decide."""
+    return tuple(
+        f"{what} samples ({100 * share_a:.1f} % of A, {100 * share_b:.1f} % of B) could flip the sign: "
+        f"between {signed(lowest)} and {signed(highest)} points"
+        for what, (observed, lowest, highest, share_a, share_b) in unsure.items()
+        if (observed > 0 and lowest <= 0) or (observed < 0 and highest >= 0)
+    )
+
+
+def shared_problems(runs: Sequence[LoadedRun], task: str) -> list[str]:
+    """The problems that all runs were asked, in the order of the first."""
+    others = [set(run.tasks[task]["problem_ids"]) for run in runs[1:]]
+    return [i for i in runs[0].tasks[task]["problem_ids"] if all(i in other for other in others)]
+
+
+def not_drawn(runs: Iterable[LoadedRun], task: str, problem_ids: Sequence[str]) -> list[str]:
+    """A line for each run that has not drawn all samples of these problems."""
+    wanted, notes = set(problem_ids), []
+    for run in runs:
+        num_samples = int(run.tasks[task]["num_samples"])
+        drawn = sum(d.problem_id in wanted and d.sample_index < num_samples for d in run.draws.get(task, []))
+        if drawn < (asked := len(problem_ids) * num_samples):
+            notes.append(f"{run.title(task)}: {run.name} has {drawn} of {asked} samples; the rest is not drawn")
+    return notes
 
 
 def _truncated(run: LoadedRun, task: str, problem_ids: Sequence[str], correct: Matrix) -> NDArray[np.bool_]:

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from stapo_bench.compare import not_drawn, shared_problems
 from stapo_bench.draws import LoadedRun, load_run
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.estimators import Matrix, Vector, problem_means
@@ -79,7 +80,8 @@ def curve_runs(run_dirs: Sequence[Path], grader: str = "math") -> Curve:
     names, steps = [run.name for run in runs], [run.manifest.about.get("step") for run in runs]
     found = curve(matrices, names, steps, tasks, [aim_of(run) for run in runs])
     widened = "bands that involve it are widened to hold at every look (anytime-valid); the corrected best is not"
-    return replace(found, notes=tuple(stopped_note(runs, widened)))
+    missing = [note for task in tasks for note in not_drawn(runs, task, shared_problems(runs, task))]
+    return replace(found, notes=(*missing, *stopped_note(runs, widened)))
 
 
 def curve(
@@ -218,8 +220,7 @@ def _held_out_best(matrices: Sequence[Sequence[Matrix]]) -> float:
 
 def _common_matrices(runs: Sequence[LoadedRun], task: str) -> list[Matrix]:
     """Outcome matrices of a task over the problems that every run has decided."""
-    others = [set(run.tasks[task]["problem_ids"]) for run in runs[1:]]
-    ids = [i for i in runs[0].tasks[task]["problem_ids"] if all(i in other for other in others)]
+    ids = shared_problems(runs, task)
     found = [run.outcomes(task, ids)[0] for run in runs]
     decided = ~np.isnan(np.stack([problem_means(run) for run in found])).any(axis=0)
     return [run[decided] for run in found]

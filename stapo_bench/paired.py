@@ -15,13 +15,19 @@ Gains are skewed where few problems have them: with 30 problems of which 9 can g
 ``scripts/check_coverage.py`` measures what comes of it.
 
 Runs with the same seeds are not independent: sample j of a problem meets the same random numbers in both, and models
-that are alike write alike. Their noise is then that of the differences of samples, sum_i s_i^2 / k_i / n^2 with s_i^2
-the variance of x_Bij - x_Aij over j, which is right whether the numbers couple the samples or not.
+that are alike write alike. What they share goes out of the error, with s_ABi the covariance over the m_i samples j that
+both have:
+
+    Var = sum_i (s_Ai^2 / k_Ai + s_Bi^2 / k_Bi - 2 m_i s_ABi / (k_Ai k_Bi)) / n^2
+
+That is right whether the numbers couple the samples or not, and where one run lacks samples that the other has. Without
+gaps it is the variance of the differences of samples.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from statistics import NormalDist
 
 import numpy as np
@@ -123,12 +129,8 @@ def contrast(
     prior = float(factors**2 @ np.array([0.5 * _mean_inverse_samples(run) ** 2 for run in used]))
     skewness = 0.0
     if error == "these problems":
-        joint = joint_variances(used, weights) if same_seeds else None
-        if joint is None:
-            noise = float(factors**2 @ np.array([_noise(run) for run in used]))
-        else:
-            noise = float((joint[0] / joint[1]).sum())
-        variance, degrees = (noise + prior) / num**2, math.inf
+        noise = float(contrast_variances(used, weights, same_seeds=same_seeds)[1].sum())
+        variance, degrees = (max(0.0, noise) + prior) / num**2, math.inf
     elif num < 2:
         variance, degrees = math.nan, math.inf
     else:
@@ -182,28 +184,47 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def joint_variances(runs: Sequence[Matrix], weights: Sequence[float]) -> tuple[Vector, Vector] | None:
-    """Variance over samples j of sum_r weight_r x_rij, and the samples that all runs have, each [num_problems].
+def contrast_variances(
+    runs: Sequence[Matrix], weights: Sequence[float], *, same_seeds: bool = False
+) -> tuple[Vector, Vector]:
+    """Variances of sum_r w_r x_rij, one sample j of each run, and of sum_r w_r mean_j x_rij, the samples as drawn.
 
-    None where samples cannot be paired: different numbers of them, or a problem with fewer than two in common.
+        sum_rq w_r w_q s_rqi    and    sum_rq w_r w_q s_rqi m_rqi / (k_ri k_qi)
+
+    s_rq is the covariance over the m_rq samples that runs r and q have in common (s_rr = s_r^2, m_rr = k_r), and 0 for
+    independent runs and for m_rq < 2. A problem with a single sample gets the variance of the pooled mean. Both are
+    unbiased, so with gaps they may come out below 0. Every problem needs a decided sample in every run.
+
+    Returns:
+        Two [num_problems] arrays.
+
+    >>> contrast_variances([np.array([[1.0, 0.0]]), np.array([[1.0, np.nan]])], [-1.0, 1.0])  # 1/2 and 0; 1/2 / 2
+    (array([0.5]), array([0.25]))
     """
-    if len({run.shape for run in runs}) != 1:
-        return None
-    sums: Matrix = np.tensordot(np.array(weights), np.stack(runs), axes=1)  # NaN where one of them is
-    counts: Vector = (~np.isnan(sums)).sum(axis=1).astype(np.float64)
-    if not len(counts) or counts.min() < 2:
-        return None
-    variances: Vector = np.nanvar(sums, axis=1, ddof=1)
-    return variances, counts
+    width = max(run.shape[1] for run in runs)
+    padded = [np.pad(run, ((0, 0), (0, width - run.shape[1])), constant_values=np.nan) for run in runs]
+    samples = [(~np.isnan(run)).sum(axis=1) for run in runs]
+    of_samples, of_means = np.zeros((2, len(runs[0])))
+    for r, q in product(range(len(runs)), repeat=2):
+        if r != q and not same_seeds:
+            continue
+        covariances, common = _covariances(padded[r], padded[q])
+        if r == q:
+            pooled = float(problem_means(runs[r]).mean())
+            covariances = np.where(common > 1, covariances, pooled * (1.0 - pooled))
+        part = weights[r] * weights[q] * covariances
+        of_samples += part
+        of_means += part * common / (samples[r] * samples[q])
+    return of_samples, of_means
 
 
-def _noise(correct: Matrix) -> float:
-    """sum_i s_i^2 / k_i of one run; a problem with a single sample gets the variance of the pooled mean."""
-    decided = (~np.isnan(correct)).sum(axis=1).astype(np.float64)
-    means: Vector = problem_means(correct)
-    pooled = float(means.mean() * (1.0 - means.mean()))
-    own = means * (1.0 - means) / np.maximum(decided - 1.0, 1.0)
-    return float(np.where(decided > 1, own, pooled).sum())
+def _covariances(a: Matrix, b: Matrix) -> tuple[Vector, Vector]:
+    """Covariance over the samples that both have, and how many these are: [num_problems]; 0 for fewer than two."""
+    both = ~(np.isnan(a) | np.isnan(b))
+    common: Vector = both.sum(axis=1).astype(np.float64)
+    a, b = np.where(both, a, 0.0), np.where(both, b, 0.0)
+    products: Vector = (a * b).sum(axis=1) - a.sum(axis=1) * b.sum(axis=1) / np.maximum(common, 1.0)
+    return products / np.maximum(common - 1.0, 1.0), common
 
 
 def _mean_inverse_samples(correct: Matrix) -> float:

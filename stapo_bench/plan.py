@@ -8,9 +8,12 @@ samples (a one-way variance decomposition; Miller 2024, arXiv:2411.00640, on res
     these problems:        w / (n N)              w   = mean_i (s_Ai^2 + s_Bi^2), within problems
     problems like these:   tau^2 / n + w / (n N)  tau^2 = var_i(d_i) - mean_i (s_Ai^2 / k_A + s_Bi^2 / k_B), at least 0
 
-With equal seeds w is the variance of the differences of samples instead, see ``paired``. A two-sided test at 5 % finds
-a true difference delta with power 80 % when the standard error is delta / 2.80. More samples shrink only w: where
-tau^2 / n alone is too much, no N is enough, and the benchmark needs more problems.
+With equal seeds what the samples share goes out of w, see ``paired``. What the runs show as they stand follows from the
+noise of the samples that are decided in them, however many were asked for. Their N, for the reader and the cost, is the
+harmonic mean over problems, for that noise goes with the mean of 1 / k_i.
+
+A two-sided test at 5 % finds a true difference delta with power 80 % when the standard error is delta / 2.80. More
+samples shrink only w: where tau^2 / n alone is too much, no N is enough, and the benchmark needs more problems.
 """
 
 import json
@@ -21,11 +24,12 @@ from statistics import NormalDist
 
 import numpy as np
 
+from stapo_bench.compare import not_drawn, shared_problems
 from stapo_bench.draws import LoadedRun, load_run
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.estimators import Matrix, Vector, problem_means
+from stapo_bench.estimators import Matrix, problem_means
 from stapo_bench.intervals import ErrorName
-from stapo_bench.paired import joint_variances
+from stapo_bench.paired import contrast_variances
 from stapo_bench.scores import plain
 from stapo_bench.stopped import stopped_note
 
@@ -35,6 +39,7 @@ class Components:
     """Where the variance of a task's difference comes from."""
 
     within: float  # w: one sample of A and one of B on a problem
+    noise: float  # variance of a problem's difference of means, from the samples that are decided
     between: float  # tau^2: true differences between problems
     num_problems: int
 
@@ -50,7 +55,7 @@ class Need:
     """What a task needs for one named error. None: no number of samples is enough with these problems."""
 
     num_samples: int | None  # per problem and run
-    num_problems: int  # at the present number of samples
+    num_problems: int  # at the present numbers of samples
     power: float  # as the runs stand
 
 
@@ -61,7 +66,7 @@ class TaskPlan:
     task: str
     title: str
     components: Components
-    num_samples: int  # present, the smaller of both runs
+    num_samples: tuple[float, float]  # present in A and in B: decided per problem, harmonic mean
     these_problems: Need
     problems_like_these: Need
     more_problems_help_more: bool  # doubling the problems shrinks the error more than doubling the samples
@@ -93,34 +98,30 @@ def plan_runs(run_a: Path, run_b: Path, detect: float, power: float = 0.80, grad
             f"{a.name} and {b.name}: expected a task with at least two common problems and two samples each"
         )
     rough = "its scores decided how many samples there are, so their variances, and with them this plan, are rough"
-    notes = tuple(stopped_note((a, b), rough))
-    return Plan(name_a=a.name, name_b=b.name, detect=detect, power=power, tasks=tuple(plans), notes=notes)
+    notes = [note for task in tasks for note in not_drawn((a, b), task, shared_problems((a, b), task))]
+    notes += stopped_note((a, b), rough)
+    return Plan(name_a=a.name, name_b=b.name, detect=detect, power=power, tasks=tuple(plans), notes=tuple(notes))
 
 
 def components(a: Matrix, b: Matrix, *, same_seeds: bool = False) -> Components | None:
     """Estimate the variance components of B - A; None with fewer than two problems that both sampled twice."""
-    usable = np.all([(~np.isnan(run)).sum(axis=1) >= 2 for run in (a, b)], axis=0)
-    if usable.sum() < 2:
+    a, b = _sampled_twice(a, b)
+    if len(a) < 2:
         return None
-    a, b = a[usable], b[usable]
-    joint = joint_variances([a, b], [-1.0, 1.0]) if same_seeds else None
-    if joint is None:
-        (within_a, noise_a), (within_b, noise_b) = _within(a), _within(b)
-        within, noise = within_a + within_b, noise_a + noise_b
-    else:
-        within, noise = float(joint[0].mean()), float((joint[0] / joint[1]).mean())
+    variances = contrast_variances([a, b], [-1.0, 1.0], same_seeds=same_seeds)
+    within, noise = (max(0.0, float(variance.mean())) for variance in variances)
     between = float((problem_means(b) - problem_means(a)).var(ddof=1)) - noise
-    return Components(within=within, between=max(0.0, between), num_problems=int(usable.sum()))
+    return Components(within=within, noise=noise, between=max(0.0, between), num_problems=len(a))
 
 
-def need(found: Components, error: ErrorName, num_samples: int, detect: float, power: float) -> Need:
+def need(found: Components, error: ErrorName, detect: float, power: float) -> Need:
     """Samples, or problems, at which a true difference ``detect`` is found with this power."""
     target = (detect / _detectable(power)) ** 2  # the largest variance that will do
     between = found.between if error == "problems like these" else 0.0
     left = target - between / found.num_problems
     samples = None if left <= 0 else max(1, math.ceil(found.within / (found.num_problems * left) - 1e-9))
-    problems = max(2, math.ceil((between + found.within / num_samples) / target - 1e-9))
-    now = found.standard_error(error, num_samples)
+    problems = max(2, math.ceil((between + found.noise) / target - 1e-9))
+    now = math.sqrt((between + found.noise) / found.num_problems)
     reached = 1.0 if now == 0 else NormalDist().cdf(detect / now - NormalDist().inv_cdf(0.975))
     return Need(num_samples=samples, num_problems=problems, power=reached)
 
@@ -135,8 +136,9 @@ def render_plan(plan: Plan, format_: str = "md") -> str:
     lines = [
         f"**{_plan_sentence(plan, goal)}**",
         "",
-        f"{plan.name_a} and {plan.name_b}; N = samples per problem and run. Cost: what both runs lack of N for "
-        "problems like these (for these problems, where none is enough), at the tokens and seconds measured in them.",
+        f"{plan.name_a} and {plan.name_b}; N = samples per problem and run (now: harmonic mean of those decided; A / B "
+        "where they differ). Cost: what each run lacks of N for problems like these (for these problems, where none is "
+        "enough), at the tokens and seconds measured in them.",
         "",
         "| Task | problems × N now | power now | N for these problems | N for problems like these "
         "| or problems at N now | more problems help more | further tokens | further sample-hours |",
@@ -147,7 +149,7 @@ def render_plan(plan: Plan, format_: str = "md") -> str:
         powers = f"{100 * task.these_problems.power:.0f} % / {100 * like.power:.0f} %"
         tokens, hours = _cost(task)
         lines.append(
-            f"| {task.title} | {task.components.num_problems} × {task.num_samples} | {powers} "
+            f"| {task.title} | {task.components.num_problems} × {_present(task)} | {powers} "
             f"| {task.these_problems.num_samples} | {like.num_samples or 'none is enough'} | {like.num_problems} "
             f"| {'yes' if task.more_problems_help_more else 'no'} | {tokens} | {hours} |"
         )
@@ -170,22 +172,26 @@ def _plan_sentence(plan: Plan, goal: str) -> str:
     )
 
 
+def _present(task: TaskPlan) -> str:
+    """N now of both runs, or of A / B where they differ."""
+    return " / ".join(dict.fromkeys(f"{round(samples, 1):g}" for samples in task.num_samples))
+
+
 def _cost(task: TaskPlan) -> tuple[str, str]:
-    wanted = task.problems_like_these.num_samples or task.these_problems.num_samples or task.num_samples
-    further = 2 * task.components.num_problems * max(0, wanted - task.num_samples)
+    wanted = task.problems_like_these.num_samples or task.these_problems.num_samples or 0
+    further = task.components.num_problems * sum(max(0.0, wanted - present) for present in task.num_samples)
     seconds = task.seconds_per_sample
     hours = "not measured" if seconds is None else f"{further * seconds / 3600:.2f}"
     return f"{further * task.tokens_per_sample:,.0f}", hours
 
 
 def _task_plan(a: LoadedRun, b: LoadedRun, task: str, detect: float, power: float) -> TaskPlan | None:
-    shared = set(b.tasks[task]["problem_ids"])
-    ids = [problem_id for problem_id in a.tasks[task]["problem_ids"] if problem_id in shared]
-    same_seeds = a.manifest.seed == b.manifest.seed
-    found = components(a.outcomes(task, ids)[0], b.outcomes(task, ids)[0], same_seeds=same_seeds)
+    ids = shared_problems((a, b), task)
+    correct = _sampled_twice(a.outcomes(task, ids)[0], b.outcomes(task, ids)[0])
+    found = components(*correct, same_seeds=a.manifest.seed == b.manifest.seed)
     if found is None:
         return None
-    num_samples = min(int(run.tasks[task]["num_samples"]) for run in (a, b))
+    samples_a, samples_b = (float(1.0 / (1.0 / (~np.isnan(run)).sum(axis=1)).mean()) for run in correct)
     costs = np.array(
         [(d.num_tokens, np.nan if d.seconds is None else d.seconds) for run in (a, b) for d in run.draws.get(task, [])]
     )
@@ -194,22 +200,20 @@ def _task_plan(a: LoadedRun, b: LoadedRun, task: str, detect: float, power: floa
         task=task,
         title=a.title(task),
         components=found,
-        num_samples=num_samples,
-        these_problems=need(found, "these problems", num_samples, detect, power),
-        problems_like_these=need(found, "problems like these", num_samples, detect, power),
+        num_samples=(samples_a, samples_b),
+        these_problems=need(found, "these problems", detect, power),
+        problems_like_these=need(found, "problems like these", detect, power),
         # Doubling n halves both parts, doubling N only the second: the first decides whether there is a choice.
-        more_problems_help_more=found.between > 0.1 * found.within / num_samples,
+        more_problems_help_more=found.between > 0.1 * found.noise,
         tokens_per_sample=float(costs[:, 0].mean()),
         seconds_per_sample=float(times.mean()) if len(times) else None,
     )
 
 
-def _within(correct: Matrix) -> tuple[float, float]:
-    """mean_i s_i^2, and mean_i s_i^2 / k_i."""
-    decided = (~np.isnan(correct)).sum(axis=1).astype(np.float64)
-    means: Vector = problem_means(correct)
-    variances = means * (1.0 - means) * decided / (decided - 1.0)
-    return float(variances.mean()), float((variances / decided).mean())
+def _sampled_twice(a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
+    """Rows of the problems of which both runs have at least two decided samples."""
+    usable = np.all([(~np.isnan(run)).sum(axis=1) >= 2 for run in (a, b)], axis=0)
+    return a[usable], b[usable]
 
 
 def _detectable(power: float) -> float:

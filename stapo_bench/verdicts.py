@@ -36,8 +36,8 @@ def sentence(comparison: Comparison) -> str:
 
 def _sign(comparison: Comparison) -> str:
     """What could turn the sign, in a few words; the numbers stand below."""
-    open_tasks = [task.title for task in comparison.tasks if task.warnings]
-    found = [f"samples that are cut off or ungraded on {', '.join(open_tasks)}"] if open_tasks else []
+    places = dict.fromkeys(task.title for task in (*comparison.tasks, comparison.average) if task.warnings)
+    found = [f"samples that are cut off or ungraded on {', '.join(places)}"] if places else []
     found += ["the choice of the grader"] if comparison.graders_disagree else []
     return f" The sign could flip with {' and '.join(found)} (below)." if found else ""
 
@@ -132,7 +132,7 @@ def _markdown(comparison: Comparison) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|---|---|---|"
     rows = comparison.tasks if len(comparison.tasks) == 1 else (*comparison.tasks, comparison.average)
     yield from (_line(task) for task in rows)
-    remarks = [f"{task.title}: {warning}" for task in comparison.tasks for warning in task.warnings]
+    remarks = [f"{task.title}: {warning}" for task in rows for warning in task.warnings]
     if remarks or comparison.notes:
         yield ""
         yield from (f"- {remark}" for remark in (*remarks, *comparison.notes))

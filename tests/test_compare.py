@@ -168,6 +168,34 @@ def test_truncation_that_could_flip_the_sign_is_reported(make_run):
     assert "flip" not in sentence(compare_runs(whole, b))
 
 
+def test_the_mean_over_tasks_may_flip_where_no_task_does(make_run):
+    """+10 points that are sure, and -5 that may be -20: neither turns, the mean of +2.5 may be -5."""
+    cut = {"finish_reason": "length"}
+    a = make_run(
+        "a",
+        {"t": outcome_rows([4] * 5, 10), "u": outcome_rows([9] * 5, 20)},
+        sample=lambda task, _i, j: cut if task == "u" and 9 <= j < 12 else {},
+    )
+    b = make_run("b", {"t": outcome_rows([5] * 5, 10), "u": outcome_rows([8] * 5, 20)})
+    comparison = compare_runs(a, b)
+    assert [task.warnings for task in comparison.tasks] == [(), ()]
+    # u: -5 points, and 15 % of A's samples are cut off: between -20 and -5; shares are means over the tasks as well
+    assert comparison.average.warnings == (
+        "truncated samples (7.5 % of A, 0.0 % of B) could flip the sign: between -5.0 and +2.5 points",
+    )
+
+
+def test_what_could_flip_is_asked_of_the_problems_that_both_have(make_run):
+    nan, cut = float("nan"), {"finish_reason": "length"}
+    # on the problem that both have 3/4 - 2/4, or 3/4 - 4/4; with A's other problem it would be 3/4 - (4/4 + 0) / 2 > 0
+    a = make_run(
+        "a", {"t": [[1, 1, 0, 0], [0, 0, 0, 0]]}, sample=lambda _t, i, j: cut if (i, j) in ((0, 2), (0, 3)) else {}
+    )
+    b = make_run("b", {"t": [[1, 1, 1, 0], [nan] * 4]})
+    (warning,) = compare_runs(a, b).tasks[0].warnings
+    assert warning.endswith("could flip the sign: between -25.0 and +25.0 points")
+
+
 def test_undecided_samples_that_could_flip_the_sign_are_reported(make_run):
     a = make_run("a", {"t": [[1, 0, 0, -1]] * 10})  # 1/3 of the decided; between 1/4 and 2/4
     b = make_run("b", {"t": outcome_rows([2] * 10)})

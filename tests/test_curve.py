@@ -153,3 +153,11 @@ def test_a_checkpoint_that_stopped_itself_has_a_band_for_every_look(make_run):
     base, _ = bands("base", 0)  # every gain is over the first
     assert base[1] > 1.4 * fixed[1]
     assert base[2] == pytest.approx(later[2])
+
+
+def test_samples_that_are_not_drawn_are_declared(make_run):
+    a = make_run("a", {"t": [[1, 0], [1, 1], [0, 0]]})
+    b = make_run("b", {"t": [[1, float("nan")], [1, 0], [0, 0]]})
+    assert curve_runs([a, b]).notes == ("T: b has 5 of 6 samples; the rest is not drawn",)
+    assert "\n- T: b has 5 of 6 samples" in render_curve(curve_runs([a, b]))
+    assert curve_runs([a, a]).notes == ()

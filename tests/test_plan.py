@@ -22,6 +22,7 @@ def test_components_by_hand():
     found = components(a, b)
     # s^2: A 1/4 * 4/3 = 1/3 and 0, B 0 and 3/16 * 4/3 = 1/4; mean over problems of the sums
     assert found.within == pytest.approx((1 / 3 + 1 / 4) / 2)
+    assert found.noise == pytest.approx(found.within / 4)
     # differences 1/2 and 1/4: variance 1/32, less the noise in it; negative, so none
     assert found.between == 0.0
     assert found.num_problems == 2
@@ -49,8 +50,8 @@ def test_equal_seeds_need_fewer_samples():
     assert coupled.within == pytest.approx(0.0475, abs=0.015)
     assert independent.within > 0.4
     assert (
-        need(coupled, "these problems", 16, 0.02, 0.8).num_samples
-        < need(independent, "these problems", 16, 0.02, 0.8).num_samples / 5
+        need(coupled, "these problems", 0.02, 0.8).num_samples
+        < need(independent, "these problems", 0.02, 0.8).num_samples / 5
     )
 
 
@@ -99,7 +100,7 @@ def test_the_number_of_samples_gives_the_promised_power():
     rates = rng.uniform(0.2, 0.7, 60)
     better = rates + 0.05
     pilot = components(sample_matrix(rng, rates, 64), sample_matrix(rng, better, 64))
-    wanted = need(pilot, "these problems", 64, detect=0.05, power=0.80).num_samples
+    wanted = need(pilot, "these problems", detect=0.05, power=0.80).num_samples
     found = [
         paired_difference(
             sample_matrix(rng, rates, wanted), sample_matrix(rng, better, wanted), "these problems"
@@ -111,14 +112,14 @@ def test_the_number_of_samples_gives_the_promised_power():
 
 
 def test_needs_by_hand():
-    found = Components(within=0.4, between=0.02, num_problems=30)
+    found = Components(within=0.4, noise=0.4 / 32, between=0.02, num_problems=30)  # 32 samples of each
     # (0.05 / 2.8016)^2 = 3.1853e-4; these: 0.4 / (30 * 3.1853e-4) = 41.86
-    assert need(found, "these problems", 32, 0.05, 0.8).num_samples == 42
+    assert need(found, "these problems", 0.05, 0.8).num_samples == 42
     # problems like these: tau^2 / n = 6.7e-4 alone is above it: no N; problems: (0.02 + 0.4 / 32) / 3.1853e-4 = 102.03
-    like = need(found, "problems like these", 32, 0.05, 0.8)
+    like = need(found, "problems like these", 0.05, 0.8)
     assert (like.num_samples, like.num_problems) == (None, 103)
     # power now: se = sqrt(0.4 / 960) = 0.020412; Phi(0.05 / 0.020412 - 1.96) = Phi(0.4895)
-    assert need(found, "these problems", 32, 0.05, 0.8).power == pytest.approx(0.6877, abs=1e-3)
+    assert need(found, "these problems", 0.05, 0.8).power == pytest.approx(0.6877, abs=1e-3)
 
 
 def test_a_plan_for_two_runs_with_its_cost(make_run):
@@ -142,6 +143,49 @@ def test_a_plan_for_two_runs_with_its_cost(make_run):
     assert f"{like} samples per problem for problems like these, {these} for these problems" in text
 
 
+def test_a_plan_counts_the_samples_that_were_drawn_and_not_those_asked_for(make_run):
+    rows = [[1, 0, 1, 0], [0, 0, 1, 0], [1, 1, 1, 0]] * 10
+    fields = {"num_tokens": 50, "seconds": 2.0}
+    a, b, part = (
+        make_run(name, {"t": of}, num_samples=32, identity={"seed": i}, sample=lambda *_: fields)
+        for i, (name, of) in enumerate({"a": rows, "b": rows, "part": [row[:2] for row in rows]}.items())
+    )
+    plan = plan_runs(a, b, detect=0.05)
+    asked_for_four = [make_run(f"{r.name}4", {"t": rows}, identity={"seed": i}) for i, r in enumerate((a, b))]
+    assert plan.tasks[0].these_problems == plan_runs(*asked_for_four, detect=0.05).tasks[0].these_problems
+    assert plan.notes == tuple(f"T: {run} has 120 of 960 samples; the rest is not drawn" for run in "ab")
+    assert "| T | 30 × 4 | " in render_plan(plan)
+    # each run is charged for what it lacks itself
+    plan = plan_runs(a, part, detect=0.05)
+    (task,) = plan.tasks
+    wanted = task.problems_like_these.num_samples or task.these_problems.num_samples
+    assert task.num_samples == (4, 2)
+    assert "| T | 30 × 4 / 2 | " in render_plan(plan)
+    assert f"| {30 * (wanted - 4 + wanted - 2) * 50:,} |" in render_plan(plan)
+
+
+def test_samples_now_are_those_that_give_the_same_noise(make_run):
+    nan = math.nan
+    # 2 and 6 decided samples, in turn: 1 / N = (1/2 + 1/6) / 2, so N = 3
+    rows = [[1, 0, nan, nan, nan, nan], [1, 0, 1, 0, 1, 0]] * 5
+    a, b = (make_run(n, {"t": rows}, identity={"seed": i}) for i, n in enumerate("ab"))
+    (task,) = plan_runs(a, b, detect=0.05).tasks
+    assert task.num_samples == pytest.approx((3, 3))
+    assert "| T | 10 × 3 | " in render_plan(plan_runs(a, b, detect=0.05))
+
+
+def test_power_now_of_equal_seeds_and_few_samples_is_that_of_the_samples_there_are():
+    """Wholly coupled runs differ only by the samples that one of them lacks: that noise is there, though w is none."""
+    whole = np.array([[1.0, 0.0] * 4] * 10)
+    part = np.where(np.arange(8) < 2, whole, np.nan)
+    found = components(whole, part, same_seeds=True)
+    # s^2 = 2/7 of 8, 1/2 of 2, covariance 1/2 of 2 in common: 2/7 + 1/2 - 1 < 0; 2/7 / 8 + 1/2 / 2 - 2 * 2 * 1/2 / 16
+    assert found.within == 0.0
+    assert found.noise == pytest.approx(2 / 56 + 1 / 4 - 1 / 8)
+    # z = 0.1 / sqrt(0.16071 / 10) - 1.96 = -1.1712
+    assert need(found, "these problems", 0.1, 0.8).power == pytest.approx(0.1208, abs=1e-3)
+
+
 def test_when_no_number_of_samples_is_enough_it_says_so(make_run):
     # true differences of -1 and +1 in turn: only more problems can help
     a = make_run("a", {"t": [[1] * 4, [0] * 4] * 5})
@@ -162,7 +206,7 @@ def test_bad_questions_are_refused(make_run):
 
 
 def test_prediction_for_other_sizes():
-    found = Components(within=0.4, between=0.02, num_problems=30)
+    found = Components(within=0.4, noise=0.4 / 32, between=0.02, num_problems=30)
     assert found.standard_error("problems like these", 10, 60) == pytest.approx(math.sqrt(0.02 / 60 + 0.4 / 600))
 
 

@@ -193,7 +193,7 @@ def flips(results: Results, folder: Path) -> Section:
     for decoding in results.experiment.decodings:
         found = [compare_runs(before, after) for before, after in _pairs(results, decoding)]
         graders = [c for c in found if c.graders_disagree]
-        open_samples = [c for c in found if any(task.warnings for task in c.tasks)]
+        open_samples = [c for c in found if any(task.warnings for task in (*c.tasks, c.average))]
         others = ", ".join(results.experiment.graders)
         answers.append(
             f"{decoding}: of {len(found)} pairs of checkpoints, "
@@ -202,7 +202,8 @@ def flips(results: Results, folder: Path) -> Section:
         )
         lines.append(f"- {answers[-1]}")
         lines += [f"  - {_named(c)}: {note}" for c in graders for note in c.notes if note.startswith("grader ")]
-        lines += [f"  - {_named(c)}, {t.title}: {w}" for c in open_samples for t in c.tasks for w in t.warnings]
+        for c in open_samples:
+            lines += [f"  - {_named(c)}, {t.title}: {w}" for t in (*c.tasks, c.average) for w in t.warnings]
     return Section(answers=answers, text="\n".join(lines))
 
 
