@@ -1,8 +1,9 @@
 """Tables for papers: LaTeX with booktabs, where bold means "not beaten significantly".
 
-A measured number is bold unless another measured run of the same model and regime is better by a paired test for
-``problems like these`` at 5 %, Holm-corrected over all pairs in its column; against a run that its own samples stopped,
-the test holds at every look. Published numbers carry no test.
+A measured number is bold unless another measured run of the same model and setting (decoding, token limit, grader) is
+better by a paired test for ``problems like these`` at 5 %, Holm-corrected over all pairs in its column; against a run
+that its own samples stopped, the test holds at every look. An average is tested against averages over the same tasks.
+Published numbers carry no test.
 """
 
 import math
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from stapo_bench.paired import Difference, holm, mean_difference, paired_difference
-from stapo_bench.rows import Cell, Row
+from stapo_bench.rows import Cell, Row, Setting
 from stapo_bench.stopped import at_every_look
 
 _LEVEL = 0.05
@@ -53,14 +54,15 @@ def latex_table(layout: Layout) -> str:
 
 def unbeaten(rows: Sequence[Row], tasks: Sequence[str]) -> set[tuple[int, str]]:
     """Row numbers and tasks (or "average") of measured numbers that no other run of their group beats."""
-    groups: dict[tuple[str | None, str], list[int]] = {}
+    groups: dict[tuple[str | None, Setting], list[int]] = {}
     for i, row in enumerate(rows):
         if row.counts is not None:
-            groups.setdefault((row.model, row.sampling), []).append(i)
+            groups.setdefault((row.model, row.setting), []).append(i)
     found: set[tuple[int, str]] = set()
     for members in groups.values():
         for task in tasks:
-            candidates = [i for i in members if task == "average" or task in rows[i].cells]
+            needed = set(tasks) - {"average"} if task == "average" else {task}
+            candidates = [i for i in members if needed <= rows[i].cells.keys()]
             beaten = _beaten(candidates, rows, task)
             found |= {(i, task) for i in candidates if i not in beaten}
     return found
@@ -87,12 +89,11 @@ def _beaten(members: Sequence[int], rows: Sequence[Row], task: str) -> set[int]:
 
 
 def _difference(row_a: Row, row_b: Row, task: str) -> Difference:
-    """avg@k of B minus that of A on one task, or on the mean over their common tasks."""
+    """avg@k of B minus that of A on one task, or on the mean over their tasks, which are the same."""
     a, b = row_a.counts, row_b.counts
     assert a is not None and b is not None
-    tasks = [name for name in a.tasks if name in b.tasks] if task == "average" else [task]
     parts = []
-    for name in tasks:
+    for name in a.tasks if task == "average" else [task]:
         shared = set(b.tasks[name]["problem_ids"])
         ids = [problem_id for problem_id in a.tasks[name]["problem_ids"] if problem_id in shared]
         parts.append(paired_difference(a.outcomes(name, ids)[0], b.outcomes(name, ids)[0], "problems like these"))

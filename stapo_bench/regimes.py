@@ -4,11 +4,14 @@
 
 The effect B - A under each regime, the effect of the regime on each checkpoint, and the interaction: how much B - A
 changes from the first regime to the second, per problem,  (x_B2 - x_A2) - (x_B1 - x_A1).
+
+The parity gate comes first: what differs besides the weights (within a regime) or temperature and top-p (across) is
+listed, and weakens the sentence.
 """
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ from stapo_bench.draws import LoadedRun, load_run
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.intervals import ERROR_NAMES, ErrorName, signed
 from stapo_bench.paired import Difference, contrast, mean_difference
-from stapo_bench.parity import weights_of
+from stapo_bench.parity import Weight, parity, weights_of
 from stapo_bench.rows import sampling_in_words
 from stapo_bench.stopped import WIDENED, aim_of, at_every_look, stopped_note
 
@@ -29,6 +32,17 @@ _CONTRASTS = {
     "regime on B": (0.0, -1.0, 0.0, 1.0),
     "interaction": (1.0, -1.0, -1.0, 1.0),
 }
+_DECODING = ("temperature", "top_p")  # what a regime is
+_EDGES = ((0, 1), (2, 3), (0, 2), (1, 3))  # of A1, B1, A2, B2: pairs that differ in one thing alone
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherField:
+    """A field in which two of the runs differ although it is none of what is compared."""
+
+    field: str
+    weight: Weight
+    note: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +53,12 @@ class RegimeComparison:
     regimes: tuple[str, str]  # in words
     num_tasks: int
     contrasts: dict[str, dict[ErrorName, Difference]]
+    others: tuple[OtherField, ...]
     notes: tuple[str, ...]
+
+    def differing(self, weight: Weight) -> str:
+        """Names of the fields that differ with this weight; "" where none does."""
+        return ", ".join(dict.fromkeys(other.field for other in self.others if other.weight == weight))
 
     @property
     def flips(self) -> bool:
@@ -56,15 +75,18 @@ def compare_regimes(a1: Path, b1: Path, a2: Path, b2: Path, grader: str = "math"
     """
     runs = [load_run(path, grader) for path in (a1, b1, a2, b2)]
     checkpoints = [weights_of(run) for run in runs]
-    sampling = [run.manifest.identity["sampling"] for run in runs]
+    sampling = [tuple(run.manifest.identity["sampling"][name] for name in _DECODING) for run in runs]
     if checkpoints[:2] != checkpoints[2:] or sampling[0] != sampling[1] or sampling[2] != sampling[3]:
         raise StapoError(
             "expected A and B under one regime, then the same A and B under the other; got "
             + ", ".join(f"{run.name} ({_words(run)})" for run in runs)
         )
+    if sampling[0] == sampling[2]:
+        raise StapoError(f"expected two decoding regimes, got {_words(runs[0])} twice: {runs[0].name}, {runs[2].name}")
     tasks = [task for task in runs[0].tasks if all(task in run.tasks for run in runs)]
     if not tasks:
         raise StapoError("the four runs have no task in common")
+    others = tuple(other for i, j in _EDGES for other in _others(runs[i], runs[j], tasks))
     return RegimeComparison(
         names=(runs[0].name, runs[1].name, runs[2].name, runs[3].name),
         regimes=(_words(runs[0]), _words(runs[2])),
@@ -79,7 +101,8 @@ def compare_regimes(a1: Path, b1: Path, a2: Path, b2: Path, grader: str = "math"
             }
             for name, weights in _CONTRASTS.items()
         },
-        notes=tuple(stopped_note(runs, WIDENED)),
+        others=others,
+        notes=(*(other.note for other in others), *stopped_note(runs, WIDENED)),
     )
 
 
@@ -95,8 +118,14 @@ def regime_sentence(comparison: RegimeComparison) -> str:
     change = f"the change of {_text(interaction[sure or 'these problems'])} is " + (
         f"beyond chance on {sure}" if sure else "within chance"
     )
+    if fields := comparison.differing("confounds"):
+        return (
+            f"Not a fair comparison: {effects}; {change}; but {fields} differ as well, so this is no evidence about "
+            "the weights or the regime."
+        )
     said = "The ranking flips with the regime" if comparison.flips else "The ranking is the same under both regimes"
-    return f"{said}: {effects}; {change}."
+    caution = f" With caution: {fields} differ." if (fields := comparison.differing("caution")) else ""
+    return f"{said}: {effects}; {change}.{caution}"
 
 
 def render_regimes(comparison: RegimeComparison, format_: str = "md") -> str:
@@ -120,6 +149,16 @@ def render_regimes(comparison: RegimeComparison, format_: str = "md") -> str:
     if comparison.notes:
         lines += ["", *(f"- {note}" for note in comparison.notes)]
     return "\n".join(lines)
+
+
+def _others(a: LoadedRun, b: LoadedRun, tasks: Sequence[str]) -> Iterator[OtherField]:
+    """What differs besides the weights, decoding and seeds; of tasks that are not compared nothing is asked."""
+    ignored = {f"sampling.{name}" for name in _DECODING}
+    for item in parity(a, b):
+        elsewhere = item.field.startswith("tasks.") and not any(item.field.startswith(f"tasks.{t}.") for t in tasks)
+        if item.weight != "note" and item.field not in ignored and not elsewhere:
+            note = f"{item.weight}: {item.field}: {item.a} in {a.name}, {item.b} in {b.name}"
+            yield OtherField(field=item.field, weight=item.weight, note=note)
 
 
 def _contrast(runs: Sequence[LoadedRun], task: str, weights: Sequence[float], error: ErrorName) -> Difference:
@@ -153,6 +192,7 @@ def _json(comparison: RegimeComparison) -> dict[str, Any]:
     return {
         "sentence": regime_sentence(comparison),
         "flips": comparison.flips,
+        "fair": not comparison.differing("confounds"),
         "runs": dict(zip(("a1", "b1", "a2", "b2"), comparison.names, strict=True)),
         "regimes": list(comparison.regimes),
         "notes": list(comparison.notes),

@@ -7,14 +7,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from stapo_bench.decoding import PRESETS
-from stapo_bench.draws import CountedRun
+from stapo_bench.draws import CountedRun, read_grades
 from stapo_bench.intervals import UNKNOWN, Interval
+from stapo_bench.manifest import load_manifest
 from stapo_bench.metrics import AVG, Metric, fewest_decided
 from stapo_bench.published import PublishedRow, PublishedTable, load_published
 from stapo_bench.records import Origin
-from stapo_bench.scores import MacroScore, RunScore, TaskScore, current_score
+from stapo_bench.scores import MacroScore, RunScore, TaskScore, current_score, run_score
 
 _STOPPED = "; stopped under {}: its intervals, and tests against it, hold at every look (anytime-valid)"
 
@@ -31,6 +33,14 @@ class Cell:
     samples_per_problem: int | None = None
     complete: bool = True
     note: str = ""  # what a reader must know about this number
+
+
+class Setting(NamedTuple):
+    """What measured rows share where their numbers are tested against each other; any of it moves a score by itself."""
+
+    sampling: str
+    max_new_tokens: int | None
+    grader: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,11 +61,20 @@ class Row:
     counts: CountedRun | None = None  # of a measured row: what tests against other rows need
     metric: Metric = AVG  # what its cells hold
     aim: float | None = None  # of a measured row that its own samples stopped: tests must then hold at every look
+    max_new_tokens: int | None = None  # of a measured row
+    grader: str | None = None  # of a measured row: name and version
+
+    @property
+    def setting(self) -> Setting:
+        return Setting(self.sampling, self.max_new_tokens, self.grader)
 
 
-def rows_from_runs(run_dirs: Sequence[Path], metric: Metric = AVG) -> list[Row]:
-    """One row per run, from its scores; a run that has grown since it was scored is scored anew."""
-    rows = [(score, _run_row(score)) for score in map(current_score, run_dirs)]
+def rows_from_runs(run_dirs: Sequence[Path], metric: Metric = AVG, grader: str | None = None) -> list[Row]:
+    """One row per run, from its scores; a run that has grown since it was scored is scored anew.
+
+    ``grader``: whose grades all rows rest on; None: those that each run was last scored with.
+    """
+    rows = [(score, _run_row(score)) for score in (score_by(run_dir, grader) for run_dir in run_dirs)]
     return [row if metric == AVG else _in_metric(row, score, metric) for score, row in rows]
 
 
@@ -70,8 +89,21 @@ def published_rows(tables: Sequence[str] = ("stapo_v1",), model: str | None = No
 
 
 def sampling_in_words(temperature: float, top_p: float) -> str:
-    """``T=0.7, top-p 0.9``, the way in which two rows are told apart."""
-    return f"T={temperature:.1f}, top-p {top_p:.1f}"
+    """The way in which two rows are told apart, hence with all digits.
+
+    >>> sampling_in_words(1, 0.95)
+    'T=1.0, top-p 0.95'
+    """
+    return f"T={float(temperature)}, top-p {float(top_p)}"
+
+
+def score_by(run_dir: Path, grader: str | None) -> RunScore:
+    """The stored scores where they rest on this grader, or any (None); else scored in memory, and the stored stay."""
+    if grader is None:
+        return current_score(run_dir)
+    if (run_dir / "scores.json").is_file() and (score := current_score(run_dir)).grades == grader:
+        return score
+    return run_score(load_manifest(run_dir), grader, read_grades(run_dir, grader))
 
 
 def _run_row(score: RunScore) -> Row:
@@ -89,6 +121,8 @@ def _run_row(score: RunScore) -> Row:
         details=_run_details(score),
         counts=CountedRun(counts={task.task: task.counts for task in score.tasks}),
         aim=score.aim,
+        max_new_tokens=score.max_new_tokens,
+        grader=score.grader,
     )
 
 

@@ -49,7 +49,8 @@ _MEANING = (
 _NO_INTERVALS = "No intervals: checkpoints are compared by avg@k, which uses every sample."
 _LATEX_MEANING = (
     "avg@k in percent; brackets: 95 % interval for problems like these (problems drawn anew, clustered by problem). "
-    "Bold: not beaten by another measured run of the same model and decoding (paired, Holm-corrected, 5 %)."
+    "Bold: not beaten by another measured run of the same model, decoding, token limit and grader (paired, "
+    "Holm-corrected, 5 %)."
 )
 
 
@@ -201,12 +202,10 @@ def _notes(block: Block) -> Iterator[str]:
 
 
 def _headlines(block: Block) -> Iterator[str]:
-    """The paper's headline, measured and published, for each regime that has it."""
+    """The paper's headline, measured and published, for each regime that has it; measured, for each setting in it."""
     for sampling in dict.fromkeys(row.sampling for row in block.rows):
         rows = [row for row in block.rows if row.sampling == sampling]
-        aims = {(_model(row), _method(row)): row.aim for row in rows if row.aim is not None}
-        if (found := measured_headline(_runs(rows), aims=aims)) is not None:
-            yield f"measured, {sampling}: {headline_line(found)}"
+        yield from _measured_headlines(block, [row for row in rows if row.counts is not None])
         for source in dict.fromkeys(row.source for row in rows if row.origin == "published"):
             averages: dict[str, dict[str, float]] = {}
             for row in rows:
@@ -216,6 +215,21 @@ def _headlines(block: Block) -> Iterator[str]:
                 parts = ", ".join(f"{model} {100 * gain:+.2f} %" for model, gain in gains.items())
                 mean = f"{100 * headline(averages):+.2f} % on average"
                 yield f"published, {sampling}: STAPO over the strongest other method: {mean} ({parts})"
+
+
+def _measured_headlines(block: Block, rows: Sequence[Row]) -> Iterator[str]:
+    """Of measured rows of one regime."""
+    settings = dict.fromkeys(row.setting for row in rows)
+    for setting in settings:
+        members = [row for row in rows if row.setting == setting]
+        aims = {(_model(row), _method(row)): row.aim for row in members if row.aim is not None}
+        if (found := measured_headline(_runs(members), aims=aims)) is not None:
+            about = ["measured", setting.sampling]
+            if len(settings) > 1:
+                about += [f"at most {setting.max_new_tokens} new tokens", f"grader {setting.grader}"]
+            if set(found.tasks) != set(block.tasks):
+                about += [f"on {' and '.join(map(block.title, found.tasks))} alone"]
+            yield f"{', '.join(about)}: {headline_line(found)}"
 
 
 def _runs(rows: Sequence[Row]) -> dict[str, dict[str, CountedRun]]:

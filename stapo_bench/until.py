@@ -5,7 +5,7 @@ The decisions of ``stapo_bench.sequential`` stay valid however often one looks, 
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -13,6 +13,7 @@ from stapo_bench.draws import LoadedRun, load_run
 from stapo_bench.errors import StapoError
 from stapo_bench.grade_run import grade_run
 from stapo_bench.manifest import annotate
+from stapo_bench.parity import parity, same_weights
 from stapo_bench.sequential import MARGIN, Decision, until_decided, until_width
 
 
@@ -35,16 +36,24 @@ def width_below(width: float) -> Rule:
 
 
 def decided_against(other_dir: Path) -> Rule:
-    """Enough when the run is told apart from a finished one, or shown to be tied with it."""
+    """Enough when the run is told apart from a finished one, or shown to be tied with it.
+
+    What differs besides the weights is said with each decision, as ``compare`` says it.
+    """
     other = load_run(other_dir)
 
     def decide(run: LoadedRun) -> Decision:
         if lacking := sorted(set(run.tasks) - set(other.tasks)):
             raise StapoError(f"{other_dir}: expected the tasks of {run.name}, got none of {', '.join(lacking)}")
-        return until_decided(
+        decision = until_decided(
             [run.outcomes(task)[0] for task in run.tasks],
             [other.outcomes(task, run.tasks[task]["problem_ids"])[0] for task in run.tasks],
         )
+        confounders = [str(item) for item in parity(other, run) if item.weight == "confounds"]
+        if not confounders or same_weights(other, run):  # the same weights are compared for what else differs
+            return decision
+        unfair = f"no evidence about the weights: A = {other.name}, B = {run.name}, {', '.join(confounders)}"
+        return replace(decision, reason=f"{decision.reason}; {unfair}")
 
     return Rule(words=f"--until-decided {other.name}", aim=MARGIN, decide=decide)
 

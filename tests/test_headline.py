@@ -43,6 +43,43 @@ def test_measured_from_run_folders(make_run):
     assert measured_headline({"Tiny": {"STAPO": load_run(b)}}) is None
 
 
+def test_a_model_whose_baselines_solve_nothing_has_no_relative_gain(make_run):
+    averages = {"small": {"STAPO": 0.3, "Base": 0.0}, "large": {"STAPO": 0.6, "Base": 0.0, "GRPO": 0.5}}
+    assert relative_gains(averages) == {"large": pytest.approx(0.2)}
+    zero, some = [[0, 0, 0, 0]] * 10, [[1, 0, 0, 0]] * 10
+    runs = {
+        "small": {"Base": make_run("b", {"t": zero}), "STAPO": make_run("s", {"t": some})},
+        "large": {"GRPO": make_run("g", {"t": some}), "STAPO": make_run("l", {"t": [[1, 1, 0, 0]] * 10})},
+    }
+    loaded = {model: {name: load_run(run) for name, run in methods.items()} for model, methods in runs.items()}
+    assert measured_headline({"small": loaded["small"]}) is None
+    found = measured_headline(loaded)
+    assert (found.value, found.gains) == (pytest.approx(1.0), {"large": pytest.approx(1.0)})
+    assert found.strongest == {"large": "GRPO"}
+    assert "large +100.00 % over GRPO; left out: small (no other method above 0 %)" in headline_line(found)
+
+
+def test_a_baseline_that_may_be_zero_leaves_the_headline_without_an_interval():
+    """1 right of 160 has an error as large as itself: a replicate in six has the baseline at 0 or below."""
+    base, better = np.zeros((10, 16)), np.zeros((10, 16))
+    base[0, 0] = 1
+    better[:, :8] = 1
+    found = measured_headline({"m": {"Base": FakeRun({"t": base}), "STAPO": FakeRun({"t": better})}})
+    assert found.value == pytest.approx(79)  # (80 / 160) / (1 / 160) - 1
+    assert all(np.isnan(interval.low) and np.isnan(interval.high) for interval in found.intervals.values())
+    assert "+7900.00 % on average, no interval (a baseline may be 0) for these problems" in headline_line(found)
+
+
+def test_an_average_over_fewer_tasks_takes_no_part():
+    half, most = np.tile([1.0, 0.0], (10, 2)), np.tile([1.0, 1.0, 1.0, 0.0], (10, 1))
+    whole = {"STAPO": FakeRun({"t": most, "u": half}), "GRPO": FakeRun({"t": half, "u": half})}
+    found = measured_headline({"m": {**whole, "Base": FakeRun({"t": most})}})
+    assert found.value == pytest.approx(0.25)  # (3/4 + 1/2) / (1/2 + 1/2) - 1
+    assert found.tasks == ("t", "u")
+    assert "(m +25.00 % over GRPO; left out: Base of m (lacks tasks))" in headline_line(found)
+    assert measured_headline({"m": {**whole, "STAPO": FakeRun({"t": most})}}) is None
+
+
 def test_intervals_cover_the_true_headline_for_both_errors():
     """Two models and two equally strong baselines of each: picking the stronger is part of the game."""
     rng = np.random.default_rng(1)

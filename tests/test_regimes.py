@@ -15,12 +15,20 @@ COLD = {"temperature": 0.7, "top_p": 0.9, "max_new_tokens": 64}
 def four(make_run):
     """A and B with so many of 16 samples right on every one of 12 problems, under both regimes."""
 
-    def make(a1, b1, a2, b2):
+    def make(a1, b1, a2, b2, **other):
+        """``other``: by name of a run, what ``make_run`` is told of it besides."""
         return [
             make_run(
                 name,
                 {"t": [[1] * right + [0] * (16 - right)] * 12},
-                identity={"checkpoint": {"digest": name[0]}, "sampling": sampling},
+                **{
+                    **other.get(name, {}),
+                    "identity": {
+                        "checkpoint": {"digest": name[0]},
+                        "sampling": sampling,
+                        **other.get(name, {}).get("identity", {}),
+                    },
+                },
             )
             for name, right, sampling in (("A1", a1, HOT), ("B1", b1, HOT), ("A2", a2, COLD), ("B2", b2, COLD))
         ]
@@ -65,6 +73,53 @@ def test_four_runs_that_are_no_square_are_refused(four):
         compare_regimes(a1, b1, b2, a2)
     with pytest.raises(StapoError, match="expected A and B under one regime"):
         compare_regimes(a1, b2, a2, b1)
+
+
+OTHER_PROMPTS = {"tasks": {"t": {"data": "data-t", "prompts": "q", "prompt_format": "plain"}}}
+
+
+@pytest.mark.parametrize(
+    ("other", "field", "notes"),
+    [
+        ({"B2": {"grader": "math-2"}}, "grader", ["math-1 in A2, math-2 in B2", "math-1 in B1, math-2 in B2"]),
+        (
+            {"A2": {"identity": {"sampling": {**COLD, "max_new_tokens": 128}}}},
+            "sampling.max_new_tokens",
+            ["128 in A2, 64 in B2", "64 in A1, 128 in A2"],
+        ),
+        ({"A1": {"identity": OTHER_PROMPTS}}, "tasks.t.prompts", ["q in A1, p in B1", "q in A1, p in A2"]),
+        (
+            {name: {"identity": {"sampling": {**COLD, "max_new_tokens": 128}}} for name in ("A2", "B2")},
+            "sampling.max_new_tokens",
+            ["64 in A1, 128 in A2", "64 in B1, 128 in B2"],
+        ),
+    ],
+)
+def test_what_else_differs_leaves_no_evidence(four, other, field, notes):
+    comparison = compare_regimes(*four(4, 8, 12, 6, **other))
+    assert comparison.notes == tuple(f"confounds: {field}: {note}" for note in notes)
+    text = regime_sentence(comparison)
+    assert text.startswith("Not a fair comparison: B − A is +25.0")
+    assert f"but {field} differ as well, so this is no evidence about the weights or the regime." in text
+    assert json.loads(render_regimes(comparison, "json"))["fair"] is False
+
+
+def test_another_engine_asks_for_caution(four):
+    other = {"engine": {"name": "vllm", "dtype": "float32"}}
+    text = regime_sentence(compare_regimes(*four(4, 8, 12, 6, B2={"identity": other})))
+    assert text.startswith("The ranking flips with the regime: B − A is +25.0")
+    assert text.endswith("beyond chance on problems like these. With caution: engine.name differ.")
+
+
+def test_another_seed_is_what_runs_should_have(four):
+    comparison = compare_regimes(*four(4, 8, 12, 6, B2={"identity": {"seed": 1}}))
+    assert (comparison.notes, comparison.others) == ((), ())
+
+
+def test_one_regime_twice_is_refused(four):
+    same = {name: {"identity": {"sampling": {**HOT, "max_new_tokens": 128}}} for name in ("A2", "B2")}
+    with pytest.raises(StapoError, match=r"^expected two decoding regimes, got T=1\.0, top-p 1\.0 twice: A1, A2$"):
+        compare_regimes(*four(4, 8, 12, 6, **same))
 
 
 def test_a_run_that_stopped_itself_widens_what_it_takes_part_in(four):

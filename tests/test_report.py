@@ -16,6 +16,7 @@ from stapo_bench.report.data import CHUNK, collect
 from stapo_bench.report.encode import chunk_starts, json_island, script_hash, unpack
 from stapo_bench.report.overview import overview
 from stapo_bench.report.page import Contents, render_page, without_inline_style, write_report
+from stapo_bench.scores import score_run
 from stapo_bench.sealed import seal
 
 runs = pytest.fixture(two_runs)
@@ -219,6 +220,37 @@ def test_another_grader_s_opposite_sign_is_told(make_run):
         text = re.sub(r'"outcome": "\w+"', f'"outcome": "{outcome}"', text)
         (run / "grades" / "strict.jsonl").write_text(text)
     assert "grader 'strict' sees the opposite sign on: T" in overview([a, b]).comparisons[0].remarks
+
+
+def test_the_chosen_grader_decides_table_and_verdicts_alike(make_run):
+    """By math A has 1/2 and B 1; by strict A has 1 and B 0. What a run was scored with before does not matter."""
+    runs = [make_run("a", {"t": [[1.0, 0.0]] * 30}), make_run("b", {"t": [[1.0, 1.0]] * 30})]
+    for run, outcome in zip(runs, ("CORRECT", "INCORRECT"), strict=True):
+        text = (run / "grades" / "math.jsonl").read_text().replace('"math-1"', '"strict-1"')
+        text = re.sub(r'"outcome": "\w+"', f'"outcome": "{outcome}"', text)
+        (run / "grades" / "strict.jsonl").write_text(text)
+    score_run(runs[0])
+    scored = (runs[0] / "scores.json").read_bytes()
+    shown = overview(runs, "strict")
+    assert [[cell.text for cell in row.cells] for row in shown.blocks[0].rows] == [["100.00"] * 2, ["0.00"] * 2]
+    assert [cell.is_bold for row in shown.blocks[0].rows for cell in row.cells] == [True, True, False, False]
+    assert shown.comparisons[0].rows[0][1:3] == ("100.00", "0.00")
+    assert (runs[0] / "scores.json").read_bytes() == scored
+    assert not (runs[1] / "scores.json").exists()
+
+
+def test_a_run_that_the_chosen_grader_alone_has_graded_is_shown(make_run):
+    """Figures as well: they asked for scores by the math grader."""
+    run = make_run("a", {"t": [[1.0, 0.0]] * 4}, grader="strict-1")
+    parsed = Parsed(render_page(Contents(runs=[run], grader="strict")))
+    assert parsed.of("figure") and "50.00" in parsed.texts
+    assert not (run / "scores.json").exists()
+
+
+def test_rows_under_another_token_limit_are_no_rivals(make_run, runs):
+    other = {"identity": {"sampling": {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 128}}}
+    shown = overview([runs[0], make_run("longer", {"t": [[1.0, 1.0]] * 3}, **other)])
+    assert not any(cell.is_bold for row in shown.blocks[0].rows for cell in row.cells)
 
 
 @pytest.mark.parametrize("text", ["</script>", "<!--", "&amp;", "\u2028", "\ud800"])

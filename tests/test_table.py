@@ -163,6 +163,56 @@ def test_a_run_that_stopped_itself_beats_only_what_it_beats_at_every_look(make_r
     assert all(abs(b - 7.5) > 1.3 * abs(a - 7.5) for a, b in zip(*ends, strict=True))
 
 
+def bold_cells(text):
+    """By method: which of a LaTeX row's numbers are bold."""
+    rows = [line.split(" & ") for line in text.splitlines() if "& measured " in line]
+    return {cells[1]: [r"\textbf" in cell for cell in cells[3:-1]] for cells in rows}
+
+
+def test_an_average_is_not_beaten_on_one_task_alone(make_run):
+    """B has A's first task alone and is better there; the only average shown is A's."""
+    a = make_run("A", {"aime24": [[1, 0, 0, 0]] * 30, "aime25": [[1, 1, 1, 1]] * 30})
+    b = make_run("B", {"aime24": [[1, 1, 1, 0]] * 30})
+    text = render_table(rows_from_runs([a, b]), "latex")
+    assert bold_cells(text) == {"A": [False, True, True], "B": [True, False, False]}
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"grader": "math-2"},
+        {"identity": {"sampling": {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 128}}},
+    ],
+)
+def test_rows_of_other_graders_or_token_limits_are_not_tested_against_each_other(make_run, how):
+    weak, strong = {"aime24": [[1, 0, 0, 0]] * 30}, {"aime24": [[1, 1, 1, 0]] * 30}
+    grpo, stapo, other = make_run("GRPO", weak), make_run("STAPO", strong), make_run("other", strong, **how)
+    text = render_table(rows_from_runs([grpo, stapo]), "latex")
+    assert (bold_cells(text)["GRPO"], "strongest other method" in text) == ([False, False], True)
+    manifest = json.loads((other / "manifest.json").read_text())
+    manifest["about"]["method"] = "STAPO"
+    (other / "manifest.json").write_text(json.dumps(manifest))
+    text = render_table(rows_from_runs([grpo, other]), "latex")
+    assert (bold_cells(text)["GRPO"], "strongest other method" in text) == ([True, True], False)
+    # beside it, the headline of the two that belong together stands, and says whose it is
+    (line,) = lines_with(render_table(rows_from_runs([grpo, stapo, other])), "strongest other method")
+    assert line.startswith("- measured, T=1.0, top-p 1.0, at most 64 new tokens, grader math-1: STAPO over")
+
+
+def test_a_table_with_a_base_that_solves_nothing_has_no_headline(make_run):
+    runs = [make_run("Base", {"aime24": [[0, 0]] * 5}), make_run("STAPO", {"aime24": [[1, 0]] * 5})]
+    assert "strongest other method" not in render_table(rows_from_runs(runs))
+
+
+def test_decoding_is_told_apart_by_all_its_digits(make_run):
+    runs = [
+        make_run(str(top_p), {"aime24": [[1, 0]] * 5}, identity={"sampling": sampling})
+        for top_p in (0.9, 0.95)
+        for sampling in [{"temperature": 0.65, "top_p": top_p, "max_new_tokens": 64}]
+    ]
+    assert [row.sampling for row in rows_from_runs(runs)] == ["T=0.65, top-p 0.9", "T=0.65, top-p 0.95"]
+
+
 def test_latex_of_published_rows_claims_no_significance():
     text = render_table(published_rows(model="Qwen3-8B-Base"), "latex")
     assert r"\textbf" not in text
@@ -172,7 +222,9 @@ def test_latex_of_published_rows_claims_no_significance():
 
 def test_the_headline_stands_below_measured_and_published_rows(methods):
     text = render_table([*rows_from_runs(methods), *published_rows()], "md")
-    (measured,) = lines_with(text, "- measured, T=1.0, top-p 1.0: STAPO over the strongest other method: ")
+    (measured,) = lines_with(
+        text, "- measured, T=1.0, top-p 1.0, on AIME24 alone: STAPO over the strongest other method: "
+    )
     assert "over JustRL" in measured
     assert "these problems" in measured
     (hot, cold) = lines_with(text, "- published, ")

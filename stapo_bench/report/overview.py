@@ -76,7 +76,7 @@ class Overview:
 
 def overview(run_dirs: Sequence[Path], grader: str = "math", *, published: bool = False) -> Overview:
     """Table, verdicts (the first run of a regime is its baseline), parity and audit of the runs."""
-    rows = rows_from_runs(run_dirs)
+    rows = rows_from_runs(run_dirs, grader=grader)
     graders = [dict.fromkeys((grader, *grade_files(run_dir))) for run_dir in run_dirs]
     loaded = [
         {name: load_run(run_dir, name) for name in names} for run_dir, names in zip(run_dirs, graders, strict=True)
@@ -150,7 +150,7 @@ def _incomplete(rows: Sequence[Row]) -> list[str]:
 
 def _comparison_view(found: Comparison) -> ComparisonView:
     rows = found.tasks if len(found.tasks) == 1 else (*found.tasks, found.average)
-    remarks = [f"{task.title}: {warning}" for task in found.tasks for warning in task.warnings]
+    remarks = [f"{task.title}: {warning}" for task in rows for warning in task.warnings]
     return ComparisonView(
         sentence=sentence(found),
         about=(
@@ -200,12 +200,8 @@ def _block_view(block: Block) -> BlockView:
 
 def _bold(block: Block) -> set[tuple[int, str]]:
     """``unbeaten``, without the rows that nothing was measured against."""
-    groups = [(row.model, row.sampling) for row in block.rows if row.origin == "measured"]
-    alone = {
-        i
-        for i, row in enumerate(block.rows)
-        if row.origin == "measured" and groups.count((row.model, row.sampling)) == 1
-    }
+    groups = [(row.origin, row.model, row.setting) for row in block.rows]
+    alone = {i for i, group in enumerate(groups) if groups.count(group) == 1}
     return {(i, task) for i, task in unbeaten(block.rows, [*block.tasks, "average"]) if i not in alone}
 
 

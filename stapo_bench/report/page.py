@@ -12,16 +12,19 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from stapo_bench import __version__
 from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.figures import TITLES, Sources, available, caption, render_svg
 from stapo_bench.report.data import collect
 from stapo_bench.report.encode import json_island, script_hash
 from stapo_bench.report.overview import overview
 from stapo_bench.report.tokens import collect_tokens, dumps
+from stapo_bench.rows import score_by
+from stapo_bench.scores import RunScore
 from stapo_bench.store import write_atomically
 
 _FOLDER = Path(__file__).resolve().parent
@@ -59,6 +62,17 @@ class Figure:
         """Drawn for both columns of a paper."""
         width = re.search(r'<svg\b[^>]*?\swidth="([\d.]+)pt"', self.svg)
         return width is not None and float(width[1]) > _COLUMN
+
+
+@dataclass(frozen=True, kw_only=True)
+class _GradedSources(Sources):
+    """What figures are drawn from, with the page's grader as in its table."""
+
+    grader: str
+
+    @cached_property
+    def scores(self) -> tuple[RunScore, ...]:
+        return tuple(score_by(run, self.grader) for run in self.runs)
 
 
 def write_report(contents: Contents, out: Path) -> int:
@@ -154,9 +168,8 @@ def content_policy(scripts: Sequence[str], styles: Sequence[str], *, live: bool 
 
 def figures(contents: Contents) -> tuple[list[Figure], list[str]]:
     """The figures for which runs and logs hold data; and, in words, those that cannot be drawn from them."""
-    from stapo_bench.figures import TITLES, Sources, available, caption, render_svg
-
-    sources = Sources(runs=tuple(contents.runs), logs=tuple(filter(_has_metrics, contents.logs)))
+    logs = tuple(filter(_has_metrics, contents.logs))
+    sources = _GradedSources(runs=tuple(contents.runs), logs=logs, grader=contents.grader)
     found, notes = [], []
     for name in available(sources):
         title = TITLES[name]
