@@ -1,5 +1,6 @@
 """Configs: every file loads, every mistake is named."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -38,8 +39,19 @@ def values(**changes):
     return {**plain, **changes}
 
 
+def rollout(**changes):
+    return {"rollout": {"prompts": 4, "max_new_tokens": 8, **changes}}
+
+
 def test_a_number_without_a_dot_is_a_number():
     assert parse_config(values(), "x").optim.lr == 1e-6  # YAML reads 1e-6 as text
+
+
+def test_a_number_without_a_dot_is_one_for_the_objective_too():
+    config = parse_config(values(objective={"name": "stapo", "tau_p": "2e-3", "dual_clip": None}), "x")
+    objective = for_run(config.objective, seed=0, max_new_tokens=8)
+    assert (objective.tau_p, objective.dual_clip) == (0.002, None)
+    assert config.digest() == parse_config(config.nested(), "x").digest()
 
 
 @pytest.mark.parametrize(
@@ -58,6 +70,35 @@ def test_a_number_without_a_dot_is_a_number():
         ({"rollout": {"prompts": 6, "max_new_tokens": 8}}, "multiple of update.mini_batches = 4, got 6"),
         ({"attention": "torch_varlen"}, "attention: torch_varlen takes whole rows"),
         ({"objective": {}}, "objective.name: expected the name of an objective"),
+        ({"objective": {"name": 3}}, "objective.name: expected the name of an objective, got 3"),
+        ({"objective": {"name": "stapo", 5: 1}}, "x: unknown setting of objective stapo '5'"),
+        ({"objective": {"name": "stapo", "q": 75}}, "x: objective stapo: q: expected at least 0 and at most 1, got 75"),
+        ({"objective": {"name": "stapo", "q": ".nan"}}, "x: objective stapo: q: expected float, got '.nan'"),
+        ({"objective": {"name": "stapo", "tau_p": "small"}}, "x: objective stapo: tau_p: expected float, got 'small'"),
+        ({"objective": {"name": "stapo", "dual_clip": 0.5}}, "objective stapo: dual_clip: expected above 1, got 0.5"),
+        ({"objective": {"name": "grpo", "clip_low": -0.2}}, "objective grpo: clip_low: expected at least 0, got -0.2"),
+        ({"objective": {"name": "20-entropy", "denominator": "al"}}, "denominator: expected one of kept, all, got al"),
+        ({"objective": {"name": "20-entropy", "share": 20}}, "share: expected at least 0 and at most 1, got 20.0"),
+        ({"iterations": 0}, "x: iterations: expected at least 1, got 0"),
+        ({"update": {"mini_batches": 0}}, "x: update: mini_batches: expected at least 1, got 0"),
+        ({"update": {"micro_batch_tokens": 0}}, "x: update: micro_batch_tokens: expected at least 1, got 0"),
+        ({"update": {"max_skipped_in_row": 0}}, "x: update: max_skipped_in_row: expected at least 1, got 0"),
+        ({"update": {"importance_cap": 0.0}}, "x: update: importance_cap: expected above 0, got 0.0"),
+        ({"checkpoint": {"every": 0}}, "x: checkpoint: every: expected at least 1, got 0"),
+        ({"reward": {"overlong_buffer": 0}}, "x: reward: overlong_buffer: expected at least 1, got 0"),
+        ({"reward": {"workers": 0}}, "x: reward: workers: expected at least 1, got 0"),
+        ({"rollout": {"prompts": 0, "max_new_tokens": 8}}, "x: rollout: prompts: expected at least 1, got 0"),
+        ({"rollout": {"prompts": 4, "max_new_tokens": 0}}, "x: rollout: max_new_tokens: expected at least 1, got 0"),
+        (rollout(group_size=0), "x: rollout: group_size: expected at least 1, got 0"),
+        (rollout(max_rounds=0), "x: rollout: max_rounds: expected at least 1, got 0"),
+        (rollout(temperature=0), "x: rollout: temperature: expected above 0, got 0.0"),
+        (rollout(temperature=math.nan), "x: rollout: temperature: expected above 0, got nan"),
+        (rollout(top_p=1.5), "x: rollout: top_p: expected above 0 and at most 1, got 1.5"),
+        ({"data": {"source": "tiny", "count": 0, "question": "q"}}, "x: data: count: expected at least 1, got 0"),
+        ({"optim": {"lr": -1e-6}}, "x: optim: lr: expected at least 0, got -1e-06"),
+        ({"optim": {"lr": 10**400}}, "x: optim: lr: expected float, got 1000"),
+        ({"optim": {"lr": 1e-6, "clip_norm": 0}}, "x: optim: clip_norm: expected above 0, got 0.0"),
+        ({"optim": {"lr": 1e-6, "betas": [0.9, 1]}}, "optim: betas: expected at least 0 and below 1, got [0.9, 1.0]"),
         ({"objective": {"name": "stapo", "tau": 1}}, "unknown setting of objective stapo 'tau': did you mean 'tau_p'"),
     ],
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """select and policy_loss against hand-computed values; the mask as set operations."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -244,6 +245,33 @@ def test_covariance_methods_mark_what_costs_entropy():
     assert silenced.sum() == 1 and silenced.nonzero().item() in (0, 1)
 
 
+def test_kl_cov_marks_as_many_as_asked_where_covariances_tie():
+    # One good token and 999 others of two kinds, of which 500 tie for the second place of int(0.002 * 1000) = 2.
+    s = stats([0.9] + [0.5] * 500 + [0.3] * 499, advantages=[3.0] + [0.0] * 999)
+    marked = select(s, build("kl-cov")).marked_mask
+    assert marked.sum() == 2 and marked[0]
+    back = torch.arange(999, -1, -1)  # which of them is told by lot and not by place
+    assert select(s.take(back), build("kl-cov")).marked_mask[back].tolist() == marked.tolist()
+
+
+@pytest.mark.parametrize("advantage", [0.0, 0.1])
+def test_kl_cov_marks_nothing_where_all_covariances_are_equal(advantage):
+    s = stats(torch.linspace(0.1, 0.9, 142).tolist(), advantages=[advantage] * 142)
+    assert not select(s, build("kl-cov")).marked_mask.any()
+    nobody = s.take(torch.arange(0))
+    assert not select(nobody, build("kl-cov")).marked_mask.any()
+
+
+def test_kl_cov_takes_rounding_for_no_move():
+    # J = rho A - |ln rho|: slope rho A, and 1 less where the token has moved up
+    objective = build("kl-cov", share=1)
+    for moved, pay in ((1e-6, 0), (-1e-6, 0), (0.01, 1), (-0.01, -1)):
+        s = stats([0.5, 0.4, 0.3], advantages=[1.0, 2.0, 1.0])
+        s = replace(s, log_probs=(s.log_probs + moved).requires_grad_())
+        policy_loss(s, select(s, objective), objective).numerator.sum().backward()
+        assert s.log_probs.grad.tolist() == pytest.approx([pay - math.exp(moved) * a for a in (1, 2, 1)])
+
+
 def test_lp_reg_shields_unlikely_tokens_of_failed_rollouts():
     s = stats([0.01] + [0.5] * 199, advantages=[-1.0] * 100 + [1.0] * 100)
     s = TokenStats(**{**vars(s), "proxy_kl": torch.full((200,), 0.3, dtype=torch.float64)})
@@ -283,6 +311,31 @@ def test_unknown_names_are_refused_with_the_nearest():
         build("stappo")
     with pytest.raises(UsageError, match="did you mean 'tau_p'"):
         build("stapo", tau_q=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "message"),
+    [
+        ("stapo", {"q": math.nan}, "q: expected at least 0 and at most 1, got nan"),
+        ("stapo-old", {"tau_p": 2}, "tau_p: expected at least 0 and at most 1, got 2"),
+        ("random-mask", {"seed": 0.5}, "seed: expected int, got 0.5"),
+        ("gspo", {"clip_low": "3e-4x"}, "clip_low: expected float"),
+        ("grpo", {"kl_beta": -0.1}, "kl_beta: expected at least 0, got -0.1"),
+        ("ar", {"alpha": 2}, "alpha: expected"),
+        ("lopti", {"alpha": 2}, "alpha: expected"),
+        ("lopti", {"eta": -1}, "eta: expected"),
+        ("stare", {"share": 10}, "share: expected"),
+        ("lp-reg", {"beta": -1}, "beta: expected"),
+        ("kl-cov", {"share": -1}, "share: expected"),
+        ("clip-cov", {"seed": 0, "high": 0.5}, "high: expected at least 1, got 0.5"),
+        ("dr-grpo", {"max_length": 0}, "max_length: expected at least 1, got 0"),
+        ("sapo", {"tau_positive": 0}, "tau_positive: expected above 0, got 0"),
+    ],
+)
+def test_impossible_settings_are_refused(name, setting, message):
+    with pytest.raises(UsageError) as caught:
+        build(name, **setting)
+    assert str(caught.value).startswith(f"objective {name}: {message}")
 
 
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=30), st.floats(0, 1))

@@ -10,9 +10,11 @@ from train_setup import grade_by_hash, make_base, make_config, make_dump
 
 from stapo_bench.errors import StapoError
 from stapo_train import run
+from stapo_train.advantages import group_advantages
 from stapo_train.cli import cli
-from stapo_train.dump import load_dump
+from stapo_train.dump import load_dump, save_dump
 from stapo_train.objective import policy_loss, select
+from stapo_train.records import Rollout
 from stapo_train.replay import audit, cosine, objective_for, overlap, replay, sweep
 from stapo_train.stability import stability
 
@@ -31,6 +33,8 @@ def dump(folder):
 def test_a_dump_holds_the_mini_batch_and_the_weights_it_met(dump):
     assert len(dump.batch.rows) == 8  # half of 4 prompts x 4 rollouts
     assert dump.about["objective"] == {"name": "stapo", "tau_p": 0.02}
+    advantages = group_advantages(dump.rewards.numpy(), dump.group_ids.numpy())
+    assert dump.batch.row_advantages.tolist() == pytest.approx(advantages.tolist()) and advantages.any()
     # the last mini-batch of an iteration meets weights that one step has moved
     assert (dump.batch.stats.log_probs - dump.batch.stats.old_log_probs).abs().max() > 1e-4
 
@@ -105,6 +109,50 @@ def test_the_commands(folder):
         assert expected in done.output
     for wrong in (["replay", str(folder.parent)], ["sweep", str(folder), "--q", "most"]):
         assert isinstance(CliRunner().invoke(cli, wrong).exception, StapoError)
+
+
+def graded(dump, right):
+    """Rollouts as the dump's rows, two groups of four, the first so many of each right."""
+    return [
+        Rollout(
+            group_id=row // 4, problem_id="", index=row % 4, seed=row, prompt_ids=prompt, response_ids=response,
+            rollout_log_probs=None, text="", finish_reason="stop", reward=float(row % 4 < right[row // 4]),
+        )
+        for row, (prompt, response) in enumerate(dump.batch.rows)
+    ]  # fmt: skip
+
+
+def test_each_objective_is_replayed_with_advantages_of_its_own(dump, tmp_path):
+    # 1/4 right: R - mean is 3/4 and -1/4; 2/4 right: 1/2 and -1/2. Divided by their std, 1/2 and 0.577, the groups
+    # weigh 2 : 1.73, so one gradient is not a multiple of the other.
+    centred = torch.tensor([0.75, -0.25, -0.25, -0.25, 0.5, 0.5, -0.5, -0.5])
+    scale = torch.tensor([0.5] * 4 + [(1 / 3) ** 0.5] * 4) + 1e-6
+
+    def saved(folder, name, advantages, **more):
+        own = replace(dump.batch, row_advantages=advantages)
+        about = {**dump.about, "objective": {"name": name}}
+        save_dump(tmp_path / folder, own, dump.policy.model, dump.tokenizer, about, **more)
+        return load_dump(tmp_path / folder)
+
+    rollouts = graded(dump, right=(1, 2))
+    by_drgrpo = saved("dr-grpo", "dr-grpo", centred, rollouts=rollouts)
+    by_stapo = saved("stapo", "stapo", centred / scale, rollouts=rollouts)
+    for name in ("dr-grpo", "kl-cov", "stapo"):
+        (one,), (other,) = replay(by_drgrpo, [name]), replay(by_stapo, [name])
+        torch.testing.assert_close(one.gradient, other.gradient, rtol=1e-4, atol=1e-7)
+        assert one.loss == pytest.approx(other.loss, rel=1e-4, abs=1e-7)
+    (right,) = replay(by_drgrpo, ["dr-grpo"])  # from the very advantages that the test writes down
+    (wrong,) = replay(saved("taken for it", "dr-grpo", centred / scale), ["dr-grpo"])
+    assert cosine(right, wrong) < 0.9999 and right.gradient.norm() < 0.6 * wrong.gradient.norm()
+    # The commands that show advantages show the objective's own.
+    shown = audit(by_stapo, "dr-grpo", tokens=range(len(dump.batch.stats.key)))
+    assert {t.advantage for t in shown} == {0.75, -0.25, 0.5, -0.5}
+
+    older = saved("older", "stapo", centred / scale)
+    assert replay(older, ["justrl"])[0].gradient.norm() > 0
+    for attempt in (lambda: replay(older, ["justrl", "dr-grpo"]), lambda: audit(older, "dr-grpo")):
+        with pytest.raises(StapoError, match=r"^Dr. GRPO: expected rewards in the dump .*stapo's \(R - mean\) / std"):
+            attempt()
 
 
 def test_skipped_steps_leave_their_batch(tmp_path, monkeypatch):

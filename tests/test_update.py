@@ -1,5 +1,6 @@
 """One optimizer step: every way to the selection gives the same gradient, however the mini-batch is split."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -13,7 +14,7 @@ from stapo_train.objective import keep, select
 from stapo_train.objectives import REGISTRY
 from stapo_train.objectives.dapo import Dapo
 from stapo_train.records import Rollout
-from stapo_train.toy import toy_batch, toy_objective, toy_policy
+from stapo_train.toy import VOCABULARY, toy_batch, toy_objective, toy_policy
 from stapo_train.update import Step, accumulate_gradient, optimizer_step
 
 
@@ -111,8 +112,9 @@ def test_a_step_moves_the_weights_as_adamw_would():
     torch.testing.assert_close(before - after, exact.gradient * min(1, 0.5 / norm), rtol=1e-5, atol=1e-9)
 
 
-def test_no_advantage_anywhere_is_a_step_with_gradient_zero():
-    objective = toy_objective("justrl")
+@pytest.mark.parametrize("name", REGISTRY)
+def test_no_advantage_anywhere_is_a_step_with_gradient_zero(name):
+    objective = toy_objective(name)  # grpo's without its KL penalty, which would pull all the same
     policy, batch = toy_policy(objective), toy_batch(objective)
     zero = torch.zeros_like
     silent = replace(
@@ -121,8 +123,33 @@ def test_no_advantage_anywhere_is_a_step_with_gradient_zero():
         stats=replace(batch.stats, advantages=zero(batch.stats.advantages)),
     )
     optimizer = torch.optim.AdamW(policy.model.parameters())
-    record = optimizer_step(policy, optimizer, silent, Step(objective=objective, clip_norm=1.0, first=True))
-    assert (record.loss, record.grad_norm, record.skipped) == (0.0, 0.0, None)
+    for phase in range(objective.num_phases):
+        for first in (True, False):
+            step = Step(objective=objective, clip_norm=1.0, first=first, phase=phase)
+            record = optimizer_step(policy, optimizer, silent, step)
+            assert (record.loss, record.grad_norm, record.skipped) == (0.0, 0.0, None)
+
+
+@pytest.mark.parametrize("name", [n for n in REGISTRY if n != "lopti"])
+def test_the_first_step_is_the_same_for_every_split_in_float32(name):
+    # ln rho is rounding alone there: an objective that reads its sign would step along noise.
+    objective = toy_objective(name)
+    policy = toy_policy(objective)
+    policy = replace(policy, model=policy.model.float())
+    batch = toy_batch(objective)
+    floats = {k: v.float() for k, v in vars(batch.stats).items() if v is not None and v.is_floating_point()}
+    batch = replace(batch, stats=replace(batch.stats, **floats))
+    old = policy.measure(batch)
+    batch = replace(batch, stats=replace(old, old_log_probs=old.log_probs))
+
+    def first_step(micro_batch_tokens):
+        policy.model.zero_grad()
+        split = replace(policy, micro_batch_tokens=micro_batch_tokens)
+        return gradient(split, accumulate_gradient(split, batch, Step(objective=objective, clip_norm=1.0, first=True)))
+
+    whole = first_step(10_000)
+    for tokens in (1, 64):
+        assert (first_step(tokens) - whole).abs().max() < 1e-4 * whole.abs().max()
 
 
 def test_a_gradient_that_is_not_finite_leaves_the_weights_alone():
@@ -221,6 +248,33 @@ def test_the_suite_finds_a_selection_made_per_micro_batch(monkeypatch):
     monkeypatch.setitem(REGISTRY, "wrong", Wrong)
     failed = {c.name for c in check_objective("wrong", ranks=False, large_vocabulary=False) if not c.passed}
     assert failed >= {"micro-batches", "one rollout per micro-batch"}
+
+
+@pytest.mark.parametrize("what", ["value", "gradient"])
+def test_the_suite_fails_what_is_no_number(what, monkeypatch):
+    @dataclass(frozen=True, kw_only=True)
+    class Broken(Dapo):
+        label: ClassVar[str] = "Broken"
+        source: ClassVar[str] = "a fault"
+
+        def term(self, stats, selection):
+            term = super().term(stats, selection)
+            return (
+                term * math.nan if what == "value" else term + (stats.log_probs - stats.log_probs.detach()) * math.nan
+            )
+
+    monkeypatch.setitem(REGISTRY, "broken", Broken)
+    checks = list(check_objective("broken", ranks=False, large_vocabulary=False))
+    not_applicable = {c.name for c in checks if not c.applicable}
+    assert not_applicable == {f"0 at silenced tokens, V = {VOCABULARY}", "slow reference"}
+    # A number that comes out wrong is inf: NaN, which the command prints as n/a, is for what does not apply.
+    assert all(c.deviation == math.inf and not c.passed for c in checks if c.applicable), checks
+
+
+def test_what_does_not_apply_is_said_to_and_passes():
+    checks = list(check_objective("cispo", ranks=False, large_vocabulary=False))
+    assert {c.name.split(",")[0] for c in checks if not c.applicable} == {"0 at silenced tokens", "finite differences"}
+    assert all(c.passed and math.isnan(c.deviation) for c in checks if not c.applicable)
 
 
 def test_a_quantile_per_micro_batch_would_be_seen():

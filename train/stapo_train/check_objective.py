@@ -36,15 +36,20 @@ QWEN3_VOCABULARY = 151_936
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One property of one objective. ``deviation`` is relative unless the name says exact; NaN: not applicable."""
+    """One property of one objective. ``deviation`` is relative unless the name says exact."""
 
     name: str
-    deviation: float
+    deviation: float  # NaN where not applicable, and there alone
+    applicable: bool = True
     note: str = ""
+
+    def __post_init__(self) -> None:
+        if self.applicable and math.isnan(self.deviation):  # what is no number is as far off as can be
+            object.__setattr__(self, "deviation", math.inf)
 
     @property
     def passed(self) -> bool:
-        return not self.deviation > TOLERANCE
+        return not self.applicable or self.deviation <= TOLERANCE
 
 
 def check_objective(
@@ -113,7 +118,12 @@ def _widened(micro: MicroBatch, extra: int) -> MicroBatch:
 def _distance(a: Computed, b: Computed) -> float:
     scale = max(float(a.gradient.abs().max()), 1e-12)
     by_gradient = float((a.gradient - b.gradient).abs().max()) / scale
-    return max(by_gradient, abs(a.loss - b.loss) / max(abs(a.loss), 1e-12))
+    return _worst(by_gradient, abs(a.loss - b.loss) / max(abs(a.loss), 1e-12))
+
+
+def _worst(*deviations: float) -> float:
+    """The largest; NaN if one is, which Python's ``max`` drops or keeps by its place."""
+    return float(np.max(deviations))
 
 
 # --- the checks ------------------------------------------------------------------------------------------------------
@@ -168,7 +178,7 @@ def _against_reference(
     name: str, objective: Objective, policy: Policy, batch: Batch, *, phase: int, loss: float
 ) -> Check:
     if name not in REFERENCES:
-        return Check(name="", deviation=float("nan"), note="none written in stapo_train/reference.py")
+        return Check(name="", deviation=math.nan, applicable=False, note="none written in stapo_train/reference.py")
     tokens = tokens_of(policy.measure(batch), policy, batch)
     slow = reference_loss(name, objective, tokens, phase)
     return Check(name="", deviation=abs(slow - loss) / max(abs(loss), 1e-12))
@@ -244,13 +254,16 @@ class RandomTokens:
 def _token_checks(tokens: RandomTokens) -> Iterator[Check]:
     gradient, selection = tokens.gradient(), tokens.selection
     silenced = gradient[~selection.keep_mask]
-    worst = float(silenced.abs().max()) if len(silenced) else float("nan")
+    worst = float(silenced.abs().max()) if len(silenced) else math.nan
     yield Check(
         name="0 at silenced tokens",
         deviation=math.inf if worst > 0 else worst,  # exactly, or not at all
+        applicable=len(silenced) > 0,
         note=f"{len(silenced)} of {len(gradient)} silenced",
     )
-    yield Check(name="finite differences", deviation=_finite_differences(tokens, gradient))
+    has_slope = not tokens.objective.detaches_ratio  # else the gradient is by definition not that of the value
+    slope = _finite_differences(tokens, gradient) if has_slope else math.nan
+    yield Check(name="finite differences", deviation=slope, applicable=has_slope)
 
     # ||gradient by logits||^2 = w^2 (1 - 2 pi + sum pi_v^2), where the loss sees the logits through pi alone
     plain = ~selection.marked_mask
@@ -266,16 +279,14 @@ def _token_checks(tokens: RandomTokens) -> Iterator[Check]:
 
 
 def _finite_differences(tokens: RandomTokens, gradient: Tensor, step: float = 1e-6) -> float:
-    """Along random directions. NaN where the gradient is by definition not that of the value."""
-    if tokens.objective.detaches_ratio:
-        return float("nan")
+    """Along random directions."""
     worst, generator = 0.0, torch.Generator().manual_seed(9)
     for _ in range(3):
         direction = torch.randn(gradient.shape, generator=generator, dtype=torch.float64)
         with torch.no_grad():
             above, below = (float(tokens.numerator(tokens.logits + s * direction).sum()) for s in (step, -step))
         expected = float((gradient * direction).sum())
-        worst = max(worst, abs((above - below) / (2 * step) - expected) / max(abs(expected), 1.0))
+        worst = _worst(worst, abs((above - below) / (2 * step) - expected) / max(abs(expected), 1.0))
     return worst
 
 

@@ -134,7 +134,7 @@ def check_objective(name: str) -> None:
     failed = 0
     for check in check_objective(name):
         failed += not check.passed
-        verdict = "n/a " if check.deviation != check.deviation else "ok  " if check.passed else "FAIL"
+        verdict = "n/a " if not check.applicable else "ok  " if check.passed else "FAIL"
         click.echo(f"{verdict} {check.name:<45} {check.deviation:8.1e}  {check.note}".rstrip())
     if failed:
         raise StapoError(f"{name}: {failed} checks failed")

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import yaml
 
 from stapo_bench.errors import UsageError
-from stapo_train.parse import parse_record
+from stapo_train.parse import check_range, parse_record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +37,7 @@ class DataConfig:
     prompt_format: Literal["auto", "chat", "base", "plain"] = "auto"  # see stapo_bench.prompts
 
     def __post_init__(self) -> None:
+        check_range(self, "count", at_least=1)
         if self.source in ("jsonl", "hub") and self.path is None:
             raise UsageError(f"data.path: expected what data.source={self.source} reads, got none")
         if self.source in ("tiny", "kk") and self.count is None:
@@ -60,6 +61,11 @@ class RolloutConfig:
     gpu_memory: float = 0.5  # share that vllm takes while it draws and gives back while weights are updated
     max_rounds: int = 1  # above 1: dynamic sampling, more prompts until all groups are informative (arXiv:2503.14476)
 
+    def __post_init__(self) -> None:
+        check_range(self, "prompts", "group_size", "max_new_tokens", "max_rounds", at_least=1)
+        check_range(self, "temperature", above=0)
+        check_range(self, "top_p", "gpu_memory", above=0, at_most=1)
+
 
 @dataclass(frozen=True, kw_only=True)
 class RewardConfig:
@@ -68,6 +74,9 @@ class RewardConfig:
     grader: Literal["strict", "math"] = "strict"
     workers: int = 1  # grader processes
     overlong_buffer: int | None = None  # tokens before the limit over which the reward falls by 1 (arXiv:2503.14476)
+
+    def __post_init__(self) -> None:
+        check_range(self, "workers", "overlong_buffer", at_least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +90,12 @@ class OptimConfig:
     eps: float = 1e-8
     clip_norm: float = 1.0
 
+    def __post_init__(self) -> None:
+        check_range(self, "lr", "warmup_iterations", "weight_decay", "eps", at_least=0)
+        check_range(self, "clip_norm", above=0)
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise UsageError(f"betas: expected at least 0 and below 1, got {list(self.betas)}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateConfig:
@@ -92,12 +107,19 @@ class UpdateConfig:
     importance_cap: float | None = None  # weight tokens by min(pi_trainer / pi_engine, cap); None: do not
     max_skipped_in_row: int = 3  # steps without a finite gradient before the run stops
 
+    def __post_init__(self) -> None:
+        check_range(self, "mini_batches", "micro_batch_tokens", "max_skipped_in_row", at_least=1)
+        check_range(self, "importance_cap", above=0)
+
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointConfig:
     """When weights go to disk; the last iteration's always do."""
 
     every: int = 20  # iterations
+
+    def __post_init__(self) -> None:
+        check_range(self, "every", at_least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,8 +147,11 @@ class TrainConfig:
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
 
     def __post_init__(self) -> None:
-        if "name" not in self.objective:
-            raise UsageError("objective.name: expected the name of an objective, got none")
+        check_range(self, "iterations", at_least=1)
+        if not isinstance(self.objective.get("name"), str):
+            raise UsageError(
+                f"objective.name: expected the name of an objective, got {self.objective.get('name', 'none')}"
+            )
         if self.rollout.prompts % self.update.mini_batches:
             raise UsageError(
                 f"rollout.prompts: expected a multiple of update.mini_batches = {self.update.mini_batches}, "
@@ -178,7 +203,10 @@ def parse_config(values: Mapping[str, Any], place: str) -> TrainConfig:
 
     config = parse_record(TrainConfig, values, place)
     # A wrong setting of the objective is refused before anything is loaded.
-    for_run(config.objective, seed=config.seed, max_new_tokens=config.rollout.max_new_tokens)
+    try:
+        for_run(config.objective, seed=config.seed, max_new_tokens=config.rollout.max_new_tokens)
+    except UsageError as error:
+        raise UsageError(f"{place}: {error}") from None
     return config
 
 

@@ -1,7 +1,7 @@
 """A mini-batch on disk, with the weights it met: what ``replay``, ``sweep`` and ``audit`` look into.
 
 <dump>/model/             Hugging Face folder: the policy just before the step
-<dump>/batch.safetensors  token ids, advantages, the old policy's statistics
+<dump>/batch.safetensors  token ids, rewards and groups, advantages, the old policy's statistics
 <dump>/dump.json          where it comes from
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from stapo_bench.engines.transformers import load_checkpoint
 from stapo_bench.errors import StapoError
@@ -20,6 +21,7 @@ from stapo_train.batch import Batch
 from stapo_train.checkpoint import whole_folder
 from stapo_train.objective import TokenStats
 from stapo_train.policy import Policy
+from stapo_train.records import Rollout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +31,18 @@ class Dump:
     batch: Batch
     policy: Policy
     tokenizer: Any
+    rewards: Tensor | None = None  # [R] float64; None: an older dump, which has the advantages alone
+    group_ids: Tensor | None = None  # [R] int64; equal ids share one prompt
     about: dict[str, Any]  # iteration, update, objective, seed, max_new_tokens, temperature
 
 
-def save_dump(folder: Path, batch: Batch, model: Any, tokenizer: Any, about: dict[str, Any]) -> None:
-    """Write a dump; it is there whole or not at all."""
+def save_dump(
+    folder: Path, batch: Batch, model: Any, tokenizer: Any, about: dict[str, Any], *, rollouts: Sequence[Rollout] = ()
+) -> None:
+    """Write a dump; it is there whole or not at all.
+
+    ``rollouts`` are the batch's rows: with their rewards, ``replay`` can give each objective advantages of its own.
+    """
     prompts, responses = zip(*batch.rows, strict=True)
     stats = batch.stats
     tensors = {
@@ -46,6 +55,9 @@ def save_dump(folder: Path, batch: Batch, model: Any, tokenizer: Any, about: dic
         "entropy": stats.entropy,
         "key": stats.key,
     }
+    if rollouts:
+        tensors["rewards"] = torch.tensor([r.reward for r in rollouts], dtype=torch.float64)
+        tensors["group_ids"] = torch.tensor([r.group_id for r in rollouts])
     optional = {"ref_log_probs": stats.ref_log_probs, "importance": stats.importance}
     tensors |= {name: value for name, value in optional.items() if value is not None}
     with whole_folder(folder) as partial:
@@ -82,8 +94,15 @@ def load_dump(folder: Path, micro_batch_tokens: int = 2048) -> Dump:
     )
     model, tokenizer = load_checkpoint(folder / "model", dtype="float32", device="cpu")
     policy = Policy(model=model, temperature=about["temperature"], micro_batch_tokens=micro_batch_tokens)
-    return Dump(batch=replace(batch, stats=policy.measure(batch)), policy=policy, tokenizer=tokenizer, about=about)
+    return Dump(
+        batch=replace(batch, stats=policy.measure(batch)),
+        policy=policy,
+        tokenizer=tokenizer,
+        rewards=found.get("rewards"),
+        group_ids=found.get("group_ids"),
+        about=about,
+    )
 
 
-def _flat(rows: Sequence[Sequence[int]]) -> torch.Tensor:
+def _flat(rows: Sequence[Sequence[int]]) -> Tensor:
     return torch.tensor([token for row in rows for token in row], dtype=torch.int64)

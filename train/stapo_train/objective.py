@@ -20,6 +20,8 @@ from typing import ClassVar, Literal, Protocol
 import torch
 from torch import Tensor
 
+from stapo_train.parse import check_range
+
 Metrics = dict[str, Tensor]
 """Sums over tokens, each a scalar without gradient: they add over micro-batches and ranks."""
 
@@ -125,6 +127,10 @@ class Objective:
     clip_low: float = 0.2
     clip_high: float = 0.28
     dual_clip: float | None = None  # c > 1: for A < 0 the term is at least c * A; None: off
+
+    def __post_init__(self) -> None:
+        check_range(self, "clip_low", "clip_high", at_least=0)
+        check_range(self, "dual_clip", above=1)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
         """No gradient; ``stats`` are those of this rank's share of the mini-batch."""
@@ -264,8 +270,11 @@ def quantile(x: Tensor, q: float) -> float:
     return low + (high - low) * (position - below)
 
 
-def top_mask(x: Tensor, eligible: Tensor, count: int, reduce: Reduce) -> Tensor:
-    """[N] bool, the ``count`` eligible tokens of all ranks with the largest ``x``; ties with the last are in too."""
+def top_mask(x: Tensor, eligible: Tensor, count: int, reduce: Reduce, key: Tensor | None = None) -> Tensor:
+    """[N] bool, the ``count`` eligible tokens of all ranks with the largest ``x``.
+
+    Ties with the last are in too; or, given the tokens' ``key``, are drawn from by lot, so that ``count`` are in.
+    """
     if count < 1:
         return torch.zeros_like(eligible)
     mine = x[eligible].double()
@@ -274,7 +283,10 @@ def top_mask(x: Tensor, eligible: Tensor, count: int, reduce: Reduce) -> Tensor:
     if not len(candidates):
         return torch.zeros_like(eligible)
     last = candidates.topk(min(count, len(candidates))).values[-1]
-    return eligible & (x.double() >= last)
+    if key is None:
+        return eligible & (x.double() >= last)
+    above, tied = eligible & (x.double() > last), eligible & (x.double() == last)
+    return above | top_mask(uniform(key, 0), tied, count - count_true(above, reduce), reduce)
 
 
 def mean(x: Tensor, reduce: Reduce) -> float:

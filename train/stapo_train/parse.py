@@ -1,6 +1,7 @@
-"""Nested values, as YAML gives them, to a frozen record: every key known, every type right."""
+"""Nested values, as YAML gives them, to a frozen record: every key known, every type right, every number in range."""
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -41,6 +42,22 @@ def parse_record(record: type[Record], values: Mapping[str, Any], place: str) ->
         raise UsageError(f"{place}: {error}") from None
 
 
+def check_range(
+    record: object, *names: str, at_least: float = -math.inf, above: float = -math.inf, at_most: float = math.inf
+) -> None:
+    """For a record's ``__post_init__``: these fields are None or in the range.
+
+    Raises:
+        UsageError: one is not; NaN is in no range.
+    """
+    bounds = {"at least": at_least, "above": above, "at most": at_most}
+    expected = " and ".join(f"{name} {bound:g}" for name, bound in bounds.items() if math.isfinite(bound))
+    for name in names:
+        value = getattr(record, name)
+        if value is not None and not (value >= at_least and value > above and value <= at_most):
+            raise UsageError(f"{name}: expected {expected}, got {value}")
+
+
 def _parse(kind: Any, value: Any, place: str) -> Any:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
@@ -67,7 +84,7 @@ def _scalar(kind: type[Any], value: Any, place: str) -> Any:
     if kind is float and isinstance(value, str | int) and not isinstance(value, bool):
         try:
             return float(value)  # YAML reads 1e-6, without a dot, as text
-        except ValueError:
+        except (ValueError, OverflowError):  # no number, or an integer beyond 1.8e308
             pass
     if type(value) is not kind:
         raise UsageError(f"{place}: expected {kind.__name__}, got {value!r}")

@@ -154,8 +154,10 @@ def covariances(tokens: Sequence[Token]) -> list[float]:
 
 def kl_cov(o: Any, tokens: Sequence[Token], phase: int) -> Result:
     cov = [(c, i) for i, c in enumerate(covariances(tokens))]
-    paying = largest(cov, max(1, int(o.share * len(tokens))))
-    pay = [o.beta * abs(t.log_prob - t.old_log_prob) if i in paying else 0.0 for i, t in enumerate(tokens)]
+    told_apart = max(cov)[0] - min(cov)[0] > 1e-12
+    paying = largest(cov, max(1, int(o.share * len(tokens)))) if told_apart else set()
+    moved = [abs(t.log_prob - t.old_log_prob) for t in tokens]
+    pay = [o.beta * m if i in paying and m > 1e-5 else 0.0 for i, m in enumerate(moved)]
     return [t.ratio * t.advantage - p for t, p in zip(tokens, pay, strict=True)], len(tokens)
 
 

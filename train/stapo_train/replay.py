@@ -10,9 +10,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from stapo_bench.errors import StapoError
+from stapo_train.advantages import group_advantages
+from stapo_train.batch import Batch
 from stapo_train.dump import Dump
 from stapo_train.objective import Objective, Selection, policy_loss, select
-from stapo_train.objectives import for_run
+from stapo_train.objectives import REGISTRY, for_run
 from stapo_train.statistics import logit_gradient_norm_squared, token_distribution
 
 
@@ -35,12 +38,31 @@ def objective_for(dump: Dump, name: str, **settings: float) -> Objective:
     return for_run(values, seed=dump.about["seed"], max_new_tokens=dump.about["max_new_tokens"])
 
 
+def batch_for(dump: Dump, objective: Objective) -> Batch:
+    """The mini-batch with the advantages that a run of this objective would have given it."""
+    batch, own = dump.batch, dump.about["objective"]["name"]
+    if objective.divide_by_std == REGISTRY[own].divide_by_std:
+        return batch
+    if dump.rewards is None or dump.group_ids is None:
+        kinds = {True: "(R - mean) / std", False: "R - mean"}
+        raise StapoError(
+            f"{objective.label}: expected rewards in the dump to make its advantages {kinds[objective.divide_by_std]} "
+            f"from, got an older dump with {own}'s {kinds[not objective.divide_by_std]} alone; dump the iteration again"
+        )
+    found = group_advantages(dump.rewards.numpy(), dump.group_ids.numpy(), divide_by_std=objective.divide_by_std)
+    advantages = torch.from_numpy(found).to(batch.row_advantages)
+    return replace(
+        batch, row_advantages=advantages, stats=replace(batch.stats, advantages=advantages[batch.stats.sequence])
+    )
+
+
 def replay(dump: Dump, names: Sequence[str]) -> list[Replayed]:
     """Loss, mask and gradient of each objective."""
     return [_replay(dump, name, objective_for(dump, name)) for name in names]
 
 
 def _replay(dump: Dump, name: str, objective: Objective) -> Replayed:
+    dump = replace(dump, batch=batch_for(dump, objective))
     selection = select(dump.batch.stats, objective)
     unmasked = _nothing_silenced(selection)
     loss, kept, _ = _gradient(dump, objective, selection)
@@ -117,7 +139,8 @@ def sweep(dump: Dump, tau_ps: Sequence[float], qs: Sequence[float], name: str = 
     rows: list[SweepRow] = []
     first: set[int] | None = None
     for tau_p, q in pairs:
-        found = select(dump.batch.stats, objective_for(dump, name, tau_p=tau_p, q=q))
+        objective = objective_for(dump, name, tau_p=tau_p, q=q)
+        found = select(batch_for(dump, objective).stats, objective)
         silenced = set(torch.nonzero(~found.keep_mask).flatten().tolist())
         first = silenced if first is None else first
         rows.append(
@@ -152,8 +175,9 @@ class AuditedToken:
 
 def audit(dump: Dump, name: str, context: int = 24, tokens: Sequence[int] | None = None) -> list[AuditedToken]:
     """The objective's candidates (or the tokens given), least likely first, with ``context`` tokens on both sides."""
-    batch = dump.batch
-    selection = select(batch.stats, objective_for(dump, name))
+    objective = objective_for(dump, name)
+    batch = batch_for(dump, objective)
+    dump, selection = replace(dump, batch=batch), select(batch.stats, objective)
     wanted = set(torch.nonzero(selection.candidate_mask).flatten().tolist() if tokens is None else tokens)
     rows = sorted({int(batch.stats.sequence[token]) for token in wanted})
     found = []

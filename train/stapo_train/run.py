@@ -163,7 +163,7 @@ def iterate(run: Run, state: TrainState) -> tuple[TrainState, StepRecord]:
 
     with watch("update"):
         learning_rate = set_learning_rate(run.optimizer, config.optim, iteration)
-        updates, skipped_in_row = update(run, batch, group_ids.tolist(), state.skipped_in_row, iteration)
+        updates, skipped_in_row = update(run, batch, rollouts, state.skipped_in_row, iteration)
 
     record = metrics.step_record(
         iteration,
@@ -226,7 +226,7 @@ def informative_rollouts(
 
 
 def update(
-    run: Run, batch: Batch, group_ids: Sequence[int], skipped_in_row: int, iteration: int
+    run: Run, batch: Batch, rollouts: Sequence[Rollout], skipped_in_row: int, iteration: int
 ) -> tuple[list[UpdateRecord], int]:
     """The optimizer steps of an iteration: mini-batches of whole groups, in the order in which they were asked.
 
@@ -236,10 +236,10 @@ def update(
     settings = run.config.update
     groups_each = run.config.rollout.prompts // settings.mini_batches
     for number in range(settings.mini_batches):
-        rows = [row for row, group in enumerate(group_ids) if group // groups_each == number]
-        mini_batch = batch.select_rows(rows)
+        rows = [row for row, rollout in enumerate(rollouts) if rollout.group_id // groups_each == number]
+        mini_batch, drawn = batch.select_rows(rows), [rollouts[row] for row in rows]
         if iteration in run.dump_iterations and number == settings.mini_batches - 1:
-            dump(run, mini_batch, run.folder / "dumps" / f"iteration-{iteration:06d}")
+            dump(run, mini_batch, drawn, run.folder / "dumps" / f"iteration-{iteration:06d}")
         for phase in range(run.objective.num_phases):
             step = Step(
                 objective=run.objective,
@@ -253,7 +253,7 @@ def update(
                 skipped_in_row = 0
                 continue
             skipped_in_row += 1
-            dump(run, mini_batch, run.folder / "skipped" / f"iteration-{iteration:06d}-update-{len(updates)}")
+            dump(run, mini_batch, drawn, run.folder / "skipped" / f"iteration-{iteration:06d}-update-{len(updates)}")
             if skipped_in_row >= settings.max_skipped_in_row:
                 return updates, skipped_in_row
     return updates, skipped_in_row
@@ -297,7 +297,7 @@ def render(problems: Sequence[Problem], config: TrainConfig, tokenizer: Any) -> 
     return [render_prompt(problem, config.data.question, prompt_format, tokenizer) for problem in problems]
 
 
-def dump(run: Run, mini_batch: Batch, folder: Path) -> None:
+def dump(run: Run, mini_batch: Batch, rollouts: Sequence[Rollout], folder: Path) -> None:
     """Keep a mini-batch with the weights that it meets."""
     about = {
         "objective": dict(run.config.objective),
@@ -306,7 +306,7 @@ def dump(run: Run, mini_batch: Batch, folder: Path) -> None:
         "temperature": run.config.rollout.temperature,
         "config_digest": run.config.digest(),
     }
-    save_dump(folder, mini_batch, run.policy.model, run.tokenizer, about)
+    save_dump(folder, mini_batch, run.policy.model, run.tokenizer, about, rollouts=rollouts)
 
 
 def labels(objective: Objective, base: Path) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from stapo_train.objectives.lp_reg import LpReg
 from stapo_train.objectives.ratios import Cispo, DrGrpo, Gspo, Sapo
 from stapo_train.objectives.stapo import Stapo, StapoOld
 from stapo_train.objectives.stare import Stare
+from stapo_train.parse import parse_record
 
 REGISTRY: dict[str, type[Objective]] = {
     "grpo": Grpo,
@@ -47,18 +48,24 @@ REGISTRY: dict[str, type[Objective]] = {
 
 
 def build(name: str, **settings: Any) -> Objective:
-    """The objective of that name; a setting it does not have is refused with the nearest that it has."""
+    """The objective of that name, its settings read as a config's other values are.
+
+    Raises:
+        UsageError: a name or setting that nobody knows, with the nearest known; a value of another type or range.
+    """
     if name not in REGISTRY:
         raise UsageError(unknown_name("objective", name, REGISTRY))
     known = [f.name for f in dataclasses.fields(REGISTRY[name])]
     for key in settings:
         if key not in known:
             raise UsageError(unknown_name(f"setting of objective {name}", key, known))
-    return REGISTRY[name](**settings)
+    return parse_record(REGISTRY[name], settings, f"objective {name}")
 
 
 def for_run(settings: Mapping[str, Any], *, seed: int, max_new_tokens: int) -> Objective:
     """The objective of a run's ``objective:`` section; what the run knows already is not written there again."""
     known = {f.name for f in dataclasses.fields(REGISTRY.get(settings["name"], Objective))}
     facts = {"seed": seed, "max_length": max_new_tokens}
-    return build(**{name: value for name, value in facts.items() if name in known} | dict(settings))
+    return build(
+        **{name: value for name, value in facts.items() if name in known} | {str(k): settings[k] for k in settings}
+    )

@@ -11,9 +11,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from stapo_bench.errors import UsageError
 from stapo_train.objective import ONE_PROCESS, Reduce, Selection, TokenStats, keep, uniform
 from stapo_train.objectives.stapo import Stapo
+from stapo_train.parse import check_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +74,8 @@ class StapoMicroBatch(Stapo):
     micro_batch_rollouts: int = 8
 
     def __post_init__(self) -> None:
-        if self.micro_batch_rollouts < 1:
-            raise UsageError(f"objective.micro_batch_rollouts: expected at least 1, got {self.micro_batch_rollouts}")
+        super().__post_init__()
+        check_range(self, "micro_batch_rollouts", at_least=1)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
         keep_mask = torch.ones_like(stats.advantages, dtype=torch.bool)

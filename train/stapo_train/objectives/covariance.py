@@ -21,6 +21,7 @@ from stapo_train.objective import (
     top_mask,
     uniform,
 )
+from stapo_train.parse import check_range
 
 
 def covariance(stats: TokenStats, reduce: Reduce) -> Tensor:
@@ -29,9 +30,18 @@ def covariance(stats: TokenStats, reduce: Reduce) -> Tensor:
     return (advantages - mean(advantages, reduce)) * (log_probs - mean(log_probs, reduce))
 
 
+EQUAL = 1e-12
+"""Mean distance of the covariances from their mean below which they are equal but for float64's rounding."""
+
+STILL = 1e-5
+"""|ln rho| up to which a token has not moved. On an iteration's first step ln rho is float32's rounding, about 1e-6,
+and |ln rho| has slope +-1 however small it is: the sign of a rounding error would be a gradient of full size, another
+one for every split into micro-batches."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class KlCov(Objective):
-    """rho A without a clip; the top 0.2 % by cov pay |ln rho| for moving away from the old policy."""
+    """rho A without a clip; the top 0.2 % by cov pay |ln rho| for having moved away from the old policy."""
 
     label: ClassVar[str] = "KL-Cov"
     source: ClassVar[str] = "arXiv:2505.22617, Eq. 11"
@@ -42,14 +52,23 @@ class KlCov(Objective):
     share: float = 0.002
     beta: float = 1.0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "share", at_least=0, at_most=1)
+        check_range(self, "beta", at_least=0)
+
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
         everything = torch.ones_like(stats.advantages, dtype=torch.bool)
-        count = max(1, int(self.share * count_true(everything, reduce)))
-        marked = top_mask(covariance(stats, reduce), everything, count, reduce)
+        cov = covariance(stats, reduce)
+        spread = mean((cov - mean(cov, reduce)).abs(), reduce)
+        # Equal covariances, such as those of advantages that are all 0, tell no token from another.
+        count = max(1, int(self.share * count_true(everything, reduce))) if spread > EQUAL else 0
+        marked = top_mask(cov, everything, count, reduce, key=stats.key)
         return keep(stats, everything, reduce, marked_mask=marked)
 
     def term(self, stats: TokenStats, selection: Selection) -> Tensor:
-        pay = torch.where(selection.marked_mask, log_ratio(stats).abs(), torch.zeros_like(stats.log_probs))
+        moved = log_ratio(stats).abs()
+        pay = torch.where(selection.marked_mask & (moved > STILL), moved, torch.zeros_like(moved))
         return self.ratio(stats) * stats.advantages - self.beta * pay
 
 
@@ -70,6 +89,11 @@ class ClipCov(Objective):
     low: float = 1.0
     high: float = 5.0
     seed: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "share", at_least=0, at_most=1)
+        check_range(self, "high", at_least=self.low)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
         everything = torch.ones_like(stats.advantages, dtype=torch.bool)

@@ -10,6 +10,7 @@ import torch
 
 from stapo_train.objective import Reduce, Selection, TokenStats, keep, quantile
 from stapo_train.objectives.dapo import JustRl
+from stapo_train.parse import check_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,10 @@ class Entropy20(JustRl):
 
     share: float = 0.2
     denominator: Literal["kept", "all"] = "kept"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "share", at_least=0, at_most=1)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
         everyone = reduce.gather(stats.entropy)

@@ -11,6 +11,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from stapo_train.objective import Objective, Reduce, Selection, TokenStats, keep_all, sequence_mean
+from stapo_train.parse import check_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +24,10 @@ class Grpo(Objective):
 
     clip_high: float = 0.2
     kl_beta: float = 0.0  # 0: no reference policy is needed
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "kl_beta", at_least=0)
 
     @property
     def needs_reference(self) -> bool:

@@ -9,6 +9,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from stapo_train.objective import Objective, Reduce, Selection, TokenStats, clipped_surrogate, keep, keep_all
+from stapo_train.parse import check_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +22,10 @@ class AdvantageReweighting(Objective):
     alpha: float = 0.2  # 0.3 together with Lopti
     clip_high: float = 0.24
     dual_clip: float | None = 10.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "alpha", at_least=0, at_most=1)
 
     def term(self, stats: TokenStats, selection: Selection) -> Tensor:
         advantages = (self.alpha * stats.old_log_probs.exp() + 1 - self.alpha) * stats.advantages
@@ -41,6 +46,10 @@ class Lopti(AdvantageReweighting):
 
     alpha: float = 0.0
     eta: float = 0.4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "eta", at_least=0, at_most=1)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
         unlikely = stats.old_log_probs.exp() < self.eta

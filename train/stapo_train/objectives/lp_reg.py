@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from stapo_train.objective import Objective, Reduce, Selection, TokenStats, count_true, keep, top_mask
+from stapo_train.parse import check_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,11 @@ class LpReg(Objective):
 
     share: float = 0.01
     beta: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "share", at_least=0, at_most=1)
+        check_range(self, "beta", at_least=0)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
         failed = stats.advantages < 0

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from stapo_train.objective import Objective, Reduce, Selection, TokenStats, keep_all, log_ratio, sequence_mean
+from stapo_train.parse import check_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +21,10 @@ class DrGrpo(Objective):
 
     clip_high: float = 0.2
     max_length: int  # tokens; a constant, so that no length is favoured
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "max_length", at_least=1)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
         _, num_rollouts = sequence_mean(stats, reduce)
@@ -79,6 +84,10 @@ class Sapo(Objective):
 
     tau_positive: float = 1.0
     tau_negative: float = 1.05
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "tau_positive", "tau_negative", above=0)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
         weights, num_rollouts = sequence_mean(stats, reduce)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from stapo_train.objective import Reduce, Selection, TokenStats, keep, quantile
 from stapo_train.objectives.dapo import JustRl
+from stapo_train.parse import check_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,10 @@ class Stapo(JustRl):
 
     tau_p: float = 0.002
     q: float = 0.75
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "tau_p", "q", at_least=0, at_most=1)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
         candidates = self.candidates(stats)

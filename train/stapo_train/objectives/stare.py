@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 import torch
 
 from stapo_train.objective import Objective, Reduce, Selection, TokenStats, count_true, keep, mean, top_mask
+from stapo_train.parse import check_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,11 @@ class Stare(Objective):
     weight_positive: float = 1.1
     weight_negative: float = 1.0
     max_entropy: float = 0.3  # nats
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "share", at_least=0, at_most=1)
+        check_range(self, "weight_positive", "weight_negative", "max_entropy", at_least=0)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
         weights = torch.ones_like(stats.advantages)
