@@ -187,7 +187,8 @@ def planted_threshold(stats: Sequence[TokenStats], rate: float) -> float:
     """tau_p under which ``rate`` of all response tokens are candidates, halfway to the next token."""
     good = torch.cat([s.log_probs[s.advantages > 0] for s in stats]).double().exp().sort().values
     count = max(1, round(rate * sum(len(s.key) for s in stats)))
-    return float(good[count - 1 : count + 1].mean())
+    around = good[count - 1 : count + 1]
+    return float(around.mean()) if len(around) else 0.0  # fewer tokens than that have A > 0
 
 
 def steps(

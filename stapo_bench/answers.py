@@ -4,11 +4,17 @@ r"""Which extracted answers are the same answer, as the math grader sees it: the
 [1, -1, 1, 0, 0]
 """
 
+import atexit
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
 
 from stapo_bench.estimators import answer_classes
 from stapo_bench.records import Gold, Outcome
+
+if TYPE_CHECKING:
+    from stapo_bench.grading.pool import GraderPool
 
 MAX_CLASSES = 32
 """A problem's most frequent answers that are compared by value; beyond them, answers are equal when their text is."""
@@ -33,11 +39,26 @@ def equal_answers(answers: Sequence[str | None]) -> list[int]:
 def same_answer(a: str, b: str) -> bool:
     """Whether the math grader accepts each of two answers where the other is the gold.
 
+    Models wrote both, so all that a look does not settle is left to a process with a limit on its time.
+
     >>> same_answer("1,000", "1000"), same_answer("7", "8")
     (True, False)
     """
-    from stapo_bench.grading import grade_extracted
+    return all(_accepts(answer, Gold(answer=gold)) for answer, gold in ((a, b), (b, a)))
 
-    return all(
-        grade_extracted(answer, Gold(answer=gold)).outcome is Outcome.CORRECT for answer, gold in ((a, b), (b, a))
-    )
+
+def _accepts(answer: str, gold: Gold) -> bool:
+    from stapo_bench.grading.decide import decide_at_sight
+
+    seen = decide_at_sight(answer, gold)
+    return seen.correct if seen is not None else _pool().grade_extracted(answer, gold).outcome is Outcome.CORRECT
+
+
+@cache
+def _pool() -> "GraderPool":
+    """One worker, started when first needed, for as long as this process lives."""
+    from stapo_bench.grading.pool import GraderPool
+
+    pool = GraderPool(1)
+    atexit.register(pool.close)
+    return pool

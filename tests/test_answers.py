@@ -1,7 +1,23 @@
 """Answers are grouped by value where that is affordable, by text otherwise."""
 
+import signal
+from pathlib import Path
+
+import pytest
+
 from stapo_bench import answers
 from stapo_bench.answers import MAX_CLASSES, equal_answers, same_answer
+from stapo_bench.grading.panel import Grader
+from stapo_bench.grading.pool import GraderPool, Limits
+from stapo_bench.records import Gold
+
+
+@pytest.fixture
+def alarm():
+    """Ends a test that hangs, with all of pytest: the signal's default action also ends what hangs in C."""
+    signal.alarm(30)
+    yield
+    signal.alarm(0)
 
 
 def test_equal_values_share_a_class_and_silence_has_none():
@@ -27,3 +43,23 @@ def test_equality_holds_both_ways():
     assert same_answer("0.5", r"\frac{1}{2}")
     assert same_answer(r"\frac{1}{2}", "0.5")
     assert not same_answer("0.33", r"\frac{1}{3}")
+
+
+@pytest.mark.usefixtures("alarm")
+def test_hostile_answers_end():
+    assert not same_answer("5 " + "m " * 60 + "x", "5")
+    assert not same_answer("5 " + "mm " * 60 + "x", "5")
+
+
+@pytest.mark.usefixtures("alarm")
+@pytest.mark.parametrize("fault", ["hang in python", "hang in C"])
+def test_a_comparison_that_hangs_is_ended(monkeypatch, tmp_path, fault):
+    module = "from faulty_graders import *\ndef grade_extracted(answer, gold): return grade_answer(answer, gold)\n"
+    (tmp_path / "hanging_graders.py").write_text(module)
+    for folder in (Path(__file__).parent, tmp_path):
+        monkeypatch.syspath_prepend(str(folder))
+    hanging = Grader(name="hanging", summary="", module="hanging_graders")
+    with GraderPool(1, grader=hanging, limits=Limits(cpu_s=0.4)) as pool:
+        monkeypatch.setattr(answers, "_pool", lambda: pool)
+        assert not same_answer(fault, "x")
+        assert pool.grade_extracted(fault, Gold(answer="x")).detail.startswith("timed out")

@@ -209,6 +209,37 @@ def test_inside_a_daemonic_process(inherited):
         assert outcomes(pool.grade([("1", "2")])) == ["INCORRECT"]  # the child did not end the parent's workers
 
 
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_fork_while_the_pool_is_busy(closes):
+    def child() -> None:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(10)  # a hang ends the child, and with it the test
+        same = outcomes(pool.grade([("1", "1")])) == ["CORRECT"]
+        if closes:
+            pool.close()
+        os._exit(0 if same else 1)
+
+    with faulty_pool(workers=2) as pool, ThreadPoolExecutor(3) as threads:
+        worker = int(pool.grade([("pid", "x")])[0].extracted)
+        pool.grade([("burn", "a"), ("burn", "b")])  # two workers
+        first = [threads.submit(pool.grade, [("sleep", gold)]) for gold in "cd"]  # 1.5 s, and nobody else may grade
+        time.sleep(0.3)
+        with pool._lock:
+            pid = os.fork()
+            if pid == 0:
+                child()
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert [grade.result()[0].detail for grade in first] == 2 * ["asleep: no CPU time used in 1.5 s"]
+        assert not is_running(worker)
+        idle = int(pool.grade([("pid", "y")])[0].extracted)
+        pid = os.fork()
+        if pid == 0:
+            child()
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert is_running(idle)
+        assert int(pool.grade([("pid", "z")])[0].extracted) == idle
+
+
 def test_from_a_script_without_a_main_guard_or_terminal(tmp_path):
     script = tmp_path / "scripts" / "script.py"
     script.parent.mkdir()

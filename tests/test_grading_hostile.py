@@ -69,6 +69,21 @@ HOSTILE = {
     "file": r"\input{/etc/passwd}",
     "sympify": 'sympify("exec(1)")',
     "empty": "",
+    "unit letters": "5 " + "m " * 60 + "x",
+    "millimetres": "5 " + "mm " * 60 + "x",
+    "percent signs": "%" * 2500,
+    "percents": "5" + "%" * 2500,
+    "factorials": "5" + "!" * 2000,
+    "squares": "x" + "^2" * 1200,
+    "powers in Python": "2" + "**2" * 900,
+    "sines": r"\sin" * 600 + "x",
+    "sums": r"\sum_{k=1}^{2} " * 300 + "k",
+    "text in text": r"\text{" * 500 + "5" + "}" * 500,
+    "euros": "€" * 1500 + "5",
+    "dollars in front": "USD " * 1500 + "5",
+    "feet and inches": "5 ft 6 in " * 400,
+    "hundreds": r"5 \text{" + "hundred " * 2000 + "}",
+    "per euro": "5/€",
 }  # fmt: skip
 GOLDS = ["42", "x^2+1", r"\{1,2\}", "(1,2)", r"\sqrt{2}", r"(0,1)\cup(2,3)", "y=2x+1", r"\text{east}", "3.14"]
 COMPLETIONS = {
@@ -80,6 +95,7 @@ COMPLETIONS = {
     "openings": r"\(" * 50_000,
     "newlines": "\n" * 500_000,
     "ands": " and " * 40_000,
+    "spaces in an answer": "the final answer is x" + " " * 19_000 + "y",
 }
 
 
@@ -101,6 +117,15 @@ def test_hostile_answer(name: str, empty_folder: Path) -> None:
     assert grade_answer(r"\boxed{42}", answer).outcome is Outcome.INCORRECT
     assert time.process_time() - start < SECONDS
     assert not list(empty_folder.iterdir())
+
+
+def test_the_verdict_does_not_depend_on_the_stack_of_the_caller() -> None:
+    def outcomes(frames: int) -> dict[str, Outcome]:
+        if frames:
+            return outcomes(frames - 1)
+        return {name: grade_answer(rf"\boxed{{{answer}}}", "x^2+1").outcome for name, answer in HOSTILE.items()}
+
+    assert outcomes(400) == dict.fromkeys(HOSTILE, Outcome.INCORRECT)
 
 
 @pytest.mark.parametrize("name", COMPLETIONS)

@@ -1,6 +1,7 @@
 """Chains: ``a = b = c`` is one value where its members agree; where they do not the answer contradicts itself."""
 
 from collections.abc import Callable
+from fractions import Fraction
 
 from stapo_bench.grading.equal import free_symbols, within
 from stapo_bench.grading.measure import measured
@@ -23,7 +24,9 @@ def collapsed(node: Node, agree: Callable[[Node, Node], bool]) -> Node:
     name: Node | None = None
     while len(args) > 1 and signs[0] == "=" and is_name(args[0]):  # x = y = 3: both are names
         name, signs = args.pop(0), signs[1:]
-    if not signs:
+    if len(args) > 1 and name is None and is_name(args[0]) and precision(args[1]) is not None:  # x ~ 3.14
+        name, signs = args.pop(0), signs[1:]
+    if not signs and "~" not in node.label:
         return node
     exacts = [args[0]]
     for sign, arg in zip(signs, args[1:], strict=True):
@@ -47,5 +50,8 @@ def _stated(members: list[Node]) -> Node:
 def _check_rounding(value: Node, rounded: Node) -> None:
     ulp = precision(rounded)
     value, rounded = measured(value)[0], measured(rounded)[0]
+    if ulp is None and rounded.value is not None and rounded.value.denominator == 1 and rounded.value:
+        digits = str(abs(rounded.value.numerator))  # 42 ~ 43 is wrong; 1234 ~ 1200 is rounded to hundreds
+        ulp = Fraction(10 ** (len(digits) - len(digits.rstrip("0"))), 2)
     if ulp is not None and value.kind in MATH_KINDS and not free_symbols(value) and not within(value, rounded, ulp):
         raise Contradiction

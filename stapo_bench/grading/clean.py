@@ -78,7 +78,7 @@ _SAME = [
     (re.compile(r"!="), r"\\ne "),
     (re.compile(r"\\not\s*\\in(?![A-Za-z])"), r"\\notin "),
     (re.compile(r"\\(?:varnothing|O)(?![A-Za-z])|\\\{\s*\\\}"), r"\\emptyset "),
-    (re.compile(r"\\(?:lbrace|lbrack)(?![A-Za-z])"), r"\\{"),
+    (re.compile(r"\\lbrace(?![A-Za-z])"), r"\\{"),
     (re.compile(r"\\rbrace(?![A-Za-z])"), r"\\}"),
     (re.compile(r"\\[lr]?vert(?![A-Za-z])"), "|"),
     (re.compile(r"\\(?:Re|Im)?backslash(?![A-Za-z])"), r"\\setminus "),
@@ -96,6 +96,8 @@ _SAME = [
     (re.compile(r"\\colon(?![A-Za-z])"), ":"),
     (re.compile(r"\\#"), "#"),
     (re.compile(r"\\_"), "_"),
+    (re.compile(r"\\lbrack(?![A-Za-z])"), "["),
+    (re.compile(r"\\rbrack(?![A-Za-z])"), "]"),
     (re.compile(r"\\&"), "&"),
 ]  # fmt: skip
 _ROW_END = re.compile(
@@ -103,6 +105,15 @@ _ROW_END = re.compile(
 )
 _THOUSANDS_TEX = re.compile(r"(?<=\d)(?:\{,\}|,\\!|\\!,\\!|\\,)\s*(?=\d{3}(?!\d))")
 _ALIGNED = re.compile(r"\\begin\s*\{(align(?:ed)?|gather(?:ed)?|split|equation)(\*?)\}(.*?)\\end\s*\{\1\2\}", re.DOTALL)
+_LENGTH = re.compile(r"(?:(\d+(?:\.\d+)?) ?')? ?(?:(\d+(?:\.\d+)?) ?(?:\"|''))?")
+_CALL = (
+    rf"(?:\\?({'|'.join(_GREEK.replace(' pi ', ' ').split())})|([a-z]))"
+    r"(_\w|_\{\w+\})?('*) ?\( ?([a-z]) ?\)"
+)
+_CALLED = re.compile(  # v(r) = ..., y_p(t) = ... at the start of a value
+    rf"(^\\text\{{[^{{}}]*\}} ?|^|(?<=[,;])|(?<=[,;] )|(?<=and )|(?<=and\}} )|(?<=and \}} )){_CALL} ?=(?=([^,;]*))"
+)
+_CALLED_LAST = re.compile(rf"([^=<>,;\\]|\\[a-z{{}}])+?= ?{_CALL}$")
 _EMPTY = re.compile(r"[\^_]\s*\{\s*\}|\\(?:checkmark|blacksquare|square|qed|Box|phantom)(?![A-Za-z])")
 _ENTITIES = {
     "&lt;": "<",
@@ -159,16 +170,49 @@ def clean(text: str) -> str:  # noqa: PLR0912
         if "*" in text or "_" in text
         else text
     )
-    text = re.sub(r" {2,}", " ", text).strip(" '\"`")
+    text = _unquoted(re.sub(r" {2,}", " ", text).strip())
     text = re.sub(r"^(\*|_)(?=[^\s*_])([^*_]*[^\s*_])\1$", r"\2", text)  # *7*, _7_: emphasis
     if "." in text:
         text = re.sub(r"\b(?:np|numpy|math|sp)\.(?=[a-z])", "", text)
-    text = re.sub(r"(?<!\\)[\s.;:,]+$", "", text)
+    text = _unquoted(_without_stops(text))
+    if text.endswith(("'", '"')) and (length := _LENGTH.fullmatch(text)):
+        text = " ".join(
+            f"{number} \\text{{{unit}}}" for number, unit in zip(length.groups(), ("ft", "in"), strict=True) if number
+        )
+    if "(" in text and "=" in text:
+        if text.endswith(")") and _CALLED_LAST.fullmatch(text):
+            text = " = ".join(side.strip() for side in reversed(text.split("=")))
+        text = _CALLED.sub(_called, text)
     for _ in range(4):
         if not (text.startswith("{") and text.endswith("}") and _encloses(text)):
             break
         text = text[1:-1].strip()
     return text
+
+
+def _without_stops(text: str) -> str:
+    """Without the stops at the end; ``\\;`` is a space and stays."""
+    bare = text.rstrip(" \t\n.;:,")
+    return bare + text[len(bare) : len(bare) + 1] if bare.endswith("\\") else bare
+
+
+def _unquoted(text: str) -> str:
+    """Without the quotes around the whole text; a single one is a prime, or the sign of feet or inches."""
+    for opening, closing in (("``", "''"), ('"', '"'), ("'", "'"), ("`", "`"), ("`", "'")):
+        inner = text[len(opening) : -len(closing)]
+        if len(text) > len(opening + closing) and text == opening + inner + closing:
+            return _without_stops(inner.strip()) if opening[0] not in inner and closing not in inner else text
+    return text
+
+
+def _called(match: re.Match[str]) -> str:
+    """``v(r) = 2`` has a name, and is no product; f, g, h are known as functions, ``y'(t) = y`` is an equation."""
+    before, greek, letter, index, primes, argument, value = match.groups()
+    head = greek or letter
+    if head in tuple("eifgh") or re.search(rf"(?<![A-Za-z{{]){head}(?![A-Za-z_}}])", value):
+        return match[0]
+    label = re.sub(r"[{}]", "", f"{head}{index or ''}{primes}({argument})")
+    return rf"{before}\text{{{label}}} ="
 
 
 def _unaligned(match: re.Match[str]) -> str:

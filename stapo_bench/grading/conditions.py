@@ -6,6 +6,8 @@ of its own, except one that restricts ("42 if n = 1" is not 42).
 """
 
 from collections.abc import Callable
+from fractions import Fraction
+from itertools import takewhile
 
 from stapo_bench.grading import units
 from stapo_bench.grading.cursor import Cursor
@@ -21,6 +23,11 @@ Reader = Callable[[list[Token]], Node]  # reads tokens to their end as one relat
 RESTRICTIONS = frozenset(["if", "provided", "unless", "otherwise", "else"])
 BRANCHES = RESTRICTIONS | {"for", "when", "whenever"}
 _REASONS = frozenset(["since", "as", "respectively"])  # say nothing about the value
+# Words that bring another value: "42 as well as 43", "42 with 43 also possible".
+_OTHERS = frozenset({
+    "also", "too", "well", "possible", "possibly", "maybe", "perhaps", "another", "alternative", "alternatively",
+    "works", "instead", "but",
+})  # fmt: skip
 _FILLER = frozenset({
     "is", "are", "be", "an", "the", "any", "arbitrary", "some", "all", "every", "each", "such", "that", "of",
     "value", "values", "number", "numbers", "constant", "constants", "where", "with", "for", "when", "if", "and",
@@ -54,10 +61,41 @@ def conditioned(parser: Cursor, value: Node, read: Reader, starts_item: Callable
         else:
             clauses[-1].append(token)
         parser.take()
+    if _brings_another(value, clauses, read):
+        raise Refusal("a second value behind the condition")
     if word in _REASONS:
         return value
     said = [clause for clause in (_clause(tokens, read) for tokens in clauses) if clause is not None]
     return Node("given", (value, *said), word)
+
+
+def _brings_another(value: Node, clauses: list[list[Token]], read: Reader) -> bool:
+    """Whether a value stands among the conditions of a number, or another equation for its name.
+
+    "for n = 1, 2, 3" goes on counting.
+    """
+    said = {word.strip(".,:;()").lower() for clause in clauses for token in clause for word in token.text.split()}
+    if said & _OTHERS:
+        return True
+    name, bare = split_name(value)
+    if free_symbols(bare):
+        return False
+    last: Fraction | None = None
+    for tokens in clauses:
+        fillers = takewhile(lambda t: t.kind in ("word", "text") and t.text.lower() in _FILLER, tokens)
+        try:
+            node = read(tokens[len(list(fillers)) :])
+        except Refusal:
+            continue
+        if node.kind == "rel" and node.label == "=" and len(node.args) == 2:
+            if name is not None and node.args[0] == name and node.args[1] != bare:
+                return True
+            last = node.args[1].value
+        elif kinds(node) <= MATH_KINDS and not free_symbols(node):
+            if last is None or node.value != last + 1:
+                return True
+            last = node.value
+    return False
 
 
 def _clause(tokens: list[Token], read: Reader) -> Node | None:

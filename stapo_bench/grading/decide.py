@@ -31,7 +31,8 @@ _LEAD_IN = re.compile(
 )
 _UNIT_LETTERS = re.compile(
     r"([-+]?[\d.,/ ]*\d(?: ?(?:\\times|\\cdot|\*) ?10 ?\^ ?\{?-?\d+\}?)?) "
-    r"([msgLNJWVKh](?:\s*[/*]?\s*(?:cm|km|mm|kg|mol|[msgLNJWVKh])|\s*\^\s*\{?-?\d\}?)*)"
+    # One way to match each text, mm as two letters: two ways would be tried in all combinations.
+    r"([msgLNJWVKh](?:\s*(?:[/*]\s*)?(?:cm|km|kg|mol|[msgLNJWVKh])|\s*\^\s*\{?-?\d\}?)*)"
 )
 # The name of a probability, a mean, a count: P(X = 2) = ..., E[X] = ..., \\#S = ...
 _MEASURE = re.compile(
@@ -43,6 +44,8 @@ _EXCEPT = re.compile(
 )
 _DEGREE = re.compile(r"\^?\s*\{?\s*\\circ\s*\}?|°")
 _OPTION = re.compile(r"(?:\\text)?\{?\(([A-E])\)\s*\}?\s+(.+)")
+_ORDINAL = re.compile(r"(\d*(?:(?<!1)1(?=st)|(?<!1)2(?=nd)|(?<!1)3(?=rd)|(?:1[123]|[04-9])(?=th)))(?:st|nd|rd|th)")
+_REAL = re.compile(r"([a-z]) \\in \\mathbb\{R\} ?, ?(?=\1 ?(?:[<>]|\\(?:ne|le|ge)\b))")
 _TEXT_ONLY = re.compile(r"(?:\\text\{[^{}\\]*\}[\s,.]*)+")
 
 
@@ -64,8 +67,16 @@ def decide(extracted: str, gold: Gold) -> Verdict:
     if len(extracted) > MAX_ANSWER:
         return Verdict(False, f"answer longer than {MAX_ANSWER} characters")
     response, target = clean(extracted), clean(gold.answer)
+    if _INTEGER.fullmatch(target):
+        response = _ordinal(response)
     verdict = _at_sight(response, target, gold) or _by_words(response, target, gold)
     return verdict if verdict is not None else _by_mathematics(response, target, gold)
+
+
+def _ordinal(text: str) -> str:
+    """The number of ``11th``, which is not a product with t and h; other text as it is."""
+    match = _ORDINAL.fullmatch(text)
+    return match[1] if match else text
 
 
 def decide_at_sight(extracted: str, gold: Gold) -> Verdict | None:
@@ -122,7 +133,7 @@ def _by_words(response: str, target: str, gold: Gold) -> Verdict | None:  # noqa
             response = given[2]
         return _by_mathematics(response, option[2], gold)
     if letter is not None and "=" not in response:
-        return Verdict(words.choice(response, strict=False) == letter, "choice")
+        return Verdict(words.choice(response, strict=False, whole=True) == letter, "choice")
     if (count := words.number(target)) is not None and _WORDY.search(target):
         return (
             _by_mathematics(response, str(count), gold)
@@ -158,7 +169,11 @@ def _is_words(text: str) -> bool:
     except Refusal:
         return True
     return (
-        node.kind == "sym" and len(node.label) > 2 and node.label.isalpha() and node.label in text and "\\" not in text
+        node.kind == "sym"
+        and (len(node.label) > 2 or node.label.lower() == "no")
+        and node.label.isalpha()
+        and node.label in text
+        and "\\" not in text
     ) or (node.kind == "list" and all(a.kind == "sym" and len(a.label) > 2 for a in node.args))
 
 
@@ -197,6 +212,7 @@ def _read_gold(target: str, gold: Gold) -> Node:
     kind = words.special(target)
     if kind is not None:
         return Node("set") if kind == "empty" else sym("mathbb(R)")
+    target = _REAL.sub("", target)
     node = read(target, not (gold.is_multiple or gold.answer_type in ("multi", "set", "tuple")))
     # Said to be an interval, a pair in brackets can no longer be a point or a list.
     return Node("union", (node,)) if gold.answer_type == "interval" and node.kind == "tuple" else node
@@ -207,7 +223,7 @@ def _read_response(response: str, asked: Node) -> Node:
     kind = words.special(response)
     if kind is not None:
         return Node("set") if kind == "empty" else sym("mathbb(R)")
-    response = _MEASURE.sub("", response)
+    response = _REAL.sub("", _MEASURE.sub("", response))
     if not free_symbols(asked) and (unit := _UNIT_LETTERS.fullmatch(response)):
         response = f"{unit[1]} \\text{{{unit[2]}}}"  # "9.8 m/s^2", "5 m": no variable is asked for
     try:

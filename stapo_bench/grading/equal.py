@@ -7,20 +7,28 @@ False
 
 import math
 from collections import Counter
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
 from stapo_bench.grading.balls import Ball, Unresolved, context, evaluate
-from stapo_bench.grading.budget import TooLarge
-from stapo_bench.grading.exact import Env, Inexact, Undefined, exact
-from stapo_bench.grading.tree import Node, Refusal, add, calls, negate, symbols
+from stapo_bench.grading.budget import TooLarge, spend
+from stapo_bench.grading.exact import PRIMES, Env, Inexact, Undefined, exact, residue
+from stapo_bench.grading.tree import Node, Refusal, add, calls, negate, num, symbols
 
-MAX_BITS = 40_000
+MAX_BITS = 100_000
 CONSTANTS = frozenset({"pi", "e", "i"})
 # Real points of both signs and several sizes, with no relation among them: numerators are primes over primes.
 _POINTS = [(37, 29), (-53, 31), (83, 23), (11, 47), (-7, 61), (127, 19), (3, 17), (-149, 43), (59, 71), (13, 5)]
 _STEPS = [(101, 89), (67, 73), (109, 97), (79, 113), (139, 103), (151, 107), (157, 131), (163, 137)]
 _COUNTS = (6, 7, 9, 4, 12, 5, 3, 10)  # where floors, factorials and (-1)^n ask for whole numbers
+_FAR = [Fraction(1009, 7), Fraction(-1009, 7), Fraction(10**4, 3), Fraction(-(10**4), 3)]
+_FAR_COUNTS = [Fraction(count) for count in (23, -6, 101, 1009)]
+_WHOLE = frozenset({"floor", "ceil", "factorial", "factorial2", "binom", "gcd", "lcm", "sum", "prod"})
+_GROWING = frozenset({"exp", "factorial", "binom", "prod"})
+_HYPERBOLIC = frozenset(
+    {"sinh", "cosh", "tanh", "coth", "sech", "csch"}
+)  # as large as the exponential, or so close to 1
 _COUNTERS = frozenset(["i", "j", "k", "l", "m", "n", "p", "q", "r", "s", "t", "a", "b", "c", "d", "N", "M", "K"])
 
 
@@ -37,7 +45,7 @@ def same_value(left: Node, right: Node) -> bool:
         return same_constant(left, right, {})
     if free_symbols(left) != free_symbols(right) and _differs_in_names(left, right):
         return False
-    return _same_function(left, right, names)
+    return _same_function(left, right, names) and not _differs_far(left, right, names)
 
 
 def _differs_in_names(left: Node, right: Node) -> bool:
@@ -58,7 +66,7 @@ def _occurrences(node: Node) -> list[str]:
 
 
 def same_constant(left: Node, right: Node, env: Env) -> bool:
-    """Exact where both are rational; else by balls at rising precision."""
+    """Exact where both are rational, modulo primes where too large for that; else by balls at rising precision."""
     try:
         return exact(left, env) == exact(right, env)
     except Inexact:
@@ -66,12 +74,19 @@ def same_constant(left: Node, right: Node, env: Env) -> bool:
     except TooLarge:
         if left == right:
             return True
+        with suppress(Inexact, TooLarge):
+            return all(residue(left, env, prime) == residue(right, env, prime) for prime in PRIMES)
     # The first look settles most that differ; the last has enough bits to tell apart what expressions with this many
-    # digits can be. Values of enormous size need more before their balls say anything at all.
-    final = min(400 + 8 * _digits(left) + 8 * _digits(right), MAX_BITS)
-    for bits in (90, final, 4 * final, 16 * final):
+    # digits, and with parts of this size, can be.
+    final = 0
+    for step in range(4):
+        if step == 1:
+            sizes = max(_sizes(left, env), _sizes(right, env))
+            final = 400 + 8 * _digits(left) + 8 * _digits(right) + 2 * sizes
+        bits = final * 4 ** (step - 1) if step else 90
         if bits > MAX_BITS:
             break
+        spend((bits // 1000) ** 2 * (_functions(left) + _functions(right)))
         ctx = context(bits)
         try:
             a, b = evaluate(left, env, ctx), evaluate(right, env, ctx)
@@ -79,7 +94,7 @@ def same_constant(left: Node, right: Node, env: Env) -> bool:
             continue
         if abs(a.mid - b.mid) > a.rad + b.rad:
             return False
-        if bits >= final and _sharp(a, bits, ctx) and _sharp(b, bits, ctx):
+        if step and _sharp(a, bits, ctx) and _sharp(b, bits, ctx):
             return True
     raise TooLarge("cannot be told apart at the highest precision")
 
@@ -100,6 +115,38 @@ def _digits(node: Node) -> int:
     return total
 
 
+def _functions(node: Node) -> int:
+    return (node.kind in ("pow", "call")) + sum(map(_functions, node.args))
+
+
+def _sizes(node: Node, env: Env) -> int:
+    """Sum of the sizes of log2 of the powers, exponentials and products in the tree: 1 - e^-1000 needs 1443 bits."""
+    total = 0
+    stack = [(node, env)]
+    while stack:
+        current, at = stack.pop()
+        if current.kind == "call" and current.label in ("sum", "prod"):
+            variable, low, high, term = current.args
+            for end in (low, high):
+                with suppress(Inexact):
+                    stack.append((term, at | {variable.label: exact(end, at)}))
+        else:
+            stack.extend((arg, at) for arg in current.args)
+        name = current.label if current.kind == "call" else ""
+        if name in _HYPERBOLIC:
+            current = Node("call", current.args, "exp")
+        elif not (current.kind == "pow" and current.args[1] != num(-1)) and name not in _GROWING:
+            continue
+        with suppress(Undefined, Unresolved):
+            ctx = context(90)
+            ball = evaluate(current, at, ctx)
+            size = abs(int(ctx.mag(ball.mid))) if abs(ball.mid) > ball.rad else 0
+            if size > MAX_BITS:
+                raise TooLarge("number too large")
+            total += size
+    return total
+
+
 def value(node: Node, env: Env | None = None, bits: int = 90) -> Ball:
     """Numeric value of a closed expression."""
     for precision in (bits, 8 * bits):
@@ -112,10 +159,7 @@ def value(node: Node, env: Env | None = None, bits: int = 90) -> Ball:
 
 def points(left: Node, right: Node, names: list[str]) -> list[Env]:
     """Sample points, the same on every run."""
-    whole = bool(
-        (calls(left) | calls(right))
-        & {"floor", "ceil", "factorial", "factorial2", "binom", "gcd", "lcm", "sum", "prod"}
-    )
+    whole = bool((calls(left) | calls(right)) & _WHOLE)
     whole = whole or _alternates(left) or _alternates(right)
     physical = len(names) > 3 or any("_" in name for name in names)
     samples: list[Env] = []
@@ -134,6 +178,38 @@ def points(left: Node, right: Node, names: list[str]) -> list[Env]:
             env[name] = point
         samples.append(env)
     return samples
+
+
+def _far_points(left: Node, right: Node, names: list[str]) -> list[Env]:
+    """Points far from zero, where |x - 10| is not 10 - x, and whole ones where floors ask for them."""
+    physical = len(names) > 3 or any("_" in name for name in names)
+    functions = calls(left) | calls(right)
+    samples: list[Env] = []
+    for index, top in enumerate((*_FAR_COUNTS, *_FAR) if functions & {"floor", "ceil"} else _FAR):
+        env: Env = {}
+        for place, name in enumerate(names):
+            point = (top + place * (index + 3)) * (-1) ** (place * index)
+            if functions & _WHOLE and name in _COUNTERS:
+                point = Fraction(round(abs(point)))
+            env[name] = abs(point) if physical else point
+        samples.append(env)
+    return samples
+
+
+def _differs_far(left: Node, right: Node, names: list[str]) -> bool:
+    """Whether the two are real and surely not equal at a point far away; what has no value there says nothing."""
+    complex_gold = "i" in symbols(right) | symbols(left)
+    for env in [] if complex_gold else _far_points(left, right, names):
+        try:
+            ctx = context(200)
+            a, b = evaluate(left, env, ctx), evaluate(right, env, ctx)
+            if abs(a.mid - b.mid) <= 4 * (a.rad + b.rad) or not (_is_real(a, ctx) and _is_real(b, ctx)):
+                continue
+            if not _leaves_reals(right, env) and not (len(names) > 1 and _leaves_reals(left, env)):
+                return True
+        except (Refusal, Unresolved, ArithmeticError, ValueError):
+            continue
+    return False
 
 
 def _alternates(node: Node) -> bool:

@@ -11,6 +11,8 @@ from stapo_bench.grading.tree import Node, Refusal
 
 MAX_BITS = 60_000
 MAX_FACTORIAL = 5_000
+MAX_MODULAR_FACTORIAL = 50_000
+PRIMES = (2**255 - 19, 2**128 - 159)
 Env = dict[str, Fraction]
 
 
@@ -40,7 +42,11 @@ def exact(node: Node, env: Env) -> Fraction:
             return given
         raise Inexact
     if kind == "add":
-        return sum((exact(arg, env) for arg in node.args), Fraction(0))
+        total = Fraction(0)
+        for arg in node.args:
+            total += exact(arg, env)
+            _bounded(total)
+        return total
     if kind == "mul":
         product = Fraction(1)
         for arg in node.args:
@@ -54,6 +60,40 @@ def exact(node: Node, env: Env) -> Fraction:
     if kind == "call":
         return _call(node, env)
     raise Inexact
+
+
+def residue(node: Node, env: Env, prime: int) -> int:
+    """Value of the tree modulo a prime: what is left of numbers too large to write down, such as 2^82589933 - 1.
+
+    >>> from stapo_bench.grading.tree import num, power
+    >>> residue(power(num(2), num(10**30)), {}, 7)
+    2
+    """
+    spend()
+    if node.kind == "add":
+        return sum(residue(arg, env, prime) for arg in node.args) % prime
+    if node.kind == "mul":
+        product = 1
+        for arg in node.args:
+            product = product * residue(arg, env, prime) % prime
+        return product
+    if node.kind == "pow" and (exponent := exact(node.args[1], env)).denominator == 1:
+        base = residue(node.args[0], env, prime)
+        if not base and exponent <= 0:
+            raise Inexact
+        return pow(base, exponent.numerator % (prime - 1), prime) if base else 0
+    if node.kind == "call" and node.label == "factorial":
+        count = exact(node.args[0], env)
+        if count.denominator == 1 and 0 <= count <= MAX_MODULAR_FACTORIAL:
+            spend(int(count) // 20)
+            product = 1
+            for factor in range(2, int(count) + 1):
+                product = product * factor % prime
+            return product
+    value = exact(node, env)
+    if not value.denominator % prime:
+        raise Inexact
+    return value.numerator * pow(value.denominator, -1, prime) % prime
 
 
 def _bounded(value: Fraction) -> None:

@@ -71,8 +71,9 @@ def extract_answer(completion: str) -> str | None:
     completion = _SPECIAL.sub(" ", completion) if "<" in completion else completion
     ends = list(_THINK_END.finditer(completion)) if "<" in completion or "◁" in completion else []
     if ends:
-        after = _extract(completion[ends[-1].end() :])
-        if after is not None:
+        behind = completion[ends[-1].end() :]
+        after = _extract(behind)
+        if after is not None or _boxes(behind) is None:  # a box cut off there is no answer, whatever was thought
             return after
         completion = completion[: ends[-1].start()]
     return _extract(completion)
@@ -188,7 +189,11 @@ def _cut(line: str) -> str:
                 rest = line[end + len(closing) :].strip(" .*,")
                 words = f" \\text{{{rest}}}" if re.fullmatch(r"[a-z]+(?: [a-z]+)?", rest) else ""
                 return line[len(opening) : end].strip() + words
-    return re.split(r",?\s+(?:because|since|as shown|which|so|therefore|but)\b", line)[0].strip(" *.") if line else ""
+    return (
+        re.split(r"(?:,|(?<!\s))\s+(?:because|since|as shown|which|so|therefore|but)\b", line)[0].strip(" *.")
+        if line
+        else ""
+    )
 
 
 def _hashes(text: str) -> str | None:

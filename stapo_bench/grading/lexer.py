@@ -8,6 +8,7 @@ from stapo_bench.grading.tree import Refusal
 from stapo_bench.grading.units import WORDS as UNIT_WORDS
 
 MAX_TOKENS = 3000
+MAX_NESTED = 32  # \text{} inside \text{}
 
 
 class Token(NamedTuple):
@@ -76,10 +77,11 @@ _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:,\d{3})+(?![\d,])(?:\.\d+)?|[1-9]\d{0,2
 _OPENERS, _CLOSERS = ("(", "[", "\\{"), (")", "]", "\\}")
 
 
-def lex(text: str, thousands: bool = True) -> list[Token]:
+def lex(text: str, thousands: bool = True, nested: int = 0) -> list[Token]:
     r"""Split cleaned text into tokens.
 
     ``thousands``: outside brackets, ``1,234`` is one number; inside them a comma always separates.
+    ``nested``: how many ``\text{}`` it stands in.
 
     >>> [t.text for t in lex(r"2xy+\sin x, 1,234")]
     ['2', 'x', 'y', '+', 'sin', 'x', ',', '1234']
@@ -104,7 +106,7 @@ def lex(text: str, thousands: bool = True) -> list[Token]:
             tokens.append(Token("num", piece, space))
         elif kind == "text":
             content, position = _braced(text, position)
-            tokens.extend(_text_tokens(content, space))
+            tokens.extend(_text_tokens(content, space, nested))
         elif kind == "cmd":
             tokens.append(_command(piece, space))
         elif kind == "run":
@@ -126,8 +128,10 @@ def _braced(text: str, start: int) -> tuple[str, int]:
     raise Refusal("unclosed brace")
 
 
-def _text_tokens(content: str, space: bool) -> list[Token]:
+def _text_tokens(content: str, space: bool, nested: int) -> list[Token]:
     r"""``\text{and}`` separates, ``\text{13}`` is mathematics, ``\text{ cm}`` is words."""
+    if nested > MAX_NESTED:
+        raise Refusal("nested too deeply")
     bare = content.strip()
     if not bare:
         return []
@@ -135,10 +139,10 @@ def _text_tokens(content: str, space: bool) -> list[Token]:
         return [Token("sep", bare.lower().strip(", "), True)]
     head, _, tail = bare.rpartition(" ")
     if head and tail.lower() in _CONNECTIVES:  # "3 \\text{ hours and } 30"
-        return [*_text_tokens(head, space), Token("sep", tail.lower(), True)]
+        return [*_text_tokens(head, space, nested + 1), Token("sep", tail.lower(), True)]
     if not re.search(r"[A-Za-z]", bare) or "\\" in bare:
-        return lex(bare)
-    if (bare in FUNCTIONS and bare not in ("min", "deg")) or bare in ("i", "e", "d"):
+        return lex(bare, nested=nested + 1)
+    if (bare in FUNCTIONS and bare not in ("min", "deg")) or bare in ("i", "e", "d", "pi"):
         return [Token("name", bare, space)]
     return [Token("text", bare, space)]
 

@@ -11,8 +11,9 @@ _COUNTED = frozenset("abcdfghjklmnpqrstuvw")
 def split_name(node: Node) -> tuple[Node | None, Node]:
     r"""``x = 5`` into (x, 5); ``f(x) = 2x`` into (f(x), 2x); a bare value into (None, value)."""
     if node.kind == "rel" and node.label == "=":
-        if is_name(node.args[0]):
-            return node.args[0], node.args[1]
+        name, value = node.args[0], node.args[1]
+        if is_name(name) and not _stands_in(name, value):
+            return name, value
         if node.args[1].kind == "sym" and is_name(node.args[1]) and not symbols(node.args[0]):
             return node.args[1], node.args[0]  # 16 = N
     return None, node
@@ -33,18 +34,27 @@ def is_name(node: Node) -> bool:  # noqa: PLR0911
         return all(arg.kind == "sym" for arg in node.args)
     if node.kind == "tuple":
         return all(arg.kind == "sym" for arg in node.args)
-    if node.kind == "mul":
-        head, *rest = node.args
-        if head.kind == "sym" and all(_is_name_part(r) for r in rest):
-            return True
-        return head.kind == "mul" and is_name(head) and all(_is_name_part(r) for r in rest)
+    if node.kind == "mul":  # the segment AB, P(n), AB/CD, V_o/V_i; not xy, not x/y
+        above = [arg for arg in node.args if arg.kind != "pow"]
+        below = [arg.args[0] for arg in node.args if arg.kind == "pow" and arg.args[1] == num(-1)]
+        if len(above) + len(below) < len(node.args) or not above:
+            return False
+        return all(map(_is_thing, above)) and all(map(_is_thing, below)) if below else _is_thing(node)
     return False
 
 
-def _is_name_part(node: Node) -> bool:
-    if node.kind == "pow":
-        return is_name(node.args[0]) and node.args[1] == num(-1)
-    return node.kind == "sym" and node.label not in ("i", "pi", "e", "infty")
+def _is_thing(node: Node) -> bool:
+    """What a capital names, alone, with an index or with lower-case arguments: ``AB``, ``V_o``, ``P(n)``."""
+    if node.kind == "sym":
+        return node.label[0].isupper() or "_" in node.label or "(" in node.label
+    if node.kind != "mul" or any(arg.kind != "sym" or arg.label in ("i", "pi", "e", "infty") for arg in node.args):
+        return False
+    return node.args[0].label[0].isupper() and len(node.args) == 2
+
+
+def _stands_in(name: Node, value: Node) -> bool:
+    """``x = 2x + 3`` says nothing that a name could stand for."""
+    return bool(name.kind in ("sym", "add") and symbols(name) & symbols(value))
 
 
 def same_names(left: Node, right: Node) -> bool:

@@ -8,11 +8,13 @@ from fractions import Fraction
 
 from stapo_bench.grading import units
 from stapo_bench.grading.atoms import ACCENTS, ATOMS, AtomReader
-from stapo_bench.grading.lexer import Token
+from stapo_bench.grading.lexer import FUNCTIONS, Token
 from stapo_bench.grading.numerals import attach
 from stapo_bench.grading.tree import Node, Refusal, add, call, divide, mul, negate, num, power, sym
 
 MAX_FACTORS = 200
+MAX_POSTFIXES = 20  # of one value: each makes the tree deeper
+MAX_UNIT_WORDS = 40
 
 
 class Parser(AtomReader):
@@ -51,6 +53,7 @@ class Parser(AtomReader):
 
     def product(self) -> Node:
         factors = [self.unary()]
+        signs = 0
         while True:
             token = self.peek()
             if len(factors) > MAX_FACTORS:
@@ -69,9 +72,15 @@ class Parser(AtomReader):
                 factors.append(self.unary())
             elif token.text == "%" and token.kind == "op":
                 self.take()
+                signs += 1
+                if signs > MAX_POSTFIXES:
+                    raise Refusal("too many percent signs")
                 factors = [mul(_joined(factors), num(Fraction(1, 100)))]
             elif factors[0].kind == "quantity" and len(factors) == 1 and token.kind == "num":
-                return add(factors[0], self.product())  # 5 ft 6 in
+                self.deeper()
+                node = add(factors[0], self.product())  # 5 ft 6 in
+                self.depth -= 1
+                return node
             elif self._unit_follows(0):
                 factors = [self._quantity(_joined(factors))]
             elif self._starts_factor(token):
@@ -201,7 +210,13 @@ class Parser(AtomReader):
             else:
                 break
             self.position += 1
-        return attach(node, " ".join(pieces))
+        unit = " ".join(pieces)
+        words = [word.strip(".,").lower() for word in unit.split()]
+        if len(words) > MAX_UNIT_WORDS:
+            raise Refusal("a unit of too many words")
+        if not words or words[-1] in units.BOUNDS or (node.kind != "quantity" and set(words) <= {"squared", "cubed"}):
+            raise Refusal(f"not a unit: {unit}")
+        return attach(node, f"{unit}s" if f"{unit.lower()}s" in units.MULTIPLIERS else unit)  # 1 third
 
     def _unit_power(self) -> str:
         self.take()
@@ -217,15 +232,30 @@ class Parser(AtomReader):
     # ---- powers and postfixes ---------------------------------------------------------------------------------
 
     def power(self) -> Node:
-        node = self.atom()
-        while True:
+        opens = self._takes_what_follows(self.peek())
+        if opens:
+            self.deeper()
+        node = self._with_postfixes(self.atom())
+        self.depth -= opens
+        return node
+
+    def _takes_what_follows(self, token: Token) -> bool:
+        r"""Functions, sums and a unit in front, which need no brackets to nest: ``\sin\sin x``, ``€€5``."""
+        if token.kind == "name":
+            return token.text in FUNCTIONS and token.text not in ("sqrt", "frac", "binom")
+        return token.text in units.SIGNS or token.text in ("sum", "prod") or token.text.strip(". ") in units.WORDS
+
+    def _with_postfixes(self, node: Node) -> Node:
+        for _ in range(MAX_POSTFIXES):
             token = self.peek()
             if token.text == "^" and token.kind == "op":
                 self.take()
                 node = self._raise(node)
             elif token.text == "*" and self.peek(1).text == "*":
                 self.position += 2
+                self.deeper()
                 node = power(node, self.unary())
+                self.depth -= 1
             elif token.text == "!" and token.kind == "op":
                 self.take()
                 node = call("factorial2" if self.accept("!") else "factorial", node)
@@ -234,6 +264,7 @@ class Parser(AtomReader):
                 node = sym(node.label + "'")
             else:
                 return node
+        raise Refusal("too many powers and signs behind a value")
 
     def _raise(self, node: Node) -> Node:
         token = self.peek()

@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, BinaryIO, TypeAlias, cast
+from weakref import WeakSet
 
 from stapo_bench.errors import StapoError
 from stapo_bench.grading.panel import Grader, get_grader
@@ -81,11 +82,15 @@ class GraderPool:
         self.limits = limits or Limits()
         self.workers = workers or min(_num_cpus(), 16)
         self._module = self.grader.load()
-        self._idle: list[_Worker] = []
         self._known: dict[_Request, Grade] = {}
+        self._closed = False
+        self._start_afresh()
+        _POOLS.add(self)
+
+    def _start_afresh(self) -> None:
+        self._idle: list[_Worker] = []
         self._lock = threading.Lock()
         self._free = threading.BoundedSemaphore(self.workers)
-        self._closed = False
 
     def grade(self, pairs: Iterable[Pair]) -> list[Grade]:
         """One grade per pair, in order. Blocks until all are graded; raises only if no worker can be started."""
@@ -93,14 +98,25 @@ class GraderPool:
             raise StapoError("expected an open grader pool, got one that was closed; make a new one")
         questions = [(pair[0], _as_gold(pair[1], pair[2] if len(pair) == 3 else None)) for pair in pairs]
         first_look = {question: _quick_grade(self._module, *question) for question in dict.fromkeys(questions)}
-        requests = list(dict.fromkeys(look for look in first_look.values() if isinstance(look, _Request)))
+        asked = self._grades(look for look in first_look.values() if isinstance(look, _Request))
+        looks = (first_look[question] for question in questions)
+        return [asked[look] if isinstance(look, _Request) else look for look in looks]
+
+    def grade_extracted(self, extracted: str, gold: Gold) -> Grade:
+        """The grade of one answer that was extracted already, by a grader that grades such answers."""
+        if self._closed:
+            raise StapoError("expected an open grader pool, got one that was closed; make a new one")
+        request = _Request(text=extracted, is_extracted=True, gold=gold)
+        return self._grades([request])[request]
+
+    def _grades(self, requests: "Iterable[_Request]") -> "dict[_Request, Grade]":
+        requests = list(dict.fromkeys(requests))
         with self._lock:
             asked = {request: self._known[request] for request in requests if request in self._known}
         if new := [request for request in requests if request not in asked]:
             asked.update(zip(new, self._ask_all(new), strict=True))
             self._remember({request: asked[request] for request in new})
-        looks = (first_look[question] for question in questions)
-        return [asked[look] if isinstance(look, _Request) else look for look in looks]
+        return asked
 
     def _ask_all(self, requests: "list[_Request]") -> list[Grade]:
         if self.workers == 1:  # in the caller's thread: then its CPU time is the caller's, who may want to hold it low
@@ -160,7 +176,7 @@ class GraderPool:
         with self._lock:
             while self._idle:
                 worker = self._idle.pop()
-                if worker.is_mine() and worker.is_alive():
+                if worker.is_alive():
                     return worker
         try:
             return _Worker(self.grader, self.limits)
@@ -173,6 +189,18 @@ class GraderPool:
                 self._idle.append(worker)
                 return
         worker.end()
+
+
+_POOLS: "WeakSet[GraderPool]" = WeakSet()
+
+
+def _after_fork() -> None:
+    """In a child: the workers are its parent's, and a thread that it does not have may hold a lock."""
+    for pool in list(_POOLS):
+        pool._start_afresh()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +247,6 @@ class _Worker:
 
     def __init__(self, grader: Grader, limits: Limits) -> None:
         self._limits = limits
-        self._owner = os.getpid()
         config = {
             "module": grader.module,
             "preload": grader.preload,
@@ -250,10 +277,6 @@ class _Worker:
     @property
     def _output(self) -> BinaryIO:
         return cast(BinaryIO, self._process.stdout)
-
-    def is_mine(self) -> bool:
-        """Whether this process started it: a fork inherits the pipes and must not use them."""
-        return self._owner == os.getpid()
 
     def is_alive(self) -> bool:
         return self._process.poll() is None

@@ -86,15 +86,23 @@ HEDGES = frozenset({
     "above", "below", "between", "if", "unless", "maybe", "either", "except", "nor", "roughly", "around", "greater",
     "fewer", "to", "mod", "modulo", "base", "than", "and", "divided", "times", "plus", "minus", "possibly",
     "perhaps", "almost", "nearly", "wrong", "incorrect", "false", "otherwise", "else", "exist", "exists", "never",
-    "cannot",
+    "cannot", "factorial", "pi",
 })  # fmt: skip
+BOUNDS = frozenset({"minimum", "maximum"})  # behind a value, or its unit
 PERCENT_APART = "(in percent)"  # the unit of a bare number whose percent sign stands elsewhere in the response
 # Words that open a condition behind a value, or a reason for it.
 CONDITIONS = frozenset({
     "for", "where", "when", "whenever", "with", "if", "provided", "unless", "otherwise", "else", "given", "since", "as",
     "respectively",
 })  # fmt: skip
-MULTIPLIERS = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
+MULTIPLIERS: dict[str, int | Fraction] = {
+    "hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12,
+    "lakh": 10**5, "crore": 10**7, "halves": Fraction(1, 2), "halfs": Fraction(1, 2), "quarters": Fraction(1, 4),
+    "thirds": Fraction(1, 3), "fourths": Fraction(1, 4), "fifths": Fraction(1, 5), "sixths": Fraction(1, 6),
+    "sevenths": Fraction(1, 7), "eighths": Fraction(1, 8), "ninths": Fraction(1, 9), "tenths": Fraction(1, 10),
+    "twelfths": Fraction(1, 12), "sixteenths": Fraction(1, 16), "hundredths": Fraction(1, 100),
+    "thousandths": Fraction(1, 1000), "millionths": Fraction(1, 10**6),
+}  # fmt: skip
 
 
 @lru_cache(maxsize=512)

@@ -31,6 +31,11 @@ _REALS = frozenset({
 })  # fmt: skip
 _FORMS = {"undefined": "does not exist", "dne": "does not exist"}
 _JOINT = re.compile(r"\s*,\s*(?:and\s+)?|\s+and\s+")
+# Layout within words and between them. Signs and commas beside single letters and digits are the answer: "a-b", "1, 2".
+_LAYOUT = re.compile(
+    r"(?<=L)(?: and |[ ,]+)(?=L)|(?<=LL)(?: and |[ \-_,]+)(?=L)|(?<=L)(?: and |[ \-_,]+)(?=LL)"
+    r"|(?<=LLL)[ \-_,]+(?=\d)|(?<=\d)[ \-_,]+(?=LLL)|(?<!\d) | (?!\d)".replace("L", r"[^\W\d_]")
+)
 _ARTICLE = re.compile(r"^(?:the|an|a)\s+(?!and\b|or\b)(?=\w{2,})")
 
 
@@ -83,8 +88,10 @@ def number(text: str) -> int | None:
     return total + current
 
 
-def choice(text: str, strict: bool = True) -> str | None:
+def choice(text: str, strict: bool = True, whole: bool = False) -> str | None:
     r"""The letter of a multiple-choice answer. Unless ``strict``, a bare letter or one with its option counts too.
+
+    ``whole``: an option may hold an "and" ("C. I and II"), if no letter of another option stands behind it.
 
     >>> choice(r"\text{(C)}"), choice("C"), choice("C) 12", strict=False), choice("(C) 12", strict=False)
     ('C', None, 'C', 'C')
@@ -100,7 +107,12 @@ def choice(text: str, strict: bool = True) -> str | None:
         bare,
         re.IGNORECASE,
     )
-    if not match or re.search(r"\([A-J]\)|\b(?:and|or|not)\b", bare[match.end() :]):
+    if not match:
+        return None
+    option = bare[match.end() :]
+    if re.search(r"\([A-J]\)|\b(?:or|not)\b", option) or re.search(
+        r"\band\b.*\b[A-J]\b" if whole else r"\band\b", option
+    ):
         return None
     return match[1].upper()
 
@@ -193,5 +205,4 @@ def same_words(left: str, right: str) -> bool:
         return True
     if sorted(_JOINT.split(a)) == sorted(_JOINT.split(b)):
         return True
-    squeeze = re.compile(r"\s+and\s+|[\s\-_,]+")
-    return squeeze.sub("", a) == squeeze.sub("", b) and len(a) > 1
+    return _LAYOUT.sub("", a) == _LAYOUT.sub("", b) and len(a) > 1
