@@ -10,6 +10,7 @@ from design import CONFIGS, Evaluation, Experiment, Training, base_folder, evalu
 
 from stapo_bench.draws import read_grades
 from stapo_bench.errors import StapoError
+from stapo_bench.grading.panel import get_grader
 from stapo_bench.manifest import load_manifest
 from stapo_bench.scores import current_score, run_score
 from stapo_train.config import parse_config
@@ -109,7 +110,7 @@ def _evaluate(evaluation: Evaluation, options: dict[str, int]) -> Step:
 
 
 def is_evaluated(evaluation: Evaluation, options: dict[str, int]) -> bool:
-    """The folder holds all samples of this checkpoint, graded and scored, under these settings."""
+    """The folder holds all samples of this checkpoint, graded by today's grader and scored, under these settings."""
     if not (evaluation.folder / "scores.json").is_file():
         return False
     score = current_score(evaluation.folder)
@@ -119,7 +120,8 @@ def is_evaluated(evaluation: Evaluation, options: dict[str, int]) -> bool:
     samples = {task.samples_per_problem for task in score.tasks}
     if found != asked or ("samples" in options and samples != {options["samples"]}):
         raise StapoError(f"{evaluation.folder}: expected a run of {asked}, got {found}; move it away")
-    return all(task.num_samples == task.num_samples_expected and not task.num_ungraded for task in score.tasks)
+    is_whole = all(task.num_samples == task.num_samples_expected and not task.num_ungraded for task in score.tasks)
+    return is_whole and score.grader == get_grader("math").version
 
 
 def _grade(evaluation: Evaluation, grader: str) -> Step:
@@ -137,4 +139,4 @@ def is_graded(run: Path, grader: str) -> bool:
     if not (run / "grades" / f"{grader}.jsonl").is_file():
         return False
     score = run_score(load_manifest(run), grader, read_grades(run, grader))
-    return not any(task.num_ungraded for task in score.tasks)
+    return score.grader == get_grader(grader).version and not any(task.num_ungraded for task in score.tasks)
