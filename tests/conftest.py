@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,3 +79,44 @@ def write_run(folder: Path, tasks, *, identity=None, about=None, grader="math-1"
 def make_run(tmp_path):
     """``make_run("name", {task: rows}, ...)`` writes a run folder under the test's own folder."""
     return lambda name, tasks, **how: write_run(tmp_path / name, tasks, **how)
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory) -> Path:
+    """A random two-layer model to train."""
+    from train_setup import make_base
+
+    return make_base(tmp_path_factory.mktemp("base") / "base")
+
+
+@pytest.fixture
+def folder(tmp_path, base) -> Path:
+    """Where a training finds its base, as ``make_config`` of ``train_setup`` says."""
+    (tmp_path / "base").symlink_to(base)
+    return tmp_path
+
+
+@pytest.fixture
+def graded_by_hash(monkeypatch) -> None:
+    """Rewards that a random model earns, from one thread."""
+    import torch
+    from train_setup import grade_by_hash
+
+    monkeypatch.setattr("stapo_train.run.grade", grade_by_hash)
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    """One token a byte, for the models of ``random_model``."""
+    from random_model import byte_tokenizer
+
+    return byte_tokenizer()
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    """A random tiny Qwen3."""
+    from random_model import random_model
+
+    return random_model()

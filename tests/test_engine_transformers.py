@@ -1,56 +1,21 @@
-"""The embedded engine on a random tiny Qwen3: against a loop without cache or batch, reordered, and short of memory."""
+"""The embedded engine on a random tiny Qwen3: against a loop without cache or batch, reordered, with other weights."""
 
 import random
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
-from random_model import END, byte_tokenizer, random_model
+from engine_setup import PARAMS, make_requests, tokens_of
+from random_model import END
 from safetensors.torch import load_file, save_file
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from stapo_bench.engines import open_engine
-from stapo_bench.engines.kv_cache import SlotCache, available_memory
 from stapo_bench.engines.sampling import draw_tokens, uniform_draws
 from stapo_bench.engines.slots import Batch
 from stapo_bench.engines.transformers import TransformersEngine
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Prompt, Request, SampleKey, SamplingParams
-
-PARAMS = SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=40)
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> transformers.PreTrainedTokenizerFast:
-    return byte_tokenizer()
-
-
-@pytest.fixture(scope="module")
-def model() -> transformers.Qwen3ForCausalLM:
-    return random_model()
-
-
-def make_requests(num_prompts: int, samples: int = 3) -> list[Request]:
-    rng = random.Random(0)
-    prompts = [
-        Prompt(task="t", problem_id=f"p{i}", text="", token_ids=tuple(rng.choices(range(256), k=rng.randint(1, 20))))
-        for i in range(num_prompts)
-    ]
-    return [
-        Request(key=SampleKey("t", prompt.problem_id, j), prompt=prompt, seed=1000 * j + i)
-        for j in range(samples)
-        for i, prompt in enumerate(prompts)
-    ]
-
-
-def tokens_of(completions) -> dict[SampleKey, tuple[int, ...]]:
-    found = list(completions)
-    by_key = {completion.key: completion.token_ids for completion in found}
-    assert len(by_key) == len(found), "a sample was returned twice"
-    return by_key
 
 
 @torch.inference_mode()
@@ -187,133 +152,6 @@ def test_weights_may_change_between_calls_and_train_mode_comes_back(model, token
     # Nothing computed for inference may be left in the model: a training step has to work afterwards.
     model(torch.tensor([[1, 2, 3]])).logits.sum().backward()
     model.zero_grad()
-
-
-@pytest.mark.parametrize("message", [None, "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"])
-def test_out_of_memory_halves_the_slots_and_loses_nothing(model, tokenizer, message):
-    requests = make_requests(12)
-    expected = tokens_of(TransformersEngine(model, tokenizer).generate(requests, PARAMS))
-    widest = []
-
-    def forward_in_little_memory(module, arguments, keywords):
-        rows, width = keywords["input_ids"].shape
-        if width > 1:
-            return
-        widest.append(rows)
-        if rows > 9 and len(widest) > 5:  # some tokens are drawn before memory runs out
-            raise torch.OutOfMemoryError("CUDA out of memory") if message is None else RuntimeError(message)
-
-    hook = model.register_forward_pre_hook(forward_in_little_memory, with_kwargs=True)
-    try:
-        assert tokens_of(TransformersEngine(model, tokenizer, slots=32).generate(requests, PARAMS)) == expected
-    finally:
-        hook.remove()
-    after = widest[next(i for i, rows in enumerate(widest) if i > 5 and rows <= 9) :]
-    assert max(after) == 8  # 32 -> 16 -> 8
-
-
-class MemoryRunsOut(TorchDispatchMode):
-    """Counts the places that it watches, and raises at number ``nth`` of them, from 0."""
-
-    def __init__(self, nth: int | None = None) -> None:
-        super().__init__()
-        self.nth = nth
-        self.count = 0
-
-    def place(self) -> None:
-        self.count += 1
-        if self.count - 1 == self.nth:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-
-    def calls(self, function: Callable) -> Callable:
-        """Watch the calls of a function."""
-        return lambda *arguments, **keywords: (self.place(), function(*arguments, **keywords))[1]
-
-    def operations(self, function: Callable) -> Callable:
-        """Watch every operation of torch within a function."""
-
-        def watched(*arguments, **keywords):
-            with self:
-                return function(*arguments, **keywords)
-
-        return watched
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        self.place()
-        return function(*args, **(kwargs or {}))
-
-
-@pytest.mark.parametrize(
-    "watch, place",
-    [
-        (MemoryRunsOut.calls, (transformers.Qwen3ForCausalLM, "forward")),
-        (MemoryRunsOut.calls, (TransformersEngine, "_prefill_together")),
-        (MemoryRunsOut.calls, (SlotCache, "_reserve")),
-        (MemoryRunsOut.calls, (SlotCache, "insert")),
-        (MemoryRunsOut.calls, (SlotCache, "move")),
-        (MemoryRunsOut.operations, (Batch, "fill")),
-        (MemoryRunsOut.operations, (Batch, "advance")),
-        (MemoryRunsOut.operations, (Batch, "close_gaps")),
-    ],
-    ids=lambda value: value[1] if isinstance(value, tuple) else value.__name__,
-)
-def test_wherever_memory_runs_out_the_samples_stay_the_same(model, tokenizer, watch, place):
-    """Nine sequences in four slots: they end by token and by limit while others run and others wait."""
-    requests, params = make_requests(9, samples=1), replace(PARAMS, max_new_tokens=8)
-    requests[0] = replace(requests[0], drawn_ids=(1, 2, 3))
-    long = replace(requests[4].prompt, token_ids=tuple(range(60, 120)))  # outgrows the 64 positions of a new cache
-    requests[4] = replace(requests[4], prompt=long)
-    owner, name = place
-
-    def drawn(memory: MemoryRunsOut) -> tuple[list[tuple], list[float]]:
-        engine = TransformersEngine(model, tokenizer, slots=4)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(owner, name, watch(memory, getattr(owner, name)))
-            found = sorted(engine.generate(requests, params), key=lambda completion: completion.key)
-        return [(c.key, c.token_ids, c.finish_reason) for c in found], [x for c in found for x in c.log_probs]
-
-    undisturbed = MemoryRunsOut()
-    samples, log_probs = drawn(undisturbed)
-    assert [key for key, _, _ in samples] == sorted(request.key for request in requests)
-    assert {reason for _, _, reason in samples} == {"stop", "length"}
-    places = range(undisturbed.count)
-    assert len(places) >= 5
-    for nth in places if len(places) < 30 else random.Random(0).sample(places, 30):
-        found, found_log_probs = drawn(MemoryRunsOut(nth))
-        assert found == samples, f"out of memory at {nth} of {len(places)}"
-        assert found_log_probs == pytest.approx(log_probs, abs=1e-4)
-
-
-def test_a_cache_larger_than_the_memory_left_is_not_begun(model, tokenizer, monkeypatch):
-    """2 x 2 layers x 2 heads x 32 dimensions x 4 bytes: 1 KiB a position, so 8 slots of 59 positions fit in 512 KiB."""
-    requests = make_requests(12)
-    expected = tokens_of(TransformersEngine(model, tokenizer).generate(requests, PARAMS))
-    rows = []
-    original = Batch.inputs
-    monkeypatch.setattr(Batch, "inputs", lambda self, dtype: rows.append(len(self.works)) or original(self, dtype))
-    monkeypatch.setattr("stapo_bench.engines.kv_cache.available_memory", lambda: 512 * 1024.0)
-    assert tokens_of(TransformersEngine(model, tokenizer, slots=32).generate(requests, PARAMS)) == expected
-    assert max(rows) == 8
-    assert available_memory() > 2**20
-
-
-def test_out_of_memory_with_one_slot_is_an_error_and_other_errors_pass(model, tokenizer):
-    def fail_with(error):
-        def hook(*_):
-            raise error
-
-        return model.register_forward_pre_hook(hook)
-
-    for error, expected in [
-        (torch.OutOfMemoryError("CUDA out of memory"), "out of memory with a single sequence"),
-        (RuntimeError("shapes cannot be multiplied"), "shapes cannot be multiplied"),
-    ]:
-        hook = fail_with(error)
-        try:
-            with pytest.raises((StapoError, RuntimeError), match=expected):
-                list(TransformersEngine(model, tokenizer, slots=4).generate(make_requests(2), PARAMS))
-        finally:
-            hook.remove()
 
 
 def test_no_requests_no_completions(model, tokenizer):

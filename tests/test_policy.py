@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-from train_setup import grade_by_hash, make_base, make_config, make_values
+from train_setup import grade_by_hash, make_config, make_values
 
 from stapo_bench.errors import StapoError
 from stapo_train import run
@@ -14,17 +14,6 @@ from stapo_train.check_objective import loss_and_gradient
 from stapo_train.fused import varlen
 from stapo_train.policy import set_attention
 from stapo_train.toy import toy_batch, toy_objective, toy_policy
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory):
-    return make_base(tmp_path_factory.mktemp("base") / "base")
-
-
-@pytest.fixture
-def folder(tmp_path, base):
-    (tmp_path / "base").symlink_to(base)
-    return tmp_path
 
 
 def toy(objective, dtype):

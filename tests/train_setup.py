@@ -10,6 +10,7 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from stapo_bench.records import Outcome
+from stapo_bench.sealed import unseal
 from stapo_train import run
 from stapo_train.config import parse_config
 from stapo_train.tiny_tokenizer import train_tokenizer
@@ -65,6 +66,26 @@ def grade_by_hash(rollouts, golds, pool):
         for r in rollouts
         for right in [hashlib.sha256(r.text.encode()).digest()[0] % 2]
     ]
+
+
+def result(out: Path) -> tuple[bytes, list[dict]]:
+    """Weights as bytes, and the metrics without what a repetition may change."""
+    rows = [unseal(line) for line in (out / "metrics.jsonl").read_bytes().splitlines()]
+    for row in rows:
+        del row["seconds"], row["memory"]
+    return (out / "checkpoints" / "final" / "model.safetensors").read_bytes(), rows
+
+
+def stop_after(monkeypatch: pytest.MonkeyPatch, iterations: int) -> None:
+    """Have trainings stop behind so many iterations, as by Ctrl-C."""
+    iterate = run.iterate
+
+    def stopping(r, state):
+        if state.iteration == iterations:
+            raise KeyboardInterrupt
+        return iterate(r, state)
+
+    monkeypatch.setattr(run, "iterate", stopping)
 
 
 def make_dump(folder: Path, iterations: int) -> Path:
