@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stapo_bench.compare import not_drawn, shared_problems
 from stapo_bench.draws import LoadedRun, load_run
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.intervals import ERROR_NAMES, ErrorName, signed
@@ -102,7 +103,11 @@ def compare_regimes(a1: Path, b1: Path, a2: Path, b2: Path, grader: str = "math"
             for name, weights in _CONTRASTS.items()
         },
         others=others,
-        notes=(*(other.note for other in others), *stopped_note(runs, WIDENED)),
+        notes=(
+            *(other.note for other in others),
+            *(note for task in tasks for note in not_drawn(runs, task, shared_problems(runs, task))),
+            *stopped_note(runs, WIDENED),
+        ),
     )
 
 
@@ -163,8 +168,7 @@ def _others(a: LoadedRun, b: LoadedRun, tasks: Sequence[str]) -> Iterator[OtherF
 
 def _contrast(runs: Sequence[LoadedRun], task: str, weights: Sequence[float], error: ErrorName) -> Difference:
     """Of the runs with a weight, over the problems that all four were asked."""
-    others = [set(run.tasks[task]["problem_ids"]) for run in runs[1:]]
-    ids = [i for i in runs[0].tasks[task]["problem_ids"] if all(i in other for other in others)]
+    ids = shared_problems(runs, task)
     used = [(run, weight) for run, weight in zip(runs, weights, strict=True) if weight]
     same_seeds = len({run.manifest.seed for run, _ in used}) == 1
     matrices = [run.outcomes(task, ids)[0] for run, _ in used]

@@ -116,6 +116,11 @@ def test_another_seed_is_what_runs_should_have(four):
     assert (comparison.notes, comparison.others) == ((), ())
 
 
+def test_what_is_not_drawn_is_said(four):
+    notes = compare_regimes(*four(4, 8, 12, 6, A2={"num_samples": 20})).notes
+    assert notes == ("T: A2 has 192 of 240 samples; the rest is not drawn",)
+
+
 def test_one_regime_twice_is_refused(four):
     same = {name: {"identity": {"sampling": {**HOT, "max_new_tokens": 128}}} for name in ("A2", "B2")}
     with pytest.raises(StapoError, match=r"^expected two decoding regimes, got T=1\.0, top-p 1\.0 twice: A1, A2$"):

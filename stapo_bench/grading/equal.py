@@ -26,9 +26,8 @@ _FAR = [Fraction(1009, 7), Fraction(-1009, 7), Fraction(10**4, 3), Fraction(-(10
 _FAR_COUNTS = [Fraction(count) for count in (23, -6, 101, 1009)]
 _WHOLE = frozenset({"floor", "ceil", "factorial", "factorial2", "binom", "gcd", "lcm", "sum", "prod"})
 _GROWING = frozenset({"exp", "factorial", "binom", "prod"})
-_HYPERBOLIC = frozenset(
-    {"sinh", "cosh", "tanh", "coth", "sech", "csch"}
-)  # as large as the exponential, or so close to 1
+# As large as the exponential, or that close to 1.
+_HYPERBOLIC = frozenset({"sinh", "cosh", "tanh", "coth", "sech", "csch"})
 _COUNTERS = frozenset(["i", "j", "k", "l", "m", "n", "p", "q", "r", "s", "t", "a", "b", "c", "d", "N", "M", "K"])
 
 

@@ -182,6 +182,8 @@ def _phrase(text: str) -> str | None:
 def _cut(line: str) -> str:
     """The formula that a phrase leads to, or the words, without what explains them."""
     line = line.strip()
+    if not line:
+        return ""
     for opening, closing in (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**")):
         if line.startswith(opening):
             end = line.find(closing, len(opening))
@@ -189,11 +191,8 @@ def _cut(line: str) -> str:
                 rest = line[end + len(closing) :].strip(" .*,")
                 words = f" \\text{{{rest}}}" if re.fullmatch(r"[a-z]+(?: [a-z]+)?", rest) else ""
                 return line[len(opening) : end].strip() + words
-    return (
-        re.split(r"(?:,|(?<!\s))\s+(?:because|since|as shown|which|so|therefore|but)\b", line)[0].strip(" *.")
-        if line
-        else ""
-    )
+    # A comma or the run's first blank: else every blank of a long run would begin a match anew.
+    return re.split(r"(?:,|(?<!\s))\s+(?:because|since|as shown|which|so|therefore|but)\b", line)[0].strip(" *.")
 
 
 def _hashes(text: str) -> str | None:

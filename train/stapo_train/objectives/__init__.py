@@ -66,6 +66,5 @@ def for_run(settings: Mapping[str, Any], *, seed: int, max_new_tokens: int) -> O
     """The objective of a run's ``objective:`` section; what the run knows already is not written there again."""
     known = {f.name for f in dataclasses.fields(REGISTRY.get(settings["name"], Objective))}
     facts = {"seed": seed, "max_length": max_new_tokens}
-    return build(
-        **{name: value for name, value in facts.items() if name in known} | {str(k): settings[k] for k in settings}
-    )
+    stated = {str(name): value for name, value in settings.items()}  # YAML has keys of any type
+    return build(**{name: value for name, value in facts.items() if name in known} | stated)
