@@ -102,6 +102,15 @@ def test_a_run_whose_step_is_not_known_is_no_base_model(make_run):
     assert "accuracy" in available(Sources(runs=runs))
 
 
+def test_runs_of_other_graders_are_not_drawn_together(make_run):
+    runs = [
+        *(make_run(name, {"t": [[1, 1], [0, 1]]}, about={"method": name}) for name in ("GRPO", "JustRL")),
+        make_run("STAPO", {"t": [[1, 1], [0, 1]]}, about={"method": "STAPO"}, grader="math-2"),
+    ]
+    (ax,) = axes_of("differences", Sources(runs=runs))
+    assert ax.get_title() == "JustRL − GRPO\nT=1.0, top-p 1.0\n64 tokens; T @2; math-1"
+
+
 def test_checkpoints_of_different_trainings_are_not_joined_but_seeds_are(make_run, tmp_path):
     runs = [
         trained(make_run, f"{training}-{step}", {"t": [[value] * 2] * 2}, training=f"runs/{training}", step=step)

@@ -168,6 +168,28 @@ def test_a_run_that_was_killed_ends_where_an_unbroken_one_ends(tmp_path, monkeyp
     assert losses[0] == losses[1]
 
 
+@pytest.mark.parametrize("name", ["metrics.jsonl", pretraining.STATE_FILE])
+def test_what_it_goes_on_from_is_checked(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(pretraining, "SAVE_EVERY", 2)
+    advance = pretraining.Run.advance
+
+    def stopped_in_the_fifth_step(run, batch, share):
+        if run.step == 4:
+            raise KeyboardInterrupt
+        return advance(run, batch, share)
+
+    monkeypatch.setattr(pretraining.Run, "advance", stopped_in_the_fifth_step)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(small(tmp_path / "run"))
+    path = tmp_path / "run" / name
+    damaged = bytearray(path.read_bytes())
+    damaged[5] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(StapoError, match=name):
+        pretrain(small(tmp_path / "run"))
+    assert path.read_bytes() == damaged
+
+
 def test_a_kill_after_going_on_costs_no_metrics(tmp_path, monkeypatch):
     monkeypatch.setattr(pretraining, "SAVE_EVERY", 2)
     out, killed, advance = tmp_path / "run", tmp_path / "killed", pretraining.Run.advance

@@ -145,6 +145,18 @@ def test_checkpoints_without_their_state_are_not_written_over(folder, monkeypatc
     assert files(folder / "run") == before
 
 
+def test_a_state_past_the_first_without_checkpoints_is_not_begun_anew(folder, monkeypatch):
+    config = make_config(folder)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        stop_after(patch, iterations=2)
+        run.train(config)
+    shutil.rmtree(folder / "run" / "checkpoints")
+    before = files(folder / "run")
+    with pytest.raises(StapoError, match="no checkpoint has its state: checkpoints/ holds none, state/ holds step-00"):
+        run.train(config, resume=True)
+    assert files(folder / "run") == before
+
+
 def files(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 

@@ -20,7 +20,7 @@ class Named(NamedTuple):
 def by_setting(scores: Sequence[RunScore]) -> dict[str, list[RunScore]]:
     """Runs whose averages may be compared, by a title for what they share; a single group needs none.
 
-    Several groups are told apart by their decoding, and where that is the same by token limit and tasks too.
+    Several groups are told apart by their decoding, and where that is the same by token limit, tasks and grader too.
     """
     groups: dict[tuple[Any, ...], list[RunScore]] = {}
     for score in scores:
@@ -32,6 +32,7 @@ def by_setting(scores: Sequence[RunScore]) -> dict[str, list[RunScore]]:
     titles = [
         f"{word}\n{score.max_new_tokens} tokens; "
         + ", ".join(f"{task.title} @{task.samples_per_problem}" for task in score.tasks)
+        + (f"; {score.grader}" if len({first.grader for first in firsts}) > 1 else "")
         if words.count(word) > 1
         else word
         for word, score in zip(words, firsts, strict=True)

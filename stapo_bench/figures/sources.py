@@ -115,9 +115,9 @@ class Sources:
 
 
 def setting(score: RunScore) -> tuple[Any, ...]:
-    """What two runs must share for their averages to be compared: tasks with their samples, and decoding."""
+    """What two runs must share for their averages to be compared: tasks with their samples, decoding, grader."""
     tasks = tuple((task.task, task.samples_per_problem) for task in score.tasks)
-    return tasks, score.temperature, score.top_p, score.max_new_tokens
+    return tasks, score.temperature, score.top_p, score.max_new_tokens, score.grader
 
 
 def trained_in(checkpoint: Path) -> Path:

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.multiprocessing.spawn import spawn
 
@@ -301,8 +302,9 @@ def two_ranks(objectives: list[tuple[str, dict[str, Any] | None]]) -> list[Compu
         free.close()
         results = Path(folder) / "results"
         spawn(_rank, args=(port, objectives, str(results)), nprocs=2)  # type: ignore[no-untyped-call]
-        found = torch.load(results, weights_only=True)
-    return [Computed(loss=float(loss), gradient=gradient) for loss, gradient in found]
+        found = load_file(results)
+    losses = found.pop("losses").tolist()
+    return [Computed(loss=loss, gradient=found[str(number)]) for number, loss in enumerate(losses)]
 
 
 def _rank(rank: int, port: int, objectives: list[tuple[str, dict[str, Any] | None]], results: str) -> None:
@@ -322,8 +324,10 @@ def _rank(rank: int, port: int, objectives: list[tuple[str, dict[str, Any] | Non
             computed = loss_and_gradient(
                 toy_policy(objective), share, objective, reduce=ProcessGroup(torch.device("cpu"))
             )
-            found.append((computed.loss, computed.gradient))
+            found.append(computed)
         if rank == 0:
-            torch.save(found, results)
+            losses = torch.tensor([computed.loss for computed in found], dtype=torch.float64)
+            gradients = {str(number): computed.gradient for number, computed in enumerate(found)}
+            save_file({"losses": losses, **gradients}, results)
     finally:
         dist.destroy_process_group()

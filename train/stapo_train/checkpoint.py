@@ -14,7 +14,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -62,6 +62,7 @@ class RunFolder:
         except OSError as error:
             raise StapoError(f"out {self.path}: expected a folder that can be written, got: {error.strerror}") from None
         self._check_config(config)
+        self._first_state = f"step-{config.checkpoint.every:06d}"
         self._about = {"objective": config.objective["name"], "config_digest": config.digest()}
         if not resume and self._is_begun and not self.is_finished:
             raise StapoError(f"out {self.path}: holds this run, begun; --resume goes on, out=OTHER starts anew")
@@ -84,15 +85,15 @@ class RunFolder:
     def latest(self) -> Path | None:
         """The checkpoint to go on from: the last whose state is there too; StapoError where either is damaged.
 
-        None: no iteration is saved. Checkpoints none of which has its state are not taken for that: no kill leaves
-        them so, and a run that began anew would write over them.
+        None: no iteration is saved. Checkpoints none of which has its state are not taken for that, nor a state past
+        the first without its checkpoint: no kill leaves them so, and a run that began anew would write over them.
         """
         found = self._latest()
         checkpoints, states = self._names("checkpoints"), self._names("state")
-        if found is None and checkpoints:
+        if found is None and (checkpoints or any(name > self._first_state for name in states)):
             raise StapoError(
-                f"{self.path}: no checkpoint has its state: checkpoints/ holds {checkpoints[-1]}, state/ holds "
-                f"{states[-1] if states else 'none'}; restore what is missing, or train anew with out=OTHER"
+                f"{self.path}: no checkpoint has its state: checkpoints/ holds {_last(checkpoints)}, state/ holds "
+                f"{_last(states)}; restore what is missing, or train anew with out=OTHER"
             )
         if found is not None:
             read_checkpoint(found)  # checks its weights
@@ -165,6 +166,10 @@ class RunFolder:
             raise StapoError(
                 f"out {self.path}: holds a run with another config ({'; '.join(others)}); choose another out"
             )
+
+
+def _last(names: Sequence[str]) -> str:
+    return names[-1] if names else "none"
 
 
 def load_state(checkpoint: Path, model: Any, optimizer: torch.optim.Optimizer) -> TrainState:

@@ -15,17 +15,22 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 import torch
 import torch.nn.functional as F
 import yaml
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.store import write_atomically
+from stapo_bench.sealed import seal, unseal
+from stapo_bench.store import complete_lines, write_atomically
+from stapo_train.checkpoint import optimizer_tensors
 from stapo_train.parse import parse_record
 from stapo_train.tiny_batches import PackedBatch, encode, pack
 from stapo_train.tiny_data import worked_example
@@ -36,7 +41,7 @@ SAVE_EVERY = 50  # steps
 PROGRESS_EVERY_S = 5.0
 TOKENIZER_EXAMPLES = 4000
 
-STATE_FILE = "pretrain_state.pt"
+STATE_FILE = "pretrain_state.safetensors"
 CONFIG_FILE = "pretrain.json"
 METRICS_FILE = "metrics.jsonl"
 FINISHED_FILE = "stapo.json"
@@ -172,16 +177,28 @@ class Run:
     def save(self, path: Path) -> None:
         """Whole or not at all: a kill leaves the save before."""
         new = path.with_suffix(".new")
-        optimizers = [optimizer.state_dict() for optimizer, _ in self.optimizers]
-        torch.save({"step": self.step, "model": self.model.state_dict(), "optimizers": optimizers}, new)
+        tensors = {f"weight/{name}": weight.detach() for name, weight in self.model.named_parameters()}
+        for optimizer, _ in self.optimizers:
+            tensors |= optimizer_tensors(self.model, optimizer)
+        save_file({"step": torch.tensor(self.step), **tensors}, new)
         new.replace(path)
 
     def restore(self, path: Path) -> None:
-        state = torch.load(path, weights_only=True)
-        self.model.load_state_dict(state["model"])
-        for (optimizer, _), saved in zip(self.optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(saved)
-        self.step = state["step"]
+        """The reverse; StapoError where the file is damaged."""
+        try:
+            tensors = load_file(path)
+        except SafetensorError as error:
+            raise StapoError(f"{path}: expected a saved run, got damage: {error}; delete it to begin anew") from None
+        self.step = int(tensors.pop("step"))
+        weights = dict(self.model.named_parameters())
+        groups = [(optimizer, group) for optimizer, _ in self.optimizers for group in optimizer.param_groups]
+        owner = {weight: optimizer for optimizer, group in groups for weight in group["params"]}
+        for key, value in tensors.items():
+            kind, name = key.split("/", 1)
+            if kind == "weight":
+                weights[name].data.copy_(value)
+            else:
+                owner[weights[name]].state[weights[name]][kind] = value
 
 
 def pretrain(config: PretrainConfig) -> Path:
@@ -213,13 +230,13 @@ def pretrain(config: PretrainConfig) -> Path:
     return out
 
 
-def _train(run: Run, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, metrics: TextIO) -> None:
+def _train(run: Run, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, metrics: BinaryIO) -> None:
     began, first_step, told = time.monotonic(), run.step, 0.0
     while run.step < config.steps:
         share = schedule(run.step, config.steps)
         loss = run.advance(batch_of_step(config, tokenizer, run.step), share)
         seconds = time.monotonic() - began
-        metrics.write(json.dumps({"step": run.step, "loss": loss, "seconds": round(seconds, 3)}) + "\n")
+        metrics.write(seal({"step": run.step, "loss": loss, "seconds": round(seconds, 3)}))
         if run.step % SAVE_EVERY == 0 or run.step == config.steps:
             metrics.flush()
             run.save(Path(config.out) / STATE_FILE)
@@ -248,9 +265,15 @@ def _claim(out: Path, config: PretrainConfig) -> None:
 
 
 @contextmanager
-def _metrics_from(path: Path, steps_done: int) -> Iterator[TextIO]:
+def _metrics_from(path: Path, steps_done: int) -> Iterator[BinaryIO]:
     """The metrics file, open to append, cut back to the steps that the saved state knows of."""
-    kept = path.read_text(encoding="utf-8").splitlines(keepends=True)[:steps_done] if path.exists() else []
+    kept = []
+    for number, line in islice(complete_lines(path), steps_done) if path.exists() else ():
+        try:
+            unseal(line)
+        except ValueError as error:
+            raise StapoError(f"{path}:{number}: {error}; restore the file, or begin anew with out=OTHER") from None
+        kept.append(line.decode("ascii"))
     write_atomically(path, "".join(kept))  # not through the file below: a kill would lose what waits in its buffer
-    with path.open("a", encoding="utf-8") as metrics:
+    with path.open("ab") as metrics:
         yield metrics
