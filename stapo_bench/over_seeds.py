@@ -15,7 +15,8 @@ S - 1 degrees. The noise of the samples is in it.
 
 E_t is what V_s and P_t both hold (two-way random effects; Searle, Casella and McCulloch 1992, Ch. 4). V is never taken
 below V_s or below sum_t P_t / T^2. Degrees of freedom: V^2 / (V_s^2 / (S - 1) + sum_t (P_t / T^2)^2 / (n_t - 1))
-(Satterthwaite 1946).
+(Satterthwaite 1946). With few seeds these can be so many more than S - 1 that the interval is narrower than the first:
+then it is the first, for what is not known of these problems is not known of problems like these; p likewise.
 """
 
 import math
@@ -28,7 +29,7 @@ import numpy as np
 from stapo_bench.compare import Verdict, decide
 from stapo_bench.draws import Outcomes
 from stapo_bench.estimators import Matrix, Vector, problem_means
-from stapo_bench.intervals import signed
+from stapo_bench.intervals import signed, t_quantile
 from stapo_bench.paired import UNDECIDED, Difference, holm
 
 SeedError = Literal["seeds like these", "seeds and problems like these"]
@@ -70,7 +71,8 @@ def compare_over_seeds(
     for error in SEED_ERRORS:
         differences = {pair: over_seeds(changes, error) for pair, changes in found.items()}
         adjusted = holm([difference.p_value for difference in differences.values()])
-        for (pair, difference), p in zip(differences.items(), adjusted, strict=True):
+        for (pair, difference), alone in zip(differences.items(), adjusted, strict=True):
+            p = float(np.max([alone, *(narrower.p_adjusted for narrower in effects[pair])]))
             verdict = decide(difference, p, margin)
             effects[pair].append(SeedEffect(error=error, difference=difference, p_adjusted=p, verdict=verdict))
     return [
@@ -117,7 +119,7 @@ def over_seeds(changes: Sequence[Matrix], error: SeedError) -> Difference:
     if num_seeds > 1:
         variance, degrees = float(per_seed.var(ddof=1)) / num_seeds, num_seeds - 1.0
         if error == "seeds and problems like these":
-            variance, degrees = _crossed(decided, variance)
+            variance, degrees = max((variance, degrees), _crossed(decided, variance), key=_half_width)
     return Difference(
         value=float(per_seed.mean()),
         # Equal to the last digit in all seeds: the same checkpoint twice, or too few samples. It proves nothing.
@@ -145,6 +147,12 @@ def seeds_sentence(comparison: SeedComparison) -> str:
 def _range(difference: Difference) -> str:
     interval = difference.interval()
     return "[–]" if math.isnan(interval.low) else f"[{signed(interval.low)}, {signed(interval.high)}]"
+
+
+def _half_width(variance_and_degrees: tuple[float, float]) -> float:
+    """Of a 95 % interval."""
+    variance, degrees = variance_and_degrees
+    return math.inf if math.isnan(variance) else t_quantile(0.95, degrees) * math.sqrt(variance)
 
 
 def _crossed(tasks: Sequence[Matrix], of_seeds: float) -> tuple[float, float]:

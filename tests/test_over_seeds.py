@@ -17,15 +17,29 @@ def run_of(*right):
 
 
 def test_both_errors_by_hand():
-    # d = [[1, 3], [3, 9]] tenths. D = 2, 6; var = 8; V_s = 8 / 2 = 4.  Means of problems 2, 6: P = 8 / 2 = 4.
-    # Rests: d - row - column + 4 = 1-2-2+4, 3-2-6+4, 3-6-2+4, 9-6-6+4 = 1, -1, -1, 1: E = 4 / (1 * 1) / 4 = 1.
-    # V = 4 + 4 - 1 = 7; degrees 49 / (16 / 1 + 16 / 1).
-    changes = [np.array([[0.1, 0.3], [0.3, 0.9]])]
+    # d = [[2, 8], [4, 8], [3, 8]] tenths. D = 5, 6, 5.5; var = 1/4; V_s = 1/12.  Means of problems 3, 8: P = 12.5 / 2.
+    # Rests: d - row - column + 5.5 = -.5, .5 / .5, -.5 / 0, 0: E = 1 / (2 * 1) / 6 = 1/12.
+    # V = 1/12 + 6.25 - 1/12 = 6.25; degrees 6.25^2 / (1/144 / 2 + 6.25^2 / 1).
+    changes = [np.array([[0.2, 0.8], [0.4, 0.8], [0.3, 0.8]])]
     seeds, both = over_seeds(changes, SEEDS), over_seeds(changes, BOTH)
-    assert seeds.value == both.value == pytest.approx(0.4)
-    assert (seeds.standard_error, seeds.degrees) == (pytest.approx(0.2), 1)
-    assert both.standard_error == pytest.approx(math.sqrt(0.07))
-    assert both.degrees == pytest.approx(49 / 32)
+    assert seeds.value == both.value == pytest.approx(0.55)
+    assert (seeds.standard_error, seeds.degrees) == (pytest.approx(math.sqrt(1 / 12) / 10), 2)
+    assert both.standard_error == pytest.approx(0.25)
+    assert both.degrees == pytest.approx(6.25**2 / (1 / 288 + 6.25**2))
+
+
+def test_the_broader_error_is_never_narrower_nor_surer():
+    # D = 2, 6 tenths: V_s = 4; V = 7 with 49/32 degrees: 6.0 * sqrt(7) < 12.7 * sqrt(4).
+    changes = [np.array([[0.1, 0.3], [0.3, 0.9]])]
+    assert over_seeds(changes, BOTH) == over_seeds(changes, SEEDS)
+    # Far in the tails few degrees weigh more than a smaller variance: p is 0.007 over seeds, 0.003 over both.
+    gains = [[5, 9, 7, 6], [6, 6, 6, 3], [7, 8, 9, 4]]
+    runs = {"A": [run_of(0, 0, 0, 0)] * 3, "B": [run_of(*row) for row in gains]}
+    (found,) = compare_over_seeds(runs, [("A", "B")])
+    seeds, both = found.effects
+    assert both.difference.interval().width > seeds.difference.interval().width
+    assert both.difference.p_value == pytest.approx(0.00265, abs=1e-5)
+    assert both.p_adjusted == seeds.p_adjusted == pytest.approx(0.00736, abs=1e-5)
 
 
 def test_two_tasks_weigh_the_same_whatever_their_size():
