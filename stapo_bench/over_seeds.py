@@ -35,6 +35,9 @@ from stapo_bench.paired import UNDECIDED, Difference, holm
 SeedError = Literal["seeds like these", "seeds and problems like these"]
 SEED_ERRORS: tuple[SeedError, SeedError] = ("seeds like these", "seeds and problems like these")
 
+MARGIN = 0.02
+"""Two points: methods that are shown to differ by less are tied."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SeedEffect:
@@ -57,7 +60,7 @@ class SeedComparison:
 
 
 def compare_over_seeds(
-    runs: Mapping[str, Sequence[Outcomes]], pairs: Sequence[tuple[str, str]], margin: float = 0.02
+    runs: Mapping[str, Sequence[Outcomes]], pairs: Sequence[tuple[str, str]], margin: float = MARGIN
 ) -> list[SeedComparison]:
     """Compare methods over seeds; the p-values of all pairs are corrected together.
 

@@ -36,6 +36,7 @@ variants:
 reference: JustRL
 decodings: [training]
 dumps: [2]
+graders: [strict]
 figures: [entropy]
 sections: [ranking, stability, samples, error-bars, flips, spurious, gradients]
 overrides: [iterations=2, data.count=40, rollout.prompts=4, rollout.group_size=4, rollout.max_new_tokens=12]
@@ -87,13 +88,13 @@ def test_an_experiment_that_was_killed_twice_gives_the_same_page(tmp_path, monke
         process.communicate()
         assert process.returncode not in (0, None)
         assert not (broken / "results").exists()
-    assert "of 9 steps are finished" in finish(run_toy(broken))
-    assert "0 of 9 steps are finished" in finish(run_toy(whole))
+    assert "of 13 steps are finished" in finish(run_toy(broken))
+    assert "0 of 13 steps are finished" in finish(run_toy(whole))
     assert page_of(broken) == page_of(whole)
     assert set(page_of(whole)) == {"page.md", "table.csv", "runs.csv", "entropy.svg"}
     rows = (whole / "results" / "toy" / "runs.csv").read_text().splitlines()
-    assert [row.split(",")[1:5] for row in rows[1:]] == [
-        [variant, seed, "last", "training"] for seed in ("1", "2") for variant in ("JustRL", "STAPO")
+    assert [row.split(",")[1:4] for row in rows[1:]] == [
+        [variant, seed, "training"] for seed in ("1", "2") for variant in ("JustRL", "STAPO")
     ]
     written = (whole / "results" / "toy" / "trainings").iterdir()
     assert sorted(p.name.rsplit("-", 2)[0] for p in written) == ["justrl-s1", "justrl-s2", "stapo-s1", "stapo-s2"]
@@ -101,9 +102,9 @@ def test_an_experiment_that_was_killed_twice_gives_the_same_page(tmp_path, monke
     monkeypatch.chdir(whole)
     assert all(step.is_done() for step in steps.plan(design.load_experiment("toy.yaml"), Path("out")).values())
     about = json.loads((whole / "results" / "toy" / "manifest.json").read_text())
-    assert about["commands"] == {"pretrain": 1, "train": 4, "eval": 4, "grade": 0}
+    assert about["commands"] == {"pretrain": 1, "train": 4, "eval": 4, "grade": 4}
     assert all(about["cpu_s"][kind] > 0 for kind in ("pretrain", "train", "eval")) and about["not_run"] == []
-    assert [row["starts"] for row in about["code"]] == [9] and about["code"][0]["commit"]
+    assert [row["starts"] for row in about["code"]] == [13] and about["code"][0]["commit"]
     check_gradients_of(Path("out"))
     check_partial_pages(Path("out"))
     # A search looks at trainings alone: the same ones, and no evaluation.
@@ -130,7 +131,7 @@ def check_partial_pages(out):
     rest = list(out.glob("evals/stapo-s1-*/scores.json"))
     rest[0].rename("hidden too.json")
     text = pages.write_page(toy, out, Path("partial/toy")).read_text()
-    assert "**Partial: not run yet: STAPO.**" in text and "| JustRL | training |" in text
+    assert "**Partial: not run yet: STAPO.**" in text and "| JustRL | T=1.0, top-p 1.0 |" in text
     assert "No differences from JustRL" in text and "STAPO |" not in text
     reference = next(out.glob("evals/justrl-s1-*/scores.json"))
     reference.unlink()

@@ -1,6 +1,8 @@
 """The experiments' sections that compare over seeds: ranking, stability, late reward, regimes."""
 
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,13 +13,20 @@ from matplotlib.figure import Figure
 from stapo_bench.draws import CountedRun
 from stapo_bench.figures.style import look
 from stapo_bench.over_seeds import compare_over_seeds
+from stapo_bench.plan import Components
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts" / "experiments"))
 
+import evaluation_questions
 import forest
 import sections
 
 import results
+
+
+def score_of(value, run):
+    tasks = [SimpleNamespace(task=task, counts=counts) for task, counts in run.counts.items()]
+    return SimpleNamespace(macro=SimpleNamespace(value=value), tasks=tasks)
 
 
 def results_of(rates):
@@ -31,13 +40,13 @@ def results_of(rates):
             for variant, rate in by_variant.items()
         }
         scores[decoding] = {
-            variant: [SimpleNamespace(macro=SimpleNamespace(value=rate / 12)) for _ in range(5)]
+            variant: [score_of(rate / 12, run) for run in runs[decoding][variant]]
             for variant, rate in by_variant.items()
         }
     first = next(iter(rates.values()))
     names = list(first)
     return SimpleNamespace(
-        experiment=SimpleNamespace(reference=names[0]),
+        experiment=SimpleNamespace(reference=names[0], untrained=["Base"]),
         told=["B"],
         same={},
         scores=scores,
@@ -50,20 +59,46 @@ def results_of(rates):
 def test_the_ranking_names_those_that_change_places():
     results = results_of({"training": {"A": 3, "B": 5, "C": 6}, "justrl": {"A": 5, "B": 3, "C": 8}})
     found = sections.ranking(results, Path())
-    assert "- training: C > B > A" in found.text and "- justrl: C > A > B" in found.text
-    assert found.answers[-1].startswith("Of 3 pairs 1 change places between training and justrl (A and B)")
+    assert "- T=1.0, top-p 1.0: C > B > A" in found.text and "- T=0.7, top-p 0.9: C > A > B" in found.text
+    between = "between T=1.0, top-p 1.0 and T=0.7, top-p 0.9"
+    assert found.answers[-2] == f"Of 3 pairs 1 change places {between}: A and B."
+
+
+def test_the_ranking_names_the_differences_that_change():
+    rng = np.random.default_rng(3)
+
+    def runs(rate):
+        """Five seeds of 40 problems, each with its own noise."""
+        return [
+            CountedRun(counts={"t": {f"p{i}": (int(n), 20) for i, n in enumerate(rng.binomial(20, rate, 40))}})
+            for _ in range(5)
+        ]
+
+    rates = {
+        "training": {"A": 0.3, "B": 0.5, "C": 0.4, "Base": 0.1},
+        "justrl": {"A": 0.6, "B": 0.6, "C": 0.7, "Base": 0.6},
+    }
+    found = results_of({decoding: dict.fromkeys(of, 5) for decoding, of in rates.items()})
+    found.scores = {
+        d: {v: [score_of(rate, run) for run in runs(rate)] for v, rate in of.items()} for d, of in rates.items()
+    }
+    told = sections.ranking(found, Path()).answers[-1]
+    # B gains 20 points on A in the first regime and none in the second; C gains 10 in both; Base is not told.
+    assert re.fullmatch(
+        r"Differences from A that change between .* Holm\): B by -(1[6-9]|2[0-4])\.\d \[-.*, -.*\]\.", told
+    )
 
 
 def test_the_ranking_names_those_that_are_told_apart():
-    # C: one of twelve more at a third of the problems, another third with each seed; B: nothing that varies.
+    # C: four of twelve more at a third of the problems, another third with each seed; B: nothing that varies.
     a, b, c = (
-        [CountedRun(counts={"t": {f"p{i}": (5 + off * ((i + s) % 3 == 0), 12) for i in range(30)}}) for s in range(5)]
+        [CountedRun(counts={"t": {f"p{i}": (5 + off * ((i + s) % 3 == 0), 12) for i in range(31)}}) for s in range(5)]
         for off in (0, 0, 4)
     )
     found = results_of({"training": {"A": 5, "B": 5, "C": 6}})
     found.comparisons = {"training": compare_over_seeds({"A": a, "B": b, "C": c}, [("A", "B"), ("A", "C")])}
     (answer,) = sections.ranking(found, Path()).answers
-    assert answer == "training: told apart from A on seeds and problems like these: C better (+11.1 points)."
+    assert answer == "T=1.0, top-p 1.0: told apart from A on seeds and problems like these: C better (+11.2 points)."
     found.comparisons = {"training": compare_over_seeds({"A": a, "B": b}, [("A", "B")])}
     assert sections.ranking(found, Path()).answers[0].endswith("like these: none.")
 
@@ -72,8 +107,8 @@ def test_the_ranking_counts_equal_trainings_once():
     found = results_of({"training": {"A": 3, "B": 3, "C": 6}, "justrl": {"A": 8, "B": 8, "C": 6}})
     found.same = {"B": "A"}
     ranked = sections.ranking(found, Path())
-    assert "- training: C > A\n- justrl: A > C" in ranked.text
-    assert ranked.answers[-1].startswith("Of 1 pairs 1 change places")
+    assert "- T=1.0, top-p 1.0: C > A\n- T=0.7, top-p 0.9: A > C" in ranked.text
+    assert ranked.answers[-2].startswith("Of 1 pairs 1 change places")
 
 
 def test_the_same_weights_with_every_seed_are_one_training(tmp_path):
@@ -81,7 +116,7 @@ def test_the_same_weights_with_every_seed_are_one_training(tmp_path):
         folder = tmp_path / f"{variant}-{seed}"
         folder.mkdir()
         (folder / "model.safetensors").write_bytes(weights)
-        return SimpleNamespace(variant=variant, folder=folder, checkpoint=lambda base, step: folder)
+        return SimpleNamespace(variant=variant, folder=folder, checkpoint=lambda base: folder)
 
     weights = {"A": (b"a", b"b"), "B": (b"a", b"b"), "C": (b"a", b"c"), "D": (b"d", b"d"), "E": (b"d", b"d")}
     made = [training(variant, seed, one) for variant, found in weights.items() for seed, one in enumerate(found)]
@@ -96,7 +131,7 @@ def test_the_figure_of_differences_shows_both_intervals_and_leaves_out_the_untra
     found.experiment.variants = {"A": ["a"], "B": ["b"], "Base": [], "same": ["a"]}
     found.same, found.seeds = {"same": "A"}, range(5)
     section = sections.differences(found, tmp_path)
-    assert section.text.endswith("Not shown: Base (training: -33.3).") and "5 seeds" in section.text
+    assert section.text.endswith("Not shown: Base (T=1.0, top-p 1.0: -33.3).") and "5 seeds" in section.text
     assert b"</svg>" in (tmp_path / "differences.svg").read_bytes()
     a, b = (
         [CountedRun(counts={"t": {f"p{i}": (5 + off * (i * s % 3), 12) for i in range(10)}}) for s in range(5)]
@@ -116,13 +151,18 @@ def test_stability_and_late_reward_are_paired_over_seeds():
     # Changes 0.1, 0.1, 0.2: mean 0.133, standard error 1/30, t_0.975(2) = 4.303: 0.133 -+ 0.143.
     # Rewards: 0.02, 0.02, 0.03: mean 0.0233, standard error 1/300: 0.0233 -+ 0.0143, which leaves out 0.
     found = sections.stability(results_of({"training": {"A": 3, "B": 5}}), Path())
-    assert "| A | 0.600 | – | 0.810 | – |" in found.text
-    assert "| B | 0.733 | +0.133 [-0.010, +0.277] | 0.833 | +0.023 [+0.009, +0.038] |" in found.text
+    assert "| A | 0.600 | – | – | 0.810 | – | – |" in found.text
+    assert "| B | 0.733 | +0.133 [-0.010, +0.277] | 0.057 | 0.833 | +0.023 [+0.009, +0.038] | 0.020 |" in found.text
     assert found.answers == [
         "B's entropy stability is not told apart from A's: +0.133 [-0.010, +0.277] (3 seeds).",
         "B's late reward is above A's: +0.023 [+0.009, +0.038] (3 seeds).",
     ]
     assert np.isclose(0.4 / 3 - 4.302653 / 30, -0.010, atol=5e-4)
+    # With a second variant p of B's reward is 0.040, of three 0.060: Holm.
+    more = results_of({"training": {"A": 3, "B": 5}})
+    more.late_rewards = lambda: {**results_of({"training": {"A": 3}}).late_rewards(), "C": [1, 0, 1], "D": [0, 1, 0.8]}
+    more.stabilities = lambda: {key: [0.5, 0.6, 0.7] for key in "ABCD"}
+    assert "not told apart from A's: +0.023" in sections.stability(more, Path()).answers[-1]
 
 
 def test_late_reward_is_that_of_the_last_tenth(tmp_path):
@@ -144,9 +184,45 @@ def test_regimes_are_counted_over_seeds(tmp_path):
         (folder / "metrics.jsonl").write_text("".join(lines))
         trainings.append(SimpleNamespace(variant="A", folder=folder))
     results = SimpleNamespace(variants=["A"], trainings=trainings)
-    # 0.1 is below 0.5 / 4, 0.9 is below 4 * 0.5; the scores are 1/5 and 5/9, their mean 0.378.
+    # 0.1 is below 0.5 / 4, 0.9 is below 4 * 0.5.
     found = sections.regimes(results, Path())
-    assert "| A | 1 | 0 | 1 | 0.500 | 0.500 | 0.378 |" in found.text
-    assert found.answers == ["A: collapse in 1 of 2 seeds."]
+    assert "| A | 1 | 0 | 1 | 0.500 | 0.500 | 0.20 to 1.80 |" in found.text
+    assert found.answers == [
+        "Entropy collapses: A (1 of 2 seeds).", "It explodes: nowhere.", "It ends at 0.20 to 1.80 of where it began.",
+    ]  # fmt: skip
     steady = SimpleNamespace(variants=["A"], trainings=trainings[1:])
-    assert "neither collapses nor explodes" in sections.regimes(steady, Path()).answers[0]
+    assert sections.regimes(steady, Path()).answers[:2] == ["Entropy collapses: nowhere.", "It explodes: nowhere."]
+
+
+def planned(*components):
+    return [SimpleNamespace(components=Components(within=1.0, **one)) for one in components]
+
+
+def test_the_samples_of_an_average_by_hand():
+    # 0.02 is shown with 80 % power by a standard error of 0.02 / 2.8016 = 0.0071388: variance 5.0963e-5.
+    allowed = (0.02 / (1.959964 + 0.841621)) ** 2
+    one = {"noise": 200 * allowed, "between": 50 * allowed, "num_problems": 100}
+    factor = evaluation_questions.samples_factor
+    assert factor(planned(one), "these problems") == pytest.approx(2.0, rel=1e-5)
+    # Half of what is allowed is between problems, so the noise must fall to a quarter of what it is.
+    assert factor(planned(one), "problems like these") == pytest.approx(4.0, rel=1e-5)
+    # Two such tasks: their mean has half the variance.
+    assert factor(planned(one, one), "these problems") == pytest.approx(1.0, rel=1e-5)
+    assert factor(planned({**one, "between": 101 * allowed}), "problems like these") == np.inf
+    assert evaluation_questions._factor(np.inf) == "no number of times"
+
+
+def test_the_seeds_that_two_points_need():
+    # Published sample sizes of the paired t test at 80 %: 10 for an effect of one standard deviation, 34 for a half.
+    assert [evaluation_questions.seeds_needed(0.02 / effect) for effect in (1.0, 0.5, 20.0)] == [10, 34, 2]
+
+
+def test_verdicts_that_another_grader_turns_are_named():
+    (ours,) = results_of({"training": {"A": 3, "B": 5}}).comparisons["training"]
+    seeds, both = ours.effects
+    narrower, broader = replace(seeds, verdict="worse"), replace(both, verdict="worse")
+    turned = evaluation_questions._turned([ours], [replace(ours, effects=(seeds, broader))])
+    assert turned == ["B: not enough data becomes worse"]
+    assert (
+        evaluation_questions._turned([ours], [replace(ours, effects=(narrower, both))]) == []
+    )  # the broader one counts

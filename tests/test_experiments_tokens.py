@@ -65,18 +65,23 @@ def test_silenced_tokens_are_counted_by_hand():
     assert found.right_steps == silenced.Places(count=2, hit=0, tokens=4, silenced=0, kept=0)
     assert found.letters == silenced.Places(count=1, hit=1, tokens=1, silenced=1, kept=0)
     assert dict(found.silenced_words) == {"8": 1, ", then ": 1, "k": 1} and dict(found.kept_words) == {"So ": 1}
-    assert found.lift(found.wrong_steps) == pytest.approx(1 / 3 - 5 / 12)
-    assert found.lift(found.letters) == pytest.approx(1 / 3 - 1 / 12)
+    # Of three silenced tokens one lies in a wrong step and one is a stray letter; of four candidates, the same two.
+    assert found.lift(found.wrong_steps) == found.lift(found.letters) == pytest.approx(1 / 3 - 1 / 4)
     nothing = silenced.tally([right])
     assert np.isnan(nothing.lift(nothing.wrong_steps))
     assert silenced.total([found.whole, nothing.whole]).tokens == 13
     # Lifts 0.1 and 0.3: mean 0.2, standard error 0.1, t_0.975(1) = 12.706; a seed without any is left out.
-    assert silenced._lift([0.1, 0.3, math.nan]) == "+20.0 [-107.1, +147.1]"
-    assert silenced._lift([0.1, math.nan]) == "–"
-    told = silenced._answer("A", "STAPO", [found], [nothing])
-    assert "STAPO on A's rollouts: 33.3 % of the silenced tokens lie in steps that are wrong" in told
-    assert "41.7 % of all (lift – points, 1 seeds), and – where" in told
-    assert told.endswith("it hits 1 of 1 such steps and 1 of 1 stray letters.")
+    assert silenced._choice([0.1, 0.3, math.nan]) == "+20.0 [-107.1, +147.1]"
+    assert silenced._choice([0.1, math.nan]) == "–"
+    told = silenced._answer("A", "STAPO", [found])
+    shares = (
+        "33.3 % of the silenced tokens lie in steps that are wrong although the answer is right, 25.0 % of the candi"
+    )
+    assert told.startswith(f"STAPO on A's rollouts: {shares}")
+    assert "dates, 41.7 % of all tokens. Choosing among the candidates by entropy is not told apart from" in told
+    letters = "1 of 1 stray letters, 33.3 % of the silenced tokens as of the candidates 25.0 %."
+    assert told.endswith(f"It hits 1 of 1 such steps and {letters}")
+    assert "is told apart from drawing by lot (+8.3" in silenced._answer("A", "STAPO", [found, replace(found)])
 
 
 def hand_dump(advantages, logits):

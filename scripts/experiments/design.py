@@ -11,7 +11,9 @@ from pathlib import Path
 
 import yaml
 
+from stapo_bench.decoding import preset
 from stapo_bench.errors import UsageError
+from stapo_bench.rows import sampling_in_words
 from stapo_train.config import TrainConfig, load_config
 
 HERE = Path(__file__).resolve().parent
@@ -33,7 +35,6 @@ class Experiment:
     reference: str  # the variant that every other is compared with
     verdicts: Sequence[str] = ()  # the variants whose comparison is told on top of the page; none: all
     decodings: Sequence[str] = ("training", "justrl")
-    steps: Sequence[int] = ()  # checkpoints to evaluate besides the last one
     dumps: Sequence[int] = ()  # iterations whose last mini-batch is kept, with the weights that it met
     figures: Sequence[str] = ()  # of ``stapo-bench plot``
     sections: Sequence[str] = ()  # of pages.SECTIONS
@@ -45,6 +46,11 @@ class Experiment:
     @property
     def used_seeds(self) -> tuple[int, ...]:
         return SEEDS[self.seeds][: self.num_seeds]
+
+    @property
+    def untrained(self) -> Sequence[str]:
+        """Variants that are the base model."""
+        return [name for name, own in self.variants.items() if not own]
 
     @property
     def told(self) -> Sequence[str]:
@@ -70,19 +76,16 @@ class Training:
     config: TrainConfig | None
     overrides: Sequence[str] = ()
 
-    def checkpoint(self, base: Path, step: int | None) -> Path:
-        """Of a step, or the last one."""
-        if self.config is None:
-            return base
-        return self.folder / "checkpoints" / ("final" if step is None else f"step-{step:06d}")
+    def checkpoint(self, base: Path) -> Path:
+        """The last one."""
+        return base if self.config is None else self.folder / "checkpoints" / "final"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """One checkpoint under one way of decoding. Samples are drawn with the training's seed."""
+    """A last checkpoint under one way of decoding. Samples are drawn with the training's seed."""
 
     training: Training
-    step: int | None
     decoding: str
     checkpoint: Path
     folder: Path
@@ -136,26 +139,32 @@ def _training(experiment: Experiment, variant: str, seed: int, out: Path) -> Tra
 
 
 def evaluations(experiment: Experiment, out: Path) -> list[Evaluation]:
-    """Every training's last checkpoint, and those of ``steps``, under every way of decoding."""
+    """Every training's last checkpoint under every way of decoding."""
     base = base_folder(experiment, out)
     return [
         Evaluation(
             training=training,
-            step=step,
             decoding=decoding,
-            checkpoint=training.checkpoint(base, step),
-            folder=out / "evals" / f"{_run_name(training, step)}-{decoding}",
+            checkpoint=training.checkpoint(base),
+            folder=out / "evals" / f"{_run_name(training)}-{decoding}",
         )
         for training in trainings(experiment, out)
-        for step in ((None,) if training.config is None else (*experiment.steps, None))
         for decoding in experiment.decodings
     ]
 
 
-def _run_name(training: Training, step: int | None) -> str:
-    if training.config is None:
-        return f"{training.folder.name}-s{training.seed}"
-    return training.folder.name + ("" if step is None else f"-step{step}")
+def _run_name(training: Training) -> str:
+    return training.folder.name + (f"-s{training.seed}" if training.config is None else "")
+
+
+def in_words(decoding: str) -> str:
+    """A way of decoding as pages call it.
+
+    >>> in_words("justrl")
+    'T=0.7, top-p 0.9'
+    """
+    params = preset(decoding)
+    return sampling_in_words(params.temperature, params.top_p)
 
 
 def _slug(text: str) -> str:

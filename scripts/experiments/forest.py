@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from design import in_words
 from section import Section
 
 from results import Results
@@ -22,7 +23,7 @@ def differences(results: Results, folder: Path) -> Section:
     """The untrained model is left out of the figure, beside which nothing else could be told apart; so is a variant
     that is the reference itself."""
     reference = results.experiment.reference
-    untrained = [name for name, own in results.experiment.variants.items() if not own]
+    untrained = results.experiment.untrained
     left_out = {*untrained, *results.same}
     shown = {
         decoding: [comparison for comparison in found if comparison.name_b not in left_out]
@@ -32,7 +33,7 @@ def differences(results: Results, folder: Path) -> Section:
         return Section(text="")
     draw(shown, _labels(results.experiment.variants), folder / "differences.svg")
     levels = [
-        f"{found.name_b} ({decoding}: {signed(found.effects[0].difference.value)})"
+        f"{found.name_b} ({in_words(decoding)}: {signed(found.effects[0].difference.value)})"
         for decoding, comparisons in results.comparisons.items()
         for found in comparisons
         if found.name_b in untrained
@@ -77,7 +78,7 @@ def draw(shown: Mapping[str, Sequence[SeedComparison]], labels: Mapping[str, str
         axes = figure.subplots(1, len(shown), sharex=True, sharey=True, squeeze=False)[0]
         for ax, (decoding, comparisons) in zip(axes, shown.items(), strict=True):
             draw_panel(ax, comparisons, labels)
-            ax.set_title(decoding)
+            ax.set_title(in_words(decoding))
             ax.set_yticks(range(len(names)), names)
             ax.set_ylim(len(names) - 0.4, -0.6)
         keys = [Line2D([], [], color=INK, label=f"95 %, {name}", **bar) for name, bar in BARS.items()]

@@ -113,19 +113,20 @@ def gradients(results: Results, folder: Path) -> Section:
     draw(whole, folder / "bounds.svg")
     answer = (
         f"On {len(whole.prob):,} tokens of real rollouts, in float64, autograd's squared gradient norm and the paper's "
-        f"identity differ by at most {whole.deviation.max():.1g} of w²; the farthest that a token lies outside the "
-        f"bounds is {whole.outside.max():.1g} of w²."
+        f"identity differ by at most {whole.deviation.max():.1g} of w², the square of what a token's log-probability "
+        f"is weighted by; {_outside(whole)}."
     )
     lines = [heading, "", answer, ""]
     lines += ["![Sum of squared probabilities against entropy](bounds.svg)", ""]
     lines += [
-        "S, the sum of squared probabilities, against entropy: every token lies between the two curves, which are all "
-        "that the bounds add to the identity. "
+        "S, the sum of squared probabilities, against entropy H; C = (V - 1) / (V ln² V) for V tokens in the "
+        "vocabulary. The two curves are all that the bounds add to the identity. "
         f"Where the curves are at least 0.1 apart, the median token stands {_gap(whole):.0%} of the way from the lower "
         "to the upper one.",
         "",
         f"Mean gradient norm by quadrant. Low probability: below {TAU_P:g}; low entropy: below the "
-        f"{ENTROPY_SHARE:.0%} quantile of the mini-batch's response tokens. Intervals: 95 %, over seeds.",
+        f"{ENTROPY_SHARE:.0%} quantile of the mini-batch's response tokens. Means of the seeds' means, with 95 % "
+        "intervals over seeds.",
         "",
         "| Quadrant | tokens | mean norm | by the lower bound | by the upper bound |",
         "|---|---|---|---|---|",
@@ -150,14 +151,16 @@ def _quadrant(seeds: Sequence[TokenGradients], is_rare: bool, is_sure: bool) -> 
     for name in ("measured", "low", "high"):
         # The lower bound is below 0 for some likely tokens: of a norm it then says nothing.
         norms = [np.sqrt(np.maximum(getattr(f, name)[mask], 0.0)) for f, mask in zip(seeds, inside, strict=True)]
-        if name == "measured" and all(len(part) for part in norms):
-            found = over_seeds([np.array([[part.mean()] for part in norms])], "seeds like these")
-            interval = found.interval()
-            ends = "" if math.isnan(interval.low) else f" [{interval.low:.3f}, {interval.high:.3f}]"
-            cells.append(f"{found.value:.3f}{ends}")
-        else:
-            cells.append(f"{np.concatenate(norms).mean():.3f}" if count else "–")
+        means = np.array([part.mean() for part in norms if len(part)])
+        interval = over_seeds([means[:, None]], "seeds like these").interval() if len(means) > 1 else None
+        ends = f" [{interval.low:.3f}, {interval.high:.3f}]" if interval and name == "measured" else ""
+        cells.append(f"{means.mean():.3f}{ends}" if len(means) else "–")
     return " | ".join(cells)
+
+
+def _outside(found: TokenGradients) -> str:
+    farthest = found.outside.max()
+    return f"the farthest lies {farthest:.1g} of w² outside the bounds" if farthest else "none lies outside the bounds"
 
 
 def _gap(found: TokenGradients) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from design import Experiment
+from design import Experiment, in_words
 from provenance import how, provenance
 from sections import SECTIONS
 
@@ -19,7 +19,7 @@ from stapo_bench.figures import caption, save
 from stapo_bench.figures.registry import REGISTRY
 from stapo_bench.intervals import signed
 from stapo_bench.manifest import load_manifest
-from stapo_bench.over_seeds import SEED_ERRORS, means_by_task, over_seeds, seeds_sentence
+from stapo_bench.over_seeds import MARGIN, SEED_ERRORS, means_by_task, over_seeds, seeds_sentence
 from stapo_bench.paired import Difference
 from stapo_bench.store import write_atomically
 
@@ -39,7 +39,7 @@ def write_page(experiment: Experiment, out: Path, folder: Path) -> Path:
     command = f"python scripts/experiments/run.py {experiment.name}"
     about = provenance(results, command)
     verdicts = [
-        f"{decoding}: {seeds_sentence(comparison)}"
+        f"{in_words(decoding)}: {seeds_sentence(comparison)}"
         for decoding, found in results.comparisons.items()
         for comparison in found
         if comparison.name_b in results.told
@@ -100,7 +100,7 @@ def _table(results: Results) -> Iterator[str]:
     yield "|" + "---|" * (len(titles) + 3)
     for decoding, variant, tasks, average in _rows(results):
         cells = [f"{100 * value:.2f}" for value in tasks]
-        yield f"| {variant} | {decoding} | {' | '.join(cells)} | {_level(average)} |"
+        yield f"| {variant} | {in_words(decoding)} | {' | '.join(cells)} | {_level(average)} |"
     yield ""
 
 
@@ -125,7 +125,13 @@ def _differences(results: Results) -> Iterator[str]:
             cells = [f"{_change(e.difference)} | {_p(e.p_adjusted)}" for e in comparison.effects]
             same = results.same.get(comparison.name_b) == reference
             verdict = "same weights" if same else comparison.effects[1].verdict
-            yield f"| {comparison.name_b} | {decoding} | {' | '.join(cells)} | {verdict} |"
+            yield f"| {comparison.name_b} | {in_words(decoding)} | {' | '.join(cells)} | {verdict} |"
+    yield ""
+    yield (
+        f"95 % intervals, each for itself; p by Holm over the variants of a way of decoding. The verdict is that on "
+        f"{SEED_ERRORS[1]}. Better or worse: p below 5 %. Tied: not that, and shown to differ by less than "
+        f'{100 * MARGIN:g} points (two one-sided tests at 5 %; "tied within" is the least margin for which they do).'
+    )
 
 
 def _csv(results: Results) -> str:
@@ -148,12 +154,12 @@ def _csv(results: Results) -> str:
 def _runs(results: Results) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["run", "variant", "seed", "step", "decoding", "average", "manifest_sha256", "commit"])
+    writer.writerow(["run", "variant", "seed", "decoding", "average", "grader", "manifest_sha256", "commit"])
     for e in results.evaluations:
         manifest = load_manifest(e.folder)
         score = next(s for s in results.sources.scores if s.run == e.folder.name)
-        row = [e.folder.name, e.training.variant, e.training.seed, "last" if e.step is None else e.step, e.decoding]
-        writer.writerow([*row, score.macro.value, manifest.digest, manifest.about.get("commit") or ""])
+        row = [e.folder.name, e.training.variant, e.training.seed, e.decoding, score.macro.value, score.grader]
+        writer.writerow([*row, manifest.digest, manifest.about.get("commit") or ""])
     return text.getvalue()
 
 

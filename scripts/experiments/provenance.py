@@ -27,6 +27,9 @@ def provenance(results: Results, command: str) -> dict[str, Any]:
         "question": experiment.question,
         "command": command,
         "seeds": {"asked": list(experiment.used_seeds), "finished": list(results.seeds)},
+        "overrides": {"train": list(experiment.overrides), "pretrain": list(experiment.pretrain)},
+        "evaluation": experiment.options,
+        "graders": sorted({score.grader for score in results.sources.scores}),
         "variants": {name: list(own) for name, own in experiment.variants.items()},
         "not_run": [name for name in experiment.variants if name not in results.variants],
         "code": [
@@ -61,9 +64,18 @@ def how(results: Results, about: dict[str, Any]) -> Iterator[str]:
     yield f"- Seeds ({results.experiment.seeds}): {seeds}. A seed decides the order of the problems and every draw, and"
     yield "  is the same for all variants; evaluations draw with it, too."
     yield "- One base model for all: intervals say nothing about another one, nor about larger models."
-    yield "- Variants:"
+    if results.experiment.decodings:
+        limits = ", ".join(f"{name} {value}" for name, value in about["evaluation"].items())
+        yield f"- Evaluated with {limits}; graded by {', '.join(about['graders'])}."
+    yield f"- Settings on top of `train/configs/tiny/_recipe.yaml`, of all trainings: {_settings(about)}; of a variant:"
     for name, own in about["variants"].items():
         yield f"  - {name}: {', '.join(own) or 'the base model, untrained'}"
+
+
+def _settings(about: dict[str, Any]) -> str:
+    base = about["overrides"]["pretrain"]
+    parts = [", ".join(about["overrides"]["train"]) or "none"]
+    return "; ".join([*parts, *([f"of the base model: {', '.join(base)}"] if base else [])])
 
 
 def _commit(row: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ from stapo_bench.figures import Sources
 from stapo_bench.figures.settings import entropy_stability
 from stapo_bench.figures.sources import read_training
 from stapo_bench.over_seeds import SeedComparison, compare_over_seeds
+from stapo_bench.rows import score_by
 from stapo_bench.scores import RunScore, current_score
 
 
@@ -86,7 +87,7 @@ class Results:
         """
         weights: dict[str, list[str]] = {}
         for training in self.trainings:
-            file = training.checkpoint(training.folder, None) / "model.safetensors"
+            file = training.checkpoint(training.folder) / "model.safetensors"
             weights.setdefault(training.variant, []).append(hashlib.sha256(file.read_bytes()).hexdigest())
         names = sorted(weights, key=lambda variant: variant != self.experiment.reference)
         first: dict[tuple[str, ...], str] = {}
@@ -107,9 +108,8 @@ class Results:
         """Decoding -> variant -> the last checkpoint of each seed, in the order of the seeds."""
         found: dict[str, dict[str, list[RunScore]]] = {}
         for evaluation in self.evaluations:
-            if evaluation.step is None:
-                by_variant = found.setdefault(evaluation.decoding, {})
-                by_variant.setdefault(evaluation.training.variant, []).append(current_score(evaluation.folder))
+            by_variant = found.setdefault(evaluation.decoding, {})
+            by_variant.setdefault(evaluation.training.variant, []).append(current_score(evaluation.folder))
         return found
 
     @cached_property
@@ -123,19 +123,25 @@ class Results:
         return next(
             e.folder
             for e in self.evaluations
-            if (e.training.variant, e.training.seed, e.decoding, e.step) == (variant, seed, decoding, None)
+            if (e.training.variant, e.training.seed, e.decoding) == (variant, seed, decoding)
         )
 
     @cached_property
     def comparisons(self) -> Mapping[str, list[SeedComparison]]:
         """Decoding -> every variant against the reference; none as long as the reference has no finished seed."""
+        return {decoding: self.compared(by_variant) for decoding, by_variant in self.scores.items()}
+
+    def compared(self, scores: Mapping[str, Sequence[RunScore]]) -> list[SeedComparison]:
+        """Every variant against the reference, by these scores of theirs."""
         reference = self.experiment.reference
         pairs = [(reference, name) for name in self.variants if name != reference] if reference in self.variants else []
+        return compare_over_seeds({name: [counted(score) for score in found] for name, found in scores.items()}, pairs)
+
+    def graded(self, decoding: str, grader: str) -> Mapping[str, Sequence[RunScore]]:
+        """``scores`` of one way of decoding as another grader has them."""
         return {
-            decoding: compare_over_seeds(
-                {variant: [counted(score) for score in scores] for variant, scores in by_variant.items()}, pairs
-            )
-            for decoding, by_variant in self.scores.items()
+            variant: [score_by(self.folder(variant, seed, decoding), grader) for seed in self.seeds]
+            for variant in self.scores[decoding]
         }
 
     def stabilities(self) -> dict[str, list[float]]:

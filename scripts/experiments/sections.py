@@ -6,26 +6,24 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from design import in_words
+from evaluation_questions import error_bars, flips, samples
 from forest import differences
 from gradients import gradients
 from section import Section
 from silenced import spurious
 
-from results import Results
-from stapo_bench.compare import Comparison, compare_runs
-from stapo_bench.intervals import ERROR_NAMES, signed
-from stapo_bench.over_seeds import SEED_ERRORS, SeedComparison, over_seeds
-from stapo_bench.paired import Difference
-from stapo_bench.plan import plan_runs
-from stapo_train.stability import FACTOR, read_entropies
+from results import Results, counted
+from stapo_bench.compare import LEVEL
+from stapo_bench.intervals import signed
+from stapo_bench.over_seeds import SEED_ERRORS, SeedComparison, changes_by_task, over_seeds
+from stapo_bench.paired import Difference, holm
+from stapo_train.stability import FACTOR, Verdict, read_entropies
 from stapo_train.stability import stability as steadiness
-
-DETECT = 0.02
-"""The difference that evaluation questions are about: two points."""
 
 
 def ranking(results: Results, folder: Path) -> Section:
-    """Does the order of the methods hold in both regimes, and is any pair told apart with opposite signs?"""
+    """Does the order of the methods hold in both regimes, and which differences change between them?"""
     means = {
         decoding: {
             variant: float(np.mean([s.macro.value for s in scores]))
@@ -36,25 +34,55 @@ def ranking(results: Results, folder: Path) -> Section:
     }
     orders = {decoding: sorted(values, key=lambda v: -values[v]) for decoding, values in means.items()}
     lines = ["## Does the ranking hold in both regimes?", ""]
-    lines += [f"- {decoding}: {' > '.join(order)}" for decoding, order in orders.items()]
+    lines += [f"- {in_words(decoding)}: {' > '.join(order)}" for decoding, order in orders.items()]
+    reference = results.experiment.reference
     answers = [
-        f"{decoding}: told apart from {results.experiment.reference} on {SEED_ERRORS[1]}: {_told_apart(found)}."
+        f"{in_words(decoding)}: told apart from {reference} on {SEED_ERRORS[1]}: {_told_apart(found)}."
         for decoding, found in results.comparisons.items()
     ]
     for one, other in combinations(means, 2):
         pairs = list(combinations(means[one], 2))
         turned = [(a, b) for a, b in pairs if (means[one][a] - means[one][b]) * (means[other][a] - means[other][b]) < 0]
-        sure = [
-            first.name_b
-            for first, second in zip(results.comparisons[one], results.comparisons[other], strict=True)
-            if {first.effects[0].verdict, second.effects[0].verdict} == {"better", "worse"}
+        between = f"between {in_words(one)} and {in_words(other)}"
+        answers.append(
+            f"Of {len(pairs)} pairs {len(turned)} change places {between}"
+            + (f": {', '.join(f'{a} and {b}' for a, b in turned)}." if turned else ".")
+        )
+        changed = [
+            f"{variant} by {_range(difference)}"
+            for variant, difference in _changes_between(results, one, other).items()
+            if variant in means[one] and variant not in results.experiment.untrained
         ]
         answers.append(
-            f"Of {len(pairs)} pairs {len(turned)} change places between {one} and {other}"
-            + (f" ({', '.join(f'{a} and {b}' for a, b in turned)})" if turned else "")
-            + f"; told apart from {results.experiment.reference} with opposite signs: {', '.join(sure) or 'none'}."
+            f"Differences from {reference} that change {between} (points, {SEED_ERRORS[1]}, Holm): "
+            f"{', '.join(changed) or 'none'}."
         )
     return Section(answers=answers, text="\n\n".join(["\n".join(lines), *answers]))
+
+
+def _changes_between(results: Results, one: str, other: str) -> dict[str, Difference]:
+    """Variant -> its difference from the reference under ``other`` minus that under ``one``, where p < 5 % by Holm."""
+    found: dict[str, Difference] = {}
+    for variant in results.scores[one]:
+        if variant != results.experiment.reference:
+            first, second = (
+                changes_by_task(
+                    *(
+                        [counted(score) for score in results.scores[decoding][name]]
+                        for name in (results.experiment.reference, variant)
+                    )
+                )
+                for decoding in (one, other)
+            )
+            changes = [after - before for before, after in zip(first, second, strict=True)]
+            found[variant] = over_seeds(changes, SEED_ERRORS[1])
+    adjusted = holm([difference.p_value for difference in found.values()])
+    return {variant: found[variant] for variant, p in zip(found, adjusted, strict=True) if p < LEVEL}
+
+
+def _range(difference: Difference) -> str:
+    interval = difference.interval()
+    return f"{signed(difference.value)} [{signed(interval.low)}, {signed(interval.high)}]"
 
 
 def stability(results: Results, folder: Path) -> Section:
@@ -63,26 +91,34 @@ def stability(results: Results, folder: Path) -> Section:
     lines = [
         "## Entropy stability and late reward",
         "",
-        "Stability is exp(-mean |ln(H_t / H_0)|) over training, 1 for constant entropy; late reward is the mean "
-        "training reward of the last tenth of the iterations. Differences are paired over seeds, with 95 % intervals.",
+        "Stability is exp(-mean |ln(H_t / H_0)|) over training, 1 for constant entropy, H_0 the mean of the first five "
+        "iterations; late reward is the mean training reward of the last tenth of the iterations. Differences are "
+        "paired over seeds, with 95 % intervals, each for itself; p by Holm over the variants.",
         "",
-        f"| Variant | stability | minus {reference} | late reward | minus {reference} |",
-        "|---|---|---|---|---|",
+        f"| Variant | stability | minus {reference} | p (Holm) | late reward | minus {reference} | p (Holm) |",
+        "|---|---|---|---|---|---|---|",
     ]
-    answers = []
+    told: dict[str, dict[str, tuple[Difference, float]]] = {}
+    measures = {"entropy stability": scores, "late reward": rewards}
+    for name, values in measures.items():
+        others = [variant for variant in values if variant != reference and reference in values]
+        differences = [_paired(values, variant, reference) for variant in others]
+        adjusted = holm([difference.p_value for difference in differences])
+        told[name] = dict(zip(others, zip(differences, adjusted, strict=True), strict=True))
     for variant in scores:
         cells = []
-        for values, name in ((scores, "entropy stability"), (rewards, "late reward")):
-            difference = (
-                None if variant == reference or reference not in values else _paired(values, variant, reference)
-            )
-            cells += [_number(float(np.mean(values[variant]))), "–" if difference is None else _told(difference)]
-            if difference is not None and variant in results.told and not math.isnan(difference.value):
-                answers.append(
-                    f"{variant}'s {name} is {_direction(difference)} {reference}'s: {_told(difference)} "
-                    f"({len(values[variant])} seeds)."
-                )
+        for name, values in measures.items():
+            found = told[name].get(variant)
+            cells += [_number(float(np.mean(values[variant])))]
+            cells += ["–", "–"] if found is None else [_told(found[0]), _number(found[1])]
         lines.append(f"| {variant} | {' | '.join(cells)} |")
+    answers = [
+        f"{variant}'s {name} is {_direction(*told[name][variant])} {reference}'s: {_told(told[name][variant][0])} "
+        f"({len(scores[variant])} seeds)."
+        for variant in results.told
+        for name in measures
+        if variant in told[name] and not math.isnan(told[name][variant][0].value)
+    ]
     return Section(answers=answers, text="\n".join(lines))
 
 
@@ -99,10 +135,10 @@ def _told(difference: Difference) -> str:
     return f"{difference.value:+.3f} [{ends}]"
 
 
-def _direction(difference: Difference) -> str:
-    """A claim only where the interval leaves out 0."""
-    interval = difference.interval()
-    return "above" if interval.low > 0 else "below" if interval.high < 0 else "not told apart from"
+def _direction(difference: Difference, p_adjusted: float) -> str:
+    if not p_adjusted < LEVEL:
+        return "not told apart from"
+    return "above" if difference.value > 0 else "below"
 
 
 def regimes(results: Results, folder: Path) -> Section:
@@ -110,100 +146,31 @@ def regimes(results: Results, folder: Path) -> Section:
     lines = [
         "## Where does entropy collapse or explode?",
         "",
-        f"At the end below 1/{FACTOR:g} of where it began: collapse; above {FACTOR:g} times: explosion. "
-        "Counts and means over seeds.",
+        "First: mean entropy of the first five iterations; last: median of the last tenth. Last below "
+        f"1/{FACTOR:g} of first: collapse; above {FACTOR:g} times: explosion. Counts and means over seeds.",
         "",
-        "| Variant | collapse | explosion | stable | entropy at first (nats) | at last (nats) | score |",
+        "| Variant | collapse | explosion | stable | first (nats) | last (nats) | last / first, least to greatest |",
         "|---|---|---|---|---|---|---|",
     ]
-    answers = []
+    counts: dict[Verdict, dict[str, str]] = {"collapse": {}, "explosion": {}}
+    ratios: list[float] = []
     for variant in results.variants:
         found = [steadiness(read_entropies(t.folder)) for t in results.trainings if t.variant == variant]
-        if found:
-            counts = [sum(one.verdict == verdict for one in found) for verdict in ("collapse", "explosion", "stable")]
-            means = [float(np.mean(column)) for column in zip(*((f.start, f.end, f.score) for f in found), strict=True)]
-            lines.append(f"| {variant} | {' | '.join(map(str, counts))} | {' | '.join(f'{m:.3f}' for m in means)} |")
-            answers += [
-                f"{variant}: {verdict} in {count} of {len(found)} seeds."
-                for verdict, count in zip(("collapse", "explosion"), counts, strict=False)
-                if count
-            ]
-    none = ["Entropy neither collapses nor explodes in any of the settings that were searched."]
-    return Section(answers=answers or none, text="\n".join(lines))
-
-
-def samples(results: Results, folder: Path) -> Section:
-    """How many samples does a difference of two points need?"""
-    lines = [
-        f"## How many samples does a difference of {100 * DETECT:g} points need?",
-        "",
-        "Samples per problem and run at which a single pair of checkpoints shows it with 80 % power; median over seeds "
-        f"and over all variants against {results.experiment.reference}.",
-        "",
-        "| Decoding | Task | these problems | problems like these | problems needed at the present samples |",
-        "|---|---|---|---|---|",
+        if not found:
+            continue
+        for verdict, of_verdict in counts.items():
+            if count := sum(one.verdict == verdict for one in found):
+                of_verdict[variant] = f"{variant} ({count} of {len(found)} seeds)"
+        ratios += (ends := [one.end / one.start for one in found])
+        cells = [str(sum(one.verdict == verdict for one in found)) for verdict in (*counts, "stable")]
+        cells += [_number(float(np.mean([getattr(one, name) for one in found]))) for name in ("start", "end")]
+        lines.append(f"| {variant} | {' | '.join(cells)} | {min(ends):.2f} to {max(ends):.2f} |")
+    words: dict[Verdict, str] = {"collapse": "Entropy collapses", "explosion": "It explodes"}
+    answers = [
+        f"{words[verdict]}: {', '.join(of_verdict.values()) or 'nowhere'}." for verdict, of_verdict in counts.items()
     ]
-    for decoding in results.experiment.decodings:
-        needs: dict[str, list[tuple[float, float, float]]] = {}
-        for before, after in _pairs(results, decoding):
-            for task in plan_runs(before, after, DETECT).tasks:
-                like = task.problems_like_these
-                row = task.these_problems.num_samples or math.inf, like.num_samples or math.inf, like.num_problems
-                needs.setdefault(task.title, []).append(row)
-        for title, rows in needs.items():
-            medians = [_count(float(np.median(column))) for column in zip(*rows, strict=True)]
-            lines.append(f"| {decoding} | {title} | {' | '.join(medians)} |")
-    return Section(text="\n".join(lines))
-
-
-def error_bars(results: Results, folder: Path) -> Section:
-    """How far apart do the error bars lie?"""
-    lines = [
-        "## How far apart do the error bars lie?",
-        "",
-        "Mean width of 95 % intervals in points. Of one checkpoint's average, and of a difference between two methods.",
-        "",
-        f"| Decoding | one run: {ERROR_NAMES[0]} | one run: {ERROR_NAMES[1]} "
-        f"| difference: {SEED_ERRORS[0]} | difference: {SEED_ERRORS[1]} |",
-        "|---|---|---|---|---|",
-    ]
-    answers = []
-    for decoding, found in results.scores.items():
-        macros = [score.macro for scores in found.values() for score in scores]
-        of_runs = [(m.these_problems.width, m.problems_like_these.width) for m in macros]
-        widths = [float(np.mean(column)) for column in zip(*of_runs, strict=True)]
-        for place in range(len(SEED_ERRORS)):
-            of_error = [c.effects[place].difference.interval().width for c in results.comparisons[decoding]]
-            known = [width for width in of_error if not math.isnan(width)]
-            widths.append(float(np.mean(known)) if known else math.nan)
-        cells = [_number(100 * width, 2) for width in widths]
-        lines.append(f"| {decoding} | {' | '.join(cells)} |")
-        answers.append(
-            f"{decoding}: 95 % intervals of one run's average are {cells[0]} points wide on {ERROR_NAMES[0]} and "
-            f"{cells[1]} on {ERROR_NAMES[1]}; of a difference between two methods {cells[2]} on {SEED_ERRORS[0]} and "
-            f"{cells[3]} on {SEED_ERRORS[1]}."
-        )
-    return Section(answers=answers, text="\n".join(lines))
-
-
-def flips(results: Results, folder: Path) -> Section:
-    """Does the choice of grader, or truncation, turn any verdict?"""
-    lines = ["## Does grader choice or truncation flip any verdict?", ""]
-    answers = []
-    for decoding in results.experiment.decodings:
-        found = [compare_runs(before, after) for before, after in _pairs(results, decoding)]
-        graders = [c for c in found if c.graders_disagree]
-        open_samples = [c for c in found if any(task.warnings for task in (*c.tasks, c.average))]
-        others = ", ".join(results.experiment.graders)
-        answers.append(
-            f"{decoding}: of {len(found)} pairs of checkpoints, "
-            + (f"grader {others} turns the sign of a difference in {len(graders)}; " if others else "")
-            + f"cut-off or ungraded samples could turn the sign of a task in {len(open_samples)}."
-        )
-        lines.append(f"- {answers[-1]}")
-        lines += [f"  - {_named(c)}: {note}" for c in graders for note in c.notes if note.startswith("grader ")]
-        for c in open_samples:
-            lines += [f"  - {_named(c)}, {t.title}: {w}" for t in (*c.tasks, c.average) for w in t.warnings]
+    if ratios:
+        answers.append(f"It ends at {min(ratios):.2f} to {max(ratios):.2f} of where it began.")
     return Section(answers=answers, text="\n".join(lines))
 
 
@@ -220,17 +187,6 @@ SECTIONS: Mapping[str, Callable[[Results, Path], Section]] = {
 }
 
 
-def _pairs(results: Results, decoding: str) -> list[tuple[Path, Path]]:
-    """Run folders of the reference and of every other variant, seed by seed."""
-    reference = results.experiment.reference
-    return [
-        (results.folder(reference, seed, decoding), results.folder(variant, seed, decoding))
-        for seed in results.seeds
-        for variant in results.variants
-        if variant != reference and reference in results.variants
-    ]
-
-
 def _told_apart(comparisons: Sequence[SeedComparison]) -> str:
     told = [
         f"{comparison.name_b} {effect.verdict} ({signed(effect.difference.value)} points)"
@@ -240,14 +196,5 @@ def _told_apart(comparisons: Sequence[SeedComparison]) -> str:
     return ", ".join(told) or "none"
 
 
-def _named(comparison: Comparison) -> str:
-    average = comparison.average
-    return f"{comparison.name_b} and {comparison.name_a} ({signed(average.value_b - average.value_a)})"
-
-
-def _count(value: float) -> str:
-    return "none is enough" if math.isinf(value) else f"{value:.0f}"
-
-
-def _number(value: float, digits: int = 3) -> str:
-    return "–" if math.isnan(value) else f"{value:.{digits}f}"
+def _number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.3f}"

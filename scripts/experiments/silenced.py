@@ -2,7 +2,9 @@
 
 "Spurious" can be checked here: a step that is wrong although the answer is right, or a stray letter (see
 ``arithmetic``), should not have been rewarded, so a mask that finds what its name says would hit the tokens of such
-places more often than others. The masks are laid over the same mini-batches: those that a training met.
+places more often than others. Candidates are the tokens with A > 0 and pi < tau_p; entropy chooses among them, and
+what it adds is the share of the silenced tokens in such places minus that of the candidates: a lot would have that one.
+The masks are laid over the same mini-batches: those that a training met.
 """
 
 from collections import Counter
@@ -13,10 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from arithmetic import stray_letters, written_steps
+from design import Training
 from section import Section
 
 from results import Results
+from stapo_bench.figures.sources import read_training
+from stapo_bench.intervals import signed
 from stapo_bench.over_seeds import over_seeds
+from stapo_bench.paired import Difference
 
 if TYPE_CHECKING:
     from stapo_train.dump import Dump
@@ -28,7 +34,7 @@ MASKS: Mapping[str, Mapping[str, Any]] = {
     f"{label}{suffix}": {"name": name, "tau_p": tau_p}
     # A mini-batch here has few tokens: with the larger tau_p there are more candidates.
     for suffix, tau_p in (("", 0.002), (", tau_p 0.05", 0.05))
-    for label, name in (("STAPO", "stapo"), ("STAPO (OLD)", "stapo-old"), ("Random mask", "random-mask"))
+    for label, name in (("STAPO", "stapo"), ("STAPO (v1-v3)", "stapo-old"))
 }
 
 
@@ -63,11 +69,15 @@ class Tally:
     silenced_words: Counter[str] = field(default_factory=Counter)
     kept_words: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def num_candidates(self) -> int:
+        return self.whole.silenced + self.whole.kept
+
     def lift(self, places: Places) -> float:
-        """Share of the silenced tokens that lie in these places minus that of all tokens; NaN: none was silenced."""
+        """Share of the silenced tokens that lie in these places minus that of the candidates; NaN: none silenced."""
         if not self.whole.silenced:
             return np.nan
-        return places.silenced / self.whole.silenced - places.tokens / self.whole.tokens
+        return places.silenced / self.whole.silenced - (places.silenced + places.kept) / self.num_candidates
 
 
 def tally(rollouts: Iterable[Rollout]) -> Tally:
@@ -131,29 +141,29 @@ def spurious(results: Results, folder: Path) -> Section:
         "",
         "In rollouts with a positive advantage of all dumped mini-batches, every mask laid over the same ones. A step "
         "is wrong where its arithmetic does not hold although the answer came out right; a stray letter stands in "
-        "front of a number. Lift: the share of the silenced tokens that lie there minus that of all tokens, in points, "
-        "mean over the seeds in which any is silenced, with its 95 % interval.",
+        "front of a number. Candidates are below tau_p. Choice: the share of the silenced tokens that lie there minus "
+        "that of the candidates, which is what drawing among them by lot would have; in points, mean over the seeds in "
+        "which any is silenced, with its 95 % interval.",
         "",
-        "| Training | Mask | tokens | silenced | candidates kept | in wrong steps: all, silenced, kept | lift "
-        "| stray letters: all, silenced, kept | lift | wrong steps hit | right steps hit |",
+        "| Training | Mask | tokens | candidates | silenced | in wrong steps: all, candidates, silenced | choice "
+        "| stray letters: all, candidates, silenced | choice | wrong steps hit | right steps hit |",
         "|" + "---|" * 11,
     ]
     answers, words = [], []
     for variant in results.variants:
+        made = [training for training in results.trainings if training.variant == variant]
         by_mask: dict[str, list[Tally]] = {mask: [] for mask in MASKS}
-        for training in results.trainings:
-            if training.variant != variant:
-                continue
+        for training in made:
             dumped = [read_rollouts(dump) for dump in dumps(training.folder)]
             for mask, tallies in by_mask.items():
                 tallies.append(tally(rollout for rollouts in dumped for rollout in rollouts[mask]))
-        for mask, by_seed in by_mask.items():
-            if any(found.whole.tokens for found in by_seed):
-                lines.append(f"| {variant} | {mask} | {_row(by_seed)} |")
-                lot = by_mask[mask.replace(mask.partition(",")[0], "Random mask")]
-                if by_seed is not lot:
-                    answers.append(_answer(variant, mask, by_seed, lot))
-                    words += [_words(variant, mask, name, by_seed) for name in ("silenced", "kept")]
+        found = {mask: tallies for mask, tallies in by_mask.items() if any(t.whole.tokens for t in tallies)}
+        if found:
+            answers.append(_share(variant, made))
+        for mask, by_seed in found.items():
+            lines.append(f"| {variant} | {mask} | {_row(by_seed)} |")
+            answers.append(_answer(variant, mask, by_seed))
+            words += [_words(variant, mask, name, by_seed) for name in ("silenced", "kept")]
     if not words:
         return Section(text=f"{lines[0]}\n\nNo rollout with a positive advantage was kept.")
     return Section(answers=answers, text="\n".join([*lines, "", "Most frequent texts:", "", *words]))
@@ -174,17 +184,31 @@ def dumps(training: Path) -> list[Path]:
     return sorted(path.parent for path in (training / "dumps").glob("iteration-*/dump.json"))
 
 
+def _share(variant: str, trainings: Sequence[Training]) -> str:
+    shares = [100 * float(np.mean(read_training(t.folder).column("masked_share"))) for t in trainings]
+    return (
+        f"{variant} silences {np.mean(shares):.3f} % of all response tokens over training ({min(shares):.3f} to "
+        f"{max(shares):.3f} % by seed)."
+    )
+
+
 def _row(by_seed: Sequence[Tally]) -> str:
     whole, wrong, right, letters = (
         total([getattr(found, name) for found in by_seed])
         for name in ("whole", "wrong_steps", "right_steps", "letters")
     )
-    cells = [f"{count:,}" for count in (whole.tokens, whole.silenced, whole.kept)]
+    cells = [f"{count:,}" for count in (whole.tokens, whole.silenced + whole.kept, whole.silenced)]
     for name, places in (("wrong_steps", wrong), ("letters", letters)):
-        parts = ((places.tokens, whole.tokens), (places.silenced, whole.silenced), (places.kept, whole.kept))
-        cells.append(", ".join(_percent(part, of) for part, of in parts))
-        cells.append(_lift([found.lift(getattr(found, name)) for found in by_seed]))
+        cells.append(", ".join(_shares(places, whole)))
+        cells.append(_choice([found.lift(getattr(found, name)) for found in by_seed]))
     return " | ".join([*cells, *(f"{p.hit:,} of {p.count:,}" for p in (wrong, right))])
+
+
+def _shares(places: Places, whole: Places) -> list[str]:
+    """Of all tokens, of the candidates and of the silenced ones: the part in these places."""
+    candidates = places.silenced + places.kept, whole.silenced + whole.kept
+    pairs = ((places.tokens, whole.tokens), candidates, (places.silenced, whole.silenced))
+    return [f"{100 * part / of:.1f} %" if of else "–" for part, of in pairs]
 
 
 def total(parts: Sequence[Places]) -> Places:
@@ -192,18 +216,20 @@ def total(parts: Sequence[Places]) -> Places:
     return Places(**{name: sum(getattr(part, name) for part in parts) for name in Places.__dataclass_fields__})
 
 
-def _answer(variant: str, mask: str, by_seed: Sequence[Tally], lot: Sequence[Tally]) -> str:
-    """``lot``: where as many of the same candidates are drawn by lot."""
+def _answer(variant: str, mask: str, by_seed: Sequence[Tally]) -> str:
     whole, wrong, letters = (total([getattr(t, n) for t in by_seed]) for n in ("whole", "wrong_steps", "letters"))
-    drawn, drawn_wrong = (total([getattr(t, n) for t in lot]) for n in ("whole", "wrong_steps"))
     if not whole.silenced:
         return f"{mask} on {variant}'s rollouts: no token is silenced."
+    of_all, of_candidates, of_silenced = _shares(wrong, whole)
+    _, letters_of_candidates, letters_of_silenced = _shares(letters, whole)
+    choice = _change([t.lift(t.wrong_steps) for t in by_seed])
+    is_told = choice is not None and not choice.interval().low <= 0 <= choice.interval().high
     return (
-        f"{mask} on {variant}'s rollouts: {_percent(wrong.silenced, whole.silenced)} of the silenced tokens lie in "
-        f"steps that are wrong although the answer is right, {_percent(wrong.tokens, whole.tokens)} of all (lift "
-        f"{_lift([t.lift(t.wrong_steps) for t in by_seed])} points, {len(by_seed)} seeds), and "
-        f"{_percent(drawn_wrong.silenced, drawn.silenced)} where candidates are drawn by lot; it hits "
-        f"{wrong.hit} of {wrong.count} such steps and {letters.hit} of {letters.count} stray letters."
+        f"{mask} on {variant}'s rollouts: {of_silenced} of the silenced tokens lie in steps that are wrong although "
+        f"the answer is right, {of_candidates} of the candidates, {of_all} of all tokens. Choosing among the "
+        f"candidates by entropy is {'' if is_told else 'not '}told apart from drawing by lot ({_in_points(choice)}). "
+        f"It hits {wrong.hit} of {wrong.count} such steps and {letters.hit} of {letters.count} stray letters, "
+        f"{letters_of_silenced} of the silenced tokens as of the candidates {letters_of_candidates}."
     )
 
 
@@ -214,15 +240,18 @@ def _words(variant: str, mask: str, name: str, by_seed: Sequence[Tally]) -> str:
     return f"- {variant}, {mask}, {name}: {', '.join(f'`{text!r}` {count}' for text, count in first) or 'none'}"
 
 
-def _lift(lifts: Sequence[float]) -> str:
-    """In points; seeds in which nothing is silenced have none and are left out."""
+def _choice(lifts: Sequence[float]) -> str:
+    return _in_points(_change(lifts))
+
+
+def _change(lifts: Sequence[float]) -> Difference | None:
+    """Mean over seeds; those in which nothing is silenced have no lift and are left out. None: fewer than two."""
     known = [lift for lift in lifts if not np.isnan(lift)]
-    if len(known) < 2:
+    return over_seeds([np.array(known)[:, None]], "seeds like these") if len(known) > 1 else None
+
+
+def _in_points(difference: Difference | None) -> str:
+    if difference is None:
         return "–"
-    difference = over_seeds([np.array(known)[:, None]], "seeds like these")
     interval = difference.interval()
-    return f"{100 * difference.value:+.1f} [{100 * interval.low:+.1f}, {100 * interval.high:+.1f}]"
-
-
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "–"
+    return f"{signed(difference.value)} [{signed(interval.low)}, {signed(interval.high)}]"

@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 from design import CONFIGS, Evaluation, Experiment, Training, base_folder, evaluations, trainings
 
+from stapo_bench.checkpoint import read_checkpoint
 from stapo_bench.draws import read_grades
 from stapo_bench.errors import StapoError
 from stapo_bench.grading.panel import get_grader
@@ -120,6 +121,9 @@ def is_evaluated(evaluation: Evaluation, options: dict[str, int]) -> bool:
     samples = {task.samples_per_problem for task in score.tasks}
     if found != asked or ("samples" in options and samples != {options["samples"]}):
         raise StapoError(f"{evaluation.folder}: expected a run of {asked}, got {found}; move it away")
+    weights = read_checkpoint(evaluation.checkpoint).digest
+    if load_manifest(evaluation.folder).identity["checkpoint"]["digest"] != weights:
+        raise StapoError(f"{evaluation.folder}: {evaluation.checkpoint} had other weights when it ran; move it away")
     is_whole = all(task.num_samples == task.num_samples_expected and not task.num_ungraded for task in score.tasks)
     return is_whole and score.grader == get_grader("math").version
 

@@ -24,13 +24,15 @@ START = 5
 FACTOR = 4.0
 """Below 1 / FACTOR of the start is a collapse, above FACTOR an explosion."""
 
+Verdict = Literal["stable", "collapse", "explosion"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Stability:
     """Entropies in nats."""
 
     score: float  # in (0, 1]
-    verdict: Literal["stable", "collapse", "explosion"]
+    verdict: Verdict
     start: float
     end: float
     lowest: float
@@ -52,7 +54,7 @@ def stability(entropies: Sequence[float]) -> Stability:
     later = entropies[START:]
     score = 0.0 if min(later) <= 0 else math.exp(-sum(abs(math.log(h / start)) for h in later) / len(later))
     end = median(entropies[-max(START, len(entropies) // 10) :])
-    verdict: Literal["stable", "collapse", "explosion"] = (
+    verdict: Verdict = (
         "collapse" if end < start / FACTOR else "explosion" if end > start * FACTOR else "stable"
     )
     return Stability(
