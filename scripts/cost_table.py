@@ -38,6 +38,7 @@ class Published:
     shape: Shape
     setup: Setup
     recipe: Recipe
+    objective: str = "justrl"
     only_passes: bool = False  # forward and backward passes alone; generation depends on unknown lengths
 
 
@@ -67,6 +68,7 @@ PUBLISHED = (
         shape=SHAPES["1.7b"],
         setup=PAPER,
         recipe=PUBLISHED_RECIPE,
+        objective="stapo",
     ),
     *(
         Published(
@@ -84,7 +86,7 @@ PUBLISHED = (
 
 def estimated(published: Published) -> float:
     """Seconds of an iteration, or of its passes, as ``stapo_train.cost`` has them."""
-    seconds = iteration_seconds(published.shape, published.setup, published.recipe, passes("justrl"))
+    seconds = iteration_seconds(published.shape, published.setup, published.recipe, passes(published.objective))
     return seconds.passes if published.only_passes else seconds.total
 
 
