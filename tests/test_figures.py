@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from figure_setup import axes_of, band, drawn, drawn_line, write_log
+from figure_setup import axes_of, band, drawn, drawn_line, trained, write_log
 
 from stapo_bench.draws import load_run
 from stapo_bench.figures import Sources, available
@@ -67,15 +67,6 @@ def test_the_masked_ratio_is_logarithmic_without_zeros(tmp_path):
 
 
 # -- from runs --------------------------------------------------------------------------------------------------------
-
-
-def trained(make_run, name, tasks, *, training, step, **about):
-    """A run of a checkpoint that ``training`` made."""
-    return make_run(
-        name,
-        tasks,
-        about={"checkpoint": f"{training}/checkpoints/step-{step}", "step": step, "method": "STAPO", **about},
-    )
 
 
 BASE = {"method": "Base", "step": 1400}

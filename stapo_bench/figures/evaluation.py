@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stapo_bench.figures.groups import by_setting, in_order, is_base
-from stapo_bench.figures.lines import Line, Lines, Panel
+from stapo_bench.figures.groups import by_setting, in_order, is_base, names
+from stapo_bench.figures.lines import Line, Lines, Panel, by_method, mean_and_ends
 from stapo_bench.figures.sources import Sources, Training, trained_in
 from stapo_bench.figures.style import rank
-from stapo_bench.figures.training import experiments
+from stapo_bench.figures.training import Experiment, experiments
 from stapo_bench.scores import RunScore
 from stapo_bench.truncation import truncation
 
@@ -43,7 +43,7 @@ def trajectories(scores: Sequence[RunScore], trainings: Sequence[Training] = ())
     for score in scores:
         if score.step is not None and not is_base(score, scores):
             path = Path(score.checkpoint)
-            experiment = next((e for e in known if any(t.has_made(path) for t in e.members)), None)
+            experiment = _made_by(known, score)
             key = _Key(
                 label=experiment.label if experiment else score.method,
                 model=score.model or "",
@@ -60,6 +60,11 @@ def trajectories(scores: Sequence[RunScore], trainings: Sequence[Training] = ())
             variant = sum(_method(other.points) == _method(points) for other in trained)
             trained.append(Trajectory(label=key.apart_from(found), variant=variant, points=points))
     return trained
+
+
+def _made_by(known: Sequence[Experiment], score: RunScore) -> Experiment | None:
+    """The experiment that trained a run's checkpoint, where its log is there."""
+    return next((e for e in known if any(t.has_made(Path(score.checkpoint)) for t in e.members)), None)
 
 
 class _Key(NamedTuple):
@@ -116,7 +121,7 @@ def accuracy(sources: Sources) -> Lines:
         )
         for title, of_title in found.items()
     ]
-    return Lines(panels=tuple(panels), y_label=ACCURACY, spread=spread_name(has_seeds), percent=True)
+    return by_method(Lines(panels=tuple(panels), y_label=ACCURACY, spread=spread_name(has_seeds), percent=True))
 
 
 def seeded(lines: Sequence[Sequence[Point]]) -> bool:
@@ -154,26 +159,108 @@ def lacks_passes(sources: Sources) -> str | None:
     return "expected a run with two samples or more of each problem, got none; 'stapo-bench eval --samples 4' makes one"
 
 
+class Joined(NamedTuple):
+    """Runs that are one line: they differ in nothing but seeds."""
+
+    name: str
+    variant: int  # among the lines of its method
+    scores: tuple[RunScore, ...]
+
+
+class _Origin(NamedTuple):
+    """What joins runs, in the order of tables."""
+
+    rank: tuple[int, str]
+    experiment: int  # its place among those known; behind the last: no log says which
+    step: int
+    model: str
+    checkpoint: str  # "" of a known experiment
+
+
+def joined(scores: Sequence[RunScore], trainings: Sequence[Training]) -> list[Joined]:
+    """Runs by experiment and training step, or by checkpoint where no log is there, in the order of tables.
+
+    A checkpoint that was run twice with the same sampling seed was run in two ways: such runs stay apart.
+    """
+    known = experiments(trainings)
+    groups: dict[_Origin, list[RunScore]] = {}
+    for number, score in enumerate(scores):
+        maker = _made_by(known, score)
+        origin = _Origin(
+            rank=rank(score.method),
+            experiment=known.index(maker) if maker else len(known),
+            step=score.step or 0,
+            model=score.model or "",
+            checkpoint="" if maker else score.checkpoint or f"unknown {number}",
+        )
+        groups.setdefault(origin, []).append(score)
+    parts = [
+        (origin, part)
+        for origin, group in sorted(groups.items(), key=lambda item: item[0][:3])
+        for part in ([group] if _differ_in_seeds(group) else [[score] for score in group])
+    ]
+    firsts = [part[0] for _, part in parts]
+    labels = [
+        known[origin.experiment].label if origin.experiment < len(known) else first.method
+        for (origin, _), first in zip(parts, firsts, strict=True)
+    ]
+    methods = [first.method for first in firsts]
+    return [
+        Joined(name, methods[:place].count(methods[place]), tuple(part))
+        for place, (name, (_, part)) in enumerate(zip(names(firsts, labels), parts, strict=True))
+    ]
+
+
+def _differ_in_seeds(scores: Sequence[RunScore]) -> bool:
+    """Is each another training, or the same with another sampling seed?"""
+    return len({(trained_in(Path(score.checkpoint)), score.seed) for score in scores}) == len(scores)
+
+
 def pass_at_k(sources: Sources) -> Lines:
-    """pass@k for k = 1, 2, 4, …: a panel per task and way of decoding, a line per run."""
+    """pass@k for k = 1, 2, 4, …: a panel per task and way of decoding, a line per experiment or run."""
     panels = []
+    spreads: set[str] = set()
     for words, group in by_setting(sources.scores).items():
+        found = joined(group, sources.trainings)
+        spreads |= {_spread_of(runs) for runs in found if len(runs.scores) > 1}
         for task, title in {task.task: task.title for score in group for task in score.tasks}.items():
-            lines = [
-                Line(
-                    label=name,
-                    method=score.method,
-                    variant=variant,
-                    x=tuple(map(float, of_task.pass_at)),
-                    y=tuple(of_task.pass_at.values()),
-                )
-                for name, variant, score in in_order(group)
-                for of_task in score.tasks
-                if of_task.task == task and len(of_task.pass_at) > 1
-            ]
-            if lines:
-                panels.append(Panel(title=f"{title}\n{words}".strip(), lines=tuple(lines), x_label="k", log_x=2))
-    return Lines(panels=tuple(panels), y_label="pass@k (%)", percent=True, share_y=False)
+            lines = [_passes(runs, task) for runs in found]
+            if kept := tuple(line for line in lines if len(line.x) > 1):
+                panels.append(Panel(title=f"{title}\n{words}".strip(), lines=kept, x_label="k", log_x=2))
+    return Lines(
+        panels=tuple(panels),
+        y_label="pass@k (%)",
+        spread=max(spreads, default=""),  # "training" sorts behind "sampling"; of both the caption tells
+        percent=True,
+        share_y=False,
+    )
+
+
+def _spread_of(runs: Joined) -> str:
+    several = len({score.checkpoint for score in runs.scores}) > 1
+    return spread_name(has_seeds=True) if several else "min–max over sampling seeds"
+
+
+def _passes(runs: Joined, task: str) -> Line:
+    """pass@k of one task, the mean over the runs, for every k that all of them have."""
+    tables = [of_task.pass_at for score in runs.scores for of_task in score.tasks if of_task.task == task]
+    ks = sorted(set.intersection(*map(set, tables)))
+    mean, low, high = mean_and_ends([[table[k] for k in ks] for table in tables])
+    return Line(
+        label=runs.name,
+        method=runs.scores[0].method,
+        variant=runs.variant,
+        x=tuple(map(float, ks)),
+        y=mean,
+        low=low,
+        high=high,
+    )
+
+
+def passes_note(data: Lines) -> str:
+    """What a line of pass@k is: it depends on the seeds that there are."""
+    over = " Lines are means over training seeds; of a checkpoint that was sampled with several seeds, over those."
+    return "Unbiased estimate (Chen et al. 2021)." + over * bool(data.spread)
 
 
 def budget(sources: Sources) -> Lines:

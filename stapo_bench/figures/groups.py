@@ -49,12 +49,12 @@ def in_order(scores: Sequence[RunScore]) -> list[Named]:
     ]
 
 
-def names(scores: Sequence[RunScore]) -> list[str]:
-    """A name per run that tells it from the others: its method, and what sets it apart from others of the method.
+def names(scores: Sequence[RunScore], labels: Sequence[str] = ()) -> list[str]:
+    """A name per run that tells it from the others: its label, and what sets it apart from others of that label.
 
-    That is the training step, the model, or failing both the folder.
+    That is the training step, the model, or failing both the folder. The label is the method where none is given.
     """
-    found = [score.method for score in scores]
+    found = list(labels) or [score.method for score in scores]
     for extras in (
         [f" @{score.step}" if score.step else "" for score in scores],
         [f", {score.model}" if score.model else "" for score in scores],

@@ -51,24 +51,41 @@ def figure_of(axes: Sequence["Axes"]) -> "Figure":
     return figure
 
 
-def legend_above(axes: Sequence["Axes"], below: "Artist | None" = None) -> None:
-    """One legend for all panels, above them: it hides nothing. ``below``: a key of its own, under the panels."""
+def legend_above(axes: Sequence["Axes"]) -> None:
+    """One legend for all panels, above them: it hides nothing."""
     handles: dict[str, Artist] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     figure = figure_of(axes)
     if handles:
-        widest = max(_length(label) for label in handles)
-        room = figure.get_figwidth() / (0.42 + 0.062 * widest)  # inches of a handle and of a letter
-        columns = max(1, min(len(handles), int(room)))
+        widest = max(handles, key=entry_width)
+        columns = max(1, min(len(handles), int(figure.get_figwidth() / entry_width(widest))))
         rows = math.ceil(len(handles) / columns)
         columns = math.ceil(len(handles) / rows)  # rows of even length
         _grow(figure, rows)
         figure.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=columns)
-    if below is not None:
-        _grow(figure, 1)
-        figure.legend([below], [str(below.get_label())], loc="outside lower center")
+
+
+def legend_of_each(axes: Sequence["Axes"], titles: Sequence[str]) -> None:
+    """A legend above each panel, of its own lines and under its own title; labels may mean other lines elsewhere."""
+    rows: dict[int, int] = {}
+    for ax, title in zip(axes, titles, strict=True):
+        found = ax.legend(
+            title=title, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.0, alignment="left",
+            title_fontproperties={"weight": "bold", "size": 8},
+        )  # fmt: skip
+        spec = ax.get_subplotspec()
+        row = 0 if spec is None else spec.rowspan.start
+        rows[row] = max(rows.get(row, 0), len([*title.splitlines(), *found.get_texts()]))
+    _grow(figure_of(axes), sum(rows.values()))
+
+
+def key_below(axes: Sequence["Axes"], key: "Artist") -> None:
+    """What a mark in all panels means, under them."""
+    figure = figure_of(axes)
+    _grow(figure, 1)
+    figure.legend([key], [str(key.get_label())], loc="outside lower center")
 
 
 def _grow(figure: "Figure", rows: int) -> None:
@@ -76,9 +93,9 @@ def _grow(figure: "Figure", rows: int) -> None:
     figure.set_figheight(figure.get_figheight() + 0.05 + 0.155 * rows)
 
 
-def _length(label: str) -> int:
-    """Letters as they are shown: of mathematics, the letters alone."""
-    return len(label.replace("\\tau", "t").translate({ord(sign): None for sign in "$_{}\\"}))
+def entry_width(label: str) -> float:
+    """Inches of a legend's entry: its handle, and letters as they are shown; of mathematics, the letters alone."""
+    return 0.42 + 0.062 * len(label.replace("\\tau", "t").translate({ord(sign): None for sign in "$_{}\\"}))
 
 
 def percent_axis(axis: "Axis") -> None:

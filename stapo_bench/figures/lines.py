@@ -1,14 +1,23 @@
 """Panels of lines with bands or error bars: the kind of most figures over steps, limits and numbers of samples."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stapo_bench.figures.layout import Layout, grid, legend_above, percent_axis
-from stapo_bench.figures.style import DOUBLE, INK, look
+from stapo_bench.figures.layout import (
+    Layout,
+    entry_width,
+    grid,
+    key_below,
+    legend_above,
+    legend_of_each,
+    percent_axis,
+)
+from stapo_bench.figures.style import DOUBLE, INK, SINGLE, Look, look, look_apart, rank
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -17,6 +26,9 @@ if TYPE_CHECKING:
 
 _ALPHA = 0.18
 """Opacity of a band; less where many lie over each other."""
+
+_VARIANTS = 4
+"""Of one method in a panel, that dashes and markers in the method's colour still tell apart."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,41 +62,93 @@ class Lines:
     y_label: str
     spread: str = ""  # what bands and bars are; "": there are none
     bars: bool = False  # error bars, for points that no path leads between
-    log_y: bool = False
+    log_from: float = 0.0  # lower end of a logarithmic y axis; 0: the axis is linear
     percent: bool = False
     share_y: bool = True  # within a row
+    of_methods: bool = False  # each panel shows one method, its variants in colours and in a legend of their own
+
+
+def by_method(data: Lines) -> Lines:
+    """A panel per method where one comes in more variants than dashes and markers tell apart; else unchanged.
+
+    Its title says the method, so a label says the rest alone.
+    """
+    found = [Counter(line.method for line in panel.lines) for panel in data.panels]
+    if max((count for counts in found for count in counts.values()), default=0) <= _VARIANTS:
+        return data
+    panels = [
+        replace(
+            panel,
+            title=f"{method}\n{panel.title}".strip(),
+            lines=tuple(replace(line, label=_rest(line)) for line in panel.lines if line.method == method),
+        )
+        for method in sorted({method for counts in found for method in counts}, key=rank)
+        for panel, counts in zip(data.panels, found, strict=True)
+        if method in counts
+    ]
+    return replace(data, panels=tuple(panels), of_methods=True)
+
+
+def _rest(line: Line) -> str:
+    """What a label says besides the method; the method where it says nothing else."""
+    rest = line.label.removeprefix(line.method).strip(" ,")
+    return (rest[1:-1] if rest.startswith("(") and rest.endswith(")") else rest) or line.method
 
 
 def layout_of(data: Lines) -> Layout:
     """One column for a single panel, unless its legend is long; else both."""
+    if data.of_methods:
+        return _layout_of_methods(data)
     layout = grid(len(data.panels), share_y=data.share_y)
     return replace(layout, width=DOUBLE) if max(len(panel.lines) for panel in data.panels) > 8 else layout
 
 
+def _layout_of_methods(data: Lines) -> Layout:
+    """A row per method where it has several panels, which then stand in columns; as wide as the legends need."""
+    widest = max(entry_width(line.label) for panel in data.panels for line in panel.lines)
+    num_panels = len(data.panels)
+    per_method = max(Counter(panel.lines[0].method for panel in data.panels).values())
+    columns = max(1, min(num_panels, int(DOUBLE / widest), per_method if per_method > 1 else 3))
+    return Layout(
+        panels=num_panels,
+        columns=columns,
+        width=SINGLE if num_panels == 1 and widest < SINGLE else DOUBLE,
+        height=0.2 + 1.6 * math.ceil(num_panels / columns),
+        share_y=data.share_y,
+    )
+
+
 def draw(axes: Sequence["Axes"], data: Lines) -> None:
-    """Every panel, one legend above all."""
+    """Every panel, one legend above all or one above each."""
     for ax, panel in zip(axes, data.panels, strict=True):
         for place, line in enumerate(panel.lines):
-            _draw_line(ax, line, place, bars=data.bars, alpha=min(_ALPHA, 0.7 / len(panel.lines)))
-        ax.set_title(panel.title)
+            style = look_apart(line.method, line.variant) if data.of_methods else look(line.method, line.variant)
+            _draw_line(ax, line, place, style, bars=data.bars, alpha=min(_ALPHA, 0.7 / len(panel.lines)))
         ax.set_xlabel(panel.x_label)
         if panel.log_x:
             ax.set_xscale("log", base=panel.log_x)
             ticks = sorted({x for line in panel.lines for x in line.x})
             ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
             ax.minorticks_off()
-        if data.log_y:
+        if data.log_from:
             ax.set_yscale("log")
+            ax.set_ylim(bottom=data.log_from)
         if data.percent:
             percent_axis(ax.yaxis)
         spec = ax.get_subplotspec()
         if spec is None or spec.is_first_col():
             ax.set_ylabel(data.y_label)
-    legend_above(axes, below=_key_of_spread(data))
+    if data.of_methods:
+        legend_of_each(axes, [panel.title for panel in data.panels])
+    else:
+        for ax, panel in zip(axes, data.panels, strict=True):
+            ax.set_title(panel.title)
+        legend_above(axes)
+    if (key := _key_of_spread(data)) is not None:
+        key_below(axes, key)
 
 
-def _draw_line(ax: "Axes", line: Line, place: int, *, bars: bool, alpha: float) -> None:
-    style = look(line.method, line.variant)
+def _draw_line(ax: "Axes", line: Line, place: int, style: Look, *, bars: bool, alpha: float) -> None:
     ax.plot(
         line.x, line.y, label=line.label, color=style.colour, linestyle=style.dash, marker=style.marker,
         markevery=marked(line.y, place), clip_on=False, zorder=3,

@@ -24,14 +24,17 @@ class Plot(Generic[Data]):
     read: Callable[[Sources], Data]
     layout: Callable[[Data], Layout]
     draw: Callable[[Sequence["Axes"], Data], None]
-    note: str  # for the caption: what a reader must know about what is drawn
+    note: str | Callable[[Data], str]  # for the caption: what a reader must know about what is drawn
 
 
 Lacks = Callable[[Sources], str | None]
 """What the sources lack for a figure, and the command that makes it; None: nothing."""
 
+Note = str | Callable[[lines.Lines], str]
+"""A caption's second part; a function where it depends on the data."""
 
-def _lines(title: str, lacks: Lacks, read: Callable[[Sources], lines.Lines], note: str) -> Plot[Any]:
+
+def _lines(title: str, lacks: Lacks, read: Callable[[Sources], lines.Lines], note: Note) -> Plot[Any]:
     return Plot(title=title, lacks=lacks, read=read, layout=lines.layout_of, draw=lines.draw, note=note)
 
 
@@ -63,13 +66,12 @@ REGISTRY: dict[str, Plot[Any]] = {
     ),
     "masked": _lines(
         "Masked-token ratio", training.lacks_masked, training.masked,
-        "Silenced over all response tokens of an iteration; where none was silenced the line has a gap.",
+        "Silenced over all response tokens of an iteration; where none was silenced the line has a gap. A band that "
+        "reaches the lower end of the axis: in one of the seeds none was silenced.",
     ),
     "pareto": Plot(
         title="Accuracy against entropy stability", lacks=settings.lacks_pareto, read=settings.pareto,
-        layout=settings.planes_layout, draw=settings.draw_pareto,
-        note="Each training's last evaluated checkpoint; bars are 95 % intervals for problems like these. Stability is "
-        "exp(-mean |ln(H_t / H_0)|), 1 for constant entropy.",
+        layout=settings.planes_layout, draw=settings.draw_pareto, note=settings.pareto_note,
     ),
     "sensitivity": _lines(
         "Sensitivity to tau_p and q", settings.lacks_sensitivity, settings.sensitivity,
@@ -101,7 +103,7 @@ REGISTRY: dict[str, Plot[Any]] = {
         draw=heatmap.draw, note="Share of right samples; problems sorted by their mean over the runs.",
     ),
     "pass-at-k": _lines(
-        "pass@k", evaluation.lacks_passes, evaluation.pass_at_k, "Unbiased estimate (Chen et al. 2021)."
+        "pass@k", evaluation.lacks_passes, evaluation.pass_at_k, evaluation.passes_note
     ),
     "differences": Plot(
         title="Paired differences", lacks=forest.lacks_pairs, read=forest.differences, layout=forest.layout_of,

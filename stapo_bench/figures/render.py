@@ -89,7 +89,7 @@ def render_svg(name: str, sources: Sources) -> str:
 def caption(name: str, sources: Sources) -> str:
     """What a paper would print below the plot."""
     plot = plot_named(name)
-    return f"{plot.title}. {plot.note}"
+    return f"{plot.title}. {plot.note if isinstance(plot.note, str) else plot.note(_read(name, sources)[1])}"
 
 
 def _read(name: str, sources: Sources) -> tuple[Plot[Any], Any]:

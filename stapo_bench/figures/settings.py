@@ -5,13 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from stapo_bench.figures.evaluation import ACCURACY, Point, averages, seeded, spread_name
 from stapo_bench.figures.groups import by_setting
-from stapo_bench.figures.layout import Layout, grid, legend_above, percent_axis
+from stapo_bench.figures.layout import Layout, grid, key_below, legend_above, percent_axis
 from stapo_bench.figures.lines import Lines, Panel
 from stapo_bench.figures.sources import Sources, Training
-from stapo_bench.figures.style import DOUBLE, INK, METHODS, look, rank
-from stapo_bench.figures.training import SYMBOLS, experiments
+from stapo_bench.figures.style import DOUBLE, INK, METHODS, look
+from stapo_bench.figures.training import SYMBOLS, Experiment, experiments
 from stapo_bench.published import load_facts
 from stapo_bench.scores import RunScore
 
@@ -43,15 +45,16 @@ def entropy_stability(entropies: Sequence[float]) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A training in the plane of stability and accuracy."""
+    """An experiment in the plane of stability and accuracy: means over its seeds."""
 
     label: str
     method: str
     variant: int
+    num_seeds: int
     stability: float
     accuracy: float  # a fraction
-    low: float  # 95 % interval, problems like these
-    high: float
+    stability_ends: tuple[float, float]  # least and greatest over seeds
+    accuracy_ends: tuple[float, float]  # likewise; of a figure without seeds: 95 % interval, problems like these
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,39 +75,69 @@ class Plane:
 
 
 def lacks_pareto(sources: Sources) -> str | None:
-    """Two trainings with a run of one of their checkpoints each."""
-    count = len({training.folder for training, _ in _measured(sources.evaluated)})
+    """Two experiments with a run of a checkpoint each."""
+    trained = [training for training, _ in _measured(sources.evaluated)]
+    count = len({training.settings() for training in trained})
     if count > 1:
         return None
     return (
-        "expected two trainings of ten iterations or more (--train FOLDER) with a run of a checkpoint of each, got "
-        f"{count}; 'stapo-bench eval --ckpt FOLDER/checkpoints/final ...' makes a run"
+        "expected two trainings that differ in more than the seed, of ten iterations or more (--train FOLDER), with a "
+        f"run of a checkpoint of each, got {count}; 'stapo-bench eval --ckpt FOLDER/checkpoints/final ...' makes a run"
     )
 
 
 def pareto(sources: Sources) -> list[Plane]:
-    """The last evaluated checkpoint of each training, a panel per way of decoding."""
-    pairs = sorted(_measured(sources.evaluated), key=lambda pair: rank(pair[0].method))
-    named = {id(t): e for e in experiments([training for training, _ in pairs]) for t in e.members}
-    return [
-        Plane(
-            title=title,
-            places=tuple(
-                Place(
-                    label=named[id(training)].label,
-                    method=training.method,
-                    variant=named[id(training)].variant,
-                    stability=entropy_stability(training.column("entropy").tolist()),
-                    accuracy=score.macro.value,
-                    low=score.macro.problems_like_these.low,
-                    high=score.macro.problems_like_these.high,
-                )
-                for training, score in pairs
-                if any(score is other for other in group)
-            ),
-        )
+    """A point per experiment, of the last evaluated checkpoint of each training; a panel per way of decoding."""
+    pairs = _measured(sources.evaluated)
+    found = {
+        title: [
+            (experiment, members)
+            for experiment in experiments(sources.trainings)
+            if (
+                members := [
+                    (training, score)
+                    for training, score in pairs
+                    if training in experiment.members and any(score is other for other in group)
+                ]
+            )
+        ]
         for title, group in by_setting([score for _, score in pairs]).items()
+    }
+    has_seeds = any(len(members) > 1 for of_title in found.values() for _, members in of_title)
+    return [
+        Plane(title=title, places=tuple(_place(*item, has_seeds=has_seeds) for item in of_title))
+        for title, of_title in found.items()
     ]
+
+
+def _place(experiment: Experiment, members: Sequence[Evaluated], *, has_seeds: bool) -> Place:
+    """One kind of bar for a whole figure: the spread of seeds where any experiment has several."""
+    stabilities = [entropy_stability(training.column("entropy").tolist()) for training, _ in members]
+    accuracies = [score.macro.value for _, score in members]
+    interval = members[0][1].macro.problems_like_these
+    return Place(
+        label=experiment.label,
+        method=experiment.method,
+        variant=experiment.variant,
+        num_seeds=len(members),
+        stability=float(np.mean(stabilities)),
+        accuracy=float(np.mean(accuracies)),
+        stability_ends=(min(stabilities), max(stabilities)),
+        accuracy_ends=(min(accuracies), max(accuracies)) if has_seeds else (interval.low, interval.high),
+    )
+
+
+def pareto_note(data: Sequence[Plane]) -> str:
+    """What points and bars are: it depends on the seeds that there are."""
+    counts = {place.num_seeds for plane in data for place in plane.places}
+    if counts == {1}:
+        points = "Each training's last evaluated checkpoint; bars are 95 % intervals for problems like these."
+    else:
+        points = (
+            "Each experiment's last evaluated checkpoints: the mean over training seeds; bars reach from the least to "
+            "the greatest of the seeds" + (", a point without bars has one." if 1 in counts else ".")
+        )
+    return f"{points} Stability is exp(-mean |ln(H_t / H_0)|), 1 for constant entropy."
 
 
 def _measured(pairs: Sequence[Evaluated]) -> list[Evaluated]:
@@ -131,9 +164,9 @@ def draw_pareto(axes: Sequence["Axes"], data: Sequence[Plane]) -> None:
     for ax, plane in zip(axes, data, strict=True):
         for place in plane.places:
             style = look(place.method, place.variant)
-            away = [[place.accuracy - place.low], [place.high - place.accuracy]]
             ax.errorbar(
-                [place.stability], [place.accuracy], yerr=away, label=place.label, color=style.colour, linestyle="",
+                [place.stability], [place.accuracy], xerr=_away(place.stability, place.stability_ends),
+                yerr=_away(place.accuracy, place.accuracy_ends), label=place.label, color=style.colour, linestyle="",
                 marker=style.marker, markersize=5, elinewidth=0.8, capsize=1.5, zorder=3,
             )  # fmt: skip
         ax.plot([x for x, _ in plane.front], [y for _, y in plane.front], zorder=2, **_FRONT)
@@ -142,7 +175,14 @@ def draw_pareto(axes: Sequence["Axes"], data: Sequence[Plane]) -> None:
         ax.margins(x=0.12)
         percent_axis(ax.yaxis)
     axes[0].set_ylabel(ACCURACY)
-    legend_above(axes, below=Line2D([], [], label="Pareto front", **_FRONT))
+    legend_above(axes)
+    key_below(axes, Line2D([], [], label="Pareto front", **_FRONT))
+
+
+def _away(value: float, ends: tuple[float, float]) -> list[list[float]] | None:
+    """A bar as matplotlib wants it; none where it has no length."""
+    low, high = ends
+    return None if low == high else [[value - low], [high - value]]
 
 
 # --- sensitivity -----------------------------------------------------------------------------------------------------

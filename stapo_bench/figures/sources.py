@@ -8,7 +8,7 @@ Nothing is read before it is asked for, and nothing twice. A training log is the
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -56,6 +56,10 @@ class Training:
         objective = {name: value for name, value in self.objective.items() if name not in but}
         rest = {name: value for name, value in self.config.items() if name not in _NOT_SETTINGS}
         return json.dumps({**rest, "objective": objective}, sort_keys=True)
+
+    def leaves(self) -> dict[str, Any]:
+        """All settings but the seed and the objective's, by dotted name; lists are values."""
+        return dict(_leaves({name: v for name, v in self.config.items() if name not in (*_NOT_SETTINGS, "objective")}))
 
     @property
     def iterations(self) -> tuple[int, ...]:
@@ -175,6 +179,14 @@ def read_training(folder: Path) -> Training:
         )
     except (KeyError, TypeError) as error:
         raise StapoError(f"{path}: expected a training's config, found no {error}") from None
+
+
+def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 def _nested(record: Any, names: Sequence[str]) -> float:

@@ -1,11 +1,12 @@
 """How figures look: sizes of a two-column paper, 8-point type, and one colour, marker and dash per method.
 
-Colours are those of Okabe and Ito (2008), told apart by people with any kind of colour blindness; markers and dashes
-tell lines apart where there is no colour at all.
+Colours are those of Okabe and Ito (2008), told apart by people with any kind of colour blindness, and a dark wine;
+markers and dashes tell lines apart where there is no colour at all. Methods that are shown together have colours of
+their own; those of one family share one and differ in marker and dash.
 """
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 SINGLE = 3.25
@@ -16,8 +17,8 @@ DOUBLE = 6.75
 INK = "#1b1b1b"
 """Text, axes and everything that is neither a method nor data; on a web page it takes the page's own text colour."""
 
-ORANGE, SKY, GREEN, BLUE, RED, PURPLE, GREY = (
-    "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7", "#8A8A8A",
+ORANGE, SKY, GREEN, BLUE, RED, PURPLE, GREY, WINE = (
+    "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7", "#8A8A8A", "#882255",
 )  # fmt: skip
 
 RC: dict[str, Any] = {
@@ -90,15 +91,15 @@ METHODS: dict[str, Method] = {
     "20-entropy": _method("20-Entropy", PURPLE, 2, 3),
     "justrl": _method("JustRL", BLUE, 3, 4),
     "stapo": _method("STAPO", RED, 0, 0),
-    "stapo-old": _method("STAPO (v1-v3)", RED, 4, 1),
+    "stapo-old": _method("STAPO (v1-v3)", RED, 5, 2),
     "random-mask": _method("Random mask", SKY, 6, 2),
     "high-entropy-mask": _method("High-entropy mask", GREEN, 5, 1),
     "full-mask": _method("Full mask", INK, 4, 3),
-    "stapo-micro-batch": _method("STAPO per micro-batch", RED, 2, 2),
+    "stapo-micro-batch": _method("STAPO per micro-batch", RED, 3, 4),
     "dapo": _method("DAPO", SKY, 4, 0),
-    "ar": _method("AR", PURPLE, 4, 0),
-    "lopti": _method("Lopti", PURPLE, 1, 1),
-    "stare": _method("STARE", ORANGE, 0, 0),
+    "ar": _method("AR", GREEN, 6, 4),
+    "lopti": _method("Lopti", INK, 5, 1),
+    "stare": _method("STARE", WINE, 1, 3),
     "lp-reg": _method("Lp-Reg", BLUE, 2, 0),
     "kl-cov": _method("KL-Cov", BLUE, 1, 1),
     "clip-cov": _method("Clip-Cov", BLUE, 4, 2),
@@ -111,6 +112,7 @@ METHODS: dict[str, Method] = {
 
 _BY_LABEL = {method.label.casefold(): (rank, method.look) for rank, method in enumerate(METHODS.values())}
 _PALETTE = (SKY, GREEN, PURPLE, ORANGE, BLUE)
+_APART = (ORANGE, BLUE, GREEN, RED, SKY, PURPLE, INK, WINE, GREY)
 
 
 def look(label: str, variant: int = 0) -> Look:
@@ -136,6 +138,18 @@ def look(label: str, variant: int = 0) -> Look:
         marker=_MARKERS[(_MARKERS.index(plain.marker) + variant) % len(_MARKERS)],
         dash=_DASHES[(_DASHES.index(plain.dash) + variant) % len(_DASHES)],
     )
+
+
+def look_apart(label: str, variant: int) -> Look:
+    """The look of a variant where its method has a panel to itself: there colours are free to tell variants apart.
+
+    The plain one keeps the method's look.
+
+    >>> [look_apart("GRPO", variant).colour == look("GRPO").colour for variant in range(9)].count(True)
+    1
+    """
+    first = _APART.index(look(label).colour)
+    return replace(look(label, variant), colour=_APART[(first + variant) % len(_APART)])
 
 
 def rank(label: str) -> tuple[int, str]:
