@@ -54,9 +54,7 @@ def stability(entropies: Sequence[float]) -> Stability:
     later = entropies[START:]
     score = 0.0 if min(later) <= 0 else math.exp(-sum(abs(math.log(h / start)) for h in later) / len(later))
     end = median(entropies[-max(START, len(entropies) // 10) :])
-    verdict: Verdict = (
-        "collapse" if end < start / FACTOR else "explosion" if end > start * FACTOR else "stable"
-    )
+    verdict: Verdict = "collapse" if end < start / FACTOR else "explosion" if end > start * FACTOR else "stable"
     return Stability(
         score=score,
         verdict=verdict,
