@@ -79,7 +79,7 @@ def test_silenced_tokens_are_counted_by_hand():
     )
     assert told.startswith(f"STAPO on A's rollouts: {shares}")
     assert "dates, 41.7 % of all tokens. Choosing among the candidates by entropy is not told apart from" in told
-    letters = "1 of 1 stray letters, 33.3 % of the silenced tokens as of the candidates 25.0 %."
+    letters = "1 of 1 stray letters (33.3 % of the silenced tokens, 25.0 % of the candidates)."
     assert told.endswith(f"It hits 1 of 1 such steps and {letters}")
     assert "is told apart from drawing by lot (+8.3" in silenced._answer("A", "STAPO", [found, replace(found)])
 

@@ -164,14 +164,19 @@ def regimes(results: Results, folder: Path) -> Section:
         ratios += (ends := [one.end / one.start for one in found])
         cells = [str(sum(one.verdict == verdict for one in found)) for verdict in (*counts, "stable")]
         cells += [_number(float(np.mean([getattr(one, name) for one in found]))) for name in ("start", "end")]
-        lines.append(f"| {variant} | {' | '.join(cells)} | {min(ends):.2f} to {max(ends):.2f} |")
+        lines.append(f"| {variant} | {' | '.join(cells)} | {_ends(ends)} |")
     words: dict[Verdict, str] = {"collapse": "Entropy collapses", "explosion": "It explodes"}
     answers = [
         f"{words[verdict]}: {', '.join(of_verdict.values()) or 'nowhere'}." for verdict, of_verdict in counts.items()
     ]
     if ratios:
-        answers.append(f"It ends at {min(ratios):.2f} to {max(ratios):.2f} of where it began.")
+        answers.append(f"It ends at {_ends(ratios)} of where it began.")
     return Section(answers=answers, text="\n".join(lines))
+
+
+def _ends(values: Sequence[float]) -> str:
+    low, high = f"{min(values):.2f}", f"{max(values):.2f}"
+    return low if low == high else f"{low} to {high}"
 
 
 SECTIONS: Mapping[str, Callable[[Results, Path], Section]] = {

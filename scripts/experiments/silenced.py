@@ -227,9 +227,10 @@ def _answer(variant: str, mask: str, by_seed: Sequence[Tally]) -> str:
     return (
         f"{mask} on {variant}'s rollouts: {of_silenced} of the silenced tokens lie in steps that are wrong although "
         f"the answer is right, {of_candidates} of the candidates, {of_all} of all tokens. Choosing among the "
-        f"candidates by entropy is {'' if is_told else 'not '}told apart from drawing by lot ({_in_points(choice)}). "
-        f"It hits {wrong.hit} of {wrong.count} such steps and {letters.hit} of {letters.count} stray letters, "
-        f"{letters_of_silenced} of the silenced tokens as of the candidates {letters_of_candidates}."
+        f"candidates by entropy is {'' if is_told else 'not '}told apart from drawing by lot ({_in_points(choice)} "
+        f"points, {len(by_seed)} seeds). "
+        f"It hits {wrong.hit} of {wrong.count} such steps and {letters.hit} of {letters.count} stray letters "
+        f"({letters_of_silenced} of the silenced tokens, {letters_of_candidates} of the candidates)."
     )
 
 
