@@ -99,7 +99,10 @@ def draw_panel(ax: "Axes", comparisons: Sequence[SeedComparison], labels: Mappin
             ends = 100 * np.array([interval.low, interval.high])
             ax.plot(ends, (place, place), color=style.colour, solid_capstyle="butt", zorder=2, **BARS[effect.error])
         value = 100 * comparison.effects[0].difference.value
-        ax.plot([value], [place], marker=style.marker, color=style.colour, markeredgecolor="white", zorder=3)
+        ax.plot(
+            [value], [place], marker=style.marker, markersize=6, color=style.colour, markeredgecolor="white",
+            markeredgewidth=0.7, zorder=3,
+        )  # fmt: skip
     ax.set_xlabel("difference (points)")
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
