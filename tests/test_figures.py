@@ -1,6 +1,7 @@
 """Figures over iterations, from runs and from both: the values that are drawn."""
 
 import math
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from figure_setup import axes_of, band, drawn, drawn_line, trained, write_log
 
 from stapo_bench.draws import load_run
-from stapo_bench.figures import Sources, available
+from stapo_bench.figures import Sources, available, render
 from stapo_bench.figures.registry import REGISTRY
 from stapo_bench.figures.settings import entropy_stability, threshold
 from stapo_bench.figures.sources import Training
@@ -180,6 +181,13 @@ def test_differences_are_paired_and_carry_both_intervals_by_name(make_run):
     assert list(ax.get_lines()[-1].get_xdata()) == pytest.approx([1 / 3])
     named = [text.get_text() for text in ax.figure.legends[0].get_texts()]
     assert named == ["95 %, problems like these", "95 %, these problems"]
+
+
+def test_one_bar_has_room(make_run):
+    runs = [make_run(name, {"t": [[1, 1], [0, 1]]}) for name in ("a", "b")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # matplotlib gives up on a layout with no more than a warning
+        render("differences", Sources(runs=runs), "png")
 
 
 def test_the_mean_over_tasks_is_the_last_row(make_run):

@@ -67,11 +67,12 @@ def layout_of(data: Sequence[Forest]) -> Layout:
     labels = {tuple(bar.label for bar in forest.bars) for forest in data}
     columns = grid(len(data)).columns if len(labels) == 1 else 1
     rows = -(-len(data) // columns)
+    lines = max(len(forest.title.splitlines()) for forest in data)
     return Layout(
         panels=len(data),
         columns=columns,
         width=DOUBLE if columns > 1 else SINGLE,
-        height=rows * (0.75 + 0.19 * max(len(forest.bars) for forest in data)),
+        height=0.3 + rows * (0.6 + 0.14 * lines + 0.19 * max(len(forest.bars) for forest in data)),
         share_y=len(labels) == 1,
     )
 
