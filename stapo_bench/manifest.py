@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from stapo_bench.errors import StapoError
+from stapo_bench.nested import flatten
 from stapo_bench.records import Problem, Prompt
 from stapo_bench.store import write_atomically
 from stapo_bench.tasks import ContentDigest, content_digest
@@ -85,7 +86,7 @@ def differences(run: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     ['seed: the run has 0, now 1']
     """
     both = set(run.get("tasks", {})) & set(now.get("tasks", {}))
-    old, new = (dict(_flat(_with_tasks(identity, both))) for identity in (run, now))
+    old, new = (flatten(_with_tasks(identity, both)) for identity in (run, now))
     return [
         f"{name}: the run has {old.get(name, 'nothing')}, now {new.get(name, 'nothing')}"
         for name in sorted({*old, *new})
@@ -95,14 +96,6 @@ def differences(run: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 def _with_tasks(identity: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
     return {**identity, "tasks": {name: task for name, task in identity.get("tasks", {}).items() if name in names}}
-
-
-def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, item in value.items():
-        if isinstance(item, Mapping):
-            yield from _flat(item, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", item
 
 
 def load_manifest(run_dir: Path) -> Manifest:

@@ -5,11 +5,12 @@ then a gap between the runs is no evidence about the weights. It asks for ``caut
 but may (engine, precision, package versions). Another seed is what two runs ought to have, and is only noted.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from stapo_bench.draws import LoadedRun
+from stapo_bench.nested import flatten
 
 Weight = Literal["confounds", "caution", "note"]
 
@@ -40,8 +41,8 @@ class ParityDifference:
 
 def parity(a: LoadedRun, b: LoadedRun) -> list[ParityDifference]:
     """All differences besides the weights, the confounding ones first."""
-    fields_a = {**dict(_fields(a.manifest.identity, b.manifest.identity)), "grader": a.grader}
-    fields_b = {**dict(_fields(b.manifest.identity, a.manifest.identity)), "grader": b.grader}
+    fields_a = {**_fields(a.manifest.identity, b.manifest.identity), "grader": a.grader}
+    fields_b = {**_fields(b.manifest.identity, a.manifest.identity), "grader": b.grader}
     found = [
         ParityDifference(
             field=field,
@@ -67,21 +68,13 @@ def weights_of(run: LoadedRun) -> tuple[Any, Any]:
     return identity["checkpoint"], identity["engine"].get(_SCRIPT)
 
 
-def _fields(identity: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _fields(identity: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Flat fields without the weights; tasks that only one run has are not compared at all."""
     common = set(identity["tasks"]) & set(other["tasks"])
     tasks = {name: task for name, task in identity["tasks"].items() if name in common}
     engine = {name: value for name, value in identity["engine"].items() if name != _SCRIPT}
     settings = {**identity, "tasks": tasks, "engine": engine}
-    yield from _flat({name: part for name, part in settings.items() if name != "checkpoint"}, "")
-
-
-def _flat(value: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for key, item in value.items():
-        if isinstance(item, Mapping):
-            yield from _flat(item, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", item
+    return flatten({name: part for name, part in settings.items() if name != "checkpoint"})
 
 
 def _short(value: Any) -> str:

@@ -101,6 +101,11 @@ def test_an_experiment_that_was_killed_twice_gives_the_same_page(tmp_path, monke
     assert len(list((whole / "out").glob("trainings/*-dumps/dumps/iteration-000002/dump.json"))) == 4
     monkeypatch.chdir(whole)
     assert all(step.is_done() for step in steps.plan(design.load_experiment("toy.yaml"), Path("out")).values())
+    digest = steps.read_checkpoint
+    monkeypatch.setattr(steps, "read_checkpoint", lambda path: replace(digest(path), digest="other"))
+    with pytest.raises(StapoError, match="had other weights when it ran; move it away"):
+        all(step.is_done() for step in steps.plan(design.load_experiment("toy.yaml"), Path("out")).values())
+    monkeypatch.setattr(steps, "read_checkpoint", digest)
     about = json.loads((whole / "results" / "toy" / "manifest.json").read_text())
     assert about["commands"] == {"pretrain": 1, "train": 4, "eval": 4, "grade": 4}
     assert all(about["cpu_s"][kind] > 0 for kind in ("pretrain", "train", "eval")) and about["not_run"] == []

@@ -217,6 +217,24 @@ def test_the_seeds_that_two_points_need():
     assert [evaluation_questions.seeds_needed(0.02 / effect) for effect in (1.0, 0.5, 20.0)] == [10, 34, 2]
 
 
+def test_signs_that_another_grader_turns_are_counted(make_run):
+    runs = {"A": make_run("a", {"t": [[1, 0], [1, 0], [1, 0]]}), "B": make_run("b", {"t": [[1, 1], [1, 1], [1, 0]]})}
+    for name, turned in (("A", {"CORRECT": "CORRECT", "INCORRECT": "CORRECT"}), ("B", {"CORRECT": "INCORRECT"})):
+        grades = (runs[name] / "grades" / "math.jsonl").read_text()
+        strict = re.sub(r'"(CORRECT|INCORRECT)"', lambda m, turned=turned: f'"{turned.get(m[1], m[1])}"', grades)
+        (runs[name] / "grades" / "strict.jsonl").write_text(strict)
+    experiment = SimpleNamespace(reference="A", untrained=[], graders=["strict", "other"])
+    found = SimpleNamespace(
+        experiment=experiment, variants=["A", "B"], seeds=[1], scores={"training": {}}, comparisons={"training": []},
+        folder=lambda variant, seed, decoding: runs[variant], graded=lambda *_: {}, compared=lambda _: [],
+    )  # fmt: skip
+    section = evaluation_questions.flips(found, Path())
+    assert "strict 0 of 0 verdicts over seeds are others, and 1 signs of pairs" in section.answers[0]
+    assert "other 0 of 0 verdicts over seeds are others, and 0 signs of pairs" in section.answers[0]
+    assert section.text.splitlines()[2] == f"- {section.answers[0]}"
+    assert section.text.splitlines()[3].startswith("  - b and a (+33.3): grader 'strict' sees the opposite sign")
+
+
 def test_verdicts_that_another_grader_turns_are_named():
     (ours,) = results_of({"training": {"A": 3, "B": 5}}).comparisons["training"]
     seeds, both = ours.effects

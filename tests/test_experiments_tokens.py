@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts" / "experiments"))
 import arithmetic
 import gradients
 import silenced
+from section import in_points
 
 
 @pytest.mark.parametrize(
@@ -71,17 +72,19 @@ def test_silenced_tokens_are_counted_by_hand():
     assert np.isnan(nothing.lift(nothing.wrong_steps))
     assert silenced.total([found.whole, nothing.whole]).tokens == 13
     # Lifts 0.1 and 0.3: mean 0.2, standard error 0.1, t_0.975(1) = 12.706; a seed without any is left out.
-    assert silenced._choice([0.1, 0.3, math.nan]) == "+20.0 [-107.1, +147.1]"
-    assert silenced._choice([0.1, math.nan]) == "–"
-    told = silenced._answer("A", "STAPO", [found])
+    assert in_points(silenced._change([0.1, 0.3, math.nan])) == "+20.0 [-107.1, +147.1]"
+    assert in_points(silenced._change([0.1, math.nan])) == "–"
+    choice = silenced._change([0.1, 0.3])
+    told = silenced._answer("A", "STAPO", [found], choice, 0.051)
     shares = (
         "33.3 % of the silenced tokens lie in steps that are wrong although the answer is right, 25.0 % of the candi"
     )
     assert told.startswith(f"STAPO on A's rollouts: {shares}")
-    assert "dates, 41.7 % of all tokens. Choosing among the candidates by entropy is not told apart from" in told
+    assert "dates, 41.7 % of all tokens. Choosing among the candidates by entropy is not told apart" in told
+    assert "by lot (+20.0 [-107.1, +147.1] points, p 0.051 by Holm, 1 seeds)" in told
     letters = "1 of 1 stray letters (33.3 % of the silenced tokens, 25.0 % of the candidates)."
     assert told.endswith(f"It hits 1 of 1 such steps and {letters}")
-    assert "is told apart from drawing by lot (+8.3" in silenced._answer("A", "STAPO", [found, replace(found)])
+    assert "is told apart from drawing by lot" in silenced._answer("A", "STAPO", [found], choice, 0.049)
 
 
 def hand_dump(advantages, logits):

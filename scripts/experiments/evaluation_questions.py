@@ -133,23 +133,28 @@ def flips(results: Results, folder: Path) -> Section:
         cut, drawn = (sum(getattr(task, name) for task in tasks) for name in ("num_truncated", "num_samples"))
         found = [compare_runs(before, after) for before, after in _pairs(results, decoding, untrained=True)]
         open_samples = [c for c in found if any(task.warnings for task in (*c.tasks, c.average))]
+        notes: list[str] = []
         told = [
             f"of {drawn:,} samples {cut:,} are cut off, which could turn the sign of a task in {len(open_samples)} of "
             f"{len(found)} pairs of checkpoints"
         ]
         for grader in results.experiment.graders:
             turned = _turned(results.comparisons[decoding], results.compared(results.graded(decoding, grader)))
-            signs = [c for c in found if any(note.startswith(f"grader {grader}") for note in c.notes)]
+            signs = [c for c in found if any(_is_of(grader, note) for note in c.notes)]
             told.append(
                 f"by grader {grader} {len(turned)} of {len(results.comparisons[decoding])} verdicts over seeds are "
                 f"others{' (' + ', '.join(turned) + ')' if turned else ''}, and {len(signs)} signs of pairs"
             )
-            lines += [f"  - {_named(c)}: {note}" for c in signs for note in c.notes if note.startswith("grader ")]
+            notes += [f"  - {_named(c)}: {note}" for c in signs for note in c.notes if _is_of(grader, note)]
         answers.append(f"{in_words(decoding)}: {'; '.join(told)}.")
-        lines.append(f"- {answers[-1]}")
+        lines += [f"- {answers[-1]}", *notes]
         for c in open_samples:
             lines += [f"  - {_named(c)}, {t.title}: {w}" for t in (*c.tasks, c.average) for w in t.warnings]
     return Section(answers=answers, text="\n".join(lines))
+
+
+def _is_of(grader: str, note: str) -> bool:
+    return note.startswith(f"grader '{grader}' ")
 
 
 def _turned(ours: Sequence[SeedComparison], theirs: Sequence[SeedComparison]) -> list[str]:

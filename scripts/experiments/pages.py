@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from design import Experiment, in_words
 from provenance import how, provenance
+from section import in_points
 from sections import SECTIONS
 
 from results import Results, counted
 from stapo_bench.figures import caption, save
 from stapo_bench.figures.registry import REGISTRY
-from stapo_bench.intervals import signed
 from stapo_bench.manifest import load_manifest
 from stapo_bench.over_seeds import MARGIN, SEED_ERRORS, means_by_task, over_seeds, seeds_sentence
 from stapo_bench.paired import Difference
@@ -122,7 +122,7 @@ def _differences(results: Results) -> Iterator[str]:
     yield "|" + "---|" * (3 + 2 * len(SEED_ERRORS))
     for decoding, found in results.comparisons.items():
         for comparison in found:
-            cells = [f"{_change(e.difference)} | {_p(e.p_adjusted)}" for e in comparison.effects]
+            cells = [f"{in_points(e.difference)} | {_p(e.p_adjusted)}" for e in comparison.effects]
             same = results.same.get(comparison.name_b) == reference
             verdict = "same weights" if same else comparison.effects[1].verdict
             yield f"| {comparison.name_b} | {in_words(decoding)} | {' | '.join(cells)} | {verdict} |"
@@ -180,13 +180,6 @@ def _level(average: Difference) -> str:
     interval = average.interval()
     ends = "–" if math.isnan(interval.low) else f"{100 * interval.low:.1f}, {100 * interval.high:.1f}"
     return f"{100 * average.value:.2f} [{ends}]"
-
-
-def _change(difference: Difference) -> str:
-    interval = difference.interval()
-    if math.isnan(interval.low):
-        return f"{signed(difference.value)} [–]"
-    return f"{signed(difference.value)} [{signed(interval.low)}, {signed(interval.high)}]"
 
 
 def _p(value: float) -> str:

@@ -10,7 +10,7 @@ from design import in_words
 from evaluation_questions import error_bars, flips, samples
 from forest import differences
 from gradients import gradients
-from section import Section
+from section import Section, in_points
 from silenced import spurious
 
 from results import Results, counted
@@ -49,7 +49,7 @@ def ranking(results: Results, folder: Path) -> Section:
             + (f": {', '.join(f'{a} and {b}' for a, b in turned)}." if turned else ".")
         )
         changed = [
-            f"{variant} by {_range(difference)}"
+            f"{variant} by {in_points(difference)}"
             for variant, difference in _changes_between(results, one, other).items()
             if variant in means[one] and variant not in results.experiment.untrained
         ]
@@ -78,11 +78,6 @@ def _changes_between(results: Results, one: str, other: str) -> dict[str, Differ
             found[variant] = over_seeds(changes, SEED_ERRORS[1])
     adjusted = holm([difference.p_value for difference in found.values()])
     return {variant: found[variant] for variant, p in zip(found, adjusted, strict=True) if p < LEVEL}
-
-
-def _range(difference: Difference) -> str:
-    interval = difference.interval()
-    return f"{signed(difference.value)} [{signed(interval.low)}, {signed(interval.high)}]"
 
 
 def stability(results: Results, folder: Path) -> Section:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from arithmetic import stray_letters, written_steps
 from design import Training
-from section import Section
+from section import Section, in_points
 
 from results import Results
+from stapo_bench.compare import LEVEL
 from stapo_bench.figures.sources import read_training
-from stapo_bench.intervals import signed
 from stapo_bench.over_seeds import over_seeds
-from stapo_bench.paired import Difference
+from stapo_bench.paired import UNDECIDED, Difference, holm
 
 if TYPE_CHECKING:
     from stapo_train.dump import Dump
@@ -160,9 +160,11 @@ def spurious(results: Results, folder: Path) -> Section:
         found = {mask: tallies for mask, tallies in by_mask.items() if any(t.whole.tokens for t in tallies)}
         if found:
             answers.append(_share(variant, made))
-        for mask, by_seed in found.items():
+        choices = {mask: _change([t.lift(t.wrong_steps) for t in by_seed]) for mask, by_seed in found.items()}
+        adjusted = holm([choice.p_value for choice in choices.values()])
+        for (mask, by_seed), p in zip(found.items(), adjusted, strict=True):
             lines.append(f"| {variant} | {mask} | {_row(by_seed)} |")
-            answers.append(_answer(variant, mask, by_seed))
+            answers.append(_answer(variant, mask, by_seed, choices[mask], p))
             words += [_words(variant, mask, name, by_seed) for name in ("silenced", "kept")]
     if not words:
         return Section(text=f"{lines[0]}\n\nNo rollout with a positive advantage was kept.")
@@ -200,7 +202,7 @@ def _row(by_seed: Sequence[Tally]) -> str:
     cells = [f"{count:,}" for count in (whole.tokens, whole.silenced + whole.kept, whole.silenced)]
     for name, places in (("wrong_steps", wrong), ("letters", letters)):
         cells.append(", ".join(_shares(places, whole)))
-        cells.append(_choice([found.lift(getattr(found, name)) for found in by_seed]))
+        cells.append(in_points(_change([found.lift(getattr(found, name)) for found in by_seed])))
     return " | ".join([*cells, *(f"{p.hit:,} of {p.count:,}" for p in (wrong, right))])
 
 
@@ -216,19 +218,18 @@ def total(parts: Sequence[Places]) -> Places:
     return Places(**{name: sum(getattr(part, name) for part in parts) for name in Places.__dataclass_fields__})
 
 
-def _answer(variant: str, mask: str, by_seed: Sequence[Tally]) -> str:
+def _answer(variant: str, mask: str, by_seed: Sequence[Tally], choice: Difference, p_adjusted: float) -> str:
+    """``choice``: of wrong steps; its p is corrected for the masks that are laid over the same rollouts."""
     whole, wrong, letters = (total([getattr(t, n) for t in by_seed]) for n in ("whole", "wrong_steps", "letters"))
     if not whole.silenced:
         return f"{mask} on {variant}'s rollouts: no token is silenced."
     of_all, of_candidates, of_silenced = _shares(wrong, whole)
     _, letters_of_candidates, letters_of_silenced = _shares(letters, whole)
-    choice = _change([t.lift(t.wrong_steps) for t in by_seed])
-    is_told = choice is not None and not choice.interval().low <= 0 <= choice.interval().high
     return (
         f"{mask} on {variant}'s rollouts: {of_silenced} of the silenced tokens lie in steps that are wrong although "
         f"the answer is right, {of_candidates} of the candidates, {of_all} of all tokens. Choosing among the "
-        f"candidates by entropy is {'' if is_told else 'not '}told apart from drawing by lot ({_in_points(choice)} "
-        f"points, {len(by_seed)} seeds). "
+        f"candidates by entropy is {'' if p_adjusted < LEVEL else 'not '}told apart from drawing by lot "
+        f"({in_points(choice)} points, p {p_adjusted:.3f} by Holm, {len(by_seed)} seeds). "
         f"It hits {wrong.hit} of {wrong.count} such steps and {letters.hit} of {letters.count} stray letters "
         f"({letters_of_silenced} of the silenced tokens, {letters_of_candidates} of the candidates)."
     )
@@ -241,18 +242,7 @@ def _words(variant: str, mask: str, name: str, by_seed: Sequence[Tally]) -> str:
     return f"- {variant}, {mask}, {name}: {', '.join(f'`{text!r}` {count}' for text, count in first) or 'none'}"
 
 
-def _choice(lifts: Sequence[float]) -> str:
-    return _in_points(_change(lifts))
-
-
-def _change(lifts: Sequence[float]) -> Difference | None:
-    """Mean over seeds; those in which nothing is silenced have no lift and are left out. None: fewer than two."""
+def _change(lifts: Sequence[float]) -> Difference:
+    """Mean over seeds; those in which nothing is silenced have no lift and are left out. NaN: fewer than two."""
     known = [lift for lift in lifts if not np.isnan(lift)]
-    return over_seeds([np.array(known)[:, None]], "seeds like these") if len(known) > 1 else None
-
-
-def _in_points(difference: Difference | None) -> str:
-    if difference is None:
-        return "–"
-    interval = difference.interval()
-    return f"{signed(difference.value)} [{signed(interval.low)}, {signed(interval.high)}]"
+    return over_seeds([np.array(known)[:, None]], "seeds like these") if len(known) > 1 else UNDECIDED

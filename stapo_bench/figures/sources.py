@@ -8,7 +8,7 @@ Nothing is read before it is asked for, and nothing twice. A training log is the
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from stapo_bench.draws import LoadedRun, load_run
 from stapo_bench.errors import StapoError
 from stapo_bench.figures.style import METHODS
+from stapo_bench.nested import flatten
 from stapo_bench.scores import RunScore, current_score
 from stapo_bench.sealed import unseal
 from stapo_bench.store import complete_lines
@@ -58,8 +59,8 @@ class Training:
         return json.dumps({**rest, "objective": objective}, sort_keys=True)
 
     def leaves(self) -> dict[str, Any]:
-        """All settings but the seed and the objective's, by dotted name; lists are values."""
-        return dict(_leaves({name: v for name, v in self.config.items() if name not in (*_NOT_SETTINGS, "objective")}))
+        """All settings but the seed and the objective's, by dotted name."""
+        return flatten({name: v for name, v in self.config.items() if name not in (*_NOT_SETTINGS, "objective")})
 
     @property
     def iterations(self) -> tuple[int, ...]:
@@ -179,14 +180,6 @@ def read_training(folder: Path) -> Training:
         )
     except (KeyError, TypeError) as error:
         raise StapoError(f"{path}: expected a training's config, found no {error}") from None
-
-
-def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _nested(record: Any, names: Sequence[str]) -> float:

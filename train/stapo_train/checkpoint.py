@@ -204,10 +204,13 @@ def optimizer_tensors(model: Any, optimizer: torch.optim.Optimizer) -> dict[str,
 
 
 def load_optimizer(model: Any, optimizer: torch.optim.Optimizer, tensors: dict[str, torch.Tensor]) -> None:
-    """The reverse of ``optimizer_tensors``."""
+    """The reverse of ``optimizer_tensors``, as far as the parameters are this optimizer's; others may have theirs."""
     parameters = dict(model.named_parameters())
+    own = {parameter for group in optimizer.param_groups for parameter in group["params"]}
     for key, value in tensors.items():
         kind, name = key.split("/", 1)
+        if parameters[name] not in own:
+            continue
         # AdamW keeps its step counts on the CPU, whatever the device of the weights.
         place = "cpu" if kind == "step" else parameters[name].device
         optimizer.state[parameters[name]][kind] = value.to(place)

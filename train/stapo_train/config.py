@@ -16,6 +16,7 @@ from typing import Any, Literal
 import yaml
 
 from stapo_bench.errors import UsageError
+from stapo_bench.nested import flatten
 from stapo_train.parse import check_range, parse_record
 
 
@@ -219,18 +220,6 @@ def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]
     a, b = flatten(ours), flatten(theirs)
     keys = sorted((a.keys() | b.keys()) - set(PLACE_KEYS))
     return [f"{key}: {a.get(key)} here, {b.get(key)} there" for key in keys if a.get(key) != b.get(key)]
-
-
-def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested values under dotted names.
-
-    >>> flatten({"optim": {"lr": 1e-5}, "seed": 0})
-    {'optim.lr': 1e-05, 'seed': 0}
-    """
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
-    return flat
 
 
 def _read(path: Path, depth: int = 0) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from stapo_train.config import TrainConfig, flatten
+from stapo_bench.nested import flatten
+from stapo_train.config import TrainConfig
 from stapo_train.objective import Objective
 
 PUBLISHED: dict[str, Any] = {

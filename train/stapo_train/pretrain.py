@@ -30,7 +30,7 @@ from transformers.utils.logging import disable_progress_bar
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.sealed import seal, unseal
 from stapo_bench.store import complete_lines, write_atomically
-from stapo_train.checkpoint import optimizer_tensors
+from stapo_train.checkpoint import load_optimizer, optimizer_tensors
 from stapo_train.parse import parse_record
 from stapo_train.tiny_batches import PackedBatch, encode, pack
 from stapo_train.tiny_data import worked_example
@@ -190,15 +190,10 @@ class Run:
         except SafetensorError as error:
             raise StapoError(f"{path}: expected a saved run, got damage: {error}; delete it to begin anew") from None
         self.step = int(tensors.pop("step"))
-        weights = dict(self.model.named_parameters())
-        groups = [(optimizer, group) for optimizer, _ in self.optimizers for group in optimizer.param_groups]
-        owner = {weight: optimizer for optimizer, group in groups for weight in group["params"]}
-        for key, value in tensors.items():
-            kind, name = key.split("/", 1)
-            if kind == "weight":
-                weights[name].data.copy_(value)
-            else:
-                owner[weights[name]].state[weights[name]][kind] = value
+        for name, weight in self.model.named_parameters():
+            weight.data.copy_(tensors.pop(f"weight/{name}"))
+        for optimizer, _ in self.optimizers:
+            load_optimizer(self.model, optimizer, tensors)
 
 
 def pretrain(config: PretrainConfig) -> Path:
