@@ -18,11 +18,11 @@ from typing import Any
 
 import torch
 import transformers
-from measured import measured_with
-from random_model import byte_tokenizer, random_model
 
 from stapo_bench.engines.transformers import TransformersEngine, load_checkpoint
 from stapo_bench.records import Prompt, Request, SampleKey, SamplingParams
+from stapo_bench.runs import measured_with
+from stapo_train.tiny.random_model import byte_tokenizer, random_model
 
 Lengths = list[int]
 END_SHARE = 0.02  # of the random model's probability: a geometric length of 50 tokens in the mean

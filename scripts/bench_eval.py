@@ -42,20 +42,27 @@ from typing import Any
 
 import torch
 from makespan import SMALL, makespan
-from measured import measured_with
-from random_model import random_model, save
 
-from stapo_bench.checkpoint import read_checkpoint
-from stapo_bench.drawing import draw, look, shard_label, sole_writer
 from stapo_bench.engines import Engine
 from stapo_bench.engines.vllm import VllmEngine, _vllm_params
-from stapo_bench.evaluate import EvalOptions, prepare, sampling_params
-from stapo_bench.identity import run_about, run_identity
-from stapo_bench.manifest import open_run
-from stapo_bench.opening import open_for
 from stapo_bench.records import Completion, Request, SamplingParams
+from stapo_bench.runs import measured_with, open_run, read_checkpoint
+from stapo_bench.sampling import (
+    EvalOptions,
+    Work,
+    draw,
+    look,
+    open_for,
+    prepare,
+    requests,
+    run_about,
+    run_identity,
+    sampling_params,
+    shard_label,
+    sole_writer,
+)
 from stapo_bench.tasks import load_task
-from stapo_bench.work import Work, requests
+from stapo_train.tiny.random_model import random_model, save
 
 TURN = 32  # completions
 TASKS = ("tiny_aime24", "tiny_amc23")

@@ -26,12 +26,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from measured import measured_with
 
 from stapo_bench.errors import StapoError
-from stapo_bench.grading.panel import GRADERS, Grader
-from stapo_bench.grading.pool import grade_many
+from stapo_bench.grading import GRADERS, Grader, grade_many
 from stapo_bench.records import Gold, Outcome
+from stapo_bench.runs import measured_with
 from stapo_bench.tasks import load_problems, load_task
 
 PACKAGES = ("stapo-bench", "math-verify", "latex2sympy2_extended", "sympy")

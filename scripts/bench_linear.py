@@ -25,8 +25,8 @@ from typing import Any
 
 import torch
 from bench_linear_peers import CONTESTANTS, Contestant, Example, Found, ours
-from measured import measured_with
 
+from stapo_bench.runs import measured_with
 from stapo_train.fused import blocks, linear_token_distribution
 
 PACKAGES = ("torch", "triton", "trl", "liger-kernel", "cut-cross-entropy", "verl")

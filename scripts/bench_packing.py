@@ -21,8 +21,8 @@ from typing import Any
 
 import bench_gpu_setup as setup
 import torch
-from measured import measured_with
 
+from stapo_bench.runs import measured_with
 from stapo_train.fused import varlen
 from stapo_train.policy import Policy, set_attention
 

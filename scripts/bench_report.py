@@ -17,10 +17,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from measured import measured_with
 from synthetic_run import PROBLEM_IDS, write_manifest
 
-from stapo_bench.report.page import Contents, write_report
+from stapo_bench.presenting.report.page import Contents, write_report
+from stapo_bench.runs import measured_with
 from stapo_bench.seeds import derive_seed
 
 _WORDS = (

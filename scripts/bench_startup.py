@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from measured import measured_with
+from stapo_bench.runs import measured_with
 
 HEAVY = ("torch", "transformers", "vllm", "sympy", "datasets", "scipy", "matplotlib", "numpy")
 COMMANDS = {

@@ -18,13 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from measured import measured_with
 from synthetic_run import PROBLEM_IDS, write_manifest
 
+from stapo_bench.analysis import score_run
 from stapo_bench.records import Sample, SampleKey
-from stapo_bench.scores import score_run
+from stapo_bench.runs import SegmentWriter, measured_with, scan_keys
 from stapo_bench.seeds import derive_seed
-from stapo_bench.store import SegmentWriter, scan_keys
 
 _ANSWERS = 50  # different ones per problem
 

@@ -29,10 +29,10 @@ from typing import Any
 import bench_gpu_setup as setup
 import numpy as np
 import torch
-from measured import measured_with
 
 from stapo_bench.engines.transformers import TransformersEngine
-from stapo_bench.grading.pool import GraderPool
+from stapo_bench.grading import GraderPool
+from stapo_bench.runs import measured_with
 from stapo_train.advantages import group_advantages
 from stapo_train.batch import Batch, collate
 from stapo_train.config import TrainConfig, load_config

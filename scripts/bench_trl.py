@@ -32,7 +32,8 @@ from typing import Any
 
 import bench_gpu_setup as setup
 from bench_trl_trainers import TICK, Measured, run_ours, run_trl
-from measured import measured_with
+
+from stapo_bench.runs import measured_with
 
 TRAINERS = ("ours", "trl")
 TRL_ROWS = 16  # rollouts in a forward pass: of 8, 16, 32 and 64 what took least time, and least memory too
@@ -73,7 +74,7 @@ def main() -> None:
 
 def save_random(size: setup.Size, folder: Path) -> str:
     """A checkpoint of random weights. Its tokenizer knows a few of its tokens, the others are read as nothing."""
-    from stapo_train.tiny_tokenizer import train_tokenizer
+    from stapo_train.tiny.tokenizer import train_tokenizer
 
     tokenizer = train_tokenizer(["What is 1+1?\n2\n"], 260)
     model = setup.random_model(size, "cpu")

@@ -27,15 +27,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measured import measured_with
 from numpy.typing import NDArray
 
-from stapo_bench.compare import decide
-from stapo_bench.draws import load_run
-from stapo_bench.evaluate import EvalOptions, evaluate
-from stapo_bench.grade_run import grade_run
-from stapo_bench.intervals import ERROR_NAMES, ErrorName, Interval, interval
-from stapo_bench.paired import holm, paired_difference
+from stapo_bench.analysis import decide
+from stapo_bench.runs import grade_run, load_run, measured_with
+from stapo_bench.sampling import EvalOptions, evaluate
+from stapo_bench.statistics import ERROR_NAMES, ErrorName, Interval, holm, interval, paired_difference
 from stapo_bench.tasks import load_problems, load_task
 
 Rates = NDArray[np.float64]

@@ -1,15 +1,13 @@
 """What one full reproduction costs, four methods by three sizes; and the estimate beside published durations.
 
-python scripts/cost_table.py            # tables of train/README.md and train/SCALE.md, from stapo_train.cost
+python scripts/cost_table.py            # tables of train/README.md and train/SCALE.md, from stapo_train.cost.estimate
 """
 
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from reproduce_tiny import METHODS
-
-from stapo_train.cost import (
+from stapo_train.cost.estimate import (
     EVAL_MAX_TOKENS,
     EVAL_SAMPLES,
     PUBLISHED_RECIPE,
@@ -21,7 +19,8 @@ from stapo_train.cost import (
     sharded_memory,
     single_memory,
 )
-from stapo_train.shapes import GPUS, SHAPES, Shape
+from stapo_train.cost.shapes import GPUS, SHAPES, Shape
+from stapo_train.reproduce.tiny import METHODS
 
 PAPER = Setup(gpu=GPUS["h20"], nodes=8, gpus_per_node=8)
 PAPER_DAYS = (5, 7)  # a run on PAPER, arXiv:2602.15620
@@ -85,7 +84,7 @@ PUBLISHED = (
 
 
 def estimated(published: Published) -> float:
-    """Seconds of an iteration, or of its passes, as ``stapo_train.cost`` has them."""
+    """Seconds of an iteration, or of its passes, as ``stapo_train.cost.estimate`` has them."""
     seconds = iteration_seconds(published.shape, published.setup, published.recipe, passes(published.objective))
     return seconds.passes if published.only_passes else seconds.total
 

@@ -13,12 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from random_model import byte_tokenizer, random_model
-
 from stapo_bench.engines import Engine
 from stapo_bench.engines.slots import Work
 from stapo_bench.engines.transformers import TransformersEngine
 from stapo_bench.records import Prompt, Request, SampleKey, SamplingParams
+from stapo_train.tiny.random_model import byte_tokenizer, random_model
 
 SMALL: Mapping[str, int] = {"hidden_size": 128, "num_layers": 4, "num_heads": 4, "head_dim": 32}
 CHARACTERS_PER_TOKEN = 48  # of a real response: its length over this is the length drawn here, so that a run is short

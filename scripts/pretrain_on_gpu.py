@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from stapo_bench.store import write_atomically
-from stapo_train.pretrain import FINISHED_FILE, load_config, pretrain
+from stapo_bench.runs import write_atomically
+from stapo_train.tiny.pretrain import FINISHED_FILE, load_config, pretrain
 
 
 def main(config: Path, overrides: list[str]) -> None:

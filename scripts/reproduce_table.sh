@@ -19,4 +19,4 @@ elif [[ " $* " == *" --scale"[\ =]"paper "* ]] && has_verl .venv-verl/bin/python
 else
     source scripts/environment.sh
 fi
-exec python scripts/reproduce.py "$@"
+exec python -m stapo_train.reproduce "$@"

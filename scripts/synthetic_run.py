@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from stapo_bench.manifest import canonical_digest
+from stapo_bench.runs import canonical_digest
 
 PROBLEM_IDS = tuple(f"p{i}" for i in range(500))
 

@@ -6,7 +6,7 @@ import click
 
 from stapo_bench import __version__
 from stapo_bench.commands import decide, draw, plot, report, score, tasks
-from stapo_bench.entry import run_commands
+from stapo_bench.commands.entry import run_commands
 
 
 class Commands(click.Group):

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stapo_bench.grading.pool import GraderPool
+from stapo_bench.grading import GraderPool
 from stapo_bench.records import Gold, Outcome
 from stapo_bench.tasks import load_problems, load_task
 

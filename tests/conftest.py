@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stapo_bench.manifest import canonical_digest
+from stapo_bench.runs.manifest import canonical_digest
 from stapo_bench.seeds import derive_seed
 
 collect_ignore = ["compile_for_hopper.py"]  # a script that wants Triton; doctests would import it
@@ -109,7 +109,7 @@ def graded_by_hash(monkeypatch) -> None:
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
     """One token a byte, for the models of ``random_model``."""
-    from random_model import byte_tokenizer
+    from stapo_train.tiny.random_model import byte_tokenizer
 
     return byte_tokenizer()
 
@@ -117,6 +117,6 @@ def tokenizer() -> Any:
 @pytest.fixture(scope="module")
 def model() -> Any:
     """A random tiny Qwen3."""
-    from random_model import random_model
+    from stapo_train.tiny.random_model import random_model
 
     return random_model()

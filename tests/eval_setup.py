@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from stapo_bench.drawing import Drawn
-from stapo_bench.evaluate import EvalOptions, evaluate
 from stapo_bench.records import Completion, Request, SampleKey, SamplingParams
-from stapo_bench.store import read_samples
+from stapo_bench.runs.store import read_samples
+from stapo_bench.sampling.evaluation import evaluate
+from stapo_bench.sampling.generate import Drawn
+from stapo_bench.sampling.options import EvalOptions
 
 NUM_PROBLEMS, NUM_SAMPLES = 12, 8
 

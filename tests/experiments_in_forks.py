@@ -4,17 +4,13 @@ imported once instead of a dozen times. Started by ``test_experiments.py``."""
 import os
 import signal
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts" / "experiments"))
-
-import lanes
-import run
 import torch
 
 import stapo_bench.cli
 import stapo_train.cli
 import stapo_train.run
+from stapo_train.experiments import lanes, run
 
 
 class Fork:

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from stapo_bench.figures import Sources
-from stapo_bench.figures.render import figure
+from stapo_bench.presenting.figures import Sources
+from stapo_bench.presenting.figures.render import figure
 
 
 def write_log(folder: Path, rows=None, *, name="stapo", seed=0, out=None, settings=None, **objective) -> Path:

@@ -4,10 +4,10 @@ import json
 import random
 from pathlib import Path
 
-from stapo_train.pretrain import PretrainConfig, Run, make_model, make_optimizers
-from stapo_train.tiny_batches import encode, pack
-from stapo_train.tiny_data import Example
-from stapo_train.tiny_tokenizer import train_tokenizer
+from stapo_train.tiny.batches import encode, pack
+from stapo_train.tiny.data import Example
+from stapo_train.tiny.pretrain import PretrainConfig, Run, make_model, make_optimizers
+from stapo_train.tiny.tokenizer import train_tokenizer
 
 SUMS = [(a, b) for a in range(1, 9) for b in range(a, 9) if a + b < 10][:16]
 OPENINGS = {"": 8, "Well, ": 4, "So ": 2, "Clearly ": 1, "We get ": 1}

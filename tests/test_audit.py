@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from stapo_bench.audit import audit_runs, render_audit
+from stapo_bench.analysis.audits import audit_runs, render_audit
 
 NAN = float("nan")
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from stapo_train.check.toy import toy_batch, toy_objective
 from stapo_train.objective import select
 from stapo_train.objectives import build
-from stapo_train.toy import toy_batch, toy_objective
 
 SCRIPTS = Path(__file__).parent.parent / "scripts"
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stapo_bench.columns import Draw, Draws, GradedKeys
 from stapo_bench.records import Outcome, SampleKey
+from stapo_bench.runs.columns import Draw, Draws, GradedKeys
 
 DRAWS = st.builds(
     Draw,

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from stapo_bench.compare import compare_runs
+from stapo_bench.analysis.compare import compare_runs
 from stapo_bench.errors import StapoError
-from stapo_bench.verdicts import render_comparison, sentence
+from stapo_bench.presenting.verdicts import render_comparison, sentence
 
 SEEDS = {"engine": {"name": "scripted", "dtype": "float32"}}
 
@@ -238,7 +238,7 @@ def test_json_has_the_sentence_and_all_numbers(make_run):
 def test_a_run_that_stopped_early_is_compared_with_anytime_valid_intervals(make_run):
     import numpy as np
 
-    from stapo_bench.sequential import until_decided
+    from stapo_bench.statistics.sequential import until_decided
 
     rows = {"t": [[1, 0, 1, 1], [1, 1, 0, 0], [1, 1, 1, 1]] * 4}
     base = make_run("base", {"t": [[0, 0, 1, 0], [0, 1, 0, 0], [1, 1, 1, 0]] * 4})
@@ -269,7 +269,7 @@ def test_two_scripts_are_two_models(make_run):
 
 
 def test_no_difference_has_no_sign():
-    from stapo_bench.verdicts import points
+    from stapo_bench.presenting.verdicts import points
 
     assert (points(-0.0001), points(0.0), points(0.0001), points(-0.01)) == ("0.0", "0.0", "0.0", "-1.0")
 

@@ -8,16 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from random_model import random_model, save
 
-from stapo_bench.continuation import continue_run
-from stapo_bench.drawing import sole_writer
 from stapo_bench.engines.params import refuse_drawn_ids
 from stapo_bench.errors import StapoError
-from stapo_bench.evaluate import EvalOptions, evaluate
-from stapo_bench.manifest import load_manifest
 from stapo_bench.records import Completion, Prompt, Request, Sample, SampleKey, SamplingParams
-from stapo_bench.store import read_samples, sample_to_line, scan_keys
+from stapo_bench.runs.manifest import load_manifest
+from stapo_bench.runs.store import read_samples, sample_to_line, scan_keys
+from stapo_bench.sampling.continuation import continue_run
+from stapo_bench.sampling.evaluation import evaluate
+from stapo_bench.sampling.generate import sole_writer
+from stapo_bench.sampling.options import EvalOptions
+from stapo_train.tiny.random_model import random_model, save
 
 NUM_PROBLEMS, NUM_SAMPLES = 6, 2
 
@@ -156,7 +157,7 @@ def test_tasks_without_a_cut_off_sample_are_taken_over_beside_others(tmp_path, o
     assert {key.task: sample.finish_reason for key, sample in stored.items() if key.task == "ends"} == {"ends": "stop"}
     assert any(sample.finish_reason == "length" for sample in stored.values())
     engine, watch = Chain(), io.StringIO()
-    monkeypatch.setattr("stapo_bench.store.Pace.due", lambda _: engine.num_requests > 0)
+    monkeypatch.setattr("stapo_bench.runs.store.Pace.due", lambda _: engine.num_requests > 0)
     drawn = continue_run(both.out, 30, data_dir=tmp_path, engine=engine, watch=watch)
     assert samples(drawn.run_dir).keys() == stored.keys()
     assert f"{len(stored)} samples are safe" in watch.getvalue()
@@ -214,12 +215,12 @@ def test_a_smaller_limit_or_another_checkpoint_is_refused(tmp_path, options):
 
 def test_what_the_context_cut_off_stays_cut_off(tmp_path, options, monkeypatch):
     monkeypatch.setattr(Chain, "context_length", 10, raising=False)
-    real = __import__("stapo_bench.continuation", fromlist=["render_prompts"]).render_prompts
+    real = __import__("stapo_bench.sampling.continuation", fromlist=["render_prompts"]).render_prompts
     monkeypatch.setattr(
-        "stapo_bench.evaluate.render_prompts",
+        "stapo_bench.sampling.evaluation.render_prompts",
         with_ids := lambda *a: [replace(p, token_ids=(1, 2)) for p in real(*a)],
     )
-    monkeypatch.setattr("stapo_bench.continuation.render_prompts", with_ids)
+    monkeypatch.setattr("stapo_bench.sampling.continuation.render_prompts", with_ids)
     short = run(options)  # 2 + 8 tokens fill the context
     engine = Chain()
     assert {key: replace(sample, stamp=None) for key, sample in go_on(options, 20, engine).items()} == {
@@ -252,7 +253,9 @@ def test_cut_at_16_and_continued_to_64_is_the_run_at_64(tmp_path, options, name,
     for limit in (30, 64):  # a continued run may be continued again
         continue_run(options.out, limit, out=tmp_path / f"at-{limit}", data_dir=tmp_path, watch=io.StringIO())
         options = replace(options, out=tmp_path / f"at-{limit}")
-    monkeypatch.setattr("stapo_bench.opening.open_for", None)  # nothing is left to draw, so no engine is opened
+    monkeypatch.setattr(
+        "stapo_bench.sampling.engine_cache.open_for", None
+    )  # nothing is left to draw: no engine is opened
     again = continue_run(tmp_path / "at-30", 64, out=tmp_path / "at-64", data_dir=tmp_path, watch=io.StringIO())
     assert (again.run_dir, again.num_drawn) == (tmp_path / "at-64", 0)
     long = lines(tmp_path / "long")

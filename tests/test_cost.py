@@ -8,10 +8,10 @@ import cost_table
 import pytest
 
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.tasks import load_task, task_names
-from stapo_train import cost
-from stapo_train.cost import GIB, PUBLISHED_RECIPE, Recipe, Setup
-from stapo_train.shapes import GPUS, SHAPES, Gpu, Shape, read_shape
+from stapo_bench.tasks.loading import load_task, task_names
+from stapo_train.cost import estimate as cost
+from stapo_train.cost.estimate import GIB, PUBLISHED_RECIPE, Recipe, Setup
+from stapo_train.cost.shapes import GPUS, SHAPES, Gpu, Shape, read_shape
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from stapo_bench.curve import curve, curve_runs, curve_sentence, render_curve
+from stapo_bench.analysis.curve import curve, curve_runs, curve_sentence, render_curve
 from stapo_bench.errors import StapoError
-from stapo_bench.sequential import boundary
+from stapo_bench.statistics.sequential import boundary
 
 
 def logistic(x):

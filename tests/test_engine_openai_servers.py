@@ -17,7 +17,7 @@ from stapo_bench.engines import openai
 from stapo_bench.engines.openai import OpenAIEngine, Retries
 from stapo_bench.errors import StapoError
 from stapo_bench.records import SampleKey
-from stapo_bench.store import scan_keys
+from stapo_bench.runs.store import scan_keys
 
 serve = pytest.fixture(serving)
 

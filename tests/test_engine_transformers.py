@@ -7,7 +7,6 @@ import pytest
 import torch
 import transformers
 from engine_setup import PARAMS, make_requests, tokens_of
-from random_model import END
 from safetensors.torch import load_file, save_file
 
 from stapo_bench.engines import open_engine
@@ -16,6 +15,7 @@ from stapo_bench.engines.slots import Batch
 from stapo_bench.engines.transformers import TransformersEngine
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Prompt, Request, SampleKey, SamplingParams
+from stapo_train.tiny.random_model import END
 
 
 @torch.inference_mode()

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from random_model import ENDS, random_model, save
 
 from stapo_bench.engines import declared_identity, open_engine
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Prompt, Request, SampleKey, SamplingParams
+from stapo_train.tiny.random_model import ENDS, random_model, save
 
 INSTALLED = importlib.util.find_spec("vllm") is not None
 needs_vllm = pytest.mark.skipif(not INSTALLED, reason="vLLM is not installed")

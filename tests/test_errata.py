@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from stapo_bench.errata import Errata, Erratum, apply_errata, load_errata, read_errata
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Gold, Problem
+from stapo_bench.tasks.errata import Errata, Erratum, apply_errata, load_errata, read_errata
 
 ERRATA = Errata(
     version=1,

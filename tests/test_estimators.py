@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stapo_bench.estimators import (
+from stapo_bench.statistics.estimators import (
     answer_classes,
     avg_at_k,
     g_pass_at_k,

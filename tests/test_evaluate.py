@@ -16,15 +16,15 @@ from eval_setup import (
     unbroken_run,
 )
 
-from stapo_bench.drawing import to_sample
 from stapo_bench.errors import StapoError
-from stapo_bench.evaluate import evaluate
-from stapo_bench.manifest import load_manifest
 from stapo_bench.records import Completion, Prompt, SampleKey
+from stapo_bench.runs.manifest import load_manifest
+from stapo_bench.runs.store import read_samples, scan_keys
+from stapo_bench.sampling.evaluation import evaluate
+from stapo_bench.sampling.generate import to_sample
+from stapo_bench.sampling.work import Work, requests
 from stapo_bench.seeds import derive_seed
-from stapo_bench.store import read_samples, scan_keys
-from stapo_bench.tasks import load_task
-from stapo_bench.work import Work, requests
+from stapo_bench.tasks.loading import load_task
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def no_engine(monkeypatch):
     def refuse(*_arguments: object) -> None:
         raise AssertionError("an engine was opened")
 
-    monkeypatch.setattr("stapo_bench.opening.open_for", refuse)
+    monkeypatch.setattr("stapo_bench.sampling.engine_cache.open_for", refuse)
 
 
 def test_a_finished_run_is_found_finished_before_an_engine_is_opened(tmp_path, request):
@@ -212,7 +212,7 @@ def test_replaced_weights_an_edited_problem_another_template_another_engine_are_
     folder.mkdir()
     (folder / "config.json").write_text("{}")
     (folder / "model.safetensors").write_bytes(b"weights")
-    monkeypatch.setattr("stapo_bench.evaluate.load_tokenizer", lambda checkpoint: None)
+    monkeypatch.setattr("stapo_bench.sampling.evaluation.load_tokenizer", lambda checkpoint: None)
     options = make_options(tmp_path, samples=1, checkpoint=folder)
     run(options)
 

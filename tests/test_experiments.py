@@ -13,18 +13,11 @@ from pathlib import Path
 import pytest
 
 from stapo_bench.errors import StapoError, UsageError
+from stapo_train.experiments import design, gradients, index, lanes, pages, sections, steps
 
 HERE = Path(__file__).parent
-FOLDER = HERE.parent / "scripts" / "experiments"
-sys.path.insert(0, str(FOLDER))
+FOLDER = HERE.parent / "train" / "experiments"
 
-import design  # noqa: E402
-import gradients  # noqa: E402
-import index  # noqa: E402
-import lanes  # noqa: E402
-import pages  # noqa: E402
-import sections  # noqa: E402
-import steps  # noqa: E402
 
 TOY = """
 question: Does the machinery work?

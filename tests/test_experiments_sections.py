@@ -1,7 +1,6 @@
 """The experiments' sections that compare over seeds: ranking, stability, late reward, regimes."""
 
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,18 +9,11 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from stapo_bench.draws import CountedRun
-from stapo_bench.figures.style import look
-from stapo_bench.over_seeds import compare_over_seeds
-from stapo_bench.plan import Components
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "scripts" / "experiments"))
-
-import evaluation_questions
-import forest
-import sections
-
-import results
+from stapo_bench.analysis.plan import Components
+from stapo_bench.analysis.seed_comparison import compare_over_seeds
+from stapo_bench.presenting.figures.style import look
+from stapo_bench.runs.graded_samples import CountedRun
+from stapo_train.experiments import evaluation_questions, forest, results, sections
 
 
 def score_of(value, run):

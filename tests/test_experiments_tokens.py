@@ -1,7 +1,6 @@
 """The experiments' look at tokens: steps of a solution, which of them are silenced, norms of gradients."""
 
 import math
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,12 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "scripts" / "experiments"))
-
-import arithmetic
-import gradients
-import silenced
-from section import in_points
+from stapo_train.experiments import arithmetic, gradients, silenced
+from stapo_train.experiments.section import in_points
 
 
 @pytest.mark.parametrize(
@@ -39,7 +34,7 @@ def test_steps_of_hand_written_solutions(text, right):
 
 
 def test_worked_solutions_hold_but_for_their_planted_errors():
-    from stapo_train.tiny_data import worked_example
+    from stapo_train.tiny.data import worked_example
 
     written = [step for i in range(400) for step in arithmetic.written_steps(worked_example(0, i).solution)]
     # The style with steps writes a mistake in 5 % of them and a slip in 0.8 %: 5.8 % of about 500.
@@ -121,7 +116,7 @@ def test_gradient_norms_by_hand(monkeypatch, tmp_path):
     # Probabilities 0.4, 0.2, 0.2, 0.2: S = 0.28, 1 - 0.8 + 0.28 = 0.48. The rollout with A = 0 has no gradient.
     uniform, peaked = [0.0] * 4, [math.log(2), 0.0, 0.0, 0.0]
     dump = hand_dump([1.0, -2.0, 0.0, 1.0], [uniform, uniform, uniform, peaked])
-    monkeypatch.setattr("stapo_train.dump.load_dump", lambda folder: dump)
+    monkeypatch.setattr("stapo_train.inspect.dump.load_dump", lambda folder: dump)
     found = gradients.read_gradients(Path())
     order = np.argsort(found.measured)
     assert found.measured[order] == pytest.approx([0.48, 0.75, 3.0], rel=1e-6)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.export import export_run
-from stapo_bench.manifest import open_run
 from stapo_bench.records import Sample
-from stapo_bench.store import SegmentWriter
+from stapo_bench.runs.export import export_run
+from stapo_bench.runs.manifest import open_run
+from stapo_bench.runs.store import SegmentWriter
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """A short fault campaign, and what must not stand in the source: unsafe loading, running outside text, secrets kept."""
 
-import importlib.util
 import json
 import os
 import re
@@ -13,23 +12,22 @@ from random import Random
 import pytest
 
 from stapo_bench.errors import StapoError
-from stapo_bench.grade_run import grade_run
-from stapo_bench.manifest import load_manifest
-from stapo_bench.store import repair
+from stapo_bench.runs.grades import grade_run
+from stapo_bench.runs.manifest import load_manifest
+from stapo_bench.runs.store import repair
 
 sys.path.insert(0, str(Path(__file__).parent))
 from eval_setup import make_options, run
 
 ROOT = Path(__file__).parent.parent
-SCRIPT = ROOT / "scripts" / "faults.py"
 
 
 def test_a_short_campaign_loses_nothing_and_lets_nothing_in(tmp_path):
     if not hasattr(os, "fork"):
         pytest.skip("the campaign forks")
     done = subprocess.run(
-        [sys.executable, SCRIPT, "--quick", "--work", tmp_path],
-        cwd=tmp_path,
+        [sys.executable, "-m", "tests.faults", "--quick", "--work", tmp_path],
+        cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -45,10 +43,8 @@ def test_a_short_campaign_loses_nothing_and_lets_nothing_in(tmp_path):
 
 
 def test_a_campaign_goes_on_behind_what_is_done(tmp_path):
-    spec = importlib.util.spec_from_file_location("campaign", SCRIPT)
-    campaign = importlib.util.module_from_spec(spec)
-    sys.modules["campaign"] = campaign
-    spec.loader.exec_module(campaign)
+    from tests.faults import __main__ as campaign
+
     fields = {"injected": 2, "survived": 1, "lost": 3, "wrong": 1, "note": "n", "seconds": 0.5}
     lines = [json.dumps({"fault": "bad task files", "number": number, **fields}) for number in range(2)]
     (tmp_path / "trials.jsonl").write_text(f"{lines[0]}\n{lines[1]}\n{lines[0][:20]}")  # killed in the middle of a line
@@ -60,8 +56,8 @@ def test_a_campaign_goes_on_behind_what_is_done(tmp_path):
 
 
 def test_what_cannot_be_injected_here_has_a_row_that_says_so(tmp_path, monkeypatch):
-    from faults import suites, vllm
-    from faults.bench import Bench
+    from tests.faults import suites, vllm
+    from tests.faults.bench import Bench
 
     monkeypatch.setenv(vllm.PYTHON, str(tmp_path / "no" / "python"))
     monkeypatch.setattr(suites, "kept_data", None)
@@ -73,9 +69,9 @@ def test_what_cannot_be_injected_here_has_a_row_that_says_so(tmp_path, monkeypat
 
 
 def test_a_trial_in_another_interpreter_tells_what_came_of_it(tmp_path, monkeypatch):
-    from faults import vllm
-    from faults.bench import Bench
-    from faults.trial import BrokenError, Trial, WrongError
+    from tests.faults import vllm
+    from tests.faults.bench import Bench
+    from tests.faults.trial import BrokenError, Trial, WrongError
 
     python = tmp_path / "python"
     monkeypatch.setenv(vllm.PYTHON, str(python))
@@ -124,7 +120,7 @@ def test_the_source_is_free_of(pattern):
 
 
 def test_what_is_loaded_safely_says_so():
-    from stapo_bench.task_file import _Loader
+    from stapo_bench.tasks.task_file import _Loader
 
     assert issubclass(_Loader, __import__("yaml").SafeLoader)
 

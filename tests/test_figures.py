@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from figure_setup import axes_of, band, drawn, drawn_line, trained, write_log
 
-from stapo_bench.draws import load_run
-from stapo_bench.figures import Sources, available, render
-from stapo_bench.figures.registry import REGISTRY
-from stapo_bench.figures.settings import entropy_stability, threshold
-from stapo_bench.figures.sources import Training
-from stapo_bench.figures.style import METHODS
-from stapo_bench.intervals import normal_quantile, sampling_interval
-from stapo_bench.paired import paired_difference
-from stapo_train.stability import stability
+from stapo_bench.presenting.figures import Sources, available, render
+from stapo_bench.presenting.figures.registry import REGISTRY
+from stapo_bench.presenting.figures.settings import entropy_stability, threshold
+from stapo_bench.presenting.figures.sources import Training
+from stapo_bench.presenting.figures.style import METHODS
+from stapo_bench.runs.graded_samples import load_run
+from stapo_bench.statistics.intervals import normal_quantile, sampling_interval
+from stapo_bench.statistics.paired import paired_difference
+from stapo_train.inspect.stability import stability
 
 # -- over iterations --------------------------------------------------------------------------------------------------
 

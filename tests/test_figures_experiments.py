@@ -3,10 +3,10 @@
 import pytest
 from figure_setup import axes_of, band, drawn, legend_of, trained, write_log
 
-from stapo_bench.figures import Sources, available, caption
-from stapo_bench.figures.registry import REGISTRY
-from stapo_bench.figures.style import METHODS, look
-from stapo_bench.figures.training import experiments
+from stapo_bench.presenting.figures import Sources, available, caption
+from stapo_bench.presenting.figures.registry import REGISTRY
+from stapo_bench.presenting.figures.style import METHODS, look
+from stapo_bench.presenting.figures.training import experiments
 
 # -- what they are called ---------------------------------------------------------------------------------------------
 

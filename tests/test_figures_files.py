@@ -12,11 +12,11 @@ from PIL import Image
 
 from stapo_bench import cli
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.figures import TITLES, MissingDataError, Sources, available, render, render_svg
-from stapo_bench.figures.registry import REGISTRY
-from stapo_bench.figures.sources import training_folders
-from stapo_bench.sealed import seal
-from stapo_train.stability import read_entropies
+from stapo_bench.presenting.figures import TITLES, MissingDataError, Sources, available, render, render_svg
+from stapo_bench.presenting.figures.registry import REGISTRY
+from stapo_bench.presenting.figures.sources import training_folders
+from stapo_bench.runs.sealed import seal
+from stapo_train.inspect.stability import read_entropies
 
 # -- files ------------------------------------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ import torch
 from figure_setup import axes_of, write_log
 from safetensors.numpy import save_file
 
-from stapo_bench.figures import Sources, available, render_svg
-from stapo_bench.figures.tokens import Tokens, gradient_bounds
+from stapo_bench.presenting.figures import Sources, available, render_svg
+from stapo_bench.presenting.figures.tokens import Tokens, gradient_bounds
 from stapo_train.statistics import logit_gradient_norm_bounds
 
 

@@ -8,10 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stapo_train.check.toy import toy_batch, toy_objective, toy_policy
 from stapo_train.fused import blocks, linear_token_distribution, varlen
 from stapo_train.policy import set_attention
 from stapo_train.statistics import token_distribution
-from stapo_train.toy import toy_batch, toy_objective, toy_policy
 
 VOCABULARY = 151_936
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from stapo_bench.draws import read_grades
-from stapo_bench.errata import Errata, Erratum
+from stapo_bench.analysis.grader_agreement import compare_graders
+from stapo_bench.analysis.scores import score_run
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.grade_run import grade_run
-from stapo_bench.judge_run import Judge, judge_run, open_judge
-from stapo_bench.manifest import canonical_digest, data_digest
-from stapo_bench.panel_report import compare_graders
 from stapo_bench.records import Completion, Gold, Problem, Request, SamplingParams
-from stapo_bench.scores import score_run
+from stapo_bench.runs.graded_samples import read_grades
+from stapo_bench.runs.grades import grade_run
+from stapo_bench.runs.manifest import canonical_digest, data_digest
+from stapo_bench.sampling.judging import Judge, judge_run, open_judge
+from stapo_bench.tasks.errata import Errata, Erratum
 
 GOLDS = ("4", "5", "6")  # the second is wrong: 2 + 4
 ERRATUM = Erratum(id="t-1", task="t", kind="gold", published="5", corrected="6", reason="2 + 4 = 6")
@@ -23,7 +23,7 @@ ANSWERS = (("4", "IV", None), ("6", "6", "5"), ("7", "7", "7"))  # of each probl
 
 def use_errata(monkeypatch, version=1, **changes):
     errata = Errata(version=version, items=(replace(ERRATUM, **changes),))
-    monkeypatch.setattr("stapo_bench.errata.load_errata", lambda: errata)
+    monkeypatch.setattr("stapo_bench.tasks.errata.load_errata", lambda: errata)
 
 
 @pytest.fixture
@@ -245,7 +245,7 @@ def test_servers_take_the_place_of_an_engine_here(tmp_path, monkeypatch):
         opened.update(how, name=name)
         return FakeJudge({})
 
-    monkeypatch.setattr("stapo_bench.judge_run.open_engine", open_engine)
+    monkeypatch.setattr("stapo_bench.sampling.judging.open_engine", open_engine)
     (tmp_path / "j.yaml").write_text("success: 1\n")
     with open_judge(tmp_path / "j.yaml", base_urls=("http://localhost:1/v1",), model="served") as judge:
         assert judge.name == "j"

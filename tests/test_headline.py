@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from stapo_bench.draws import load_run
-from stapo_bench.headline import headline, headline_line, measured_headline, relative_gains
-from stapo_bench.intervals import ERROR_NAMES
+from stapo_bench.analysis.relative_gain import headline, headline_line, measured_headline, relative_gains
+from stapo_bench.runs.graded_samples import load_run
+from stapo_bench.statistics.intervals import ERROR_NAMES
 
 
 class FakeRun:

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from fake_hub import Hub, commit_of, parquet, serve
 
-from stapo_bench.tasks import ContentDigest, content_digest
+from stapo_bench.tasks.content import ContentDigest, content_digest
 
 LOAD = """
 import json, sys
 from stapo_bench.errors import StapoError
-from stapo_bench.tasks import load_problems, load_task
+from stapo_bench.tasks.loading import load_problems, load_task
 try:
     problems = load_problems(load_task(sys.argv[1]))
     print(json.dumps([[p.problem_id, p.question, p.gold.answer, p.gold.unit] for p in problems]))

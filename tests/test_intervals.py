@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from stapo_bench.estimators import avg_at_k
-from stapo_bench.intervals import (
+from stapo_bench.statistics.estimators import avg_at_k
+from stapo_bench.statistics.intervals import (
     ERROR_NAMES,
     Interval,
     clustered_variance,

@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stapo_bench import kk
+from stapo_bench.analysis.scores import score_run
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.evaluate import EvalOptions, evaluate
-from stapo_bench.grade_run import grade_run
 from stapo_bench.grading import grade_answer, strict
-from stapo_bench.kk import Kind, Link, linked, solutions
 from stapo_bench.records import Gold, Outcome
-from stapo_bench.scores import score_run
-from stapo_bench.tasks import load_problems, load_task, read_task, task_names
+from stapo_bench.runs.grades import grade_run
+from stapo_bench.sampling.evaluation import evaluate
+from stapo_bench.sampling.options import EvalOptions
+from stapo_bench.tasks import kk
+from stapo_bench.tasks.kk import Kind, Link, linked, solutions
+from stapo_bench.tasks.loading import load_problems, load_task, read_task, task_names
 
 PEOPLE = range(kk.MIN_PEOPLE, kk.MAX_PEOPLE + 1)
 SPLITS = ("task", "train")

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from stapo_bench.checkpoint import file_hashes, folder_label, read_checkpoint
 from stapo_bench.errors import StapoError
-from stapo_bench.manifest import (
+from stapo_bench.records import Prompt
+from stapo_bench.runs.checkpoint import file_hashes, folder_label, read_checkpoint
+from stapo_bench.runs.manifest import (
     DifferentRunError,
     canonical_digest,
     differences,
@@ -18,7 +19,6 @@ from stapo_bench.manifest import (
     open_run,
     prompts_digest,
 )
-from stapo_bench.records import Prompt
 
 
 def identity(seed: int = 0, **tasks: str) -> dict:

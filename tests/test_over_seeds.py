@@ -5,8 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from stapo_bench.draws import CountedRun
-from stapo_bench.over_seeds import SEED_ERRORS, changes_by_task, compare_over_seeds, over_seeds, seeds_sentence
+from stapo_bench.analysis.seed_comparison import (
+    SEED_ERRORS,
+    changes_by_task,
+    compare_over_seeds,
+    over_seeds,
+    seeds_sentence,
+)
+from stapo_bench.runs.graded_samples import CountedRun
 
 SEEDS, BOTH = SEED_ERRORS
 

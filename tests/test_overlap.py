@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from stapo_bench.errors import StapoError
-from stapo_bench.overlap import find_overlaps, read_training_texts, shingles
 from stapo_bench.records import Gold, Problem
-from stapo_bench.tasks import load_problems, load_task
+from stapo_bench.tasks.loading import load_problems, load_task
+from stapo_bench.tasks.overlap import find_overlaps, read_training_texts, shingles
 
 TEXT = "one two three four five six seven eight nine ten eleven twelve"  # 12 words: 5 shingles
 

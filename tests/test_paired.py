@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stapo_bench.intervals import ERROR_NAMES
-from stapo_bench.paired import Difference, contrast, contrast_variances, holm, mean_difference, paired_difference
+from stapo_bench.statistics.intervals import ERROR_NAMES
+from stapo_bench.statistics.paired import (
+    Difference,
+    contrast,
+    contrast_variances,
+    holm,
+    mean_difference,
+    paired_difference,
+)
 
 NAN = float("nan")
 

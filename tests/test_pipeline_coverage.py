@@ -12,11 +12,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from stapo_bench.compare import compare_runs
-from stapo_bench.estimators import pass_at_k
-from stapo_bench.intervals import ERROR_NAMES, interval
-from stapo_bench.paired import paired_difference
-from stapo_bench.scores import score_run
+from stapo_bench.analysis.compare import compare_runs
+from stapo_bench.analysis.scores import score_run
+from stapo_bench.statistics.estimators import pass_at_k
+from stapo_bench.statistics.intervals import ERROR_NAMES, interval
+from stapo_bench.statistics.paired import paired_difference
 
 SCRIPT = Path(__file__).parent.parent / "scripts" / "check_coverage.py"
 NUM_PROBLEMS, NUM_SAMPLES = 400, 128

@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 
+from stapo_bench.analysis.plan import Components, components, need, plan_runs, render_plan
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.intervals import ERROR_NAMES
-from stapo_bench.paired import paired_difference
-from stapo_bench.plan import Components, components, need, plan_runs, render_plan
+from stapo_bench.statistics.intervals import ERROR_NAMES
+from stapo_bench.statistics.paired import paired_difference
 
 
 def sample_matrix(rng, rates, num_samples):

@@ -10,10 +10,10 @@ from train_setup import grade_by_hash, make_config, make_values
 
 from stapo_bench.errors import StapoError
 from stapo_train import run
-from stapo_train.check_objective import loss_and_gradient
+from stapo_train.check.check_objective import loss_and_gradient
+from stapo_train.check.toy import toy_batch, toy_objective, toy_policy
 from stapo_train.fused import varlen
 from stapo_train.policy import set_attention
-from stapo_train.toy import toy_batch, toy_objective, toy_policy
 
 
 def toy(objective, dtype):

@@ -10,13 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stapo_bench import tiny
 from stapo_bench.errors import StapoError, UsageError
-from stapo_train import pretrain as pretraining
-from stapo_train import tiny_data
-from stapo_train.pretrain import PretrainConfig, load_config, pretrain
-from stapo_train.tiny_batches import NO_TARGET, ROW_LENGTH, Document, assign_rows, encode, pack
-from stapo_train.tiny_data import worked_example
+from stapo_bench.tasks import tiny
+from stapo_train.tiny import data as tiny_data
+from stapo_train.tiny import pretrain as pretraining
+from stapo_train.tiny.batches import NO_TARGET, ROW_LENGTH, Document, assign_rows, encode, pack
+from stapo_train.tiny.data import worked_example
+from stapo_train.tiny.pretrain import PretrainConfig, load_config, pretrain
 
 BASE_YAML = Path(__file__).resolve().parent.parent / "train" / "configs" / "tiny" / "base.yaml"
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from stapo_bench.progress import Progress
 from stapo_bench.records import Sample, SampleKey
+from stapo_bench.sampling.progress import Progress
 
 
 def test_a_terminal_gets_one_line_that_is_redrawn():

@@ -3,8 +3,8 @@
 import pytest
 
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.prompts import render_prompt, render_question, resolve_format
 from stapo_bench.records import Gold, Problem
+from stapo_bench.tasks.prompts import render_prompt, render_question, resolve_format
 
 PROBLEM = Problem(task="t", problem_id="p", question="What is {{7*7}} + $\\frac{1}{2}$?", gold=Gold(answer="1"))
 TEMPLATE = "{{problem}} Box it."

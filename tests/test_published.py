@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
+from stapo_bench.analysis.relative_gain import headline, relative_gains
 from stapo_bench.errors import UsageError
-from stapo_bench.headline import headline, relative_gains
-from stapo_bench.published import find_inconsistencies, load_facts, load_published, published_names
+from stapo_bench.presenting.published import find_inconsistencies, load_facts, load_published, published_names
 
 TABLES = ["stapo_v1", "justrl", "lp_reg", "taco", "twenty_entropy"]
 

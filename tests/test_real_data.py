@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stapo_bench.tasks import load_task, task_names
+from stapo_bench.tasks.loading import load_task, task_names
 
 RATES = {"aime24": 0.25, "aime25": 0.1, "amc23": 0.5, "math500": 0.9, "minerva": 0.4, "olympiadbench": 0.6}
 
@@ -42,7 +42,7 @@ def test_a_script_with_known_rates_gives_them_back(tmp_path, data_dir):
 
 
 def test_a_tiny_random_model_generates_for_all_six(tmp_path, data_dir):
-    from stapo_train.pretrain import PretrainConfig, make_model, make_tokenizer
+    from stapo_train.tiny.pretrain import PretrainConfig, make_model, make_tokenizer
 
     config = PretrainConfig(out=str(tmp_path / "model"), steps=1, hidden_size=64, num_layers=1)
     tokenizer = make_tokenizer(config)

@@ -12,11 +12,11 @@ from stapo_bench.errors import StapoError
 from stapo_train import run
 from stapo_train.advantages import group_advantages
 from stapo_train.cli import cli
-from stapo_train.dump import load_dump, save_dump
+from stapo_train.inspect.dump import load_dump, save_dump
+from stapo_train.inspect.replay import audit, cosine, objective_for, overlap, replay, sweep
+from stapo_train.inspect.stability import stability
 from stapo_train.objective import policy_loss, select
 from stapo_train.records import Rollout
-from stapo_train.replay import audit, cosine, objective_for, overlap, replay, sweep
-from stapo_train.stability import stability
 
 
 @pytest.fixture(scope="module")

@@ -10,14 +10,14 @@ import pytest
 from click.testing import CliRunner
 from report_setup import PLANTED, two_runs
 
+from stapo_bench.analysis.scores import score_run
 from stapo_bench.cli import cli
 from stapo_bench.errors import StapoError
-from stapo_bench.report.data import CHUNK, collect
-from stapo_bench.report.encode import chunk_starts, json_island, script_hash, unpack
-from stapo_bench.report.overview import overview
-from stapo_bench.report.page import Contents, render_page, without_inline_style, write_report
-from stapo_bench.scores import score_run
-from stapo_bench.sealed import seal
+from stapo_bench.presenting.report.data import CHUNK, collect
+from stapo_bench.presenting.report.encode import chunk_starts, json_island, script_hash, unpack
+from stapo_bench.presenting.report.overview import overview
+from stapo_bench.presenting.report.page import Contents, render_page, without_inline_style, write_report
+from stapo_bench.runs.sealed import seal
 
 runs = pytest.fixture(two_runs)
 
@@ -281,7 +281,7 @@ def test_the_measurement_s_run_is_one_that_a_report_reads(tmp_path):
 def test_the_bundled_katex_is_the_published_one():
     import hashlib
 
-    from stapo_bench.report.page import KATEX, KATEX_SHA256
+    from stapo_bench.presenting.report.page import KATEX, KATEX_SHA256
 
     assert hashlib.sha256(KATEX.read_bytes()).hexdigest() == KATEX_SHA256
     assert "MIT" in KATEX.with_name("katex.LICENSE").read_text()

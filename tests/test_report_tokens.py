@@ -6,8 +6,8 @@ import pytest
 from report_setup import PLANTED
 
 from stapo_bench.errors import StapoError
-from stapo_bench.report.encode import unpack
-from stapo_bench.report.tokens import collect_tokens
+from stapo_bench.presenting.report.encode import unpack
+from stapo_bench.presenting.report.tokens import collect_tokens
 
 
 def dump(folder, lines):

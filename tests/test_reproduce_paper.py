@@ -9,17 +9,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-import paper_stages
-import paper_verl
 import pytest
-import reproduce
-import reproduce_paper
 import yaml
 
 from stapo_bench.errors import StapoError, UsageError
 from stapo_train.config import load_config
-from stapo_train.cost import Setup
-from stapo_train.shapes import GPUS
+from stapo_train.cost.estimate import Setup
+from stapo_train.cost.shapes import GPUS
+from stapo_train.reproduce import __main__ as reproduce
+from stapo_train.reproduce import paper as reproduce_paper
+from stapo_train.reproduce import paper_stages, paper_verl
 
 ROOT = Path(__file__).resolve().parent.parent
 PAPER = ROOT / "train" / "configs" / "paper"

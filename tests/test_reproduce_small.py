@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pretrain_on_gpu
 import pytest
-import reproduce
-import reproduce_small as small
 
-from stapo_bench import tasks, tiny
-from stapo_bench.checkpoint import read_checkpoint
 from stapo_bench.cli import cli
 from stapo_bench.errors import UsageError
+from stapo_bench.runs.checkpoint import read_checkpoint
+from stapo_bench.tasks import loading as tasks
+from stapo_bench.tasks import tiny
 from stapo_train.config import load_config
-from stapo_train.cost import Setup
-from stapo_train.shapes import GPUS, SHAPES
+from stapo_train.cost.estimate import Setup
+from stapo_train.cost.shapes import GPUS, SHAPES
+from stapo_train.reproduce import __main__ as reproduce
+from stapo_train.reproduce import small
 
 QWEN = {
     "num_hidden_layers": 28, "hidden_size": 2048, "intermediate_size": 6144, "num_attention_heads": 16,
@@ -71,7 +72,7 @@ def test_it_is_under_an_hour_and_fits_by_the_model_of_cost(gpu, from_base, qwen,
 
 
 def test_the_shape_is_that_of_the_model_that_is_made(tmp_path):
-    from stapo_train import pretrain
+    from stapo_train.tiny import pretrain
 
     sizes = ["hidden_size=64", "num_layers=2", "intermediate_size=96", "steps=1"]
     plan = small.make_plan(None, tmp_path, [f"pretrain.{size}" for size in sizes])
@@ -129,7 +130,7 @@ def test_data_that_is_not_there_is_named(monkeypatch, tmp_path, qwen):
 def test_a_dry_run_starts_nothing(tmp_path, capsys):
     reproduce.main(["--scale", "small", "--dry-run", "--out", str(tmp_path / "o"), "iterations=2"])
     out = capsys.readouterr().out.splitlines()
-    assert "21 M parameters" in out[0] and "minutes by stapo_train.cost, not measured" in out[1]
+    assert "21 M parameters" in out[0] and "minutes by stapo_train.cost.estimate, not measured" in out[1]
     assert len(out) == 2 + 15 and not (tmp_path / "o").exists()
 
 

@@ -1,24 +1,11 @@
 """The order of the whole experiment: nothing starts before what it needs, and the base model has the machine alone."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
 
-PATH = Path(__file__).parent.parent / "scripts" / "reproduce_tiny.py"
+from stapo_train.reproduce import tiny as script
 
 
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("reproduce_tiny", PATH)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["reproduce_tiny"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def finish_in_order(script, plan, lanes):
+def finish_in_order(plan, lanes):
     """Simulate: start what is ready, finish the oldest running job; returns names by start, and the most at once."""
     order, running, most = [], [], 0
     while not all(job.done for job in plan):
@@ -33,16 +20,16 @@ def finish_in_order(script, plan, lanes):
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 4])
-def test_every_job_runs_once_and_after_what_it_needs(script, tmp_path, lanes):
+def test_every_job_runs_once_and_after_what_it_needs(tmp_path, lanes):
     plan = script.jobs(tmp_path)
     needs = {job.name: job.needs for job in plan}
-    order, most = finish_in_order(script, plan, lanes)
+    order, most = finish_in_order(plan, lanes)
     assert sorted(order) == sorted(needs) and len(order) == 1 + 4 + 10
     assert most == lanes
     assert all(order.index(need) < order.index(name) for name, found in needs.items() for need in found)
 
 
-def test_progress_is_the_last_count_in_the_log(script, tmp_path):
+def test_progress_is_the_last_count_in_the_log(tmp_path):
     job = script.Job(name="x", command=[], weight=1, log=tmp_path / "x.log", process=object())
     assert job.progress() == ("", 0.0)
     job.log.write_text("step 3/40, loss 2.1\nstep 1,010/4,040\n")

@@ -22,12 +22,12 @@ from eval_setup import (
     unbroken_run,
 )
 
+from stapo_bench.analysis.scores import score_run
 from stapo_bench.errors import StapoError
-from stapo_bench.evaluate import evaluate
-from stapo_bench.grade_run import grade_run
 from stapo_bench.records import SampleKey
-from stapo_bench.scores import score_run
-from stapo_bench.store import live_segments, scan_keys, segments
+from stapo_bench.runs.grades import grade_run
+from stapo_bench.runs.store import live_segments, scan_keys, segments
+from stapo_bench.sampling.evaluation import evaluate
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ import time
 import numpy as np
 import pytest
 
-from stapo_bench import scores
-from stapo_bench.draws import CountedRun, Draw, matrix, read_draws, read_grades
+from stapo_bench.analysis import scores
+from stapo_bench.analysis.scores import current_score, from_json, run_score, score_run, score_task, to_json
 from stapo_bench.errors import StapoError
-from stapo_bench.estimators import avg_at_k
-from stapo_bench.intervals import clustered_variance, sampling_variance
 from stapo_bench.records import Outcome
-from stapo_bench.scores import current_score, from_json, run_score, score_run, score_task, to_json
+from stapo_bench.runs.graded_samples import CountedRun, Draw, matrix, read_draws, read_grades
+from stapo_bench.statistics.estimators import avg_at_k
+from stapo_bench.statistics.intervals import clustered_variance, sampling_variance
 
 NAN = float("nan")
 ROWS = [[1, 1, 0, 0], [0, 0.5, 0, 0], [1, 1, 1, 1]]  # 2/4, 0/4 (one without an answer), 4/4
@@ -236,7 +236,7 @@ def test_draws_carry_what_statistics_need(make_run):
 
 
 def test_scoring_reads_the_grades_it_is_given(make_run):
-    from stapo_bench.manifest import load_manifest
+    from stapo_bench.runs.manifest import load_manifest
 
     run = make_run("r", {"t": [[1, 0]]})
     assert run_score(load_manifest(run), "math", read_grades(run, "math")).tasks[0].value == 0.5
@@ -268,8 +268,8 @@ def test_majority_counts_equal_values_as_one_answer():
 
 
 def test_a_run_that_stopped_early_has_intervals_for_every_look_and_says_so(make_run):
-    from stapo_bench.rows import rows_from_runs
-    from stapo_bench.sequential import until_width
+    from stapo_bench.presenting.rows import rows_from_runs
+    from stapo_bench.statistics.sequential import until_width
 
     tasks = {"a": [[1, 0, 1, 1]] * 5, "b": [[1, 0, 0, 0]] * 5}
     stopped = make_run("stopped", tasks, about={"stopping": {"rule": "--until-width 0.1", "aim": 0.05}})

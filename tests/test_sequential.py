@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from stapo_bench.sequential import MIN_ROUNDS, anytime_interval, boundary, complete_rounds, until_decided, until_width
+from stapo_bench.statistics.sequential import (
+    MIN_ROUNDS,
+    anytime_interval,
+    boundary,
+    complete_rounds,
+    until_decided,
+    until_width,
+)
 
 NAN = float("nan")
 
@@ -68,7 +75,7 @@ def test_equal_runs_are_hardly_ever_told_apart_while_peeking(rng):
 
 def test_peeking_at_ordinary_intervals_would_not_do(rng):
     """The same looks with ±1.96 standard errors: far more than five in a hundred."""
-    from stapo_bench.paired import paired_difference
+    from stapo_bench.statistics.paired import paired_difference
 
     rates = rng.beta(0.5, 1.0, 30)
     alarms = 0

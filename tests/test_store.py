@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stapo_bench import store
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Sample, SampleKey
+from stapo_bench.runs import store
 from stapo_bench.seeds import derive_seed
 
 
@@ -305,7 +305,7 @@ import os, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 import test_store as t
-from stapo_bench import store
+from stapo_bench.runs import store
 
 def slow_write(fd, data, write=os.write):  # a few bytes at a time: most kills land inside a line
     time.sleep(0.0002)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stapo_bench.errors import UsageError
-from stapo_bench.table import blocks, published_rows, render_table, rows_from_runs
+from stapo_bench.presenting.table import blocks, published_rows, render_table, rows_from_runs
 
 PAPER = ["aime24", "aime25", "amc23", "math500", "minerva", "olympiadbench"]
 NAN = float("nan")

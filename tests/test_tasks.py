@@ -9,7 +9,8 @@ import pytest
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.grading import grade_answer
 from stapo_bench.records import Outcome
-from stapo_bench.tasks import ContentDigest, content_digest, load_problems, load_task, read_task, task_names
+from stapo_bench.tasks.content import ContentDigest, content_digest
+from stapo_bench.tasks.loading import load_problems, load_task, read_task, task_names
 
 LAYOUT = {  # problems, samples per problem: arXiv:2602.15620, evaluation setup
     "aime24": (30, 32),

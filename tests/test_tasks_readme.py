@@ -7,9 +7,10 @@ from typing import Any
 
 import yaml
 
-from stapo_bench.decoding import preset
-from stapo_bench.resources import resource_dir
-from stapo_bench.tasks import ContentDigest, content_digest, load_problems, load_task
+from stapo_bench.engines.decoding import preset
+from stapo_bench.tasks.content import ContentDigest, content_digest
+from stapo_bench.tasks.loading import load_problems, load_task
+from stapo_bench.tasks.resources import resource_dir
 
 TASKS = resource_dir("tasks")
 README = (TASKS / "README.md").read_text(encoding="utf-8")

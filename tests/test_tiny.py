@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stapo_bench import tiny
 from stapo_bench.errors import UsageError
-from stapo_bench.tasks import load_problems, load_task, task_names
-from stapo_bench.tiny import KINDS, TASKS, Op, evaluate
-from stapo_train import tiny_data
+from stapo_bench.tasks import tiny
+from stapo_bench.tasks.loading import load_problems, load_task, task_names
+from stapo_bench.tasks.tiny import KINDS, TASKS, Op, evaluate
+from stapo_train.tiny import data as tiny_data
 
 PAPER_LAYOUT = {  # problems, samples per problem
     "tiny_aime24": (30, 32),
@@ -63,7 +63,7 @@ def test_task_file_pins_the_generated_content(name):
 
 
 def test_prompt_is_the_problem_and_a_newline_as_in_pretraining():
-    from stapo_bench.prompts import render_prompts
+    from stapo_bench.tasks.prompts import render_prompts
 
     task = load_task("tiny_math500")
     problem = load_problems(task)[0]
@@ -171,7 +171,7 @@ def test_every_split_gets_its_share_of_texts():
 
 
 def test_generating_needs_no_torch():
-    program = "import sys, stapo_bench.tiny; sys.exit('torch' in sys.modules)"
+    program = "import sys, stapo_bench.tasks.tiny; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 

@@ -5,13 +5,13 @@ import torch
 from click.testing import CliRunner
 from train_setup import make_dump
 
-from stapo_bench.report.tokens import collect_tokens, read_tokens
-from stapo_train import token_file
+from stapo_bench.presenting.report.tokens import collect_tokens, read_tokens
 from stapo_train.cli import cli
-from stapo_train.dump import load_dump
+from stapo_train.inspect import token_file
+from stapo_train.inspect.dump import load_dump
+from stapo_train.inspect.replay import objective_for
+from stapo_train.inspect.token_file import write_tokens
 from stapo_train.objective import select
-from stapo_train.replay import objective_for
-from stapo_train.token_file import write_tokens
 
 
 @pytest.fixture(scope="module")

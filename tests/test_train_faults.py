@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from train_setup import make_config, result, stop_after
 
 from stapo_bench.errors import StapoError
-from stapo_bench.sealed import seal, unseal
+from stapo_bench.runs.sealed import seal, unseal
 from stapo_train import run
 from stapo_train.checkpoint import RunFolder
 

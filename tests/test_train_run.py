@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from safetensors.torch import load_file
 from train_setup import make_config, make_values, result, stop_after
 
-from stapo_bench.checkpoint import read_checkpoint
 from stapo_bench.errors import StapoError
+from stapo_bench.runs.checkpoint import read_checkpoint
 from stapo_train import run
 from stapo_train.checkpoint import RunFolder, TrainState
 

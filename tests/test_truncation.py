@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from stapo_bench.draws import Draw, LoadedRun
-from stapo_bench.manifest import Manifest
+from stapo_bench.analysis.token_limits import render_truncation, truncation
 from stapo_bench.records import Outcome
-from stapo_bench.truncation import render_truncation, truncation
+from stapo_bench.runs.graded_samples import Draw, LoadedRun
+from stapo_bench.runs.manifest import Manifest
 
 RIGHT, WRONG, NONE = Outcome.CORRECT, Outcome.INCORRECT, Outcome.NO_ANSWER
 

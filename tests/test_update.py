@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from stapo_train.batch import collate, micro_batches
-from stapo_train.check_objective import check_objective, loss_and_gradient, two_ranks
+from stapo_train.check.check_objective import check_objective, loss_and_gradient, two_ranks
+from stapo_train.check.toy import VOCABULARY, toy_batch, toy_objective, toy_policy
 from stapo_train.objective import keep, select
 from stapo_train.objectives import REGISTRY
 from stapo_train.objectives.dapo import Dapo
 from stapo_train.records import Rollout
-from stapo_train.toy import VOCABULARY, toy_batch, toy_objective, toy_policy
 from stapo_train.update import Step, accumulate_gradient, optimizer_step
 
 

@@ -11,8 +11,8 @@ import pytest
 from datasets import Dataset
 
 from stapo_bench.errors import UsageError
-from stapo_bench.prompts import render_prompt
 from stapo_bench.records import Gold, Grade, Outcome, Problem
+from stapo_bench.tasks.prompts import render_prompt
 from stapo_train.integrations import verl_reward
 from stapo_train.integrations.verl_data import chat_template, verl_rows, write_parquet
 from stapo_train.integrations.verl_settings import VARIABLE, objective_from_environment, parse_objective

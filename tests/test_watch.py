@@ -8,9 +8,9 @@ import pytest
 from report_setup import two_runs
 
 from stapo_bench.errors import StapoError
-from stapo_bench.report import watch
-from stapo_bench.report.page import Contents, render_page
-from stapo_bench.report.watch import Page, Server, state
+from stapo_bench.presenting.report import watch
+from stapo_bench.presenting.report.page import Contents, render_page
+from stapo_bench.presenting.report.watch import Page, Server, state
 
 runs = pytest.fixture(two_runs)
 

@@ -10,10 +10,10 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from stapo_bench.records import Outcome
-from stapo_bench.sealed import unseal
+from stapo_bench.runs.sealed import unseal
 from stapo_train import run
 from stapo_train.config import parse_config
-from stapo_train.tiny_tokenizer import train_tokenizer
+from stapo_train.tiny.tokenizer import train_tokenizer
 
 
 def make_base(folder: Path) -> Path:

@@ -7,8 +7,7 @@ import click
 
 from stapo_bench.commands import options
 from stapo_bench.commands.score import finish, show_table
-from stapo_bench.decoding import PRESETS
-from stapo_bench.engines import ENGINES
+from stapo_bench.engines import ENGINES, PRESETS
 from stapo_bench.errors import StapoError, UsageError
 
 
@@ -59,15 +58,14 @@ def eval_command(
 
     Example: stapo-bench eval --ckpt Qwen3-1.7B --decoding justrl --tasks aime24,amc23
     """
-    from stapo_bench.checkpoint import expand, folder_label
-    from stapo_bench.evaluate import EvalOptions, evaluate
-    from stapo_bench.opening import Opener
+    from stapo_bench.runs import expand, folder_label
+    from stapo_bench.sampling import EvalOptions, Opener, evaluate
 
     if until_width is not None and until_decided is not None:
         raise UsageError("expected --until-width or --until-decided, got both")
     enough = None
     if until_width is not None or until_decided is not None:
-        from stapo_bench import until
+        from stapo_bench.sampling import stop_rules as until
 
         decide = until.decided_against(until_decided) if until_decided else until.width_below(until_width or 0.0)
         enough = until.looking(decide, more["data_dir"])
@@ -117,7 +115,7 @@ def continue_command(
 
     Example: stapo-bench continue results/base-justrl --max-new-tokens 32768
     """
-    from stapo_bench.continuation import continue_run
+    from stapo_bench.sampling import continue_run
 
     drawn = continue_run(run, max_new_tokens, out=out, data_dir=data_dir, base_urls=base_urls)
     finish(drawn.run_dir, data_dir=data_dir)

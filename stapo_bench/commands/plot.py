@@ -32,7 +32,7 @@ def plot(name: str, runs: tuple[Path, ...], logs: tuple[Path, ...], out: Path) -
 
     Example: stapo-bench plot entropy --train runs/tiny/grpo --train runs/tiny/stapo -o entropy.pdf
     """
-    from stapo_bench.figures import Sources, caption, save
+    from stapo_bench.presenting.figures import Sources, caption, save
 
     sources = Sources(runs=runs, logs=logs)
     save(name, sources, out, shlex.join(["stapo-bench", *sys.argv[1:]]))

@@ -32,7 +32,7 @@ def report(
 
     Example: stapo-bench report results/base-justrl results/stapo-justrl --train runs/stapo -o report.html
     """
-    from stapo_bench.report.page import Contents, write_report
+    from stapo_bench.presenting.report.page import Contents, write_report
 
     contents = Contents(runs=runs, logs=logs, grader=grader, data_dir=data_dir, published=published)
     size = write_report(contents, out)
@@ -53,8 +53,8 @@ def watch(
 
     Example: stapo-bench watch results/stapo-justrl
     """
-    from stapo_bench.report.page import Contents
-    from stapo_bench.report.watch import watch_runs
+    from stapo_bench.presenting.report.page import Contents
+    from stapo_bench.presenting.report.watch import watch_runs
 
     contents = Contents(runs=runs, logs=logs, grader=grader, data_dir=data_dir, published=published)
     watch_runs(contents, port, lambda line: click.echo(line, err=True))

@@ -10,9 +10,9 @@ from stapo_bench.engines import ENGINES
 from stapo_bench.errors import UsageError
 
 if TYPE_CHECKING:
-    from stapo_bench.errata import Golds
-    from stapo_bench.grade_run import Grading
-    from stapo_bench.metrics import Metric
+    from stapo_bench.analysis import Metric
+    from stapo_bench.runs import Grading
+    from stapo_bench.tasks import Golds
 
 
 golds_option = click.option(
@@ -54,9 +54,8 @@ def grade(run: Path, grader: str, golds: "Golds", data_dir: Path | None, *, judg
 
     Example: stapo-bench grade results/base-justrl --grader strict
     """
-    from stapo_bench.golds import with_golds
-    from stapo_bench.grade_run import grade_run
-    from stapo_bench.progress import Ticker
+    from stapo_bench.runs import grade_run, with_golds
+    from stapo_bench.sampling import Ticker
 
     if judge is None and (judging["judge_base_urls"] or judging["judge_model"]):
         raise UsageError("expected --judge with the judge's folder beside --judge-base-url and --judge-model")
@@ -80,8 +79,7 @@ def run_judge(
     judge_max_new_tokens: int,
 ) -> "Grading":
     """Open the judge, and have it look at what the rule rejected."""
-    from stapo_bench.judge_run import judge_run, open_judge
-    from stapo_bench.progress import Ticker
+    from stapo_bench.sampling import Ticker, judge_run, open_judge
 
     with open_judge(
         judge,
@@ -109,10 +107,8 @@ def score(run: Path, grader: str, golds: "Golds", data_dir: Path | None, exclude
 
     Example: stapo-bench score results/base-justrl
     """
-    from stapo_bench.golds import with_golds
-    from stapo_bench.metrics import render_metrics
-    from stapo_bench.panel_report import compare_graders, render_graders
-    from stapo_bench.scores import current_score
+    from stapo_bench.analysis import compare_graders, current_score, render_graders, render_metrics
+    from stapo_bench.runs import with_golds
 
     name = with_golds(grader, golds)
     finish(run, data_dir=data_dir, grader=name)
@@ -120,7 +116,7 @@ def score(run: Path, grader: str, golds: "Golds", data_dir: Path | None, exclude
     if more := render_metrics(current_score(run)):
         click.echo("\n" + more)
     if exclude_overlap is not None:
-        from stapo_bench.contamination import render_without, scores_without
+        from stapo_bench.analysis import render_without, scores_without
 
         click.echo("\n" + render_without(scores_without(run, exclude_overlap, grader=name, data_dir=data_dir)))
     if (panel := compare_graders(run, data_dir)) is not None:
@@ -139,7 +135,7 @@ def table(runs: tuple[Path, ...], format_: str, published: bool, metric: str) ->
     """
     if not runs and not published:
         raise UsageError("expected at least one run folder, or --published")
-    from stapo_bench.metrics import AVG, parse_metric
+    from stapo_bench.analysis import AVG, parse_metric
 
     shown = parse_metric(metric)
     if published and shown != AVG:
@@ -155,9 +151,9 @@ def truncation(run: Path, grader: str) -> None:
 
     Example: stapo-bench truncation results/base-justrl
     """
-    from stapo_bench.draws import load_run
-    from stapo_bench.truncation import render_truncation
-    from stapo_bench.truncation import truncation as measure
+    from stapo_bench.analysis import render_truncation
+    from stapo_bench.analysis import truncation as measure
+    from stapo_bench.runs import load_run
 
     click.echo(render_truncation(measure(load_run(run, grader))))
 
@@ -171,20 +167,17 @@ def export(run: Path, out: Path, grader: str) -> None:
 
     Example: stapo-bench export results/base-justrl -o samples.parquet
     """
-    from stapo_bench.export import export_run
+    from stapo_bench.runs import export_run
 
     click.echo(f"{export_run(run, out, grader)} samples written to {out}")
 
 
 def finish(run_dir: Path, *, data_dir: Path | None, grader: str = "math") -> None:
     """Grade what is not graded yet, score, and write table.md. A judge is not asked again: that is for ``grade``."""
-    from stapo_bench.grade_run import grade_run
-    from stapo_bench.judge_run import PREFIX
-    from stapo_bench.progress import Ticker
-    from stapo_bench.rows import rows_from_runs
-    from stapo_bench.scores import score_run
-    from stapo_bench.store import write_atomically
-    from stapo_bench.table import render_table
+    from stapo_bench.analysis import score_run
+    from stapo_bench.presenting import render_table, rows_from_runs
+    from stapo_bench.runs import grade_run, write_atomically
+    from stapo_bench.sampling import PREFIX, Ticker
 
     if not grader.startswith(PREFIX):
         grade_run(run_dir, grader, data_dir=data_dir, progress=Ticker("graded"))
@@ -196,9 +189,8 @@ def show_table(
     run_dirs: list[Path], format_: str = "md", *, published: bool = False, metric: "Metric | None" = None
 ) -> None:
     """Print the table of scored runs; ``metric`` None: avg@k."""
-    from stapo_bench.metrics import AVG
-    from stapo_bench.rows import published_rows, rows_from_runs
-    from stapo_bench.table import render_table
+    from stapo_bench.analysis import AVG
+    from stapo_bench.presenting import published_rows, render_table, rows_from_runs
 
     rows = [*rows_from_runs(run_dirs, metric or AVG), *(published_rows() if published else [])]
     click.echo(render_table(rows, format_).rstrip("\n"))

@@ -31,7 +31,7 @@ def tasks(name: str | None) -> None:
 
 def card(task: "Task") -> str:
     """What is known of a task, one line per fact."""
-    from stapo_bench.errata import load_errata
+    from stapo_bench.tasks import load_errata
 
     source = task.source
     place = f"generated ({source.generator['name']})" if source.generator else f"{source.path} ({source.split})"
@@ -67,7 +67,7 @@ def overlap(train: Path, names: str | None, suite: str | None, data_dir: Path | 
     """
     import json
 
-    from stapo_bench.contamination import overlaps_of_tasks, render_overlaps
+    from stapo_bench.analysis import overlaps_of_tasks, render_overlaps
 
     found = overlaps_of_tasks(options.task_list(names, suite), train, data_dir)
     if format_ == "json":

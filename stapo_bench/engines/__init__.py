@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
+from stapo_bench.engines.decoding import PRESETS, preset, sampling_in_words
 from stapo_bench.errors import UsageError
 from stapo_bench.records import Completion, Request, SamplingParams
 

@@ -10,6 +10,9 @@ from dataclasses import replace
 
 from stapo_bench.grading.decide import Verdict, decide, decide_at_sight
 from stapo_bench.grading.extract import extract_answer
+from stapo_bench.grading.panel import GRADERS, Grader, get_grader
+from stapo_bench.grading.pool import GraderPool
+from stapo_bench.grading.voting import equal_answers
 from stapo_bench.records import Gold, Grade, Outcome
 
 GRADER_VERSION = "math-3"
@@ -18,16 +21,6 @@ GRADER_VERSION = "math-3"
 ANSWER_TYPES = ("number", "expression", "tuple", "interval", "set", "multi", "equation", "matrix", "text")
 
 MAX_QUICK = 10_000  # characters of a completion, or a gold, that is worth a quick look
-
-__all__ = [
-    "ANSWER_TYPES",
-    "GRADER_VERSION",
-    "extract_answer",
-    "grade_answer",
-    "grade_extracted",
-    "grade_many",
-    "quick_grade",
-]
 
 
 def grade_answer(completion: str, answer: str | Gold, answer_type: str | None = None) -> Grade:

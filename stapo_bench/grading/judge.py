@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stapo_bench.engines import Engine
-from stapo_bench.prompts import render_prompt, resolve_format
 from stapo_bench.records import Completion, Grade, Outcome, Problem, Prompt, Request, SampleKey, SamplingParams
 from stapo_bench.seeds import derive_seed
+from stapo_bench.tasks import render_prompt, resolve_format
 
 GRADER_VERSION = "judge-1"
 MAX_CANDIDATE = 6_000  # characters from the end of a completion that are shown: the answer and the steps before it

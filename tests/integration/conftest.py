@@ -10,7 +10,7 @@ collect_ignore = ["verl_on_cpu.py", "verl_rollouts_on_cpu.py", "verl_steps.py"] 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("torch")
-    from random_model import END, random_model, save
+    from stapo_train.tiny.random_model import END, random_model, save
 
     model = random_model(context_length=512, sharpness=1.0, end_ids=[END])
     # Defaults that would change every sample if they had a say: one token to choose from.

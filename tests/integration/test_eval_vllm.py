@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from stapo_bench.manifest import load_manifest
-from stapo_bench.scores import score_run
-from stapo_bench.store import read_samples
+from stapo_bench.analysis.scores import score_run
+from stapo_bench.runs.manifest import load_manifest
+from stapo_bench.runs.store import read_samples
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("vllm") is None, reason="vLLM is not installed: scripts/integration.sh runs this"
@@ -69,9 +69,10 @@ from dataclasses import replace
 from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
-from stapo_bench.evaluate import EvalOptions, evaluate
-from stapo_bench.opening import Opener
-from stapo_bench.store import read_samples
+from stapo_bench.sampling.evaluation import evaluate
+from stapo_bench.sampling.options import EvalOptions
+from stapo_bench.sampling.engine_cache import Opener
+from stapo_bench.runs.store import read_samples
 
 first, folder = Path(sys.argv[1]), Path(sys.argv[2])
 second = shutil.copytree(first, folder / "second")

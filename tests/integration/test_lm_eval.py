@@ -23,15 +23,16 @@ from lm_eval.api.model import LM
 from lm_eval.tasks import TaskManager
 
 import stapo_bench.lm_eval
-from stapo_bench.estimators import avg_at_k
-from stapo_bench.evaluate import EvalOptions, evaluate
-from stapo_bench.grade_run import grade_run
-from stapo_bench.prompts import render_prompts
+from stapo_bench.analysis.scores import TaskScore, score_run
 from stapo_bench.records import Outcome
-from stapo_bench.resources import resource_dir
-from stapo_bench.scores import TaskScore, score_run
-from stapo_bench.store import read_samples
-from stapo_bench.tasks import load_problems, load_task, task_names
+from stapo_bench.runs.grades import grade_run
+from stapo_bench.runs.store import read_samples
+from stapo_bench.sampling.evaluation import evaluate
+from stapo_bench.sampling.options import EvalOptions
+from stapo_bench.statistics.estimators import avg_at_k
+from stapo_bench.tasks.loading import load_problems, load_task, task_names
+from stapo_bench.tasks.prompts import render_prompts
+from stapo_bench.tasks.resources import resource_dir
 
 REAL = {"aime24": None, "minerva": 60, "olympiadbench": 60}  # task -> how many of its problems; None: all
 

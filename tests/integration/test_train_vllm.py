@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from stapo_bench.sealed import unseal
+from stapo_bench.runs.sealed import unseal
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("vllm") is None, reason="vLLM is not installed: scripts/integration.sh runs this"

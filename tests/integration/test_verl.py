@@ -20,7 +20,6 @@ pytest.importorskip("verl", reason="verl is not installed: scripts/integration.s
 sys.path.insert(0, str(Path(__file__).parent))
 import transformers
 import verl_steps
-from random_model import END, random_model, save
 from random_rollouts import check_reported
 from verl.trainer.config import AlgoConfig
 from verl.trainer.ppo.core_algos import get_adv_estimator_fn
@@ -32,6 +31,7 @@ from stapo_train.integrations import verl as integration
 from stapo_train.integrations.verl_settings import NAME, VARIABLE
 from stapo_train.objective import policy_loss, select
 from stapo_train.policy import Policy
+from stapo_train.tiny.random_model import END, random_model, save
 
 SAME = 1e-6  # of the gradient's norm, in float32
 MAIN = ("stapo", "20-entropy", "justrl", "grpo")

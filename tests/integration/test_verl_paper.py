@@ -7,13 +7,12 @@ import pytest
 
 pytest.importorskip("verl", reason="needs verl: scripts/integration.sh verl")
 
-import paper_verl
-import reproduce
-
 from stapo_bench.errors import StapoError, UsageError
 from stapo_train.config import load_config
-from stapo_train.cost import Setup
-from stapo_train.shapes import GPUS
+from stapo_train.cost.estimate import Setup
+from stapo_train.cost.shapes import GPUS
+from stapo_train.reproduce import __main__ as reproduce
+from stapo_train.reproduce import paper_verl
 
 PAPER = Path(__file__).resolve().parents[2] / "train" / "configs" / "paper"
 SETUP = Setup(gpu=GPUS["h20"], nodes=8, gpus_per_node=8, tensor_parallel=2)

@@ -16,10 +16,10 @@ import pytest
 pytest.importorskip("verl", reason="verl is not installed: scripts/integration.sh runs this")
 import torch
 import transformers
-from random_model import END, random_model, save
 
 from stapo_bench.records import Gold, Problem
 from stapo_train.integrations.verl_data import chat_template, verl_rows, write_parquet
+from stapo_train.tiny.random_model import END, random_model, save
 
 PLAIN = chat_template("plain")
 OVERRIDES = [

@@ -25,10 +25,8 @@ import yaml
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from stapo_bench.checkpoint import check_hashes, file_hashes, read_checkpoint
 from stapo_bench.errors import StapoError
-from stapo_bench.sealed import seal, unseal
-from stapo_bench.store import write_atomically
+from stapo_bench.runs import check_hashes, file_hashes, read_checkpoint, seal, unseal, write_atomically
 from stapo_train import open_rollouts
 from stapo_train.config import TrainConfig, differences
 

@@ -2,7 +2,7 @@
 
     stapo-train CONFIG.yaml [key=value ...] [--resume]      the same as: stapo-train run CONFIG.yaml ...
 
-``stapo_bench.entry`` turns failures into one line and an exit code.
+``stapo_bench.commands.entry`` turns failures into one line and an exit code.
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from stapo_bench import __version__
-from stapo_bench.entry import run_commands
+from stapo_bench.commands.entry import run_commands
 from stapo_bench.errors import StapoError, UsageError
 
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -62,7 +62,7 @@ def pretrain(config: Path, overrides: tuple[str, ...]) -> None:
 
     Example: stapo-train pretrain train/configs/tiny/base.yaml out=runs/tiny/base
     """
-    from stapo_train.pretrain import load_config, pretrain
+    from stapo_train.tiny.pretrain import load_config, pretrain
 
     click.echo(f"checkpoint: {pretrain(load_config(config, overrides))}")
 
@@ -75,9 +75,9 @@ def replay(dump: Path, objectives: str) -> None:
 
     Example: stapo-train replay runs/tiny/stapo/dumps/iteration-000010 --objectives justrl,stapo,full-mask
     """
-    from stapo_train import show
-    from stapo_train.dump import load_dump
-    from stapo_train.replay import replay
+    from stapo_train.inspect import show
+    from stapo_train.inspect.dump import load_dump
+    from stapo_train.inspect.replay import replay
 
     click.echo(show.replayed(replay(load_dump(dump), objectives.split(","))))
 
@@ -92,9 +92,9 @@ def sweep(dump: Path, tau_p: str, q: str, objective: str) -> None:
 
     Example: stapo-train sweep runs/tiny/stapo/dumps/iteration-000010 --tau-p 0.001,0.01 --q 0.75
     """
-    from stapo_train import show
-    from stapo_train.dump import load_dump
-    from stapo_train.replay import sweep
+    from stapo_train.inspect import show
+    from stapo_train.inspect.dump import load_dump
+    from stapo_train.inspect.replay import sweep
 
     loaded = load_dump(dump)
     click.echo(show.swept(loaded, sweep(loaded, numbers(tau_p), numbers(q), objective)))
@@ -110,14 +110,14 @@ def audit(dump: Path, objective: str, limit: int, tokens: bool) -> None:
 
     Example: stapo-train audit runs/tiny/stapo/dumps/iteration-000010
     """
-    from stapo_train import show
-    from stapo_train.dump import load_dump
-    from stapo_train.replay import audit
+    from stapo_train.inspect import show
+    from stapo_train.inspect.dump import load_dump
+    from stapo_train.inspect.replay import audit
 
     loaded = load_dump(dump)
     click.echo(show.audited(audit(loaded, objective), limit))
     if tokens:
-        from stapo_train.token_file import write_tokens
+        from stapo_train.inspect.token_file import write_tokens
 
         click.echo(f"\nwritten: {write_tokens(loaded, objective, dump)}")
 
@@ -129,7 +129,7 @@ def check_objective(name: str) -> None:
 
     Example: stapo-train check-objective stapo
     """
-    from stapo_train.check_objective import check_objective
+    from stapo_train.check.check_objective import check_objective
 
     failed = 0
     for check in check_objective(name):
@@ -147,8 +147,8 @@ def stability(runs: tuple[Path, ...]) -> None:
 
     Example: stapo-train stability runs/tiny/grpo runs/tiny/stapo
     """
-    from stapo_train import show
-    from stapo_train.stability import read_entropies, stability
+    from stapo_train.inspect import show
+    from stapo_train.inspect.stability import read_entropies, stability
 
     click.echo(show.stabilities({str(run): stability(read_entropies(run)) for run in runs}))
 

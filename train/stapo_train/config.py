@@ -16,7 +16,7 @@ from typing import Any, Literal
 import yaml
 
 from stapo_bench.errors import UsageError
-from stapo_bench.nested import flatten
+from stapo_bench.runs import flatten
 from stapo_train.parse import check_range, parse_record
 
 
@@ -35,7 +35,7 @@ class DataConfig:
     drop_eval_overlap: bool = False  # drop rows marked ``eval_overlap``, or found to be so where a file has no marks
     eval_dir: str | None = None  # for that search: folder of the evaluation sets; None: the hub
     question: str  # jinja2 over ``problem``, as a task file's doc_to_text
-    prompt_format: Literal["auto", "chat", "base", "plain"] = "auto"  # see stapo_bench.prompts
+    prompt_format: Literal["auto", "chat", "base", "plain"] = "auto"  # see stapo_bench.tasks.prompts
 
     def __post_init__(self) -> None:
         check_range(self, "count", at_least=1)

@@ -37,10 +37,10 @@ def load_problems(config: DataConfig, seed: int) -> list[Problem]:
 def _generated(config: DataConfig, seed: int) -> list[Problem]:
     assert config.count is not None
     if config.source == "tiny":
-        from stapo_train.tiny_data import training_problems
+        from stapo_train.tiny.data import training_problems
 
         return training_problems(seed, config.count)
-    from stapo_bench.kk import training_puzzles
+    from stapo_bench.tasks.kk import training_puzzles
 
     assert config.people is not None
     return [
@@ -84,8 +84,7 @@ def read_jsonl(config: DataConfig) -> list[dict[str, Any]]:
 
 def read_hub(config: DataConfig) -> list[dict[str, Any]]:
     """The training split of a hub data set; ids are row numbers."""
-    from stapo_bench.hub import read_source
-    from stapo_bench.tasks import Source
+    from stapo_bench.tasks import Source, read_source
 
     columns = dict(zip(("problem", "answer"), config.columns, strict=True))
     source = Source(path=config.path, config=config.hub_config, split="train", columns=columns)
@@ -143,8 +142,8 @@ def _overlapping(rows: Sequence[dict[str, Any]], config: DataConfig) -> frozense
     """Places of the rows that hold an evaluation problem: by the file's own marks, else by shared runs of words."""
     if any("eval_overlap" in row for row in rows):
         return frozenset(place for place, row in enumerate(rows) if row.get("eval_overlap"))
-    from stapo_bench import tasks
-    from stapo_bench.overlap import contained
+    from stapo_bench.tasks import contained
+    from stapo_bench.tasks import loading as tasks
 
     folder = Path(config.eval_dir) if config.eval_dir else None
     evaluated = [p for name in tasks.task_names("paper") for p in tasks.load_problems(tasks.load_task(name), folder)]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from stapo_bench.nested import flatten
+from stapo_bench.runs import flatten
 from stapo_train.config import TrainConfig
 from stapo_train.objective import Objective
 

@@ -16,9 +16,8 @@ import torch
 from torch import Tensor
 
 from stapo_bench.errors import StapoError
-from stapo_bench.progress import duration
-from stapo_bench.sealed import seal, unseal
-from stapo_bench.store import complete_lines, write_atomically
+from stapo_bench.runs import complete_lines, seal, unseal, write_atomically
+from stapo_bench.sampling import duration
 from stapo_train.objective import quantile
 from stapo_train.records import Rollout, StepRecord, UpdateRecord
 

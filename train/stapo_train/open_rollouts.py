@@ -13,8 +13,7 @@ from typing import Any
 
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Outcome
-from stapo_bench.sealed import seal, unseal
-from stapo_bench.store import write_atomically
+from stapo_bench.runs import seal, unseal, write_atomically
 from stapo_train.records import Rollout
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from stapo_bench.grading.pool import GraderPool
+from stapo_bench.grading import GraderPool
 from stapo_bench.records import Gold, Outcome
 from stapo_train.records import Rollout
 

@@ -25,21 +25,21 @@ import numpy as np
 import torch
 import transformers
 
-from stapo_bench.checkpoint import folder_label, read_checkpoint
 from stapo_bench.engines import Engine
 from stapo_bench.engines.transformers import load_checkpoint
 from stapo_bench.errors import StapoError
-from stapo_bench.grading.pool import GraderPool
-from stapo_bench.prompts import render_prompt, resolve_format
+from stapo_bench.grading import GraderPool
 from stapo_bench.records import Problem, Prompt
+from stapo_bench.runs import folder_label, read_checkpoint
+from stapo_bench.tasks import render_prompt, resolve_format
 from stapo_train import metrics, open_rollouts
 from stapo_train.advantages import group_advantages
 from stapo_train.batch import Batch, collate
 from stapo_train.checkpoint import RunFolder, TrainState, load_state
 from stapo_train.config import OptimConfig, TrainConfig
 from stapo_train.data import load_problems, problem_indices
-from stapo_train.dump import save_dump
 from stapo_train.header import describe
+from stapo_train.inspect.dump import save_dump
 from stapo_train.objective import Objective
 from stapo_train.objectives import for_run
 from stapo_train.policy import Policy, check_head, set_attention

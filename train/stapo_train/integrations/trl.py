@@ -29,7 +29,7 @@ from trl import GRPOConfig, GRPOTrainer  # type: ignore[import-not-found]
 from trl.models.utils import disable_gradient_checkpointing  # type: ignore[import-not-found]
 
 from stapo_bench.errors import UsageError
-from stapo_bench.grading.pool import GraderPool
+from stapo_bench.grading import GraderPool
 from stapo_bench.records import Gold
 from stapo_train.advantages import group_advantages
 from stapo_train.batch import KEY_STRIDE

@@ -13,9 +13,9 @@ from typing import Any
 
 import click
 
-from stapo_bench.entry import run_commands
-from stapo_bench.prompts import render_question
+from stapo_bench.commands.entry import run_commands
 from stapo_bench.records import Problem
+from stapo_bench.tasks import render_question
 
 _FORMATS = {
     "base": "{% for message in messages %}User: {{ message['content'] }}\n\nAssistant:{% endfor %}",

@@ -16,7 +16,7 @@ import threading
 from functools import lru_cache
 from typing import Any
 
-from stapo_bench.grading.pool import GraderPool
+from stapo_bench.grading import GraderPool
 from stapo_bench.records import Gold, Outcome
 from stapo_train.reward import REWARDS
 

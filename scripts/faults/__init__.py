@@ -1,1 +1,0 @@
-"""Faults that ``scripts/faults.py`` injects into the real commands, one module per kind."""

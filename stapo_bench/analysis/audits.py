@@ -1,0 +1,278 @@
+"""Can this run be believed? Checks of the stored samples themselves, each against what chance would do.
+
+    print(render_audit(audit_runs(Path("results/stapo"), Path("results/stapo-again"))))
+
+One run: missing draws, equal seeds, repeated completions, a writer (shard, worker) that differs from the others. Two
+runs: samples that both share, and drift of the engine where both sampled the same weights (an A/A check). A check
+speaks up when chance alone would do so less than once in a thousand runs.
+"""
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+
+from stapo_bench.analysis.parity_gate import same_weights
+from stapo_bench.errors import UsageError
+from stapo_bench.runs import Draw, LoadedRun, load_run
+from stapo_bench.statistics import Vector
+
+Result = Literal["ok", "finding", "not testable"]
+
+ALARM = 0.001
+_PERMUTATIONS = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """What one check found."""
+
+    name: str
+    result: Result
+    message: str
+
+
+def audit_runs(run_a: Path, run_b: Path | None = None, grader: str = "math") -> list[Check]:
+    """Audit one run folder, or two against each other."""
+    a = load_run(run_a, grader)
+    if run_b is None:
+        return audit(a)
+    b = load_run(run_b, grader)
+    return [*audit(a), *audit(b), shared_samples(a, b), engine_drift(a, b)]
+
+
+def audit(run: LoadedRun) -> list[Check]:
+    """The checks of one run."""
+    return [missing_draws(run), equal_seeds(run), repeated_completions(run), odd_writer(run)]
+
+
+def render_audit(checks: Sequence[Check], format_: str = "md") -> str:
+    """The checks as Markdown (findings first) or JSON."""
+    if format_ == "json":
+        return json.dumps([asdict(check) for check in checks], indent=2)
+    if format_ != "md":
+        raise UsageError(f"unknown format '{format_}': expected md or json")
+    order: Sequence[Result] = ("finding", "not testable", "ok")
+    found = [check.name for check in checks if check.result == "finding"]
+    first = f"{len(found)} of {len(checks)} checks found something: {', '.join(found)}." if found else "Nothing found."
+    lines = [f"- {c.result}: {c.name}: {c.message}" for c in sorted(checks, key=lambda c: order.index(c.result))]
+    return "\n".join([f"**{first}**", "", *lines])
+
+
+def missing_draws(run: LoadedRun) -> Check:
+    """Samples that were asked for and are not stored."""
+    missing = []
+    for task, asked in run.tasks.items():
+        number = int(asked["num_samples"])
+        stored = {(draw.problem_id, draw.sample_index) for draw in run.draws.get(task, [])}
+        absent = [(i, j) for i in asked["problem_ids"] for j in range(number) if (i, j) not in stored]
+        if absent:
+            first = ", ".join(f"{i}/{j}" for i, j in absent[:3])
+            missing.append(f"{run.title(task)} {len(absent)} of {len(asked['problem_ids']) * number} (first: {first})")
+    return _check(run, "missing draws", not missing, "; ".join(missing) or "every sample asked for is stored")
+
+
+def equal_seeds(run: LoadedRun) -> Check:
+    """Two samples with one seed are one draw, or were drawn by other rules than this run's."""
+    seeds = Counter(draw.seed for draws in run.draws.values() for draw in draws)
+    repeated = sum(count - 1 for count in seeds.values())
+    return _check(
+        run, "equal seeds", repeated == 0, f"{repeated} of {seeds.total()} samples repeat the seed of another"
+    )
+
+
+def repeated_completions(run: LoadedRun) -> Check:
+    """Equal texts on one problem, beyond what chance makes of short or certain completions.
+
+    Where the engine gave log-probabilities: a text of probability p is drawn again by the k - 1 other samples of its
+    problem (k - 1) p times on average (top-p raises p by at most 1 / top_p per token). Texts for which that is below
+    one in a million are counted. Without them: chance spreads equal pairs over all distances between sample indices;
+    copies of a neighbour, a shard or an earlier batch all lie at one distance.
+    """
+    top_p = float(run.manifest.identity["sampling"]["top_p"])
+    groups = [group for draws in run.draws.values() for group in _by_problem(draws).values() if len(group) > 1]
+    name = "repeated completions"
+    if groups and all(draw.sum_log_prob is not None for group in groups for draw in group):
+        copies = sum(_impossible_copies(group, top_p) for group in groups)
+        return _check(run, name, copies == 0, f"{copies} completions equal another too improbable to be drawn twice")
+    observed, expected, deviation = _equal_pairs_by_distance(groups)
+    if len(observed) < 2:
+        return Check(
+            name=name, result="not testable", message=f"{run.name}: needs three samples per problem, or log-probs"
+        )
+    scores = (observed - expected) / deviation
+    worst = int(np.argmax(scores))
+    fine = _two_sided(float(scores[worst])) * len(scores) >= ALARM or scores[worst] < 0
+    where = "spread as chance would" if fine else f"{observed[worst]:.0f} of them between indices {worst + 1} apart"
+    return _check(run, name, bool(fine), f"{observed.sum():.0f} equal pairs on the same problem, {where}")
+
+
+def odd_writer(run: LoadedRun) -> Check:
+    """A writer (shard, worker) whose samples are right, long or cut off more or less often than others of the same
+    problems. Segments that one shard wrote one after the other count as one writer: in a run that was stopped, the
+    first of them holds the samples that ended early.
+
+    A permutation test within problems: with n of a problem's N samples in the segment, the sum of their values has mean
+    n m and variance n (N - n) / N s^2 (sampling without replacement; Mantel-Haenszel for 0/1 values).
+    """
+    writers = sorted({_writer(draw) for draws in run.draws.values() for draw in draws})
+    name = "writer unlike the rest"
+    if len(writers) < 2:
+        return Check(name=name, result="not testable", message=f"{run.name}: one writer drew everything")
+    groups = [group for draws in run.draws.values() for group in _by_problem(draws).values()]
+    marked = [[(_writer(draw), draw) for draw in group] for group in groups]
+    scores = {(w, what): _stratified_z(marked, w, measure) for w in writers for what, measure in _MEASURES.items()}
+    known = {key: z for key, z in scores.items() if not math.isnan(z)}
+    if not known:
+        return Check(name=name, result="not testable", message=f"{run.name}: no problem was drawn by two writers")
+    odd = [
+        f"{writer} {what} {_more(z)} than the others on the same problems (z = {z:+.1f})"
+        for (writer, what), z in known.items()
+        if _two_sided(z) * len(known) < ALARM
+    ]
+    return _check(run, name, not odd, "; ".join(odd) or f"{len(writers)} writers agree")
+
+
+def shared_samples(a: LoadedRun, b: LoadedRun) -> Check:
+    """Equal texts at the same place of two runs, against equal texts at different places of the same problems."""
+    same = same_total = other = other_total = 0
+    for task in set(a.draws) & set(b.draws):
+        groups_b = _by_problem(b.draws[task])
+        for problem_id, group in _by_problem(a.draws[task]).items():
+            for one in group:
+                for two in groups_b.get(problem_id, []):
+                    equal = one.text_digest == two.text_digest
+                    if one.sample_index == two.sample_index:
+                        same, same_total = same + equal, same_total + 1
+                    else:
+                        other, other_total = other + equal, other_total + 1
+    if same_total == 0:
+        return Check(name="shared samples", result="not testable", message=f"{a.name}, {b.name}: no sample in common")
+    chance = (other + 1) / (other_total + 2)
+    p = _binomial_tail(same, same_total, min(1.0, chance))
+    message = f"{same} of {same_total} samples are equal in {a.name} and {b.name}, {chance * same_total:.1f} by chance"
+    if a.manifest.seed == b.manifest.seed:
+        message += f"; both drew with seed {a.manifest.seed}, so models that are alike write alike"
+    return Check(name="shared samples", result="ok" if p >= ALARM else "finding", message=message)
+
+
+def engine_drift(a: LoadedRun, b: LoadedRun) -> Check:
+    """An A/A check: two runs of the same weights under the same sampling must not differ beyond chance."""
+    sampling = [run.manifest.identity["sampling"] for run in (a, b)]
+    if not same_weights(a, b) or sampling[0] != sampling[1]:
+        message = f"{a.name}, {b.name}: not the same weights under the same sampling"
+        return Check(name="engine drift", result="not testable", message=message)
+    marked = []
+    for task in set(a.draws) & set(b.draws):
+        groups_a, groups_b = _by_problem(a.draws[task]), _by_problem(b.draws[task])
+        for problem_id in groups_a.keys() & groups_b.keys():
+            of_a, of_b = groups_a[problem_id], groups_b[problem_id]
+            marked.append([*(("A", draw) for draw in of_a), *(("B", draw) for draw in of_b)])
+    scores = {what: _stratified_z(marked, "B", measure) for what, measure in _MEASURES.items()}
+    odd = [
+        f"{b.name} {what} {_more(z)} than {a.name} (z = {z:+.1f})"
+        for what, z in scores.items()
+        if not math.isnan(z) and _two_sided(z) * len(scores) < ALARM
+    ]
+    message = "; ".join(odd) or f"{a.name} and {b.name} agree in score, length and truncation"
+    return Check(name="engine drift", result="finding" if odd else "ok", message=message)
+
+
+_MEASURES: dict[str, Callable[[Draw], float]] = {
+    "is right": lambda draw: draw.correct,
+    "writes": lambda draw: float(draw.num_tokens),
+    "is cut off": lambda draw: float(draw.truncated),
+}
+
+
+def _check(run: LoadedRun, name: str, fine: bool, message: str) -> Check:
+    return Check(name=name, result="ok" if fine else "finding", message=f"{run.name}: {message}")
+
+
+def _by_problem(draws: Iterable[Draw]) -> dict[str, list[Draw]]:
+    groups: defaultdict[str, list[Draw]] = defaultdict(list)
+    for draw in draws:
+        groups[draw.problem_id].append(draw)
+    return groups
+
+
+def _impossible_copies(group: Sequence[Draw], top_p: float) -> int:
+    """Copies, among the samples of one problem, of texts that would not be drawn twice."""
+    texts: defaultdict[bytes, list[Draw]] = defaultdict(list)
+    for draw in group:
+        texts[draw.text_digest].append(draw)
+    copies = 0
+    for same in texts.values():
+        most = max((draw.sum_log_prob or 0.0) - draw.num_tokens * math.log(top_p) for draw in same)
+        if len(same) > 1 and math.log(len(group) - 1) + most < math.log(1e-6):
+            copies += len(same) - 1
+    return copies
+
+
+def _equal_pairs_by_distance(groups: Sequence[Sequence[Draw]]) -> tuple[Vector, Vector, Vector]:
+    """Equal pairs by distance of sample indices 1, 2, …: observed, expected and deviation under permuted indices.
+
+    A permutation keeps how often each text came up on its problem and forgets where. The deviation is at least 1 and
+    at least Poisson's, since few pairs are not normally distributed.
+    """
+    rng = np.random.default_rng(0)
+    longest = max((draw.sample_index for group in groups for draw in group), default=0)
+    counts = np.zeros((_PERMUTATIONS + 1, longest + 1))  # row 0: as it is
+    for group in groups:
+        labels = np.unique([draw.text_digest for draw in group], return_inverse=True)[1]
+        if len(set(labels.tolist())) == len(labels):
+            continue
+        shuffled = np.vstack([labels, rng.permuted(np.tile(labels, (_PERMUTATIONS, 1)), axis=1)])
+        index = np.array([draw.sample_index for draw in group])
+        one, other = np.triu_indices(len(group), k=1)
+        equal = (shuffled[:, one] == shuffled[:, other]).astype(np.float64)
+        distance = np.abs(index[one] - index[other])
+        counts += equal @ (distance[:, None] == np.arange(longest + 1)[None, :])
+    counts = counts[:, 1:]
+    expected: Vector = counts[1:].mean(axis=0)
+    return counts[0], expected, np.sqrt(np.maximum.reduce([counts[1:].var(axis=0), expected, np.ones_like(expected)]))
+
+
+def _stratified_z(groups: Sequence[Sequence[tuple[str, Draw]]], mark: str, measure: Callable[[Draw], float]) -> float:
+    """How far the marked draws' sum of values is from its mean over permutations within problems.
+
+    NaN where single values make up so much of the variance that the sum is not near normal.
+    """
+    excess = variance = largest = 0.0
+    for group in groups:
+        pairs = [(name == mark, value) for name, draw in group if not math.isnan(value := measure(draw))]
+        values = np.array([value for _, value in pairs])
+        chosen = np.array([is_marked for is_marked, _ in pairs], dtype=np.bool_)
+        inside, total = int(chosen.sum()), len(values)
+        if 0 < inside < total:
+            excess += float(values[chosen].sum() - inside * values.mean())
+            variance += inside * (total - inside) / total * float(values.var(ddof=1))
+            largest = max(largest, float(np.abs(values - values.mean()).max()) ** 2)
+    return excess / math.sqrt(variance) if variance > max(0.0, 5.0 * largest) else math.nan
+
+
+def _binomial_tail(successes: int, trials: int, chance: float) -> float:
+    """P(at least so many successes)."""
+    from scipy.special import bdtrc
+
+    return 1.0 if successes == 0 else float(bdtrc(successes - 1, trials, chance))
+
+
+def _two_sided(z: float) -> float:
+    return 2.0 * NormalDist().cdf(-abs(z))
+
+
+def _more(z: float) -> str:
+    return "more" if z > 0 else "less"
+
+
+def _writer(draw: Draw) -> str:
+    """The writer's label in a segment's name, ``<number>-<label>-<unique>.jsonl``; else the name."""
+    parts = draw.segment.removesuffix(".jsonl").split("-")
+    return "-".join(parts[1:-1]) if len(parts) > 2 else draw.segment

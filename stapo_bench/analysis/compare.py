@@ -1,0 +1,277 @@
+"""Did it get better? Two runs, A before and B after, compared problem by problem.
+
+    comparison = compare_runs(Path("results/base"), Path("results/stapo"))
+    print(render_comparison(comparison))
+
+First the parity gate, then per task and for the mean over tasks: the effect B - A with its interval under both named
+errors, p-values corrected for the number of tasks (Holm), and a verdict in words. A verdict about ``problems like
+these`` is a claim about the model; one about ``these problems`` says that a repetition would show the same sign.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stapo_bench.analysis.early_stopping import WIDENED, aim_of, at_every_look, stopped_note
+from stapo_bench.analysis.parity_gate import ParityDifference, parity, same_weights
+from stapo_bench.errors import StapoError
+from stapo_bench.runs import LoadedRun, load_run
+from stapo_bench.statistics import (
+    ERROR_NAMES,
+    Difference,
+    ErrorName,
+    Matrix,
+    Vector,
+    avg_at_k,
+    holm,
+    mean_difference,
+    paired_difference,
+    signed,
+)
+
+Verdict = Literal["better", "worse", "tied", "not enough data"]
+
+LEVEL = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """B - A under one named error."""
+
+    error: ErrorName
+    difference: Difference
+    p_adjusted: float  # Holm over the tasks; the mean over tasks is one test by itself
+    verdict: Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskComparison:
+    """One task, or the mean over tasks (``task`` is then "average")."""
+
+    task: str
+    title: str
+    value_a: float  # avg@k over the common problems
+    value_b: float
+    effects: tuple[Effect, Effect]  # these problems, problems like these
+    warnings: tuple[str, ...]  # what could flip the sign
+
+    def effect(self, error: ErrorName) -> Effect:
+        return next(effect for effect in self.effects if effect.error == error)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Two runs compared."""
+
+    name_a: str
+    name_b: str
+    same_weights: bool
+    parity: tuple[ParityDifference, ...]
+    same_seeds: bool  # samples are then paired as well: they may share their noise
+    margin: float  # differences below it are of no interest: "tied" means within it
+    tasks: tuple[TaskComparison, ...]
+    average: TaskComparison
+    notes: tuple[str, ...]  # what was left out
+    graders_disagree: bool = False  # another grader sees the opposite sign somewhere; a note says where
+
+    @property
+    def confounders(self) -> tuple[ParityDifference, ...]:
+        return tuple(item for item in self.parity if item.weight == "confounds")
+
+
+def compare_runs(run_a: Path, run_b: Path, grader: str = "math", margin: float = 0.02) -> Comparison:
+    """Compare two run folders by the grades of one grader.
+
+    Args:
+        run_a, run_b: before and after; the effect is B - A.
+        grader: name of the grade files.
+        margin: two runs are "tied" when their difference is shown to lie within it, a fraction.
+
+    Raises:
+        StapoError: no task or no problem in common, or grades are missing.
+    """
+    comparison = compare_loaded(load_run(run_a, grader), load_run(run_b, grader), margin)
+    # Other graders that judged both runs are asked for their opinion of the sign.
+    shared = {path.stem for path in (run_a / "grades").glob("*.jsonl")}
+    others = sorted(({path.stem for path in (run_b / "grades").glob("*.jsonl")} & shared) - {grader})
+    seen = {name: compare_loaded(load_run(run_a, name), load_run(run_b, name), margin) for name in others}
+    return with_other_graders(comparison, seen)
+
+
+def with_other_graders(comparison: Comparison, others: Mapping[str, Comparison]) -> Comparison:
+    """The comparison with a note for each other grader (by name) under which a task has the opposite sign."""
+    flips = [note for name, other in others.items() if (note := _grader_flip(comparison, other, name))]
+    return replace(comparison, notes=(*comparison.notes, *flips), graders_disagree=bool(flips))
+
+
+def _grader_flip(comparison: Comparison, other: Comparison, grader: str) -> str | None:
+    seen = {task.task: task.value_b - task.value_a for task in (*other.tasks, other.average)}
+    flipped = [
+        task.title
+        for task in (*comparison.tasks, comparison.average)
+        if (task.value_b - task.value_a) * seen.get(task.task, 0.0) < 0
+    ]
+    return f"grader '{grader}' sees the opposite sign on: {', '.join(dict.fromkeys(flipped))}" if flipped else None
+
+
+def compare_loaded(a: LoadedRun, b: LoadedRun, margin: float = 0.02) -> Comparison:
+    """Compare two runs that were read before."""
+    names = [task for task in a.tasks if task in b.tasks]
+    if not names:
+        raise StapoError(f"nothing to compare: {a.name} has {', '.join(a.tasks)}; {b.name} has {', '.join(b.tasks)}")
+    notes = [f"only in one run, left out: {task}" for task in sorted(set(a.tasks) ^ set(b.tasks))]
+    pairs: list[tuple[str, Matrix, Matrix]] = []
+    unsure: list[dict[str, Vector]] = []
+    for task in names:
+        common = shared_problems((a, b), task)
+        if not common:
+            raise StapoError(f"{task}: {a.name} and {b.name} have no problem in common; compare runs of the same data")
+        if dropped := sum(len(run.tasks[task]["problem_ids"]) - len(common) for run in (a, b)):
+            notes.append(f"{task}: {dropped} problems are in one run only and left out; {len(common)} are compared")
+        pairs.append((task, a.outcomes(task, common)[0], b.outcomes(task, common)[0]))
+        unsure.append(_unsure(a, b, task, common))
+        notes += not_drawn((a, b), task, common)
+    same_seeds = a.manifest.seed == b.manifest.seed
+    differences = {
+        error: [paired_difference(left, right, error, same_seeds=same_seeds) for _, left, right in pairs]
+        for error in ERROR_NAMES
+    }
+    means = {error: mean_difference(found) for error, found in differences.items()}
+    aims = aim_of(a), aim_of(b)
+    differences = {error: [at_every_look(d, aims) for d in found] for error, found in differences.items()}
+    means = {error: at_every_look(mean, aims) for error, mean in means.items()}
+    notes += stopped_note((a, b), WIDENED)
+    adjusted = {error: holm([d.p_value for d in found]) for error, found in differences.items()}
+    tasks = tuple(
+        TaskComparison(
+            task=task,
+            title=a.title(task),
+            **_values(left, right),
+            effects=_effects(
+                {e: differences[e][i] for e in ERROR_NAMES}, {e: adjusted[e][i] for e in ERROR_NAMES}, margin
+            ),
+            warnings=_warnings(unsure[i]),
+        )
+        for i, (task, left, right) in enumerate(pairs)
+    )
+    return Comparison(
+        name_a=a.name,
+        name_b=b.name,
+        same_weights=same_weights(a, b),
+        parity=tuple(parity(a, b)),
+        same_seeds=same_seeds,
+        margin=margin,
+        tasks=tasks,
+        average=_average(tasks, means, unsure, margin),
+        notes=tuple(notes),
+    )
+
+
+def decide(difference: Difference, p_adjusted: float, margin: float) -> Verdict:
+    """Better or worse when a difference is shown, tied when it is shown to be below the margin, else open.
+
+    >>> decide(Difference(value=0.07, standard_error=0.02, degrees=math.inf, num_problems=30), 0.0005, margin=0.02)
+    'better'
+    """
+    if math.isnan(p_adjusted):
+        return "not enough data"
+    if p_adjusted < LEVEL:
+        return "better" if difference.value > 0 else "worse"
+    return "tied" if difference.tied_within <= margin else "not enough data"
+
+
+def _effects(
+    differences: dict[ErrorName, Difference], adjusted: dict[ErrorName, float], margin: float
+) -> tuple[Effect, Effect]:
+    these, like = (
+        Effect(
+            error=error,
+            difference=differences[error],
+            p_adjusted=adjusted[error],
+            verdict=decide(differences[error], adjusted[error], margin),
+        )
+        for error in ERROR_NAMES
+    )
+    return these, like
+
+
+def _values(left: Matrix, right: Matrix) -> dict[str, float]:
+    both = ~(np.isnan(left).all(axis=1) | np.isnan(right).all(axis=1))
+    return {"value_a": avg_at_k(left[both]), "value_b": avg_at_k(right[both])}
+
+
+def _gap(left: Matrix, right: Matrix) -> float:
+    values = _values(left, right)
+    return values["value_b"] - values["value_a"]
+
+
+def _average(
+    tasks: Sequence[TaskComparison],
+    means: dict[ErrorName, Difference],
+    unsure: Sequence[Mapping[str, Vector]],
+    margin: float,
+) -> TaskComparison:
+    return TaskComparison(
+        task="average",
+        title=f"mean of {len(tasks)} tasks" if len(tasks) > 1 else tasks[0].title,
+        value_a=float(np.mean([task.value_a for task in tasks])),
+        value_b=float(np.mean([task.value_b for task in tasks])),
+        effects=_effects(means, {error: mean.p_value for error, mean in means.items()}, margin),
+        warnings=_warnings({what: np.mean([of_task[what] for of_task in unsure], axis=0) for what in unsure[0]}),
+    )
+
+
+def _unsure(a: LoadedRun, b: LoadedRun, task: str, common: Sequence[str]) -> dict[str, Vector]:
+    """By what is open about the samples: B - A as observed, at its lowest and highest; the open shares of A and B."""
+    (correct_a, open_a), (correct_b, open_b) = a.outcomes(task, common), b.outcomes(task, common)
+    cut_a, cut_b = _truncated(a, task, common, correct_a), _truncated(b, task, common, correct_b)
+    observed = _gap(correct_a, correct_b)
+    found = {}
+    for what, unsure_a, unsure_b in (("truncated", cut_a, cut_b), ("ungraded", open_a, open_b)):
+        # What is open may have come out right in one run and wrong in the other.
+        lowest = _gap(np.where(unsure_a, 1.0, correct_a), np.where(unsure_b, 0.0, correct_b))
+        highest = _gap(np.where(unsure_a, 0.0, correct_a), np.where(unsure_b, 1.0, correct_b))
+        found[what] = np.array([observed, lowest, highest, unsure_a.mean(), unsure_b.mean()])
+    return found
+
+
+def _warnings(unsure: Mapping[str, Vector]) -> tuple[str, ...]:
+    """What could turn the sign: completions that were cut off, or that no grader could decide."""
+    return tuple(
+        f"{what} samples ({100 * share_a:.1f} % of A, {100 * share_b:.1f} % of B) could flip the sign: "
+        f"between {signed(lowest)} and {signed(highest)} points"
+        for what, (observed, lowest, highest, share_a, share_b) in unsure.items()
+        if (observed > 0 and lowest <= 0) or (observed < 0 and highest >= 0)
+    )
+
+
+def shared_problems(runs: Sequence[LoadedRun], task: str) -> list[str]:
+    """The problems that all runs were asked, in the order of the first."""
+    others = [set(run.tasks[task]["problem_ids"]) for run in runs[1:]]
+    return [i for i in runs[0].tasks[task]["problem_ids"] if all(i in other for other in others)]
+
+
+def not_drawn(runs: Iterable[LoadedRun], task: str, problem_ids: Sequence[str]) -> list[str]:
+    """A line for each run that has not drawn all samples of these problems."""
+    wanted, notes = set(problem_ids), []
+    for run in runs:
+        num_samples = int(run.tasks[task]["num_samples"])
+        drawn = sum(d.problem_id in wanted and d.sample_index < num_samples for d in run.draws.get(task, []))
+        if drawn < (asked := len(problem_ids) * num_samples):
+            notes.append(f"{run.title(task)}: {run.name} has {drawn} of {asked} samples; the rest is not drawn")
+    return notes
+
+
+def _truncated(run: LoadedRun, task: str, problem_ids: Sequence[str], correct: Matrix) -> NDArray[np.bool_]:
+    """Where a completion was cut off and is not right, [num_problems, num_samples]."""
+    row_of = {problem_id: row for row, problem_id in enumerate(problem_ids)}
+    cut = np.zeros(correct.shape, dtype=np.bool_)
+    for draw in run.draws.get(task, []):
+        if draw.truncated and draw.problem_id in row_of and draw.sample_index < correct.shape[1]:
+            cut[row_of[draw.problem_id], draw.sample_index] = draw.correct == 0.0
+    return cut

@@ -1,0 +1,85 @@
+"""Scores with and without the problems that stand in a training set.
+
+scores_without(Path("results/stapo-justrl"), Path("dapo_math_17k.jsonl"))
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stapo_bench.analysis.scores import TaskScore, score_task
+from stapo_bench.runs import load_run
+from stapo_bench.tasks import Overlap, find_overlaps, load_problems, load_task, read_training_texts
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithAndWithout:
+    """A task's score over all its problems, and over those that the training set does not hold."""
+
+    all: TaskScore
+    clean: TaskScore
+    num_excluded: int
+
+
+def overlaps_of_tasks(tasks: Sequence[str], train: Path, data_dir: Path | None) -> dict[str, list[Overlap]]:
+    """The contained problems of each task; the training set is read once."""
+    problems = [problem for name in tasks for problem in load_problems(load_task(name), data_dir)]
+    found: dict[str, list[Overlap]] = {load_task(name).name: [] for name in tasks}
+    for overlap in find_overlaps(problems, read_training_texts(train)):
+        found[overlap.task].append(overlap)
+    return found
+
+
+def scores_without(
+    run_dir: Path, train: Path, *, grader: str = "math", data_dir: Path | None = None
+) -> list[WithAndWithout]:
+    """Every task of a run; both scores come from the same draws."""
+    run = load_run(run_dir, grader)
+    names = [asked.get("file") or task for task, asked in run.tasks.items()]
+    overlaps = overlaps_of_tasks(names, train, data_dir)
+    scores = []
+    for task, asked in run.tasks.items():
+        tainted = {overlap.problem_id for overlap in overlaps[task]}
+        everything: list[str] = asked["problem_ids"]
+        clean = [problem_id for problem_id in everything if problem_id not in tainted]
+        with_all, without = (
+            score_task(task, run.title(task), run.draws.get(task, []), ids, asked["num_samples"])
+            for ids in (everything, clean)
+        )
+        scores.append(WithAndWithout(all=with_all, clean=without, num_excluded=len(everything) - len(clean)))
+    return scores
+
+
+def render_without(scores: Sequence[WithAndWithout]) -> str:
+    """A Markdown table of both scores."""
+    lines = [
+        "avg@k in percent [95 %: problems like these], with and without the problems that the training set holds",
+        "",
+        "| Task | problems | excluded | with them | without them |",
+        "|---|---:|---:|---|---|",
+    ]
+    for score in scores:
+        cells = (score.all.title, len_of(score.all), score.num_excluded, _cell(score.all), _cell(score.clean))
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
+
+
+def len_of(score: TaskScore) -> int:
+    """Problems that were asked for."""
+    return score.num_problems_expected
+
+
+def _cell(score: TaskScore) -> str:
+    if not score.num_problems:
+        return "–"
+    near = score.problems_like_these
+    return f"{100 * score.value:.2f} [{100 * near.low:.1f}, {100 * near.high:.1f}]"
+
+
+def render_overlaps(found: Mapping[str, Sequence[Overlap]]) -> str:
+    """A line per task and one per contained problem."""
+    lines = []
+    for task, overlaps in found.items():
+        lines.append(f"{task}: {len(overlaps)} problems stand in the training set")
+        lines += [f"  {o.problem_id}  row {o.row}  {100 * o.share:.0f} % of its words" for o in overlaps]
+    return "\n".join(lines)

@@ -1,0 +1,224 @@
+"""avg@k over the checkpoints of a training run, read honestly: many looks, one chance of error.
+
+    print(render_curve(curve_runs([Path("results/step-0"), Path("results/step-20"), Path("results/step-40")])))
+
+The bands are simultaneous: with probability 95 % the whole curve of differences to the first checkpoint lies inside.
+Checkpoints share problems, so their errors are correlated and the critical value is found by simulation: the quantile
+of the maximum over steps of |t|, under a multiplier bootstrap over problems (Hothorn, Bretz and Westfall 2008 on max-t;
+Chernozhukov, Chetverikov and Kato 2013 on the multiplier bootstrap).
+
+The best of many steps looks better than it is, because it was picked for its luck. Its value is therefore estimated on
+samples that did not pick it: the step that is best on one half of the samples is scored on the other half, both ways.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stapo_bench.analysis.compare import not_drawn, shared_problems
+from stapo_bench.analysis.early_stopping import aim_of, smallest, stopped_note
+from stapo_bench.analysis.parity_gate import parity
+from stapo_bench.analysis.scores import plain
+from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.runs import LoadedRun, load_run
+from stapo_bench.statistics import Interval, Matrix, Vector, problem_means, signed, t_quantile, widening
+
+_BOOTSTRAPS = 4000
+
+Steps = NDArray[np.float64]
+"""[num_steps, num_problems]"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One checkpoint on the curve. ``gain`` is over the first checkpoint, with its simultaneous band."""
+
+    name: str
+    step: int | None
+    value: float  # mean over tasks of avg@k
+    gain: float
+    band: Interval
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """The checkpoints of one training run under equal settings."""
+
+    tasks: tuple[str, ...]
+    points: tuple[Point, ...]  # in order of their steps; the first is the reference
+    critical: float  # standard errors in half a band
+    best: int  # index of the highest point
+    best_value: float  # as picked: too high
+    best_corrected: float  # estimated on samples that did not pick it
+    first_above: int | None  # index of the first point whose band lies above 0
+    notes: tuple[str, ...] = ()
+
+
+def curve_runs(run_dirs: Sequence[Path], grader: str = "math") -> Curve:
+    """The curve of several run folders, in order of training step (or as given, where a step is not known).
+
+    Raises:
+        StapoError: fewer than two runs, no task or problem in common, or settings differ besides the weights.
+    """
+    if len(run_dirs) < 2:
+        raise StapoError(f"expected at least two runs (checkpoints of one training run), got {len(run_dirs)}")
+    runs = _in_order([load_run(path, grader) for path in run_dirs])
+    for run in runs[1:]:
+        if confounders := [str(item) for item in parity(runs[0], run) if item.weight == "confounds"]:
+            raise StapoError(f"{run.name} and {runs[0].name} differ besides the weights: {'; '.join(confounders)}")
+    tasks = [task for task in runs[0].tasks if all(task in run.tasks for run in runs)]
+    matrices = [_common_matrices(runs, task) for task in tasks]
+    if not matrices or any(len(of_task[0]) < 2 for of_task in matrices):
+        raise StapoError("expected at least one task, and two problems of each, that all runs have sampled")
+    names, steps = [run.name for run in runs], [run.manifest.about.get("step") for run in runs]
+    found = curve(matrices, names, steps, tasks, [aim_of(run) for run in runs])
+    widened = "bands that involve it are widened to hold at every look (anytime-valid); the corrected best is not"
+    missing = [note for task in tasks for note in not_drawn(runs, task, shared_problems(runs, task))]
+    return replace(found, notes=(*missing, *stopped_note(runs, widened)))
+
+
+def curve(
+    matrices: Sequence[Sequence[Matrix]],
+    names: Sequence[str],
+    steps: Sequence[int | None],
+    tasks: Sequence[str],
+    aims: Sequence[float | None] = (),
+) -> Curve:
+    """The curve of outcome matrices.
+
+    Args:
+        matrices: by task, then by checkpoint: [num_problems, num_samples] over the same problems.
+        names, steps: of the checkpoints, the reference first.
+        tasks: names.
+        aims: of the checkpoints whose samples decided when to stop, see ``sequential``; empty: none did.
+    """
+    means = [np.stack([problem_means(run) for run in of_task]) for of_task in matrices]  # [num_steps, num_problems]
+    values: Vector = np.mean([m.mean(axis=1) for m in means], axis=0)
+    gains = values - values[0]
+    later, critical = _simultaneous(
+        [(m[1:] - m[0], _floor(of_task)) for m, of_task in zip(means, matrices, strict=True)]
+    )
+    aims = aims or [None] * len(names)
+    wider = [
+        error if (aim := smallest([aims[0], own])) is None else error * widening(error, aim)
+        for error, own in zip(later, aims[1:], strict=True)
+    ]
+    errors = [0.0, *wider]
+    bands = [Interval(low=g - critical * e, high=g + critical * e) for g, e in zip(gains.tolist(), errors, strict=True)]
+    above = [i for i, band in enumerate(bands) if band.low > 0]
+    best = int(np.argmax(values))
+    return Curve(
+        tasks=tuple(tasks),
+        points=tuple(
+            Point(name=names[i], step=steps[i], value=float(values[i]), gain=float(gains[i]), band=bands[i])
+            for i in range(len(names))
+        ),
+        critical=critical,
+        best=best,
+        best_value=float(values[best]),
+        best_corrected=_held_out_best(matrices),
+        first_above=above[0] if above else None,
+    )
+
+
+def render_curve(found: Curve, format_: str = "md") -> str:
+    """The curve as Markdown or JSON."""
+    if format_ == "json":
+        return json.dumps(plain({"sentence": curve_sentence(found), **asdict(found)}), indent=2)
+    if format_ != "md":
+        raise UsageError(f"unknown format '{format_}': expected md or json")
+    lines = [
+        f"**{curve_sentence(found)}**",
+        "",
+        f"Mean over {', '.join(found.tasks)}; percent. Bands hold for all steps together with 95 %, for problems like "
+        f"these ({found.critical:.2f} standard errors).",
+        "",
+        "| Checkpoint | step | avg@k | over the first | simultaneous band |",
+        "|---|---|---|---|---|",
+    ]
+    for point in found.points:
+        step = "–" if point.step is None else str(point.step)
+        band = "–" if point is found.points[0] else f"[{signed(point.band.low)}, {signed(point.band.high)}]"
+        lines.append(f"| {point.name} | {step} | {100 * point.value:.2f} | {signed(point.gain)} | {band} |")
+    if found.notes:
+        lines += ["", *(f"- {note}" for note in found.notes)]
+    return "\n".join(lines)
+
+
+def curve_sentence(found: Curve) -> str:
+    """First step clearly above the reference, and the best step without its luck."""
+    best = found.points[found.best]
+    said = "No checkpoint is clearly above the first"
+    if found.first_above is not None:
+        first = found.points[found.first_above]
+        gain = f"{signed(first.gain)} points"
+        said = f"The first checkpoint clearly above {found.points[0].name} is {first.name} ({gain})"
+    corrected = "unknown" if math.isnan(found.best_corrected) else f"{100 * found.best_corrected:.2f}"
+    return (
+        f"{said}; the highest is {best.name} with {100 * found.best_value:.2f}, "
+        f"corrected for having been picked {corrected}."
+    )
+
+
+def _in_order(runs: Sequence[LoadedRun]) -> list[LoadedRun]:
+    """By training step where all are known; a first run of another method than all others is the base."""
+    about = [run.manifest.about for run in runs]
+    rest = {other.get("method") for other in about[1:]}
+    num_base = int(len(rest) == 1 and about[0].get("method") not in rest)
+    if any(other.get("step") is None for other in about[num_base:]):
+        return list(runs)
+    return [*runs[:num_base], *sorted(runs[num_base:], key=lambda run: int(run.manifest.about["step"]))]
+
+
+def _simultaneous(gains: Sequence[tuple[Steps, float]]) -> tuple[list[float], float]:
+    """Standard errors of the mean gain at each step, and the 95 % quantile of max |t| over steps.
+
+    ``gains``: by task, [num_steps, num_problems], and the least sum of squares to assume. The bootstrap multiplies each
+    problem's residual by an independent standard normal, the same for all steps; dividing by the root of a chi-square
+    over its degrees makes it Student's.
+    """
+    rng = np.random.default_rng(0)
+    num_steps = gains[0][0].shape[0]
+    variance = np.zeros(num_steps)
+    shifts = np.zeros((_BOOTSTRAPS, num_steps))
+    for of_task, floor in gains:
+        num = of_task.shape[1]
+        residuals = of_task - of_task.mean(axis=1, keepdims=True)
+        scale = 1.0 / (len(gains) * math.sqrt(num * (num - 1)))
+        shifts += rng.standard_normal((_BOOTSTRAPS, num)) @ residuals.T * scale
+        variance += np.maximum((residuals**2).sum(axis=1), floor) * scale**2
+    degrees = min(of_task.shape[1] for of_task, _ in gains) - 1
+    errors = np.sqrt(variance)
+    student = np.sqrt(rng.chisquare(degrees, _BOOTSTRAPS) / degrees)
+    critical = float(np.quantile(np.abs(shifts / errors).max(axis=1) / student, 0.95))
+    return [float(error) for error in errors], max(critical, t_quantile(0.95, degrees))
+
+
+def _floor(runs: Sequence[Matrix]) -> float:
+    """Problems without any difference do not prove that there is none: at least the noise of one problem."""
+    return 1.0 / float(min(run.shape[1] for run in runs)) ** 2
+
+
+def _held_out_best(matrices: Sequence[Sequence[Matrix]]) -> float:
+    """Pick the best step on one half of the samples, score it on the other; mean of both ways; NaN without halves."""
+    if any(run.shape[1] < 2 for of_task in matrices for run in of_task):
+        return math.nan
+    halves: list[Vector] = [
+        np.mean([[np.nanmean(problem_means(run[:, first::2])) for run in of_task] for of_task in matrices], axis=0)
+        for first in (0, 1)
+    ]
+    picked = [int(np.argmax(half)) for half in halves]
+    return (float(halves[1][picked[0]]) + float(halves[0][picked[1]])) / 2
+
+
+def _common_matrices(runs: Sequence[LoadedRun], task: str) -> list[Matrix]:
+    """Outcome matrices of a task over the problems that every run has decided."""
+    ids = shared_problems(runs, task)
+    found = [run.outcomes(task, ids)[0] for run in runs]
+    decided = ~np.isnan(np.stack([problem_means(run) for run in found])).any(axis=0)
+    return [run[decided] for run in found]

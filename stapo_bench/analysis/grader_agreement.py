@@ -1,0 +1,275 @@
+"""A run under every grader that graded it: scores side by side, where graders disagree, and the answers they dispute.
+
+    panel = compare_graders(Path("results/base-justrl"))     # None as long as there is one grade file
+    print(render_graders(panel))
+
+Two graders disagree on a sample that both decided and one of them accepts. What a grader left open (it failed, or has
+not seen the sample) is no disagreement: it widens that grader's bounds.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stapo_bench.errors import StapoError
+from stapo_bench.records import Outcome, SampleKey
+from stapo_bench.runs import (
+    Draw,
+    Grades,
+    Manifest,
+    load_manifest,
+    matrix,
+    read_draws,
+    read_golds,
+    read_grades,
+    split_golds,
+)
+from stapo_bench.statistics import Interval, Matrix, avg_at_k, score_bounds
+
+Decided: TypeAlias = "tuple[Matrix, NDArray[np.bool_]]"  # outcomes, NaN where unknown; where a completion is undecided
+
+MAX_DISPUTES = 20  # shown
+_MAX_ANSWER = 60  # characters shown of an answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraderScore:
+    """One grader's avg@k of each task, as fractions, with bounds for what it left undecided."""
+
+    name: str  # of the grade file
+    version: str
+    values: Mapping[str, float]
+    bounds: Mapping[str, Interval]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disagreement:
+    """Of the samples that both graders decided, how many one accepts and the other does not."""
+
+    first: str
+    second: str
+    by_task: Mapping[str, tuple[int, int]]  # disputed, decided by both
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dispute:
+    """An answer to a problem on which graders disagree."""
+
+    task: str
+    problem_id: str
+    extracted: str | None  # as the first grader that found one read it
+    verdicts: tuple[Outcome | None, ...]  # in the graders' order; None: not graded
+    num_samples: int
+    gold: str | None = None  # where the data are at hand
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """All that ``render_graders`` shows."""
+
+    titles: Mapping[str, str]  # of the tasks, in the run's order
+    scores: tuple[GraderScore, ...]
+    disagreements: tuple[Disagreement, ...]
+    disputes: tuple[Dispute, ...]  # those that affect most samples first
+    note: str = ""  # why no golds are shown
+
+
+def grade_files(run_dir: Path) -> list[str]:
+    """Names of a run's grade files, the default grader first.
+
+    >>> grade_files(Path("no run"))
+    []
+    """
+    names = sorted(path.stem for path in (run_dir / "grades").glob("*.jsonl"))
+    return sorted(names, key=lambda name: split_golds(name)[0] != "math")
+
+
+def compare_graders(run_dir: Path, data_dir: Path | None = None) -> Panel | None:
+    """Compare a run's grade files as they are; None where there are fewer than two."""
+    names = grade_files(run_dir)
+    if len(names) < 2:
+        return None
+    manifest = load_manifest(run_dir)
+    asked = manifest.about["tasks"]
+    grades = [read_grades(run_dir, name) for name in names]
+    draws = _asked_draws(manifest)
+    decided = [_matrices(manifest, draws, each) for each in grades]
+    disputes = _disputes(draws, grades)
+    golds, note = _gold_texts(manifest, data_dir, names) if disputes else ({}, "")
+    return Panel(
+        titles={task: str(asked[task].get("title", task)) for task in asked},
+        scores=tuple(_score(*item) for item in zip(names, grades, decided, strict=True)),
+        disagreements=tuple(
+            Disagreement(
+                first=names[i],
+                second=names[j],
+                by_task={task: _disagreement(decided[i][task][0], decided[j][task][0]) for task in asked},
+            )
+            for i, j in combinations(range(len(names)), 2)
+        ),
+        disputes=tuple(replace(d, gold=golds.get((d.task, d.problem_id))) for d in disputes),
+        note=note,
+    )
+
+
+def _asked_draws(manifest: Manifest) -> dict[str, list[Draw]]:
+    """The stored samples that the run asks for, without grades."""
+    draws = read_draws(manifest.run_dir, None, manifest.stamps)
+    asked = manifest.about["tasks"]
+    wanted = {task: (set(asked[task]["problem_ids"]), asked[task]["num_samples"]) for task in asked}
+    return {
+        task: [d for d in draws.get(task, []) if d.problem_id in ids and d.sample_index < num_samples]
+        for task, (ids, num_samples) in wanted.items()
+    }
+
+
+def _matrices(manifest: Manifest, draws: Mapping[str, Sequence[Draw]], grades: Grades) -> dict[str, Decided]:
+    """``matrix`` of every task under one grader."""
+    found = {}
+    for task, asked in manifest.about["tasks"].items():
+        graded = [replace(draw, outcome=_outcome(grades, task, draw)) for draw in draws[task]]
+        found[task] = matrix(graded, asked["problem_ids"], asked["num_samples"])
+    return found
+
+
+def _outcome(grades: Grades, task: str, draw: Draw) -> Outcome | None:
+    return grades.outcomes.get(SampleKey(task, draw.problem_id, draw.sample_index), (None, None))[0]
+
+
+def _score(name: str, grades: Grades, decided: Mapping[str, Decided]) -> GraderScore:
+    ends = {task: score_bounds(*found) for task, found in decided.items()}
+    return GraderScore(
+        name=name,
+        version=grades.grader,
+        values={task: avg_at_k(correct) for task, (correct, _) in decided.items()},
+        bounds={task: Interval(low=low, high=high) for task, (low, high) in ends.items()},
+    )
+
+
+def _disagreement(first: Matrix, second: Matrix) -> tuple[int, int]:
+    both = np.isfinite(first) & np.isfinite(second)
+    return int((both & (first != second)).sum()), int(both.sum())
+
+
+def _disputes(draws: Mapping[str, Sequence[Draw]], grades: Sequence[Grades]) -> list[Dispute]:
+    """Disputed answers, each with the number of samples that give it, most samples first."""
+    counts: Counter[tuple[str, str, str | None, tuple[Outcome | None, ...]]] = Counter()
+    for task, task_draws in draws.items():
+        for draw in task_draws:
+            key = SampleKey(task, draw.problem_id, draw.sample_index)
+            found = [each.outcomes.get(key, (None, None)) for each in grades]
+            verdicts = tuple(outcome for outcome, _ in found)
+            if Outcome.CORRECT in verdicts and {Outcome.INCORRECT, Outcome.NO_ANSWER} & set(verdicts):
+                extracted = next((text for _, text in found if text is not None), None)
+                counts[task, draw.problem_id, extracted, verdicts] += 1
+    return [
+        Dispute(task=task, problem_id=problem_id, extracted=extracted, verdicts=verdicts, num_samples=count)
+        for (task, problem_id, extracted, verdicts), count in counts.most_common()
+    ]
+
+
+def _gold_texts(
+    manifest: Manifest, data_dir: Path | None, names: Sequence[str]
+) -> tuple[dict[tuple[str, str], str], str]:
+    """Golds by (task, problem_id) where no download is needed, with their corrections where a grader used them."""
+    from stapo_bench.tasks import load_task
+
+    files = [task.get("file") or name for name, task in manifest.about["tasks"].items()]
+    try:
+        if data_dir is None and any(load_task(file).source.generator is None for file in files):
+            return {}, "golds are shown with --data-dir"
+        golds = {key: gold.answer for key, gold in read_golds(manifest, data_dir).items()}
+        if any(split_golds(name)[1] == "corrected" for name in names):
+            for key, gold in read_golds(manifest, data_dir, "corrected").items():
+                golds[key] += f" → {gold.answer}" if gold.answer != golds[key] else ""
+    except StapoError as error:
+        return {}, f"no golds are shown: {error}"
+    return golds, ""
+
+
+# -- rendering --------------------------------------------------------------------------------------------------------
+
+
+def render_graders(panel: Panel) -> str:
+    """The panel as Markdown."""
+    return "\n".join([*_score_lines(panel), "", *_disagreement_lines(panel), *_dispute_lines(panel)])
+
+
+def _score_lines(panel: Panel) -> Iterator[str]:
+    yield "Graders: avg@k in percent (and its bounds, where a grader failed or has not graded all samples)"
+    yield ""
+    yield _row(["Grader", *panel.titles.values(), "Average"])
+    yield "|---|" + "---:|" * (len(panel.titles) + 1)
+    for score in panel.scores:
+        ends = [[bound.low for bound in score.bounds.values()], [bound.high for bound in score.bounds.values()]]
+        average = _percent(float(np.mean(list(score.values.values()))), *(float(np.mean(each)) for each in ends))
+        cells = [_percent(score.values[task], *_ends(score.bounds[task])) for task in panel.titles]
+        yield _row([f"{score.name} ({score.version})", *cells, average])
+
+
+def _ends(interval: Interval) -> tuple[float, float]:
+    return interval.low, interval.high
+
+
+def _percent(value: float, low: float, high: float) -> str:
+    """``51.25``, or ``51.25 (40.00 to 60.00)``.
+
+    >>> _percent(0.5, 0.5, 0.5), _percent(0.5, 0.25, 0.75), _percent(float("nan"), float("nan"), float("nan"))
+    ('50.00', '50.00 (25.00 to 75.00)', '–')
+    """
+    shown = "–" if np.isnan(value) else f"{100 * value:.2f}"
+    return f"{shown} ({100 * low:.2f} to {100 * high:.2f})" if high - low > 1e-12 else shown
+
+
+def _disagreement_lines(panel: Panel) -> Iterator[str]:
+    yield "Disagreement: samples that one of two graders accepts and the other does not, of those that both decided"
+    yield ""
+    yield _row(["Graders", *panel.titles.values()])
+    yield "|---|" + "---:|" * len(panel.titles)
+    for pair in panel.disagreements:
+        cells = [_share(*pair.by_task[task]) for task in panel.titles]
+        yield _row([f"{pair.first}, {pair.second}", *cells])
+
+
+def _share(count: int, total: int) -> str:
+    return f"{count} of {total} ({100 * count / total:.2f} %)" if total else "–"
+
+
+def _dispute_lines(panel: Panel) -> Iterator[str]:
+    if not panel.disputes:
+        return
+    yield ""
+    shown = panel.disputes[:MAX_DISPUTES]
+    more = f"; the first {len(shown)} of {len(panel.disputes)}" if len(shown) < len(panel.disputes) else ""
+    yield f"Disputed answers, those of most samples first{more}" + (f" ({panel.note})" if panel.note else "")
+    yield ""
+    has_golds = any(dispute.gold is not None for dispute in shown)
+    names = [score.name for score in panel.scores]
+    yield _row(["Samples", "Problem", "Answer", *(["Gold"] if has_golds else []), *names])
+    yield "|---:|" + "---|" * (2 + has_golds + len(names))
+    for dispute in shown:
+        answer = "(none)" if dispute.extracted is None else _short(dispute.extracted)
+        gold = [_short(dispute.gold or "")] if has_golds else []
+        verdicts = [verdict.value if verdict else "–" for verdict in dispute.verdicts]
+        yield _row([str(dispute.num_samples), f"{dispute.task}/{dispute.problem_id}", answer, *gold, *verdicts])
+
+
+def _short(text: str) -> str:
+    r"""An answer on one line that cannot break a table, or a terminal.
+
+    >>> _short("a |\n b"), _short("x" * 99)[-3:], _short("\x1b[2J")
+    ('a \\| b', 'xx…', '?[2J')
+    """
+    line = " ".join(text.split())
+    line = line if len(line) <= _MAX_ANSWER else line[: _MAX_ANSWER - 1] + "…"
+    return "".join(c if c.isprintable() else "?" for c in line).replace("|", "\\|")
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

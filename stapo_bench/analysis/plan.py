@@ -1,0 +1,219 @@
+"""How many samples would settle it? A power calculation from the variances that two stored runs show.
+
+    print(render_plan(plan_runs(Path("results/base"), Path("results/stapo"), detect=0.02)))
+
+The variance of the difference on a task with n problems and N samples of each has two parts, both estimated from the
+samples (a one-way variance decomposition; Miller 2024, arXiv:2411.00640, on resampling answers):
+
+    these problems:        w / (n N)              w   = mean_i (s_Ai^2 + s_Bi^2), within problems
+    problems like these:   tau^2 / n + w / (n N)  tau^2 = var_i(d_i) - mean_i (s_Ai^2 / k_A + s_Bi^2 / k_B), at least 0
+
+With equal seeds what the samples share goes out of w, see ``paired``. What the runs show as they stand follows from the
+noise of the samples that are decided in them, however many were asked for. Their N, for the reader and the cost, is the
+harmonic mean over problems, for that noise goes with the mean of 1 / k_i.
+
+A two-sided test at 5 % finds a true difference delta with power 80 % when the standard error is delta / 2.80. More
+samples shrink only w: where tau^2 / n alone is too much, no N is enough, and the benchmark needs more problems.
+"""
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+
+from stapo_bench.analysis.compare import not_drawn, shared_problems
+from stapo_bench.analysis.early_stopping import stopped_note
+from stapo_bench.analysis.scores import plain
+from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.runs import LoadedRun, load_run
+from stapo_bench.statistics import ErrorName, Matrix, contrast_variances, problem_means
+
+
+@dataclass(frozen=True, kw_only=True)
+class Components:
+    """Where the variance of a task's difference comes from."""
+
+    within: float  # w: one sample of A and one of B on a problem
+    noise: float  # variance of a problem's difference of means, from the samples that are decided
+    between: float  # tau^2: true differences between problems
+    num_problems: int
+
+    def standard_error(self, error: ErrorName, num_samples: float, num_problems: int | None = None) -> float:
+        """Predicted standard error of B - A at N samples per problem and run."""
+        n = num_problems or self.num_problems
+        between = self.between / n if error == "problems like these" else 0.0
+        return math.sqrt(between + self.within / (n * num_samples))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Need:
+    """What a task needs for one named error. None: no number of samples is enough with these problems."""
+
+    num_samples: int | None  # per problem and run
+    num_problems: int  # at the present numbers of samples
+    power: float  # as the runs stand
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskPlan:
+    """One task: components, needs and what they cost."""
+
+    task: str
+    title: str
+    components: Components
+    num_samples: tuple[float, float]  # present in A and in B: decided per problem, harmonic mean
+    these_problems: Need
+    problems_like_these: Need
+    more_problems_help_more: bool  # doubling the problems shrinks the error more than doubling the samples
+    tokens_per_sample: float
+    seconds_per_sample: float | None  # None: the engine did not tell
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A plan for two runs."""
+
+    name_a: str
+    name_b: str
+    detect: float
+    power: float
+    tasks: tuple[TaskPlan, ...]
+    notes: tuple[str, ...]
+
+
+def plan_runs(run_a: Path, run_b: Path, detect: float, power: float = 0.80, grader: str = "math") -> Plan:
+    """Plan for two run folders; ``detect`` is the true difference to be found, a fraction."""
+    if not 0 < detect < 1:
+        raise UsageError(f"--detect: expected a fraction between 0 and 1 (0.02 is two points), got {detect:g}")
+    a, b = load_run(run_a, grader), load_run(run_b, grader)
+    tasks = [task for task in a.tasks if task in b.tasks]
+    plans = [plan for task in tasks if (plan := _task_plan(a, b, task, detect, power)) is not None]
+    if not plans:
+        raise StapoError(
+            f"{a.name} and {b.name}: expected a task with at least two common problems and two samples each"
+        )
+    rough = "its scores decided how many samples there are, so their variances, and with them this plan, are rough"
+    notes = [note for task in tasks for note in not_drawn((a, b), task, shared_problems((a, b), task))]
+    notes += stopped_note((a, b), rough)
+    return Plan(name_a=a.name, name_b=b.name, detect=detect, power=power, tasks=tuple(plans), notes=tuple(notes))
+
+
+def components(a: Matrix, b: Matrix, *, same_seeds: bool = False) -> Components | None:
+    """Estimate the variance components of B - A; None with fewer than two problems that both sampled twice."""
+    a, b = _sampled_twice(a, b)
+    if len(a) < 2:
+        return None
+    variances = contrast_variances([a, b], [-1.0, 1.0], same_seeds=same_seeds)
+    within, noise = (max(0.0, float(variance.mean())) for variance in variances)
+    between = float((problem_means(b) - problem_means(a)).var(ddof=1)) - noise
+    return Components(within=within, noise=noise, between=max(0.0, between), num_problems=len(a))
+
+
+def need(found: Components, error: ErrorName, detect: float, power: float) -> Need:
+    """Samples, or problems, at which a true difference ``detect`` is found with this power."""
+    target = (detect / _detectable(power)) ** 2  # the largest variance that will do
+    between = found.between if error == "problems like these" else 0.0
+    left = target - between / found.num_problems
+    samples = None if left <= 0 else max(1, math.ceil(found.within / (found.num_problems * left) - 1e-9))
+    problems = max(2, math.ceil((between + found.noise) / target - 1e-9))
+    now = math.sqrt((between + found.noise) / found.num_problems)
+    reached = 1.0 if now == 0 else NormalDist().cdf(detect / now - NormalDist().inv_cdf(0.975))
+    return Need(num_samples=samples, num_problems=problems, power=reached)
+
+
+def render_plan(plan: Plan, format_: str = "md") -> str:
+    """A plan as Markdown or JSON."""
+    if format_ == "json":
+        return json.dumps(plain(asdict(plan)), indent=2)
+    if format_ != "md":
+        raise UsageError(f"unknown format '{format_}': expected md or json")
+    goal = f"a difference of {100 * plan.detect:g} points with {100 * plan.power:.0f} % power"
+    lines = [
+        f"**{_plan_sentence(plan, goal)}**",
+        "",
+        f"{plan.name_a} and {plan.name_b}; N = samples per problem and run (now: harmonic mean of those decided; A / B "
+        "where they differ). Cost: what each run lacks of N for problems like these (for these problems, where none is "
+        "enough), at the tokens and seconds measured in them.",
+        "",
+        "| Task | problems × N now | power now | N for these problems | N for problems like these "
+        "| or problems at N now | more problems help more | further tokens | further sample-hours |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for task in plan.tasks:
+        like = task.problems_like_these
+        powers = f"{100 * task.these_problems.power:.0f} % / {100 * like.power:.0f} %"
+        tokens, hours = _cost(task)
+        lines.append(
+            f"| {task.title} | {task.components.num_problems} × {_present(task)} | {powers} "
+            f"| {task.these_problems.num_samples} | {like.num_samples or 'none is enough'} | {like.num_problems} "
+            f"| {'yes' if task.more_problems_help_more else 'no'} | {tokens} | {hours} |"
+        )
+    notes = [f"- {note}" for note in plan.notes]
+    return "\n".join([*lines, "", "Power now: for these problems / for problems like these.", *notes])
+
+
+def _plan_sentence(plan: Plan, goal: str) -> str:
+    hopeless = [task.title for task in plan.tasks if task.problems_like_these.num_samples is None]
+    if hopeless:
+        return f"To find {goal}: no number of samples is enough on {', '.join(hopeless)}; more problems are needed."
+    like, these = (
+        max(need.num_samples or 0 for need in needs)
+        for needs in ([t.problems_like_these for t in plan.tasks], [t.these_problems for t in plan.tasks])
+    )
+    better = [task.title for task in plan.tasks if task.more_problems_help_more]
+    return (
+        f"To find {goal} on every task: {like} samples per problem for problems like these, {these} for these problems"
+        + (f"; more problems would help more on {', '.join(better)}." if better else ".")
+    )
+
+
+def _present(task: TaskPlan) -> str:
+    """N now of both runs, or of A / B where they differ."""
+    return " / ".join(dict.fromkeys(f"{round(samples, 1):g}" for samples in task.num_samples))
+
+
+def _cost(task: TaskPlan) -> tuple[str, str]:
+    wanted = task.problems_like_these.num_samples or task.these_problems.num_samples or 0
+    further = task.components.num_problems * sum(max(0.0, wanted - present) for present in task.num_samples)
+    seconds = task.seconds_per_sample
+    hours = "not measured" if seconds is None else f"{further * seconds / 3600:.2f}"
+    return f"{further * task.tokens_per_sample:,.0f}", hours
+
+
+def _task_plan(a: LoadedRun, b: LoadedRun, task: str, detect: float, power: float) -> TaskPlan | None:
+    ids = shared_problems((a, b), task)
+    correct = _sampled_twice(a.outcomes(task, ids)[0], b.outcomes(task, ids)[0])
+    found = components(*correct, same_seeds=a.manifest.seed == b.manifest.seed)
+    if found is None:
+        return None
+    samples_a, samples_b = (float(1.0 / (1.0 / (~np.isnan(run)).sum(axis=1)).mean()) for run in correct)
+    costs = np.array(
+        [(d.num_tokens, np.nan if d.seconds is None else d.seconds) for run in (a, b) for d in run.draws.get(task, [])]
+    )
+    times = costs[~np.isnan(costs[:, 1]), 1]
+    return TaskPlan(
+        task=task,
+        title=a.title(task),
+        components=found,
+        num_samples=(samples_a, samples_b),
+        these_problems=need(found, "these problems", detect, power),
+        problems_like_these=need(found, "problems like these", detect, power),
+        # Doubling n halves both parts, doubling N only the second: the first decides whether there is a choice.
+        more_problems_help_more=found.between > 0.1 * found.noise,
+        tokens_per_sample=float(costs[:, 0].mean()),
+        seconds_per_sample=float(times.mean()) if len(times) else None,
+    )
+
+
+def _sampled_twice(a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
+    """Rows of the problems of which both runs have at least two decided samples."""
+    usable = np.all([(~np.isnan(run)).sum(axis=1) >= 2 for run in (a, b)], axis=0)
+    return a[usable], b[usable]
+
+
+def _detectable(power: float) -> float:
+    """Standard errors that a true difference must measure: z_0.975 + z_power."""
+    return NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(power)

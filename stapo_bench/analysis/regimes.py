@@ -1,0 +1,205 @@
+"""Does the decoding regime decide who wins? Checkpoints A and B, each evaluated under two regimes.
+
+    print(render_regimes(compare_regimes(a1, b1, a2, b2)))
+
+The effect B - A under each regime, the effect of the regime on each checkpoint, and the interaction: how much B - A
+changes from the first regime to the second, per problem,  (x_B2 - x_A2) - (x_B1 - x_A1).
+
+The parity gate comes first: what differs besides the weights (within a regime) or temperature and top-p (across) is
+listed, and weakens the sentence.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stapo_bench.analysis.compare import not_drawn, shared_problems
+from stapo_bench.analysis.early_stopping import WIDENED, aim_of, at_every_look, stopped_note
+from stapo_bench.analysis.parity_gate import Weight, parity, weights_of
+from stapo_bench.engines import sampling_in_words
+from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.runs import LoadedRun, load_run
+from stapo_bench.statistics import ERROR_NAMES, Difference, ErrorName, contrast, mean_difference, signed
+
+_CONTRASTS = {
+    # weights of A1, B1, A2, B2
+    "effect under 1": (-1.0, 1.0, 0.0, 0.0),
+    "effect under 2": (0.0, 0.0, -1.0, 1.0),
+    "regime on A": (-1.0, 0.0, 1.0, 0.0),
+    "regime on B": (0.0, -1.0, 0.0, 1.0),
+    "interaction": (1.0, -1.0, -1.0, 1.0),
+}
+_DECODING = ("temperature", "top_p")  # what a regime is
+_EDGES = ((0, 1), (2, 3), (0, 2), (1, 3))  # of A1, B1, A2, B2: pairs that differ in one thing alone
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherField:
+    """A field in which two of the runs differ although it is none of what is compared."""
+
+    field: str
+    weight: Weight
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegimeComparison:
+    """Contrasts of four runs, each the mean over the common tasks."""
+
+    names: tuple[str, str, str, str]  # A1, B1, A2, B2
+    regimes: tuple[str, str]  # in words
+    num_tasks: int
+    contrasts: dict[str, dict[ErrorName, Difference]]
+    others: tuple[OtherField, ...]
+    notes: tuple[str, ...]
+
+    def differing(self, weight: Weight) -> str:
+        """Names of the fields that differ with this weight; "" where none does."""
+        return ", ".join(dict.fromkeys(other.field for other in self.others if other.weight == weight))
+
+    @property
+    def flips(self) -> bool:
+        """The better checkpoint under the first regime is not the better one under the second."""
+        first, second = (self.contrasts[f"effect under {i}"]["these problems"].value for i in (1, 2))
+        return first * second < 0
+
+
+def compare_regimes(a1: Path, b1: Path, a2: Path, b2: Path, grader: str = "math") -> RegimeComparison:
+    """Compare checkpoints A and B under regime 1 (runs a1, b1) and regime 2 (a2, b2).
+
+    Raises:
+        StapoError: the runs are not two checkpoints under two regimes, or share no task.
+    """
+    runs = [load_run(path, grader) for path in (a1, b1, a2, b2)]
+    checkpoints = [weights_of(run) for run in runs]
+    sampling = [tuple(run.manifest.identity["sampling"][name] for name in _DECODING) for run in runs]
+    if checkpoints[:2] != checkpoints[2:] or sampling[0] != sampling[1] or sampling[2] != sampling[3]:
+        raise StapoError(
+            "expected A and B under one regime, then the same A and B under the other; got "
+            + ", ".join(f"{run.name} ({_words(run)})" for run in runs)
+        )
+    if sampling[0] == sampling[2]:
+        raise StapoError(f"expected two decoding regimes, got {_words(runs[0])} twice: {runs[0].name}, {runs[2].name}")
+    tasks = [task for task in runs[0].tasks if all(task in run.tasks for run in runs)]
+    if not tasks:
+        raise StapoError("the four runs have no task in common")
+    others = tuple(other for i, j in _EDGES for other in _others(runs[i], runs[j], tasks))
+    return RegimeComparison(
+        names=(runs[0].name, runs[1].name, runs[2].name, runs[3].name),
+        regimes=(_words(runs[0]), _words(runs[2])),
+        num_tasks=len(tasks),
+        contrasts={
+            name: {
+                error: at_every_look(
+                    mean_difference([_contrast(runs, task, weights, error) for task in tasks]),
+                    [aim_of(run) for run, weight in zip(runs, weights, strict=True) if weight],
+                )
+                for error in ERROR_NAMES
+            }
+            for name, weights in _CONTRASTS.items()
+        },
+        others=others,
+        notes=(
+            *(other.note for other in others),
+            *(note for task in tasks for note in not_drawn(runs, task, shared_problems(runs, task))),
+            *stopped_note(runs, WIDENED),
+        ),
+    )
+
+
+def regime_sentence(comparison: RegimeComparison) -> str:
+    """Whether the ranking of A and B depends on the regime, and how sure that is."""
+    first, second = (comparison.contrasts[f"effect under {i}"] for i in (1, 2))
+    interaction = comparison.contrasts["interaction"]
+    sure = next((error for error in reversed(ERROR_NAMES) if interaction[error].p_value < 0.05), None)
+    effects = (
+        f"B − A is {_text(first['these problems'])} under {comparison.regimes[0]} "
+        f"and {_text(second['these problems'])} under {comparison.regimes[1]}"
+    )
+    change = f"the change of {_text(interaction[sure or 'these problems'])} is " + (
+        f"beyond chance on {sure}" if sure else "within chance"
+    )
+    if fields := comparison.differing("confounds"):
+        return (
+            f"Not a fair comparison: {effects}; {change}; but {fields} differ as well, so this is no evidence about "
+            "the weights or the regime."
+        )
+    said = "The ranking flips with the regime" if comparison.flips else "The ranking is the same under both regimes"
+    caution = f" With caution: {fields} differ." if (fields := comparison.differing("caution")) else ""
+    return f"{said}: {effects}; {change}.{caution}"
+
+
+def render_regimes(comparison: RegimeComparison, format_: str = "md") -> str:
+    """The comparison as Markdown or JSON."""
+    if format_ == "json":
+        return json.dumps(_json(comparison), indent=2)
+    if format_ != "md":
+        raise UsageError(f"unknown format '{format_}': expected md or json")
+    a1, b1, a2, b2 = comparison.names
+    lines = [
+        f"**{regime_sentence(comparison)}**",
+        "",
+        f"A = {a1}, {a2}; B = {b1}, {b2}; 1 = {comparison.regimes[0]}, 2 = {comparison.regimes[1]}; "
+        f"mean over {comparison.num_tasks} tasks, points, 95 % intervals.",
+        "",
+        "| Contrast | these problems | problems like these |",
+        "|---|---|---|",
+    ]
+    for name, found in comparison.contrasts.items():
+        lines.append(f"| {name} | " + " | ".join(_text(found[error]) for error in ERROR_NAMES) + " |")
+    if comparison.notes:
+        lines += ["", *(f"- {note}" for note in comparison.notes)]
+    return "\n".join(lines)
+
+
+def _others(a: LoadedRun, b: LoadedRun, tasks: Sequence[str]) -> Iterator[OtherField]:
+    """What differs besides the weights, decoding and seeds; of tasks that are not compared nothing is asked."""
+    ignored = {f"sampling.{name}" for name in _DECODING}
+    for item in parity(a, b):
+        elsewhere = item.field.startswith("tasks.") and not any(item.field.startswith(f"tasks.{t}.") for t in tasks)
+        if item.weight != "note" and item.field not in ignored and not elsewhere:
+            note = f"{item.weight}: {item.field}: {item.a} in {a.name}, {item.b} in {b.name}"
+            yield OtherField(field=item.field, weight=item.weight, note=note)
+
+
+def _contrast(runs: Sequence[LoadedRun], task: str, weights: Sequence[float], error: ErrorName) -> Difference:
+    """Of the runs with a weight, over the problems that all four were asked."""
+    ids = shared_problems(runs, task)
+    used = [(run, weight) for run, weight in zip(runs, weights, strict=True) if weight]
+    same_seeds = len({run.manifest.seed for run, _ in used}) == 1
+    matrices = [run.outcomes(task, ids)[0] for run, _ in used]
+    return contrast(matrices, [weight for _, weight in used], error, same_seeds=same_seeds)
+
+
+def _words(run: LoadedRun) -> str:
+    sampling = run.manifest.identity["sampling"]
+    return sampling_in_words(sampling["temperature"], sampling["top_p"])
+
+
+def _text(difference: Difference) -> str:
+    if math.isnan(difference.value):
+        return "unknown"
+    interval = difference.interval()
+    return f"{signed(difference.value)} [{signed(interval.low)}, {signed(interval.high)}]"
+
+
+def _json(comparison: RegimeComparison) -> dict[str, Any]:
+    def plain(difference: Difference) -> dict[str, float | None]:
+        interval = difference.interval()
+        values = {"value": difference.value, "low": interval.low, "high": interval.high, "p": difference.p_value}
+        return {name: value if math.isfinite(value) else None for name, value in values.items()}
+
+    return {
+        "sentence": regime_sentence(comparison),
+        "flips": comparison.flips,
+        "fair": not comparison.differing("confounds"),
+        "runs": dict(zip(("a1", "b1", "a2", "b2"), comparison.names, strict=True)),
+        "regimes": list(comparison.regimes),
+        "notes": list(comparison.notes),
+        "contrasts": {
+            name: {error: plain(found[error]) for error in ERROR_NAMES} for name, found in comparison.contrasts.items()
+        },
+    }

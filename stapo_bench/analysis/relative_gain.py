@@ -1,0 +1,187 @@
+"""The headline of arXiv:2602.15620: the mean relative gain of one method over the strongest baseline of each model.
+
+    gain_m = average_m(method) / max over other methods b of average_m(b) - 1,    headline = mean over models m
+
+All averages are over the same tasks. A model whose strongest baseline solves nothing has no relative gain.
+
+Measured, it gets an interval. Under each named error the averages of all runs are moved at random by their errors, the
+strongest baseline is picked anew, and the headline computed again; the interval is the basic bootstrap one,
+[2 h - q_97.5, 2 h - q_2.5] (Davison and Hinkley 1997, Sec. 5.2), which also turns around the bias of picking the
+strongest. For problems like these a problem moves all runs that were asked it together: they share its weight.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stapo_bench.runs import Outcomes
+from stapo_bench.statistics import (
+    ERROR_NAMES,
+    ErrorName,
+    Interval,
+    Vector,
+    problem_means,
+    sampling_variance,
+    signed,
+    widening,
+)
+
+Averages = Mapping[str, Mapping[str, float]]
+"""model -> method -> average over the tasks, in any unit."""
+
+Runs = Mapping[str, Mapping[str, Outcomes]]
+"""model -> method -> run."""
+
+_BOOTSTRAPS = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Headline:
+    """The measured headline, fractions."""
+
+    value: float
+    gains: dict[str, float]  # by model
+    strongest: dict[str, str]  # the baseline that each gain is over
+    intervals: dict[ErrorName, Interval]  # unknown where a baseline may be 0
+    tasks: tuple[str, ...]  # that all averages are over
+    left_out: tuple[str, ...]  # in words: runs without all of these tasks, models without a baseline above 0
+
+
+def relative_gains(averages: Averages, method: str = "STAPO") -> dict[str, float]:
+    """Relative gain of a method over the strongest other one, per model that has both and this above 0; fractions.
+
+    >>> relative_gains({"1.7B": {"STAPO": 38.18, "GRPO": 30.52, "20-Entropy": 33.64}})
+    {'1.7B': 0.1349583828775267}
+    """
+    return {
+        model: methods[method] / best - 1.0
+        for model, methods in _with_rivals(averages, method).items()
+        if (best := max(value for name, value in methods.items() if name != method)) > 0
+    }
+
+
+def headline(averages: Averages, method: str = "STAPO") -> float:
+    """Mean of the relative gains over models, a fraction; NaN without a model that has the method and a baseline."""
+    gains = relative_gains(averages, method)
+    return sum(gains.values()) / len(gains) if gains else float("nan")
+
+
+def measured_headline(
+    runs: Runs, method: str = "STAPO", aims: Mapping[tuple[str, str], float] | None = None
+) -> Headline | None:
+    """The headline of measured runs; None where no model has the method and a baseline, both with every task.
+
+    Every task: those of all runs together. A run that lacks one is left out, as its average would be of something else.
+
+    ``aims``: by model and method, of the runs whose samples decided when to stop; see ``sequential``.
+    """
+    asked = _with_rivals(runs, method)
+    tasks = list(dict.fromkeys(task for methods in asked.values() for run in methods.values() for task in run.tasks))
+    partial = [(m, name) for m, methods in asked.items() for name in methods if set(methods[name].tasks) < set(tasks)]
+    whole = {m: {name: methods[name] for name in methods if (m, name) not in partial} for m, methods in asked.items()}
+    usable = _with_rivals(whole, method)
+    every = [run for methods in usable.values() for run in methods.values()]
+    if not every:
+        return None
+    names = [(model, name) for model, methods in usable.items() for name in methods]
+    means = [_task_means(every, task) for task in tasks]  # by task, [num_runs, num_problems]
+    if any(of_task.shape[1] < 2 for of_task in means):
+        return None
+    averages: Vector = np.mean([of_task.mean(axis=1) for of_task in means], axis=0)
+
+    nested = _nested(names, averages)
+    gains = relative_gains(nested, method)
+    if not gains:
+        return None
+
+    def statistic(values: Vector) -> float:
+        """NaN where a baseline is not above 0: a relative gain over it would be any number."""
+        found = relative_gains(_nested(names, values), method)
+        return sum(found.get(model, math.nan) for model in gains) / len(gains)
+
+    value = statistic(averages)
+    shifts = {
+        "these problems": _sampling_shifts(every, tasks),
+        "problems like these": _problem_shifts(means),
+    }
+    if aims:  # as if each of these runs had the error that its interval for every look stands for
+        for of_error in shifts.values():
+            for i, name in enumerate(names):
+                if name in aims:
+                    of_error[:, i] *= widening(float(of_error[:, i].std()), aims[name])
+    return Headline(
+        value=value,
+        gains=gains,
+        strongest={m: max((n for n in nested[m] if n != method), key=nested[m].__getitem__) for m in gains},
+        intervals={
+            error: _basic_interval(value, [statistic(averages + shift) for shift in shifts[error]])
+            for error in ERROR_NAMES
+        },
+        tasks=tuple(tasks),
+        left_out=(
+            *(f"{name} of {model} (lacks tasks)" for model, name in partial),
+            *(f"{model} (no other method above 0 %)" for model in nested if model not in gains),
+        ),
+    )
+
+
+def headline_line(found: Headline, method: str = "STAPO") -> str:
+    """The measured headline in words."""
+    parts = ", ".join(f"{m} {signed(gain, 2)} % over {found.strongest[m]}" for m, gain in found.gains.items())
+    intervals = ", ".join(f"{_range(interval)} {error}" for error, interval in found.intervals.items())
+    without = f"; left out: {', '.join(found.left_out)}" if found.left_out else ""
+    mean = f"{signed(found.value, 2)} % on average"
+    return f"{method} over the strongest other method: {mean}, {intervals} ({parts}{without})"
+
+
+def _range(interval: Interval) -> str:
+    unknown = math.isnan(interval.low)
+    return "no interval (a baseline may be 0) for" if unknown else f"[{signed(interval.low)}, {signed(interval.high)}]"
+
+
+def _with_rivals(by_model: Mapping[str, Mapping[str, Any]], method: str) -> dict[str, Mapping[str, Any]]:
+    """The models that have the method and another one."""
+    return {model: methods for model, methods in by_model.items() if method in methods and len(methods) > 1}
+
+
+def _basic_interval(value: float, replicates: Sequence[float]) -> Interval:
+    low, high = np.quantile(replicates, [0.025, 0.975])
+    return Interval(low=2 * value - float(high), high=2 * value - float(low))
+
+
+def _nested(names: Sequence[tuple[str, str]], values: Vector) -> dict[str, dict[str, float]]:
+    nested: dict[str, dict[str, float]] = {}
+    for (model, name), value in zip(names, values.tolist(), strict=True):
+        nested.setdefault(model, {})[name] = value
+    return nested
+
+
+def _task_means(runs: Sequence[Outcomes], task: str) -> Vector:
+    """Success rates over the problems that every run has decided, [num_runs, num_problems]."""
+    others = [set(run.tasks[task]["problem_ids"]) for run in runs]
+    ids = [i for i in runs[0].tasks[task]["problem_ids"] if all(i in other for other in others)]
+    means = np.stack([problem_means(run.outcomes(task, ids)[0]) for run in runs])
+    decided: Vector = means[:, ~np.isnan(means).any(axis=0)]
+    return decided
+
+
+def _sampling_shifts(runs: Sequence[Outcomes], tasks: Sequence[str]) -> Vector:
+    """Errors of the runs' averages if samples are drawn again, [num_bootstraps, num_runs]: independent normals."""
+    variances = [[sampling_variance(run.outcomes(task)[0]) for run in runs] for task in tasks]
+    errors = np.sqrt(np.sum(variances, axis=0)) / len(tasks)
+    shifts: Vector = np.random.default_rng(0).standard_normal((_BOOTSTRAPS, len(runs))) * errors
+    return shifts
+
+
+def _problem_shifts(means: Sequence[Vector]) -> Vector:
+    """Errors of the runs' averages if problems are drawn too, [num_bootstraps, num_runs]: a multiplier bootstrap."""
+    rng = np.random.default_rng(0)
+    shifts = np.zeros((_BOOTSTRAPS, means[0].shape[0]))
+    for of_task in means:
+        num = of_task.shape[1]
+        residuals = (of_task - of_task.mean(axis=1, keepdims=True)) / (len(means) * math.sqrt(num * (num - 1)))
+        shifts += rng.standard_normal((_BOOTSTRAPS, num)) @ residuals.T
+    return shifts

@@ -1,0 +1,339 @@
+"""From the graded samples of a run to its scores: estimates, intervals, counts and denominators.
+
+    score = score_run(Path("results/stapo-justrl"))     # writes results/stapo-justrl/scores.json
+
+A run may be scored at any time while it goes on: what is missing is counted, declared, and never taken for wrong.
+"""
+
+import json
+import math
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stapo_bench.errors import StapoError
+from stapo_bench.grading import equal_answers
+from stapo_bench.records import Outcome
+from stapo_bench.runs import (
+    CountedRun,
+    Draw,
+    Grades,
+    Manifest,
+    canonical_digest,
+    load_manifest,
+    read_draws,
+    read_grades,
+    segments,
+    write_atomically,
+)
+from stapo_bench.statistics import (
+    ERROR_NAMES,
+    Interval,
+    Matrix,
+    anytime_interval,
+    avg_at_k,
+    interval,
+    macro_interval,
+    maj_at_k,
+    pass_at_k,
+    pass_hat_k,
+    score_bounds,
+    stability,
+)
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskScore:
+    """avg@k of one task, with what it rests on. Scores are fractions; NaN is "not measured"."""
+
+    task: str
+    title: str
+    value: float  # over the decided samples
+    these_problems: Interval
+    problems_like_these: Interval
+    bounds: Interval  # if every undecided completion were wrong, and if every one were right
+    num_problems: int  # with a decided sample
+    num_problems_expected: int
+    samples_per_problem: int  # k, as asked for
+    num_samples: int  # completions drawn
+    num_samples_expected: int
+    num_truncated: int
+    num_no_answer: int
+    num_grader_errors: int
+    num_ungraded: int  # drawn, but no grade yet
+    pass_at: dict[int, float]  # unbiased pass@k for k = 1, 2, 4, … up to the fewest decided samples of a problem
+    maj_at: dict[int, float]  # maj@k at that fewest number, over classes of equal answers; ties broken evenly at random
+    pass_hat: dict[int, float] = field(default_factory=dict)  # pass^k at the same k as pass@k
+    stability: dict[str, float] = field(default_factory=dict)  # G-Pass@k and mG-Pass@k by name
+    counts: dict[str, tuple[int, int]]  # by problem: right and decided samples, all that paired statistics need
+    num_rounds: int = 0  # the first samples that are drawn of every problem
+    rounds_value: float | None = None  # avg@k over them alone: of a run that goes on, the short completions end first
+
+    @property
+    def complete(self) -> bool:
+        """Every sample asked for is drawn and decided."""
+        return self.num_samples == self.num_samples_expected and not (self.num_grader_errors or self.num_ungraded)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MacroScore:
+    """The mean over the run's tasks: every task weighs the same."""
+
+    value: float
+    these_problems: Interval
+    problems_like_these: Interval
+    bounds: Interval
+    num_tasks: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunScore:
+    """The scores of a run, and what a table row says about it."""
+
+    run: str  # folder name
+    digest: str  # of the manifest
+    checkpoint: str
+    model: str | None
+    method: str
+    step: int | None  # training step of the checkpoint, where it is known
+    regime: str | None
+    temperature: float
+    top_p: float
+    max_new_tokens: int
+    seed: int
+    grades: str  # name of the grade file
+    grader: str  # name and version of what wrote it
+    commit: str | None
+    tasks: tuple[TaskScore, ...]
+    macro: MacroScore
+    stopping: str | None = None  # the rule that ended drawing: all intervals then hold at every look
+    aim: float | None = None  # of that rule, see ``sequential.boundary``
+
+
+def score_run(run_dir: Path, grader: str = "math") -> RunScore:
+    """Score a run with the grades of one grader and write ``scores.json``."""
+    began, path = time.time_ns(), run_dir / "scores.json"
+    manifest = load_manifest(run_dir)
+    score = run_score(manifest, grader, read_grades(run_dir, grader))
+    write_atomically(path, json.dumps(to_json(score), indent=2, allow_nan=False) + "\n")
+    os.utime(path, ns=(began, began))  # of what came while it was read, these scores may know nothing
+    return score
+
+
+def current_score(run_dir: Path) -> RunScore:
+    """The scores of a run as its files are now: those stored, or new ones where samples or grades are newer."""
+    path = run_dir / "scores.json"
+    if not path.is_file():
+        return score_run(run_dir)
+    try:
+        score = from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, KeyError, TypeError) as error:
+        # Not made anew here: which grader's scores stood there is no longer known.
+        raise StapoError(
+            f"{path}: expected scores, got damage ({error!r}); 'stapo-bench score {run_dir}' makes them again"
+        ) from None
+    sources = [run_dir / "manifest.json", run_dir / "grades" / f"{score.grades}.jsonl", *segments(run_dir)]
+    written = path.stat().st_mtime_ns
+    is_current = all(source.exists() and source.stat().st_mtime_ns <= written for source in sources)
+    # Scores from the future: the clock was put back since, and times say nothing.
+    return score if is_current and written <= time.time_ns() else score_run(run_dir, score.grades)
+
+
+def run_score(manifest: Manifest, name: str, grades: Grades) -> RunScore:
+    """Score a run's stored samples with the grades of the file of that name; writes nothing."""
+    draws = read_draws(manifest.run_dir, grades, manifest.stamps)
+    tasks = []
+    for task, asked in manifest.about["tasks"].items():
+        title = str(asked.get("title", task))
+        tasks.append(score_task(task, title, draws.get(task, []), asked["problem_ids"], asked["num_samples"]))
+    identity, about = manifest.identity, manifest.about
+    macro = macro_score(tasks)
+    if stopping := about.get("stopping"):
+        tasks, macro = _at_every_look(tasks, macro, float(stopping["aim"]))
+    return RunScore(
+        run=manifest.run_dir.resolve().name,
+        digest=manifest.digest,
+        checkpoint=str(about.get("checkpoint", "")),
+        model=about.get("model"),
+        method=str(about.get("method") or manifest.run_dir.resolve().name),
+        step=about.get("step"),
+        regime=about.get("regime"),
+        temperature=float(identity["sampling"]["temperature"]),
+        top_p=float(identity["sampling"]["top_p"]),
+        max_new_tokens=int(identity["sampling"]["max_new_tokens"]),
+        seed=manifest.seed,
+        grades=name,
+        grader=grades.grader,
+        commit=about.get("commit"),
+        tasks=tuple(tasks),
+        macro=macro,
+        stopping=stopping["rule"] if stopping else None,
+        aim=float(stopping["aim"]) if stopping else None,
+    )
+
+
+def _at_every_look(tasks: Sequence[TaskScore], macro: MacroScore, aim: float) -> tuple[list[TaskScore], MacroScore]:
+    """Intervals that stay valid although the samples themselves decided when to stop."""
+    counted = CountedRun(counts={task.task: task.counts for task in tasks})
+    found = [counted.outcomes(task.task)[0] for task in tasks]
+    widened = [replace(task, **_anytime([correct], aim)) for task, correct in zip(tasks, found, strict=True)]
+    return widened, replace(macro, **_anytime(found, aim))
+
+
+def _anytime(tasks: Sequence[Matrix], aim: float) -> dict[str, Any]:
+    return {error.replace(" ", "_"): anytime_interval(tasks, aim, error) for error in ERROR_NAMES}
+
+
+def score_task(task: str, title: str, draws: Iterable[Draw], problem_ids: Sequence[str], num_samples: int) -> TaskScore:
+    """Score one task.
+
+    Args:
+        task: its name.
+        title: its column in a table.
+        draws: the stored samples; others than those asked for are left out.
+        problem_ids: the problems asked for.
+        num_samples: samples per problem asked for.
+    """
+    row_of = {problem_id: row for row, problem_id in enumerate(problem_ids)}
+    correct = np.full((len(problem_ids), num_samples), np.nan)
+    answers = np.full(correct.shape, None, dtype=object)
+    ungraded, drawn = np.zeros((2, *correct.shape), dtype=np.bool_)
+    outcomes: Counter[Outcome | None] = Counter()
+    num_truncated = 0
+    for draw in draws:  # once: they may be a million, made one at a time
+        if draw.problem_id in row_of and draw.sample_index < num_samples:
+            place = row_of[draw.problem_id], draw.sample_index
+            correct[place], answers[place] = draw.correct, draw.extracted
+            ungraded[place] = np.isnan(correct[place])
+            drawn[place] = True
+            outcomes[draw.outcome] += 1
+            num_truncated += draw.truncated
+    low, high = score_bounds(correct, ungraded)
+    num_rounds = int(drawn.all(axis=0).cumprod().sum())
+    of_rounds = avg_at_k(correct[:, :num_rounds])
+    decided = (~np.isnan(correct)).sum(axis=1)
+    fewest = int(decided[decided > 0].min(initial=num_samples)) if decided.any() else 0
+    return TaskScore(
+        task=task,
+        title=title,
+        value=avg_at_k(correct),
+        these_problems=interval(correct, "these problems"),
+        problems_like_these=interval(correct, "problems like these"),
+        bounds=Interval(low=low, high=high),
+        num_problems=int((decided > 0).sum()),
+        num_problems_expected=len(problem_ids),
+        samples_per_problem=num_samples,
+        num_samples=outcomes.total(),
+        num_samples_expected=len(problem_ids) * num_samples,
+        num_truncated=num_truncated,
+        num_no_answer=outcomes[Outcome.NO_ANSWER],
+        num_grader_errors=outcomes[Outcome.GRADER_ERROR],
+        num_ungraded=outcomes[None],
+        pass_at={k: pass_at_k(correct, k) for k in _powers_of_two(fewest)},
+        pass_hat={k: pass_hat_k(correct, k) for k in _powers_of_two(fewest)},
+        stability=stability(correct, fewest),
+        maj_at={fewest: maj_at_k(correct, _classes(answers, correct), fewest)} if fewest else {},
+        counts={
+            problem_id: (int(row[i].sum()), len(row[i]))
+            for problem_id, row, i in zip(problem_ids, correct, ~np.isnan(correct), strict=True)
+        },
+        num_rounds=num_rounds,
+        rounds_value=None if math.isnan(of_rounds) else of_rounds,
+    )
+
+
+def macro_score(tasks: Sequence[TaskScore]) -> MacroScore:
+    """The mean over tasks with its own intervals; NaN as long as a task has no value."""
+    return MacroScore(
+        value=float(np.mean([task.value for task in tasks])) if tasks else math.nan,
+        these_problems=macro_interval([t.value for t in tasks], [t.these_problems for t in tasks]),
+        problems_like_these=macro_interval([t.value for t in tasks], [t.problems_like_these for t in tasks]),
+        bounds=Interval(
+            low=float(np.mean([task.bounds.low for task in tasks])) if tasks else math.nan,
+            high=float(np.mean([task.bounds.high for task in tasks])) if tasks else math.nan,
+        ),
+        num_tasks=len(tasks),
+    )
+
+
+def to_json(score: RunScore) -> dict[str, Any]:
+    """A run's scores as plain JSON values, with their digest: NaN becomes null, an interval a pair."""
+    values = dict(plain({"format": FORMAT, **asdict(score)}))
+    return {**values, "sha256": canonical_digest(values)}
+
+
+def from_json(raw: Mapping[str, Any]) -> RunScore:
+    """The inverse of ``to_json``; ValueError where the values are not those that it gave."""
+    if raw["format"] != FORMAT:
+        raise ValueError(f"expected format {FORMAT}, got {raw['format']}")
+    values = {name: value for name, value in raw.items() if name != "sha256"}
+    if raw.get("sha256", digest := canonical_digest(values)) != digest:  # older files lack it
+        raise ValueError("its content is not what was written: sha256 does not fit")
+    tasks = tuple(
+        TaskScore(
+            **_with_intervals(task)
+            | {name: _int_keys(task.get(name, {})) for name in ("pass_at", "pass_hat", "maj_at")}
+            | {"counts": {problem_id: (right, decided) for problem_id, (right, decided) in task["counts"].items()}}
+        )
+        for task in raw["tasks"]
+    )
+    rest = {name: value for name, value in values.items() if name not in ("format", "tasks", "macro")}
+    return RunScore(**rest, tasks=tasks, macro=MacroScore(**_with_intervals(raw["macro"])))
+
+
+def _with_intervals(raw: Mapping[str, Any]) -> dict[str, Any]:
+    ends = {name: [_number(end) for end in raw[name]] for name in ("these_problems", "problems_like_these", "bounds")}
+    intervals = {name: Interval(low=low, high=high) for name, (low, high) in ends.items()}
+    return {**raw, "value": _number(raw["value"]), **intervals}
+
+
+def _int_keys(raw: Mapping[str, float]) -> dict[int, float]:
+    return {int(k): value for k, value in raw.items()}
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON holds it: what is not finite becomes null, an interval a pair, a key a string.
+
+    >>> plain({"k": (1, math.nan), "these": asdict(Interval(low=0.0, high=1.0))})
+    {'k': [1, None], 'these': [0.0, 1.0]}
+    """
+    if isinstance(value, dict):
+        if value.keys() == {"low", "high"}:
+            return [plain(value["low"]), plain(value["high"])]
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _powers_of_two(limit: int) -> list[int]:
+    return [2**power for power in range(limit.bit_length())]
+
+
+def _classes(answers: NDArray[np.object_], correct: Matrix) -> NDArray[np.int64]:
+    """Equivalence classes of the wrong answers, [num_problems, num_samples]; -1 where there is none.
+
+    Which answers are right is the grade's to say: they need no class. Two wrong ones are equal as the math grader sees
+    it: it accepts each where the other is the gold.
+    """
+    classes = np.empty(answers.shape, dtype=np.int64)
+    for i, (row, grades) in enumerate(zip(answers, correct, strict=True)):
+        classes[i] = equal_answers(
+            [answer if grade == 0.0 else None for answer, grade in zip(row, grades, strict=True)]
+        )
+    return classes

@@ -1,0 +1,114 @@
+"""Tables for papers: LaTeX with booktabs, where bold means "not beaten significantly".
+
+A measured number is bold unless another measured run of the same model and setting (decoding, token limit, grader) is
+better by a paired test for ``problems like these`` at 5 %, Holm-corrected over all pairs in its column; against a run
+that its own samples stopped, the test holds at every look. An average is tested against averages over the same tasks.
+Published numbers carry no test.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from stapo_bench.analysis import at_every_look
+from stapo_bench.presenting.rows import Cell, Row, Setting
+from stapo_bench.statistics import Difference, holm, mean_difference, paired_difference
+
+_LEVEL = 0.05
+_ESCAPES = {"\\": r"\textbackslash{}", "–": "--", "×": r"$\times$", "−": "$-$", "†": r"$^\dagger$"}
+_ESCAPES |= {character: f"\\{character}" for character in "&%$#_{}"}
+_ESCAPES |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """What a table shows."""
+
+    tasks: Sequence[str]  # the last is "average"
+    titles: Sequence[str]  # one per task
+    rows: Sequence[Row]  # in order; a rule is drawn between models
+    cells: Sequence[Sequence[Cell | None]]  # by row, one per task
+    notes: Sequence[str]  # lines below the table
+
+
+def latex_table(layout: Layout) -> str:
+    """A booktabs table."""
+    titles, rows, cells = layout.titles, layout.rows, layout.cells
+    bold = unbeaten(rows, layout.tasks)
+    lines = [
+        r"\begin{tabular}{lll" + "r" * len(titles) + "l}",
+        r"\toprule",
+        _line(["Model", "Method", "Decoding", *titles, "Origin"]),
+        r"\midrule",
+    ]
+    for i, row in enumerate(rows):
+        if i and row.model != rows[i - 1].model:
+            lines.append(r"\midrule")
+        values = [_cell(cell, (i, task) in bold) for task, cell in zip(layout.tasks, cells[i], strict=True)]
+        lines.append(_line([row.model or "–", row.method, row.sampling], values, [row.origin]))
+    lines += [r"\bottomrule", r"\end{tabular}", r"{\par\smallskip\footnotesize"]
+    lines += [escape(note) + r"\par" for note in layout.notes] + ["}"]
+    return "\n".join(lines)
+
+
+def unbeaten(rows: Sequence[Row], tasks: Sequence[str]) -> set[tuple[int, str]]:
+    """Row numbers and tasks (or "average") of measured numbers that no other run of their group beats."""
+    groups: dict[tuple[str | None, Setting], list[int]] = {}
+    for i, row in enumerate(rows):
+        if row.counts is not None:
+            groups.setdefault((row.model, row.setting), []).append(i)
+    found: set[tuple[int, str]] = set()
+    for members in groups.values():
+        for task in tasks:
+            needed = set(tasks) - {"average"} if task == "average" else {task}
+            candidates = [i for i in members if needed <= rows[i].cells.keys()]
+            beaten = _beaten(candidates, rows, task)
+            found |= {(i, task) for i in candidates if i not in beaten}
+    return found
+
+
+def escape(text: str) -> str:
+    """Text as LaTeX prints it.
+
+    >>> escape("20-Entropy: 5 % of A_1")
+    '20-Entropy: 5 \\\\% of A\\\\_1'
+    """
+    return "".join(_ESCAPES.get(character, character) for character in text)
+
+
+def _beaten(members: Sequence[int], rows: Sequence[Row], task: str) -> set[int]:
+    pairs = list(combinations(members, 2))
+    differences = [at_every_look(_difference(rows[i], rows[j], task), (rows[i].aim, rows[j].aim)) for i, j in pairs]
+    adjusted = holm([difference.p_value for difference in differences])
+    return {
+        i if difference.value > 0 else j
+        for (i, j), difference, p in zip(pairs, differences, adjusted, strict=True)
+        if p < _LEVEL
+    }
+
+
+def _difference(row_a: Row, row_b: Row, task: str) -> Difference:
+    """avg@k of B minus that of A on one task, or on the mean over their tasks, which are the same."""
+    a, b = row_a.counts, row_b.counts
+    assert a is not None and b is not None
+    parts = []
+    for name in a.tasks if task == "average" else [task]:
+        shared = set(b.tasks[name]["problem_ids"])
+        ids = [problem_id for problem_id in a.tasks[name]["problem_ids"] if problem_id in shared]
+        parts.append(paired_difference(a.outcomes(name, ids)[0], b.outcomes(name, ids)[0], "problems like these"))
+    return mean_difference(parts)
+
+
+def _cell(cell: Cell | None, is_bold: bool) -> str:
+    if cell is None or math.isnan(cell.value):
+        return "--"
+    mark = "$^*$" if not cell.complete else r"$^\dagger$" if cell.note else ""
+    number = f"{100 * cell.value:.2f}"
+    low, high = cell.problems_like_these.low, cell.problems_like_these.high
+    interval = "" if math.isnan(low) else rf" {{\scriptsize [{100 * low:.1f}, {100 * high:.1f}]}}"
+    return (rf"\textbf{{{number}}}" if is_bold else number) + mark + interval
+
+
+def _line(labels: Sequence[str], values: Sequence[str] = (), tail: Sequence[str] = ()) -> str:
+    return " & ".join([*map(escape, labels), *values, *map(escape, tail)]) + r" \\"

@@ -1,0 +1,141 @@
+"""The published numbers as data: ``results/published/*.yaml``, one file per table, never mixed with measured ones.
+
+    >>> table = load_published("stapo_v1")
+    >>> table.rows[7].method, table.rows[7].regime, table.rows[7].scores["aime24"]
+    ('STAPO', 'justrl', 0.1604)
+
+A printed table may contradict itself. Every file lists the contradictions that are known, ``find_inconsistencies``
+recomputes them, and a test asserts that both lists are the same.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from stapo_bench.analysis import headline
+from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.tasks import resource_dir
+
+_ROUNDING = 0.00501  # half a unit of the second decimal of a percentage, and what floating point adds
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedRow:
+    """One printed row. Scores are fractions."""
+
+    model: str
+    method: str
+    regime: str | None  # training | justrl; None: neither
+    scores: Mapping[str, float]  # by task
+    average: float  # as printed
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedTable:
+    """One printed table with its source and with what is known to be wrong in it."""
+
+    name: str
+    title: str
+    paper: str
+    version: str
+    source: str
+    confidence: str
+    setting: str
+    samples: Mapping[str, int]  # per problem, by task
+    num_problems: Mapping[str, int]  # by task, where it is known
+    rows: tuple[PublishedRow, ...]
+    inconsistencies: tuple[Mapping[str, Any], ...]  # as listed in the file, in percent
+    headline: Mapping[str, Any]  # what the paper prints, in percent; empty where it prints none
+
+
+def published_names() -> list[str]:
+    """Names of the tables that have rows, the paper's own first."""
+    names = [path.stem for path in resource_dir("published").glob("*.yaml")]
+    tables = [name for name in names if _read(name).get("rows")]
+    return sorted(tables, key=lambda name: (not name.startswith("stapo"), name))
+
+
+def load_facts(name: str) -> dict[str, Any]:
+    """A file of published facts that is not a table (``stapo_facts``, ``method_constants``), as it stands."""
+    return _read(name)
+
+
+def load_published(name: str) -> PublishedTable:
+    """Read one table."""
+    raw = _read(name)
+    if "columns" not in raw:
+        raise UsageError(f"'{name}' is not a table of published scores; tables: {', '.join(published_names())}")
+    return PublishedTable(
+        name=name,
+        title=raw["title"],
+        paper=raw["paper"],
+        version=raw["version"],
+        source=raw["source"],
+        confidence=raw["confidence"],
+        setting=raw["setting"],
+        samples=raw["samples"],
+        num_problems=raw["problems"],
+        rows=tuple(_row(row, raw["columns"], name) for row in raw["rows"]),
+        inconsistencies=tuple(raw["inconsistencies"]),
+        headline=raw.get("headline", {}),
+    )
+
+
+def find_inconsistencies(table: PublishedTable) -> list[dict[str, Any]]:
+    """Where a table contradicts itself, in the form in which its file lists it (values in percent).
+
+    ``average``: the printed average is not the mean of the printed cells. A task's name: no number of right samples
+    out of problems x samples is printed like this; ``recomputed`` is the nearest value that one gives. ``headline``:
+    the printed mean gain is not the one that the printed averages give.
+    """
+    totals = {task: number * table.samples[task] for task, number in table.num_problems.items()}
+    found = [item for row in table.rows for item in _row_inconsistencies(row, totals)]
+    for regime, printed in table.headline.get("printed", {}).items():
+        averages: dict[str, dict[str, float]] = {}
+        for row in table.rows:
+            if row.regime == regime:
+                averages.setdefault(row.model, {})[row.method] = row.average
+        recomputed = round(100 * headline(averages, table.headline["method"]), 2)
+        if averages and abs(recomputed - printed) > _ROUNDING:
+            found.append({"what": "headline", "regime": regime, "printed": printed, "recomputed": recomputed})
+    return found
+
+
+def _row_inconsistencies(row: PublishedRow, totals: Mapping[str, int]) -> list[dict[str, Any]]:
+    where = {"model": row.model, "method": row.method, "regime": row.regime}
+    mean = 100 * sum(row.scores.values()) / len(row.scores)
+    candidates = [("average", 100 * row.average, round(mean, 3), mean)]
+    for task, total in totals.items():
+        value = row.scores[task]
+        nearest = 100 * round(value * total) / total
+        candidates.append((task, 100 * value, round(nearest, 2), nearest))
+    return [
+        {"what": what, **where, "printed": round(printed, 2), "recomputed": shown}
+        for what, printed, shown, exact in candidates
+        if abs(printed - exact) > _ROUNDING
+    ]
+
+
+def _row(raw: Mapping[str, Any], columns: list[str], name: str) -> PublishedRow:
+    if len(raw["scores"]) != len(columns):
+        raise StapoError(f"{name}.yaml: expected {len(columns)} scores in every row, got {raw['scores']}")
+    return PublishedRow(
+        model=raw["model"],
+        method=raw["method"],
+        regime=raw["regime"],
+        scores={task: score / 100 for task, score in zip(columns, raw["scores"], strict=True)},
+        average=raw["average"] / 100,
+    )
+
+
+def _read(name: str) -> dict[str, Any]:
+    path = resource_dir("published") / f"{name}.yaml"
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
+        raise UsageError(f"unknown published table '{name}': expected one of {known}")
+    raw: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if raw.get("format") != 1:
+        raise StapoError(f"{path}: expected format 1, got {raw.get('format')}; use the version that wrote it")
+    return raw

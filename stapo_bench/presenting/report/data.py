@@ -1,0 +1,228 @@
+"""Every sample of the runs for the page: columns to filter by, and the texts in compressed chunks.
+
+The columns (which problem, which sample, tokens, how it ended, each grader's verdict) are there at once; a text is
+unpacked when somebody looks at it. Answers and reasons that repeat are kept once and named by number.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from stapo_bench.analysis import grade_files
+from stapo_bench.engines import sampling_in_words
+from stapo_bench.errors import StapoError
+from stapo_bench.presenting.report.encode import chunk_starts, pack
+from stapo_bench.records import Problem, Sample, SampleKey
+from stapo_bench.runs import (
+    Manifest,
+    complete_lines,
+    damaged_grade,
+    grade_from_line,
+    load_manifest,
+    read_problems,
+    read_samples,
+    split_golds,
+    unseal,
+)
+
+CHUNK = 400_000
+"""Characters of text in a chunk: unpacked in some 5 ms, and large enough that equal openings compress."""
+
+_CODES = {"CORRECT": "C", "INCORRECT": "I", "NO_ANSWER": "N", "GRADER_ERROR": "E"}
+_UNGRADED = "-"
+_FINISH = {"stop": "s", "length": "l", "error": "e"}
+
+Key = TypeVar("Key")
+
+
+class Verdict(NamedTuple):
+    """What one grader said of a sample."""
+
+    outcome: str  # a letter of ``_CODES``, or ``-`` where there is no grade
+    extracted: str | None
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleData:
+    """What the sample browser reads."""
+
+    index: dict[str, Any]
+    chunks: Mapping[str, str]  # element id -> packed
+    num_samples: int
+
+
+class _Shared:
+    """What runs have in common: problems, answers and reasons, each numbered once."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, str] = {}  # name -> title
+        self.problems: dict[tuple[str, str], int] = {}  # (task, problem_id) -> number
+        self.answers: dict[str | None, int] = {None: 0}
+        self.details: dict[str, int] = {}
+
+    def problem(self, task: str, problem_id: str) -> int:
+        return _number(self.problems, (task, problem_id))
+
+
+def _number(numbers: dict[Key, int], key: Key) -> int:
+    """The key's number; a new key gets the next one."""
+    return numbers.setdefault(key, len(numbers))
+
+
+def collect(run_dirs: Sequence[Path], grader: str = "math", data_dir: Path | None = None) -> SampleData:
+    """Read every stored sample of the runs with the verdicts of all their graders, ``grader`` first."""
+    shared = _Shared()
+    manifests = [load_manifest(run_dir) for run_dir in run_dirs]
+    for manifest in manifests:
+        for task, asked in manifest.about["tasks"].items():
+            shared.tasks.setdefault(task, str(asked.get("title", task)))
+            for problem_id in asked["problem_ids"]:
+                shared.problem(task, problem_id)
+    chunks: dict[str, str] = {}
+    runs = []
+    for number, (manifest, name) in enumerate(zip(manifests, unique_names(run_dirs), strict=True)):
+        columns, packed = _run(manifest, grader, shared, f"text-{number}")
+        runs.append({"name": name, **columns})
+        chunks.update(packed)
+    questions, note = _questions(manifests, data_dir, shared)
+    chunks["questions"] = pack(questions)
+    tasks = list(shared.tasks)
+    index = {
+        "tasks": [{"name": task, "title": shared.tasks[task]} for task in tasks],
+        "problems": [[tasks.index(task), problem_id] for task, problem_id in shared.problems],
+        "answers": list(shared.answers),
+        "details": list(shared.details),
+        "runs": runs,
+        "note": note,
+    }
+    return SampleData(index=index, chunks=chunks, num_samples=sum(len(run["sample"]) for run in runs))
+
+
+def unique_names(run_dirs: Sequence[Path]) -> list[str]:
+    """A run's folder name; with a number where another run has the same.
+
+    >>> unique_names([Path("a/run"), Path("b/run"), Path("c")])
+    ['run', 'run~2', 'c']
+    """
+    names: list[str] = []
+    for run_dir in run_dirs:
+        name = base = run_dir.resolve().name
+        number = 2
+        while name in names:
+            name, number = f"{base}~{number}", number + 1
+        names.append(name)
+    return names
+
+
+def _run(manifest: Manifest, grader: str, shared: _Shared, prefix: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """One run's columns, in the order of its problems and samples, and its texts."""
+    run_dir = manifest.run_dir
+    samples = sorted(
+        read_samples(run_dir, manifest.stamps), key=lambda s: (shared.problem(s.task, s.problem_id), s.sample_index)
+    )
+    graders = sorted(grade_files(run_dir), key=lambda name: name != grader)  # stable: the chosen one first
+    verdicts = {name: read_verdicts(run_dir, name) for name in graders}
+    sampling, about = manifest.identity["sampling"], manifest.about
+    starts = list(chunk_starts((len(s.completion) for s in samples), CHUNK))
+    columns = {
+        "method": str(about.get("method") or ""),
+        "sampling": sampling_in_words(sampling["temperature"], sampling["top_p"]),
+        "limit": int(sampling["max_new_tokens"]),
+        "problem": [shared.problem(s.task, s.problem_id) for s in samples],
+        "sample": [s.sample_index for s in samples],
+        "tokens": [s.num_tokens for s in samples],
+        "finish": "".join(_FINISH[s.finish_reason] for s in samples),
+        "graders": [_grader_columns(name, *verdicts[name], samples, shared) for name in graders],
+        "starts": starts,
+    }
+    texts = {
+        f"{prefix}-{i}": pack([_text(sample) for sample in samples[start:end]])
+        for i, (start, end) in enumerate(zip(starts, [*starts[1:], len(samples)][: len(starts)], strict=True))
+    }
+    return columns, texts
+
+
+def _text(sample: Sample) -> list[Any]:
+    """Completion, seed (as text: JavaScript's numbers end at 2^53), sum of log-probs in nats."""
+    return [sample.completion, str(sample.seed), sample.sum_log_prob]
+
+
+def _grader_columns(
+    name: str, version: str, found: Mapping[SampleKey, Verdict], samples: Sequence[Sample], shared: _Shared
+) -> dict[str, Any]:
+    missing = Verdict(_UNGRADED, None, "")
+    of_samples = [found.get(sample.key, missing) for sample in samples]
+    return {
+        "name": name,
+        "version": version,
+        "outcome": "".join(verdict.outcome for verdict in of_samples),
+        "answer": [_number(shared.answers, verdict.extracted) for verdict in of_samples],
+        "detail": [_number(shared.details, verdict.detail) for verdict in of_samples],
+    }
+
+
+def read_verdicts(run_dir: Path, grader: str) -> tuple[str, dict[SampleKey, Verdict]]:
+    """A grade file with its reasons: the grader's version, and what it said; the last line of a key counts."""
+    path = run_dir / "grades" / f"{grader}.jsonl"
+    version, found = grader, {}
+    for number, line in complete_lines(path):
+        try:
+            if number == 1 and set(header := unseal(line)) == {"grader"}:
+                version = str(header["grader"])
+                continue
+            key, grade = grade_from_line(line)
+        except (ValueError, TypeError) as error:
+            raise damaged_grade(path, number, error) from None
+        found[key] = Verdict(_CODES[grade.outcome.value], grade.extracted, grade.detail)
+    return version, found
+
+
+def _questions(manifests: Sequence[Manifest], data_dir: Path | None, shared: _Shared) -> tuple[list[Any], str]:
+    """By problem number: question and gold, with its correction where a run was graded against that; or why not."""
+    known: dict[tuple[str, str], Problem] = {}
+    corrected: dict[tuple[str, str], Problem] = {}
+    read: set[str] = set()  # what was read before, runs of one suite share
+    note = ""
+    for manifest in manifests:
+        what = _data_of(manifest)
+        if what in read:
+            continue
+        read.add(what)
+        try:
+            if data_dir is None and not _is_generated(manifest):
+                note = "Questions and golds are shown when the report is made with --data-dir."
+                continue
+            known.update(_by_key(read_problems(manifest, data_dir)))
+            if any(split_golds(name)[1] == "corrected" for name in grade_files(manifest.run_dir)):
+                corrected.update(_by_key(read_problems(manifest, data_dir, "corrected")))
+        except StapoError as error:
+            note = f"No questions and golds of {manifest.run_dir.resolve().name}: {error}"
+    rows: list[Any] = []
+    for key in shared.problems:
+        problem, other = known.get(key), corrected.get(key)
+        changed = other.gold.answer if problem and other and other.gold != problem.gold else None
+        rows.append([problem.question, problem.gold.answer, changed] if problem else None)
+    return rows, note
+
+
+def _data_of(manifest: Manifest) -> str:
+    """Names the problems and golds that a run needs."""
+    golds = sorted({split_golds(name)[1] for name in grade_files(manifest.run_dir)})
+    return json.dumps(
+        [{name: task["data"] for name, task in manifest.identity["tasks"].items()}, golds], sort_keys=True
+    )
+
+
+def _is_generated(manifest: Manifest) -> bool:
+    """All its tasks make their problems themselves: no download is needed to show them."""
+    from stapo_bench.tasks import load_task
+
+    files = [task.get("file") or name for name, task in manifest.about["tasks"].items()]
+    return all(load_task(file).source.generator is not None for file in files)
+
+
+def _by_key(problems: Iterator[Problem]) -> dict[tuple[str, str], Problem]:
+    return {(problem.task, problem.problem_id): problem for problem in problems}

@@ -1,0 +1,239 @@
+"""What stands on top of the page: warnings, verdicts, and the main table. All of it said elsewhere first: ``table``,
+``compare``, ``parity`` and ``audit``; here it is put side by side.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stapo_bench.analysis import (
+    Check,
+    Comparison,
+    Effect,
+    TaskComparison,
+    audit,
+    compare_loaded,
+    engine_drift,
+    grade_files,
+    shared_samples,
+    with_other_graders,
+)
+from stapo_bench.errors import StapoError
+from stapo_bench.presenting.latex import unbeaten
+from stapo_bench.presenting.rows import Cell, Row, published_rows, rows_from_runs
+from stapo_bench.presenting.table import Block, blocks, render_table
+from stapo_bench.presenting.verdicts import interval_text, points, sentence
+from stapo_bench.runs import LoadedRun, load_run
+from stapo_bench.statistics import Interval
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellView:
+    """A number of the main table as it is shown."""
+
+    text: str
+    is_bold: bool  # not beaten significantly
+    these: str  # interval for these problems
+    like: str  # interval for problems like these
+    title: str  # both, in words; "" where there is none
+    order: float  # to sort by
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowView:
+    """A row of the main table."""
+
+    labels: tuple[str, ...]  # model, method, decoding
+    cells: tuple[CellView, ...]
+    origin: str
+    details: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockView:
+    """A table: rows that share their columns; with the texts that its buttons copy."""
+
+    suite: str
+    columns: tuple[str, ...]
+    rows: tuple[RowView, ...]
+    notes: tuple[str, ...]
+    markdown: str
+    latex: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonView:
+    """The verdict about two runs, with the lines that it rests on."""
+
+    sentence: str
+    about: str
+    rows: tuple[tuple[str, ...], ...]  # task, A, B, B - A; then interval, p, verdict under both errors
+    parity: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    """The first part of the page."""
+
+    warnings: tuple[str, ...]
+    comparisons: tuple[ComparisonView, ...]
+    blocks: tuple[BlockView, ...]
+    checks: tuple[Check, ...]
+
+
+def overview(run_dirs: Sequence[Path], grader: str = "math", *, published: bool = False) -> Overview:
+    """Table, verdicts (the first run of a regime is its baseline), parity and audit of the runs."""
+    rows = rows_from_runs(run_dirs, grader=grader)
+    graders = [dict.fromkeys((grader, *grade_files(run_dir))) for run_dir in run_dirs]
+    loaded = [
+        {name: load_run(run_dir, name) for name in names} for run_dir, names in zip(run_dirs, graders, strict=True)
+    ]
+    pairs = list(baseline_pairs([row.sampling for row in rows]))
+    comparisons, failures = [], []
+    for a, b in pairs:
+        try:
+            comparisons.append(_compare(loaded[a], loaded[b], grader))
+        except StapoError as error:  # no task in common: the table still stands
+            failures.append(str(error))
+    checks = [*_checks([runs[grader] for runs in loaded], pairs)]
+    return Overview(
+        warnings=(*_incomplete(rows), *_parity_warnings(comparisons), *failures, *_audit_warnings(checks)),
+        comparisons=tuple(map(_comparison_view, comparisons)),
+        blocks=tuple(_block_view(block) for block in blocks([*rows, *(published_rows() if published else [])])),
+        checks=tuple(checks),
+    )
+
+
+def baseline_pairs(regimes: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Which runs are compared: in each decoding regime its first run with every other; across regimes only where
+    no regime has two.
+
+    >>> list(baseline_pairs(["T=1", "T=0.7", "T=1", "T=0.7", "T=1"]))
+    [(0, 2), (0, 4), (1, 3)]
+    >>> list(baseline_pairs(["T=1", "T=0.7"]))
+    [(0, 1)]
+    """
+    first = {regime: regimes.index(regime) for regime in regimes}
+    if len(first) == len(regimes):
+        first = dict.fromkeys(regimes, 0)
+    for baseline in sorted(set(first.values())):
+        yield from ((baseline, i) for i, regime in enumerate(regimes) if first[regime] == baseline != i)
+
+
+def _compare(a: Mapping[str, LoadedRun], b: Mapping[str, LoadedRun], grader: str) -> Comparison:
+    """As ``compare_runs``, of runs that were read before: by grader."""
+    seen = {name: compare_loaded(a[name], b[name]) for name in a if name in b}
+    return with_other_graders(seen.pop(grader), seen)
+
+
+def _checks(runs: Sequence[LoadedRun], pairs: Sequence[tuple[int, int]]) -> Iterator[Check]:
+    for run in runs:
+        yield from audit(run)
+    for a, b in pairs:
+        if runs[a].manifest.seed != runs[b].manifest.seed:  # under one seed, models that are alike write alike
+            yield shared_samples(runs[a], runs[b])
+        yield engine_drift(runs[a], runs[b])
+
+
+def _audit_warnings(checks: Sequence[Check]) -> list[str]:
+    """The findings; draws that are missing were told with their tasks."""
+    found = [check for check in checks if check.result == "finding" and check.name != "missing draws"]
+    return [f"Audit, {check.name}: {check.message}" for check in found]
+
+
+def _parity_warnings(comparisons: Sequence[Comparison]) -> list[str]:
+    return [
+        f"Parity, {comparison.name_b} against {comparison.name_a}: "
+        + "; ".join(str(item) for item in comparison.confounders)
+        for comparison in comparisons
+        if comparison.confounders and not comparison.same_weights
+    ]
+
+
+def _incomplete(rows: Sequence[Row]) -> list[str]:
+    notes = {row.source: [cell.note for cell in row.cells.values() if not cell.complete] for row in rows}
+    return [f"{source}: {'; '.join(found)}" for source, found in notes.items() if found]
+
+
+def _comparison_view(found: Comparison) -> ComparisonView:
+    rows = found.tasks if len(found.tasks) == 1 else (*found.tasks, found.average)
+    remarks = [f"{task.title}: {warning}" for task in rows for warning in task.warnings]
+    return ComparisonView(
+        sentence=sentence(found),
+        about=(
+            f"A = {found.name_a}, B = {found.name_b}; effect = B − A in points; p corrected for {len(found.tasks)} "
+            f"tasks (Holm); tied: within ±{100 * found.margin:g} points"
+        ),
+        rows=tuple(map(_comparison_row, rows)),
+        parity=tuple(f"{item.weight}: {item}" for item in found.parity),
+        remarks=(*remarks, *found.notes),
+    )
+
+
+def _comparison_row(task: TaskComparison) -> tuple[str, ...]:
+    values = (f"{100 * task.value_a:.2f}", f"{100 * task.value_b:.2f}", points(task.effects[0].difference.value))
+    return (task.title, *values, *(text for effect in task.effects for text in _effect(effect)))
+
+
+def _effect(effect: Effect) -> tuple[str, str, str]:
+    p = effect.p_adjusted
+    shown = "–" if math.isnan(p) else "<0.0001" if p < 1e-4 else f"{p:.4f}"
+    tie = f" ±{100 * effect.difference.tied_within:.1f}" if effect.verdict == "tied" else ""
+    return interval_text(effect), shown, effect.verdict + tie
+
+
+def _block_view(block: Block) -> BlockView:
+    tasks = (*block.tasks, "average")
+    bold = _bold(block)
+    return BlockView(
+        suite=block.suite,
+        columns=(*map(block.title, block.tasks), "Avg"),
+        rows=tuple(
+            RowView(
+                labels=(row.model or "–", block.method(row), row.sampling),
+                cells=tuple(_cell_view(_cell(block, row, task), (i, task) in bold) for task in tasks),
+                origin=row.origin,
+                details=f"{row.source}: {row.details}",
+            )
+            for i, row in enumerate(block.rows)
+        ),
+        notes=tuple(
+            dict.fromkeys(cell.note for row in block.rows for cell in (*row.cells.values(), row.average) if cell.note)
+        ),
+        markdown=render_table(block.rows, "md"),
+        latex=render_table(block.rows, "latex"),
+    )
+
+
+def _bold(block: Block) -> set[tuple[int, str]]:
+    """``unbeaten``, without the rows that nothing was measured against."""
+    groups = [(row.origin, row.model, row.setting) for row in block.rows]
+    alone = {i for i, group in enumerate(groups) if groups.count(group) == 1}
+    return {(i, task) for i, task in unbeaten(block.rows, [*block.tasks, "average"]) if i not in alone}
+
+
+def _cell(block: Block, row: Row, task: str) -> Cell | None:
+    return block.average(row) if task == "average" else row.cells.get(task)
+
+
+def _cell_view(cell: Cell | None, is_bold: bool) -> CellView:
+    if cell is None or math.isnan(cell.value):
+        return CellView(text="–", is_bold=False, these="", like="", title="", order=-1.0)
+    these, like = _interval(cell.these_problems), _interval(cell.problems_like_these)
+    parts = [f"these problems {these}", f"problems like these {like}"] if these else []
+    if cell.num_problems is not None and cell.samples_per_problem is not None:
+        parts.append(f"{cell.num_problems} problems × {cell.samples_per_problem} samples")
+    return CellView(
+        text=f"{100 * cell.value:.2f}" + ("*" if not cell.complete else "†" if cell.note else ""),
+        is_bold=is_bold,
+        these=these,
+        like=like,
+        title="; ".join(filter(None, ("95 % intervals: " * bool(these) + "; ".join(parts), cell.note))),
+        order=cell.value,
+    )
+
+
+def _interval(interval: Interval) -> str:
+    return "" if math.isnan(interval.low) else f"[{100 * interval.low:.1f}, {100 * interval.high:.1f}]"

@@ -1,0 +1,227 @@
+"""The rows of a table: each is measured (a run) or published (a printed row), never a mixture.
+
+rows = [*rows_from_runs([Path("results/stapo-justrl")]), *published_rows()]
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from stapo_bench.analysis import AVG, MacroScore, Metric, RunScore, TaskScore, current_score, fewest_decided, run_score
+from stapo_bench.engines import PRESETS, sampling_in_words
+from stapo_bench.presenting.published import PublishedRow, PublishedTable, load_published
+from stapo_bench.records import Origin
+from stapo_bench.runs import CountedRun, load_manifest, read_grades
+from stapo_bench.statistics import UNKNOWN, Interval
+
+_STOPPED = "; stopped under {}: its intervals, and tests against it, hold at every look (anytime-valid)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One number of a table: a task's avg@k, or the average over tasks. Scores are fractions."""
+
+    value: float
+    these_problems: Interval = UNKNOWN
+    problems_like_these: Interval = UNKNOWN
+    bounds: Interval = UNKNOWN  # where grades are missing
+    num_problems: int | None = None
+    samples_per_problem: int | None = None
+    complete: bool = True
+    note: str = ""  # what a reader must know about this number
+
+
+class Setting(NamedTuple):
+    """What measured rows share where their numbers are tested against each other; any of it moves a score by itself."""
+
+    sampling: str
+    max_new_tokens: int | None
+    grader: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One row of a table."""
+
+    origin: Origin
+    source: str  # run folder, or printed table
+    model: str | None
+    method: str
+    regime: str | None
+    sampling: str  # in words: temperature and top-p
+    cells: Mapping[str, Cell]  # by task
+    titles: Mapping[str, str]  # column titles by task
+    average: Cell
+    details: str  # one line: what the source rests on
+    step: int | None = None  # of the checkpoint, where it is known
+    counts: CountedRun | None = None  # of a measured row: what tests against other rows need
+    metric: Metric = AVG  # what its cells hold
+    aim: float | None = None  # of a measured row that its own samples stopped: tests must then hold at every look
+    max_new_tokens: int | None = None  # of a measured row
+    grader: str | None = None  # of a measured row: name and version
+
+    @property
+    def setting(self) -> Setting:
+        return Setting(self.sampling, self.max_new_tokens, self.grader)
+
+
+def rows_from_runs(run_dirs: Sequence[Path], metric: Metric = AVG, grader: str | None = None) -> list[Row]:
+    """One row per run, from its scores; a run that has grown since it was scored is scored anew.
+
+    ``grader``: whose grades all rows rest on; None: those that each run was last scored with.
+    """
+    rows = [(score, _run_row(score)) for score in (score_by(run_dir, grader) for run_dir in run_dirs)]
+    return [row if metric == AVG else _in_metric(row, score, metric) for score, row in rows]
+
+
+def published_rows(tables: Sequence[str] = ("stapo_v1",), model: str | None = None) -> list[Row]:
+    """The rows of printed tables; of one model, if given."""
+    return [
+        _published_row(table, row)
+        for table in map(load_published, tables)
+        for row in table.rows
+        if model is None or row.model == model
+    ]
+
+
+def score_by(run_dir: Path, grader: str | None) -> RunScore:
+    """The stored scores where they rest on this grader, or any (None); else scored in memory, and the stored stay."""
+    if grader is None:
+        return current_score(run_dir)
+    if (run_dir / "scores.json").is_file() and (score := current_score(run_dir)).grades == grader:
+        return score
+    return run_score(load_manifest(run_dir), grader, read_grades(run_dir, grader))
+
+
+def _run_row(score: RunScore) -> Row:
+    return Row(
+        origin="measured",
+        source=score.run,
+        model=score.model,
+        method=score.method,
+        step=score.step,
+        regime=score.regime,
+        sampling=sampling_in_words(score.temperature, score.top_p),
+        cells={task.task: _task_cell(task) for task in score.tasks},
+        titles={task.task: task.title for task in score.tasks},
+        average=_macro_cell(score.macro, score.tasks),
+        details=_run_details(score),
+        counts=CountedRun(counts={task.task: task.counts for task in score.tasks}),
+        aim=score.aim,
+        max_new_tokens=score.max_new_tokens,
+        grader=score.grader,
+    )
+
+
+def _in_metric(row: Row, score: RunScore, metric: Metric) -> Row:
+    """The row with another metric: without intervals, and without the counts that tests of avg@k need."""
+    cells = {task.task: _metric_cell(task, metric) for task in score.tasks}
+    average = Cell(
+        value=sum(cell.value for cell in cells.values()) / len(cells),
+        complete=all(cell.complete for cell in cells.values()),
+    )
+    return replace(row, cells=cells, average=average, metric=metric, counts=None)
+
+
+def _metric_cell(task: TaskScore, metric: Metric) -> Cell:
+    cell = Cell(
+        value=math.nan,
+        num_problems=task.num_problems,
+        samples_per_problem=metric.k or task.samples_per_problem,
+        complete=task.complete,
+        note="" if task.complete else _what_is_missing(task),
+    )
+    if (found := metric.of(task)) is not None:
+        return replace(cell, samples_per_problem=found[0], value=found[1])
+    lacking = f"{metric} needs {metric.k or 1} decided samples of every problem, the fewest are {fewest_decided(task)}"
+    return replace(cell, complete=False, note=f"{task.title}: {lacking}")
+
+
+def _task_cell(task: TaskScore) -> Cell:
+    return Cell(
+        value=task.value,
+        these_problems=task.these_problems,
+        problems_like_these=task.problems_like_these,
+        bounds=task.bounds,
+        num_problems=task.num_problems,
+        samples_per_problem=task.samples_per_problem,
+        complete=task.complete,
+        note="" if task.complete else _what_is_missing(task),
+    )
+
+
+def _what_is_missing(task: TaskScore) -> str:
+    parts = []
+    if task.num_samples < task.num_samples_expected:
+        # Of a run that goes on, the short completions end first, and they are right more often.
+        parts.append(f"{task.num_samples} of {task.num_samples_expected} samples drawn")
+        if task.rounds_value is not None:
+            parts[-1] += f" (avg@{task.num_rounds} of whole rounds: {100 * task.rounds_value:.2f})"
+    undecided = task.num_grader_errors + task.num_ungraded
+    if undecided:
+        low, high = 100 * task.bounds.low, 100 * task.bounds.high
+        parts.append(f"{undecided} samples undecided by the grader, so between {low:.2f} and {high:.2f}")
+    return f"{task.title}: " + ", ".join(parts)
+
+
+def _macro_cell(macro: MacroScore, tasks: Sequence[TaskScore]) -> Cell:
+    return Cell(
+        value=macro.value,
+        these_problems=macro.these_problems,
+        problems_like_these=macro.problems_like_these,
+        bounds=macro.bounds,
+        complete=all(task.complete for task in tasks),
+    )
+
+
+def _run_details(score: RunScore) -> str:
+    drawn = sum(task.num_samples for task in score.tasks)
+    shares = {
+        "truncated": sum(task.num_truncated for task in score.tasks),
+        "no answer": sum(task.num_no_answer for task in score.tasks),
+        "grader errors": sum(task.num_grader_errors for task in score.tasks),
+    }
+    counts = ", ".join(f"{name} {100 * count / drawn if drawn else math.nan:.2f} %" for name, count in shares.items())
+    sizes = ", ".join(f"{task.title} {task.num_problems}×{task.samples_per_problem}" for task in score.tasks)
+    return (
+        f"{sizes}; {counts}; {sampling_in_words(score.temperature, score.top_p)}, at most "
+        f"{score.max_new_tokens} new tokens, seed {score.seed}, grader {score.grader}, "
+        f"commit {(score.commit or 'unknown')[:12]}" + (_STOPPED.format(score.stopping) if score.stopping else "")
+    )
+
+
+def _published_row(table: PublishedTable, row: PublishedRow) -> Row:
+    wrong = {
+        item["what"]: f"printed {item['printed']}, recomputed {item['recomputed']}"
+        for item in table.inconsistencies
+        if (item.get("model"), item.get("method"), item.get("regime")) == (row.model, row.method, row.regime)
+    }
+    params = PRESETS.get(row.regime or "")
+    return Row(
+        origin="published",
+        source=table.title,
+        model=row.model,
+        method=row.method,
+        regime=row.regime,
+        sampling=sampling_in_words(params.temperature, params.top_p) if params else "as published",
+        cells={
+            task: Cell(
+                value=value,
+                num_problems=table.num_problems.get(task),
+                samples_per_problem=table.samples[task],
+                note=_note(row, task, wrong),
+            )
+            for task, value in row.scores.items()
+        },
+        titles={},
+        average=Cell(value=row.average, note=_note(row, "average", wrong)),
+        details=f"{table.paper}, {table.version}; {table.source}; confidence {table.confidence}",
+    )
+
+
+def _note(row: PublishedRow, what: str, wrong: Mapping[str, str]) -> str:
+    return (
+        " ".join(filter(None, (row.model, row.method, row.regime, what))) + f": {wrong[what]}" if what in wrong else ""
+    )

@@ -1,0 +1,193 @@
+"""Samples and grades of a run in columns: a million of them in some 80 MB, read one at a time as the objects they are.
+
+An object per sample would take ten times as much. What repeats (problems, answers, files) is kept once.
+"""
+
+import math
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar, overload
+
+import numpy as np
+
+from stapo_bench.records import Outcome, SampleKey
+
+_MAX_SAMPLE_INDEX = 1_000_000  # bounds a column against a damaged line, as in stapo_bench.runs.store
+_OUTCOMES: tuple[Outcome | None, ...] = (None, *Outcome)
+_CODE = {outcome: code for code, outcome in enumerate(_OUTCOMES)}
+DIGEST_SIZE = 8  # bytes: two of a million texts share one with a chance of 3e-8
+
+Name = TypeVar("Name", bound="str | None")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draw:
+    """A sample as statistics see it."""
+
+    problem_id: str
+    sample_index: int
+    outcome: Outcome | None  # None: no grade yet
+    extracted: str | None = None  # the answer that the grader read
+    truncated: bool = False
+    failed: bool = False  # the engine gave it up: no completion to judge
+    num_tokens: int = 0
+    seconds: float | None = None
+    seed: int = 0
+    segment: str = ""  # the file that holds it: one per writer
+    text_digest: bytes = bytes(DIGEST_SIZE)  # of the completion; equal texts have equal digests
+    sum_log_prob: float | None = None  # nats
+
+    @property
+    def correct(self) -> float:
+        """1.0 right, 0.0 wrong or without an answer, NaN when nothing decided it."""
+        if self.outcome is None or self.outcome is Outcome.GRADER_ERROR or self.failed:
+            return float("nan")
+        return float(self.outcome is Outcome.CORRECT)
+
+
+class Names(Generic[Name]):
+    """Numbers for names, each kept once.
+
+    >>> names = Names[str]()
+    >>> names.number("b"), names.number("a"), names.number("b"), names[1]
+    (0, 1, 0, 'a')
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[Name, int] = {}
+        self._names: list[Name] = []
+
+    def number(self, name: Name) -> int:
+        """The name's number; a new name gets the next one."""
+        number = self._numbers.setdefault(name, len(self._names))
+        if number == len(self._names):
+            self._names.append(name)
+        return number
+
+    def __getitem__(self, number: int) -> Name:
+        return self._names[number]
+
+
+class Draws(Sequence[Draw]):
+    """The draws of one task; times keep seven digits.
+
+    >>> draws = Draws()
+    >>> for problem, index in (("b", 1), ("a", 7), ("b", 0)):
+    ...     draws.append(Draw(problem_id=problem, sample_index=index, outcome=Outcome.CORRECT))
+    >>> draws.sort()
+    >>> [(draw.problem_id, draw.sample_index) for draw in draws]
+    [('a', 7), ('b', 0), ('b', 1)]
+    """
+
+    def __init__(self) -> None:
+        self._problems, self._segments = Names[str](), Names[str]()
+        self._answers: Names[str | None] = Names()
+        self._problem, self._index, self._segment, self._answer = (array("i") for _ in range(4))
+        self._seed, self._tokens = array("q"), array("i")
+        self._seconds, self._log_prob = array("f"), array("d")
+        self._outcome, self._cut, self._failed, self._digest = (bytearray() for _ in range(4))
+        self._order: Sequence[int] | None = None  # None: as appended
+
+    def append(self, draw: Draw) -> None:
+        """Add a draw at the end.
+
+        Raises:
+            OverflowError: a seed beyond 64 bits, or a number of tokens beyond 32.
+        """
+        self._seed.append(draw.seed)  # this and the next may be out of range: before the others grow
+        self._tokens.append(draw.num_tokens)
+        self._problem.append(self._problems.number(draw.problem_id))
+        self._index.append(draw.sample_index)
+        self._segment.append(self._segments.number(draw.segment))
+        self._answer.append(self._answers.number(draw.extracted))
+        self._seconds.append(_or_nan(draw.seconds))
+        self._log_prob.append(_or_nan(draw.sum_log_prob))
+        self._outcome.append(_CODE[draw.outcome])
+        self._cut.append(draw.truncated)
+        self._failed.append(draw.failed)
+        self._digest += draw.text_digest
+        self._order = None
+
+    def sort(self) -> None:
+        """Order by problem and sample index."""
+        names = [self._problems[number] for number in range(max(self._problem, default=-1) + 1)]
+        rank = np.empty(len(names), dtype=np.int32)
+        rank[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+        order = np.lexsort((np.array(self._index, dtype=np.int32), rank[np.array(self._problem, dtype=np.int32)]))
+        self._order = array("i", order.astype(np.int32).tobytes())
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    @overload
+    def __getitem__(self, place: int) -> Draw: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Draw]: ...
+    def __getitem__(self, place: int | slice) -> Draw | list[Draw]:
+        order = range(len(self)) if self._order is None else self._order
+        found = order[place]
+        return self._draw(found) if isinstance(found, int) else [self._draw(i) for i in found]
+
+    def __iter__(self) -> Iterator[Draw]:
+        return map(self._draw, range(len(self)) if self._order is None else self._order)
+
+    def _draw(self, i: int) -> Draw:
+        return Draw(
+            problem_id=self._problems[self._problem[i]],
+            sample_index=self._index[i],
+            outcome=_OUTCOMES[self._outcome[i]],
+            extracted=self._answers[self._answer[i]],
+            truncated=bool(self._cut[i]),
+            failed=bool(self._failed[i]),
+            num_tokens=self._tokens[i],
+            seconds=_or_none(self._seconds[i]),
+            seed=self._seed[i],
+            segment=self._segments[self._segment[i]],
+            text_digest=bytes(self._digest[i * DIGEST_SIZE : (i + 1) * DIGEST_SIZE]),
+            sum_log_prob=_or_none(self._log_prob[i]),
+        )
+
+
+class GradedKeys(Mapping[SampleKey, tuple[Outcome, str | None]]):
+    """What a grader found by sample: outcome and extracted answer; setting a key again replaces it."""
+
+    def __init__(self) -> None:
+        self._columns: dict[tuple[str, str], tuple[bytearray, array[int]]] = {}
+        self._answers: Names[str | None] = Names()
+        self._size = 0
+
+    def set(self, key: SampleKey, outcome: Outcome, extracted: str | None) -> None:
+        """Store a grade; ValueError for an index that no sample has."""
+        if not 0 <= key.sample_index < _MAX_SAMPLE_INDEX:
+            raise ValueError(f"sample_index is {key.sample_index}, expected 0 to {_MAX_SAMPLE_INDEX - 1}")
+        outcomes, answers = self._columns.setdefault((key.task, key.problem_id), (bytearray(), array("i")))
+        if (lacking := key.sample_index + 1 - len(outcomes)) > 0:
+            outcomes.extend(bytes(lacking))
+            answers.extend([0] * lacking)
+        self._size += not outcomes[key.sample_index]
+        outcomes[key.sample_index] = _CODE[outcome]
+        answers[key.sample_index] = self._answers.number(extracted)
+
+    def __getitem__(self, key: SampleKey) -> tuple[Outcome, str | None]:
+        task, problem_id, index = key
+        outcomes, answers = self._columns[task, problem_id]
+        outcome = _OUTCOMES[outcomes[index]] if index < len(outcomes) else None
+        if outcome is None:
+            raise KeyError(key)
+        return outcome, self._answers[answers[index]]
+
+    def __iter__(self) -> Iterator[SampleKey]:
+        for (task, problem_id), (outcomes, _) in self._columns.items():
+            yield from (SampleKey(task, problem_id, index) for index, code in enumerate(outcomes) if code)
+
+    def __len__(self) -> int:
+        return self._size
+
+
+def _or_nan(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else value

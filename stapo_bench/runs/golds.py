@@ -1,0 +1,64 @@
+"""Which golds a run is graded against. The name of a grade file says it: ``math``, or ``math+corrected``.
+
+    golds = read_golds(load_manifest(run_dir), data_dir, "corrected")
+
+Both files may lie in one run, so both scores can be shown side by side; no file ever holds grades of both kinds.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from stapo_bench.errors import StapoError
+from stapo_bench.records import Gold, Problem
+from stapo_bench.runs.manifest import Manifest, data_digest
+from stapo_bench.tasks import Golds, errata
+
+_CORRECTED = "+corrected"
+
+
+def with_golds(grader: str, golds: Golds) -> str:
+    """The grade file's name.
+
+    >>> with_golds("math", "published"), with_golds("math", "corrected"), with_golds("math+corrected", "corrected")
+    ('math', 'math+corrected', 'math+corrected')
+    """
+    return grader if golds == "published" or grader.endswith(_CORRECTED) else grader + _CORRECTED
+
+
+def split_golds(name: str) -> tuple[str, Golds]:
+    """The inverse of ``with_golds``: the rule and the golds behind a grade file's name.
+
+    >>> split_golds("math"), split_golds("math+corrected")
+    (('math', 'published'), ('math', 'corrected'))
+    """
+    rule = name.removesuffix(_CORRECTED)
+    return rule, "published" if rule == name else "corrected"
+
+
+def version_with_golds(version: str, golds: Golds) -> str:
+    """What a grade file's first line states: the grader's version, and that of the errata where they were applied."""
+    return version if golds == "published" else f"{version}+errata-{errata.load_errata().version}"
+
+
+def read_problems(manifest: Manifest, data_dir: Path | None, golds: Golds = "published") -> Iterator[Problem]:
+    """The problems of the run's tasks, from the very data that the run was made with.
+
+    Raises:
+        StapoError: no data, or data of another content.
+    """
+    from stapo_bench.tasks import load_problems, load_task
+
+    for name, identity in manifest.identity["tasks"].items():
+        file = manifest.about["tasks"][name].get("file")
+        problems = load_problems(load_task(file or name), data_dir)
+        if (found := data_digest(problems)) != identity["data"]:
+            raise StapoError(
+                f"{manifest.run_dir}: expected task {name} with content {identity['data'][:12]}, got {found[:12]}; "
+                "grade with the task files and data that the run was made with"
+            )
+        yield from errata.apply_errata(problems, golds)
+
+
+def read_golds(manifest: Manifest, data_dir: Path | None, golds: Golds = "published") -> dict[tuple[str, str], Gold]:
+    """The run's golds by (task, problem_id)."""
+    return {(p.task, p.problem_id): p.gold for p in read_problems(manifest, data_dir, golds)}

@@ -1,0 +1,270 @@
+"""Give the cut-off samples of a run more tokens: a new run whose samples go on where the old ones were cut.
+
+    continue_run(Path("results/base-justrl"), 32_768)     # writes results/base-justrl-32768
+
+Samples that ended are taken over as they are; a cut-off one goes on from its stored tokens. The new run is what an
+evaluation under the larger limit would have given:
+
+* ``transformers``, ``scripted``: token for token, up to rounding, for draw j depends on the sample's seed and j alone.
+* ``vllm``, ``openai``: in distribution. They seed a request from its first token on, so the draws behind the cut
+  are made under a seed of their own; a prefix and its continuation are together a draw under the larger limit.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import fsum
+from pathlib import Path
+from typing import Any, TextIO
+
+from stapo_bench.engines import Engine
+from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.records import Completion, Request, Sample, SampleKey, SamplingParams
+from stapo_bench.runs import (
+    DifferentRunError,
+    Manifest,
+    SegmentWriter,
+    differences,
+    find_run,
+    load_manifest,
+    open_run,
+    read_checkpoint,
+    read_samples,
+    repair,
+    scan_keys,
+)
+from stapo_bench.sampling.engine_cache import Opener
+from stapo_bench.sampling.evaluation import load_tokenizer, sampling_params
+from stapo_bench.sampling.generate import Drawn, engine_failures, shard_label, sole_writer
+from stapo_bench.sampling.identity import run_identity, started_now
+from stapo_bench.sampling.options import EvalOptions
+from stapo_bench.sampling.progress import Progress
+from stapo_bench.sampling.work import Work
+from stapo_bench.seeds import derive_seed
+from stapo_bench.tasks import load_problems, load_task, render_prompts
+
+
+def continue_run(
+    run_dir: Path,
+    max_new_tokens: int,
+    *,
+    out: Path | None = None,
+    data_dir: Path | None = None,
+    base_urls: tuple[str, ...] = (),
+    engine: Engine | None = None,
+    watch: TextIO | None = None,
+) -> Drawn:
+    """Go on from the cut-off samples of a run; stopped and started again, it goes on where it was.
+
+    Args:
+        run_dir: the run; it stays as it is.
+        max_new_tokens: the new limit, above the run's.
+        out: folder of the new run; None: ``<run>-<max_new_tokens>`` beside it.
+        data_dir: as for ``evaluate``: the prompts are rendered again, and have to be the same.
+        base_urls: servers, where the run's engine is ``openai``.
+        engine: an open one; None: the run's, opened and closed here.
+        watch: where progress goes; None: standard error.
+    """
+    watch = watch or sys.stderr
+    old = load_manifest(run_dir)
+    limit = old.identity["sampling"]["max_new_tokens"]
+    if max_new_tokens <= limit:
+        raise UsageError(f"--max-new-tokens: expected more than the run's {limit}, got {max_new_tokens}")
+    out = out or run_dir.with_name(f"{run_dir.resolve().name}-{max_new_tokens}")
+    options = replace(_options(old, out, data_dir), base_urls=base_urls)
+    checkpoint = read_checkpoint(options.checkpoint)
+    tokenizer = load_tokenizer(checkpoint)
+    works = _works(old, data_dir, tokenizer)
+    identity = {**old.identity, "sampling": {**old.identity["sampling"], "max_new_tokens": max_new_tokens}}
+    params = sampling_params(options)
+    with Opener(engine) as opener:
+        _check_settings(old, run_identity(checkpoint, works, params, options.seed, opener.identity(options)))
+        if (new := find_run(out, identity)) and _holds_all(new, old):
+            print(f"run folder: {out}; nothing is missing", file=watch)
+            return Drawn(run_dir=out, num_drawn=0, num_missing=0, num_repeated=0)
+        opened = opener.engine(options, works)
+        _check_settings(old, run_identity(checkpoint, works, params, options.seed, opened.identity()))
+        origin = {"run": run_dir.resolve().name, "max_new_tokens": limit}
+        run = open_run(out, identity, {**old.about, **started_now(), "continued_from": origin})
+        print(f"run folder: {run.run_dir}", file=watch)
+        rest = _Rest(opened, replace(params, max_new_tokens=max_new_tokens), works, tokenizer)
+        return _go_on(old, run, works, rest, watch)
+
+
+def _check_settings(old: Manifest, now: dict[str, Any]) -> None:
+    """Refuse other settings than the run's; of an engine that is not open yet, as far as they are known."""
+    if found := differences(old.identity, {**now, "engine": {**old.identity["engine"], **now["engine"]}}):
+        raise DifferentRunError(
+            f"{old.run_dir}: cannot be continued under other settings than its own:"
+            + "".join(f"\n  {line}" for line in found)
+        )
+
+
+def _holds_all(new: Manifest, old: Manifest) -> bool:
+    """Whether a continued run has every sample of the run that it continues."""
+    repair(new.run_dir)
+    done, _ = scan_keys(new.run_dir, new.seed)
+    return all(sample.key in done for sample in read_samples(old.run_dir))
+
+
+def _options(old: Manifest, out: Path, data_dir: Path | None) -> EvalOptions:
+    sampling, engine = old.identity["sampling"], old.identity["engine"]
+    return EvalOptions(
+        checkpoint=Path(old.about["checkpoint"]),
+        decoding=old.about["regime"],
+        tasks=tuple(old.identity["tasks"]),
+        out=out,
+        max_new_tokens=sampling["max_new_tokens"],
+        engine=engine.get("engine", "auto"),
+        model=engine.get("model"),
+        tensor_parallel=int(engine["tensor_parallel"]) if "tensor_parallel" in engine else None,
+        data_dir=data_dir,
+        seed=old.seed,
+    )
+
+
+def _works(old: Manifest, data_dir: Path | None, tokenizer: Any | None) -> list[Work]:
+    works = []
+    for name, identity in old.identity["tasks"].items():
+        about = old.about["tasks"][name]
+        task = load_task(about.get("file") or name)
+        problems = load_problems(task, data_dir)
+        prompt_format = identity["prompt_format"]
+        works.append(
+            Work(
+                task=task,
+                problems=problems,
+                prompts=render_prompts(task, problems, tokenizer, prompt_format),
+                prompt_format=prompt_format,
+                num_problems=about["num_problems"],
+                num_samples=about["num_samples"],
+            )
+        )
+    return works
+
+
+def _go_on(old: Manifest, run: Manifest, works: Sequence[Work], rest: "_Rest", watch: TextIO) -> Drawn:
+    """Take over what ended, draw on what was cut off. The cut-off samples stand in memory, the others pass through."""
+    with sole_writer(run.run_dir, shard_label((0, 1))):
+        return _take_over(old, run, works, rest, watch)
+
+
+def _take_over(old: Manifest, run: Manifest, works: Sequence[Work], rest: "_Rest", watch: TextIO) -> Drawn:
+    repair(run.run_dir)
+    stamps = run.stamps
+    done, num_repeated = scan_keys(run.run_dir, run.seed, stamps=stamps)
+    cut: dict[SampleKey, Sample] = {}
+    num_old = went_on = 0
+    writer = SegmentWriter(run.run_dir, "continued")
+    try:
+        for sample in read_samples(old.run_dir, old.stamps):
+            num_old += 1
+            if sample.key not in done:
+                if rest.can_go_on(sample):
+                    cut[sample.key] = sample
+                else:
+                    writer.append(replace(sample, stamp=stamps[sample.task]))
+        writer.sync()  # progress counts what goes on, not what is taken over
+        progress = Progress(Counter(key.task for key in cut), stream=watch)
+        progress.start(cut)
+        with engine_failures():
+            for sample in rest.draw(cut):
+                went_on += 1
+                for safe in writer.append(replace(sample, stamp=stamps[sample.task])):
+                    progress.add(safe)
+    finally:
+        try:
+            writer.close()
+        finally:
+            print(f"{writer.num_safe} samples are safe in {run.run_dir}; {went_on} of them went on", file=watch)
+    if (asked := sum(work.num_keys for work in works)) > num_old:
+        print(
+            f"{old.run_dir} holds {num_old} of its {asked} samples: 'stapo-bench eval' draws the others, "
+            "and this command again goes on from them",
+            file=watch,
+        )
+    return Drawn(run_dir=run.run_dir, num_drawn=went_on, num_missing=len(cut), num_repeated=num_repeated)
+
+
+class _Rest:
+    """Draws the rest of cut-off samples."""
+
+    def __init__(self, engine: Engine, params: SamplingParams, works: Sequence[Work], tokenizer: Any | None) -> None:
+        self._engine = engine
+        self._params = params  # with the new limit
+        self._prompts = {(p.task, p.problem_id): p for work in works for p in work.prompts}
+        self._tokenizer = tokenizer
+        self._context_length: int | None = getattr(engine, "context_length", None)
+
+    def can_go_on(self, sample: Sample) -> bool:
+        """Whether a sample was cut off by the limit; by the end of the model's context it stays cut off."""
+        if sample.finish_reason != "length" or sample.num_tokens >= self._params.max_new_tokens:
+            return False
+        ids = self._prompts[sample.task, sample.problem_id].token_ids
+        return self._context_length is None or ids is None or len(ids) + sample.num_tokens < self._context_length
+
+    def draw(self, cut: dict[SampleKey, Sample]) -> Iterator[Sample]:
+        """Yield the samples with their rest as each ends, and take them out of ``cut``; what is left there failed."""
+        if self._engine.goes_on:
+            for whole in self._engine.generate([self._longer(sample) for sample in cut.values()], self._params):
+                if whole.finish_reason != "error":
+                    yield self._grown(cut.pop(whole.key), whole)
+            return
+        for length in sorted({sample.num_tokens for sample in cut.values()}):  # one for all as a rule
+            requests = [self._behind(sample) for sample in cut.values() if sample.num_tokens == length]
+            params = replace(self._params, max_new_tokens=self._params.max_new_tokens - length)
+            for rest in self._engine.generate(requests, params):
+                if rest.finish_reason != "error":
+                    sample = cut.pop(rest.key)
+                    yield self._grown(sample, self._joined(sample, rest))
+
+    def _longer(self, sample: Sample) -> Request:
+        """The sample's own request, with what it has drawn."""
+        prompt = self._prompts[sample.task, sample.problem_id]
+        return Request(key=sample.key, prompt=prompt, seed=sample.seed, drawn_ids=_stored_ids(sample))
+
+    def _behind(self, sample: Sample) -> Request:
+        """A request whose prompt ends with what the sample has drawn."""
+        prompt = self._prompts[sample.task, sample.problem_id]
+        return Request(
+            key=sample.key,
+            prompt=replace(
+                prompt,
+                text=prompt.text + sample.completion,
+                token_ids=None if prompt.token_ids is None else prompt.token_ids + _stored_ids(sample),
+            ),
+            seed=derive_seed(sample.seed, "continue", sample.num_tokens),
+        )
+
+    def _joined(self, sample: Sample, rest: Completion) -> Completion:
+        """The completion from the sample's first token on."""
+        ids = None if sample.token_ids is None or rest.token_ids is None else sample.token_ids + rest.token_ids
+        text = sample.completion + rest.text
+        if self._tokenizer is not None and ids is not None:  # a character may lie across the cut
+            text = self._tokenizer.decode(ids, skip_special_tokens=True)
+        return replace(rest, text=text, token_ids=ids, num_tokens=sample.num_tokens + rest.num_tokens)
+
+    def _grown(self, sample: Sample, whole: Completion) -> Sample:
+        """The sample under the larger limit; ``whole`` has the log-probs and the time of its rest."""
+        log_prob = None
+        if sample.sum_log_prob is not None and whole.log_probs is not None:
+            log_prob = sample.sum_log_prob + fsum(whole.log_probs)
+        return replace(
+            sample,
+            completion=whole.text,
+            num_tokens=whole.num_tokens,
+            finish_reason=whole.finish_reason,
+            token_ids=whole.token_ids if whole.finish_reason == "length" else None,
+            sum_log_prob=log_prob,
+            seconds=None if sample.seconds is None or whole.seconds is None else sample.seconds + whole.seconds,
+        )
+
+
+def _stored_ids(sample: Sample) -> tuple[int, ...]:
+    if sample.token_ids is None:
+        raise StapoError(
+            f"{'/'.join(map(str, sample.key))}: its token ids are not stored, so it cannot be continued; "
+            "evaluate anew with the larger limit"
+        )
+    return sample.token_ids

@@ -1,0 +1,190 @@
+"""Draw the missing samples of a run: requests -> engine -> store, each sample on disk before it is counted.
+
+with sole_writer(run.run_dir, shard_label((0, 1))):
+    stored = look(run, works, (0, 1), sys.stderr)
+    drawn = draw(stored, works, engine, SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=512), sys.stderr)
+"""
+
+import fcntl
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import fsum
+from pathlib import Path
+from typing import IO, TextIO
+
+from stapo_bench.engines import Engine
+from stapo_bench.errors import StapoError
+from stapo_bench.records import Completion, Request, Sample, SampleKey, SamplingParams
+from stapo_bench.runs import KeySet, Manifest, SegmentWriter, repair, scan_keys, segment_sizes
+from stapo_bench.sampling.live_grading import LiveGrader
+from stapo_bench.sampling.progress import Progress
+from stapo_bench.sampling.work import Work, count, keys, requests
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """How drawing ended."""
+
+    run_dir: Path
+    num_drawn: int  # by this command
+    num_missing: int  # of what it asked for: the engine gave them up
+    num_repeated: int  # stored lines, or completions, that repeat a key; the first counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """What a run holds before a shard of it is drawn."""
+
+    run: Manifest
+    shard: tuple[int, int]
+    keys: KeySet
+    num_repeated: int
+    num_missing: int  # of the shard
+    sizes: Mapping[str, int]  # of the segments that were read, in bytes
+    progress: Progress
+
+
+def look(run: Manifest, works: Sequence[Work], shard: tuple[int, int], watch: TextIO) -> Stored:
+    """Repair what a kill left, and read what is there."""
+    if torn := repair(run.run_dir):
+        print(f"{torn} torn last lines cut off; their samples are drawn again", file=watch)
+    asked = count(works, shard)
+    progress, sizes = Progress(asked, stream=watch), segment_sizes(run.run_dir)
+    found, num_repeated = scan_keys(run.run_dir, run.seed, progress.see, run.stamps)
+    return Stored(
+        run=run,
+        shard=shard,
+        keys=found,
+        num_repeated=num_repeated,
+        num_missing=sum(asked.values()) - sum(count(works, shard, among=found).values()),
+        sizes=sizes,
+        progress=progress,
+    )
+
+
+def draw(stored: Stored, works: Sequence[Work], engine: Engine, params: SamplingParams, watch: TextIO) -> Drawn:
+    """Draw the missing samples of a shard and store each as it ends. The caller holds the shard (``sole_writer``)."""
+    run, shard, progress = stored.run, stored.shard, stored.progress
+    done, num_repeated = stored.keys, stored.num_repeated
+    progress.start(key for key, _ in keys(works, shard) if key not in done)
+    waiting: dict[SampleKey, int] = {}  # seeds of what is asked for and has not come
+    stamps = run.stamps
+
+    def missing() -> Iterator[Request]:
+        for request in requests(works, run.seed, shard):
+            if request.key not in done:
+                waiting[request.key] = request.seed
+                yield request
+
+    golds = {(work.task.name, p.problem_id): p.gold for work in works for p in work.problems}
+    writer = SegmentWriter(run.run_dir, shard_label(shard))
+    grader = LiveGrader(run.run_dir, golds, progress.grade)
+
+    def count_safe(samples: list[Sample]) -> None:
+        for sample in samples:
+            progress.add(sample)
+            grader.put(sample)
+
+    num_kept = 0
+    try:
+        with engine_failures():
+            for completion in engine.generate(missing(), params):
+                key = completion.key
+                if key in waiting:
+                    if completion.finish_reason != "error":
+                        done.add(key)
+                        num_kept += 1
+                        count_safe(writer.append(to_sample(completion, waiting.pop(key), stamps[key.task])))
+                elif key in done:
+                    num_repeated += 1
+                else:
+                    raise StapoError(f"the engine returned {key}, which was not asked for")
+    finally:
+        try:
+            count_safe(writer.close())
+        finally:
+            grader.close()
+            progress.close()
+            print(f"{writer.num_safe} new samples are safe in {run.run_dir}", file=watch)
+    return Drawn(
+        run_dir=run.run_dir,
+        num_drawn=num_kept,
+        num_missing=len(waiting),
+        num_repeated=num_repeated,
+    )
+
+
+@contextmanager
+def engine_failures() -> Iterator[None]:
+    """What torch, CUDA, vLLM and connections raise when an engine dies, as one clear line."""
+    try:
+        yield
+    except (RuntimeError, OSError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise StapoError(
+            f"the engine stopped: {type(error).__name__}: {reason}; run the same command again to go on"
+        ) from error
+
+
+def to_sample(completion: Completion, seed: int, stamp: str) -> Sample:
+    """What is kept of a completion; token ids only of one that was cut off, so that it can be continued."""
+    return Sample(
+        **completion.key._asdict(),
+        seed=seed,
+        completion=completion.text,
+        num_tokens=completion.num_tokens,
+        finish_reason=completion.finish_reason,
+        token_ids=completion.token_ids if completion.finish_reason == "length" else None,
+        sum_log_prob=None if completion.log_probs is None else fsum(completion.log_probs),
+        seconds=None if completion.seconds is None else round(completion.seconds, 4),
+        stamp=stamp,
+    )
+
+
+def shard_label(shard: tuple[int, int]) -> str:
+    """What a shard's files are called.
+
+    >>> shard_label((0, 4))
+    'shard0of4'
+    """
+    return "shard{}of{}".format(*shard)
+
+
+@contextmanager
+def sole_writer(run_dir: Path, label: str) -> Iterator[None]:
+    """Hold a shard of a run, before an engine is opened for it; the lock ends with its process, however that ends.
+
+    Raises:
+        StapoError: a live process draws the same shard, or a shard of another split, whose samples overlap.
+    """
+    split = label.split("of")[1]
+    with (run_dir / f".{label}.lock").open("a") as own:  # never deleted: another process may be about to lock it
+        if not _locks(own):
+            raise _refused(run_dir, label)
+        # Our own lock is held by now: of two that start at once, at most one finds the other's lock free.
+        for path in sorted(run_dir.glob(".shard*of*.lock")):
+            other = path.name.removeprefix(".").removesuffix(".lock")
+            if other.split("of")[1] != split:
+                with path.open("r") as file:
+                    if not _locks(file, shared=True):
+                        raise _refused(run_dir, other)
+        try:
+            yield
+        finally:
+            fcntl.flock(own, fcntl.LOCK_UN)  # closing is not enough where an engine's processes inherited the file
+
+
+def _locks(file: IO[str], *, shared: bool = False) -> bool:
+    try:
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _refused(run_dir: Path, label: str) -> StapoError:
+    return StapoError(
+        f"{run_dir}: another process is drawing {label.replace('shard', 'shard ').replace('of', '/')} of this run; "
+        "wait for it, or give each process a part of its own: --shard 0/2, --shard 1/2"
+    )

@@ -1,0 +1,174 @@
+"""Have a model judge what a rule rejected in a run: ``grades/judge-<name>.jsonl``, beside the rule's own file.
+
+    grade_run(Path("results/base-justrl"))
+    with open_judge(Path("CompassVerifier-3B")) as judge:
+        judge_run(Path("results/base-justrl"), judge)
+
+The rule's verdict stands where it accepted or found no answer. Where the judge itself failed (GRADER_ERROR), the same
+command asks it again.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from stapo_bench.engines import Engine, open_engine
+from stapo_bench.errors import UsageError
+from stapo_bench.grading.judge import GRADER_VERSION, JudgeCase, judge_rejected
+from stapo_bench.records import Grade, Outcome, Problem, SampleKey
+from stapo_bench.runs import (
+    Grading,
+    append_grades,
+    canonical_digest,
+    graded_keys,
+    load_manifest,
+    read_grades,
+    read_problems,
+    read_samples,
+    split_golds,
+)
+
+PREFIX = "judge-"
+_BATCH = 512  # samples looked at between two syncs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judge:
+    """An open judge."""
+
+    name: str
+    digest: str  # of its weights and engine: another one's verdicts are not mixed with these
+    engine: Engine
+    tokenizer: Any | None = None  # None: the engine takes text
+    max_new_tokens: int = 256  # of a reply
+
+
+@contextmanager
+def open_judge(
+    checkpoint: Path,
+    *,
+    engine: str = "auto",
+    base_urls: Sequence[str] = (),
+    model: str | None = None,
+    max_new_tokens: int = 256,
+) -> Iterator[Judge]:
+    """Open a judge for as long as the block lasts.
+
+    Args:
+        checkpoint: its Hugging Face folder; with servers its tokenizer is what is used of it. For the engine
+            ``scripted`` a script, in which a right answer is the letter A.
+        engine: as for ``open_engine``; servers imply ``openai``.
+        base_urls: servers, where it is not run here.
+        model: the name under which the servers have it.
+        max_new_tokens: of a reply; more for a judge that thinks first.
+    """
+    from stapo_bench.runs import folder_label, read_checkpoint
+    from stapo_bench.sampling.evaluation import load_tokenizer
+
+    if str(checkpoint).startswith(("http:", "https:")):
+        raise UsageError("--judge: expected the judge's folder, got a server's address; give that as --judge-base-url")
+    if base_urls:
+        engine = "openai"
+    content = read_checkpoint(checkpoint)
+    tokenizer = load_tokenizer(content)
+    opened = open_engine(engine, checkpoint, golds=_AlwaysA(), base_urls=base_urls, model=model)
+    try:
+        yield Judge(
+            name=re.sub(r"[^\w.-]+", "-", folder_label(checkpoint)),
+            digest=canonical_digest([content.digest, opened.identity()]),
+            engine=opened,
+            tokenizer=tokenizer,
+            max_new_tokens=max_new_tokens,
+        )
+    finally:
+        opened.close()
+
+
+class _AlwaysA(dict[tuple[str, str], str]):
+    """What the scripted engine holds for right, of every problem: the letter that means "correct"."""
+
+    def __missing__(self, key: tuple[str, str]) -> str:
+        return "A"
+
+    def __bool__(self) -> bool:
+        return True  # though it lists no problem
+
+
+def judge_file(judge: str, rule: str) -> str:
+    """The grade file's name; the default rule is not named.
+
+    >>> judge_file("m", "math"), judge_file("m", "math+corrected"), judge_file("m", "strict")
+    ('judge-m', 'judge-m+corrected', 'judge-m+strict')
+    """
+    return "+".join([PREFIX + judge, *(part for part in rule.split("+") if part != "math")])
+
+
+def judge_run(
+    run_dir: Path,
+    judge: Judge,
+    rule: str = "math",
+    *,
+    data_dir: Path | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Grading:
+    """Judge what a rule rejected and this judge has given no verdict on.
+
+    Args:
+        run_dir: a run folder; writers may be at work in it.
+        judge: from ``open_judge``.
+        rule: a grader that graded the run, named as for ``grade_run``; what it has not graded is left for later.
+        data_dir: where questions and golds are.
+        progress: called with the number of samples looked at so far.
+    """
+    manifest = load_manifest(run_dir)
+    rule_grades = read_grades(run_dir, rule)
+    name = judge_file(judge.name, rule)
+    version = f"{GRADER_VERSION}:{judge.name}@{judge.digest[:12]} on {rule_grades.grader}"
+    graded_keys(run_dir, name, version)  # puts the file in order: empty if it is another judge's
+    judged = read_grades(run_dir, name).outcomes
+    known = {key for key, (outcome, _) in judged.items() if outcome is not Outcome.GRADER_ERROR}
+    problems: dict[tuple[str, str], Problem] = {}
+    num_graded = 0
+    samples = read_samples(run_dir, manifest.stamps)
+    waiting = (s for s in samples if s.key not in known and s.key in rule_grades.outcomes)
+    while batch := list(islice(waiting, _BATCH)):
+        problems = problems or {
+            (p.task, p.problem_id): p for p in read_problems(manifest, data_dir, split_golds(rule)[1])
+        }
+        cases = [
+            JudgeCase(
+                key=sample.key,
+                problem=problems[sample.task, sample.problem_id],
+                completion=sample.completion,
+                grade=_rule_grade(rule_grades.outcomes[sample.key], rule_grades.grader),
+            )
+            for sample in batch
+        ]
+        append_grades(run_dir, name, version, _judged(judge, cases))
+        num_graded += len(batch)
+        if progress is not None:
+            progress(num_graded)
+    return Grading(grader=version, num_graded=num_graded, num_kept=len(known))
+
+
+def _rule_grade(found: tuple[Outcome, str | None], grader: str) -> Grade:
+    outcome, extracted = found
+    return Grade(outcome=outcome, extracted=extracted, grader=grader)
+
+
+def _judged(judge: Judge, cases: Sequence[JudgeCase]) -> list[tuple[SampleKey, Grade]]:
+    from stapo_bench.sampling.generate import engine_failures
+
+    with engine_failures():
+        grades = judge_rejected(
+            cases,
+            judge.engine,
+            judge_name=judge.name,
+            tokenizer=judge.tokenizer,
+            max_new_tokens=judge.max_new_tokens,
+        )
+    return [(case.key, grade) for case, grade in zip(cases, grades, strict=True)]

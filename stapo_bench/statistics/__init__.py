@@ -1,0 +1,48 @@
+"""Matrices of outcomes, [problems, samples], to estimates, intervals, paired tests and sequential bounds.
+
+numpy and scipy alone: nothing here knows what a run or a file is.
+"""
+
+from stapo_bench.statistics.estimators import (
+    TAUS,
+    Matrix,
+    Vector,
+    answer_classes,
+    avg_at_k,
+    maj_at_k,
+    pass_at_k,
+    pass_hat_k,
+    problem_means,
+    score_bounds,
+    stability,
+)
+from stapo_bench.statistics.intervals import (
+    ERROR_NAMES,
+    UNKNOWN,
+    ErrorName,
+    Interval,
+    interval,
+    macro_interval,
+    normal_quantile,
+    sampling_variance,
+    signed,
+    t_quantile,
+)
+from stapo_bench.statistics.paired import (
+    UNDECIDED,
+    Difference,
+    contrast,
+    contrast_variances,
+    holm,
+    mean_difference,
+    paired_difference,
+)
+from stapo_bench.statistics.sequential import (
+    MARGIN,
+    Decision,
+    anytime,
+    anytime_interval,
+    until_decided,
+    until_width,
+    widening,
+)

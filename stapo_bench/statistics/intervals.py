@@ -1,0 +1,170 @@
+"""How sure: intervals for avg@k under two named errors.
+
+``these problems``: the problems are fixed and only the samples are drawn again. This is the error of *the number*: what
+a second evaluation of the same checkpoint on the same benchmark would show.
+``problems like these``: the problems, too, are drawn from a larger population (Miller 2024, arXiv:2411.00640:
+errors clustered by problem). This is the error of *the claim* about the model.
+
+The usual normal interval fails where benchmarks live: 30 problems, most of them always wrong. Both errors use one
+construction instead: the score interval (Wilson 1927) with an effective sample size. With V an estimate of the variance
+of avg@k, the design effect d = V / V_binomial says how much less (stratified samples) or more (clustered problems) the
+mean varies than the mean of as many independent draws, and the interval is Wilson's for n_eff = n / d. A pseudo-count
+keeps d from vanishing when no variation was seen by chance. ``tests/test_intervals.py`` measures the coverage.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+
+from stapo_bench.statistics.estimators import Matrix, Vector, success_counts
+
+ErrorName = Literal["these problems", "problems like these"]
+ERROR_NAMES: tuple[ErrorName, ErrorName] = ("these problems", "problems like these")
+
+_PROBLEM_PRIOR = 0.05
+"""Variance added to the sum over problems: that of one twentieth of a problem which is always or never solved."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """[low, high], in the unit of the estimate; NaN where the data cannot tell (one problem, one sample)."""
+
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        return self.high - self.low
+
+
+def signed(fraction: float, digits: int = 1) -> str:
+    """A difference in percentage points with its sign; one that rounds to zero has none.
+
+    >>> signed(0.0123), signed(-0.0123), signed(-0.0001)
+    ('+1.2', '-1.2', '0.0')
+    """
+    number = round(100 * fraction, digits)
+    return f"{number:+.{digits}f}" if number else f"{0.0:.{digits}f}"
+
+
+UNKNOWN = Interval(low=float("nan"), high=float("nan"))
+
+
+def interval(correct: Matrix, error: ErrorName, confidence: float = 0.95) -> Interval:
+    """Interval of avg@k under a named error. ``correct`` is [num_problems, num_samples], 1 / 0 / NaN.
+
+    >>> round(interval(np.zeros((30, 32)), "these problems").high, 4)  # 960 wrong of 960
+    0.004
+    >>> round(interval(np.zeros((30, 32)), "problems like these").high, 4)  # 30 unsolved problems of 30
+    0.1224
+    """
+    if error == "these problems":
+        return sampling_interval(correct, ordinary_quantile(correct, error, confidence))
+    return clustered_interval(correct, ordinary_quantile(correct, error, confidence))
+
+
+def ordinary_quantile(correct: Matrix, error: ErrorName, confidence: float = 0.95) -> float:
+    """Standard errors on either side of a single look: normal, or Student's with a degree less than problems."""
+    if error == "these problems":
+        return normal_quantile(confidence)
+    return t_quantile(confidence, max(1, int((~np.isnan(correct)).any(axis=1).sum()) - 1))
+
+
+def normal_quantile(confidence: float) -> float:
+    """z such that a standard normal lies within ± z with this probability."""
+    return NormalDist().inv_cdf((1.0 + confidence) / 2.0)
+
+
+def t_quantile(confidence: float, degrees: float) -> float:
+    """t such that Student's t with these degrees of freedom lies within ± t with this probability."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, (1.0 + confidence) / 2.0))
+
+
+def sampling_variance(correct: Matrix) -> float:
+    """Unbiased variance of avg@k over new samples of the same problems: (1/n^2) sum_i s_i^2 / k_i.
+
+    s_i^2 = x_i (1 - x_i) k_i / (k_i - 1) is unbiased for p_i (1 - p_i). A problem with one sample shows no variance of
+    its own and gets that of the pooled mean, which is never too small on average.
+    """
+    successes, samples = success_counts(correct)
+    return (
+        float((_sample_variances(successes, samples) / samples).sum() / len(samples) ** 2) if len(samples) else np.nan
+    )
+
+
+def clustered_variance(correct: Matrix) -> float:
+    """Unbiased variance of avg@k over new problems and new samples: s^2 / n, s^2 between problem means."""
+    successes, samples = success_counts(correct)
+    return float((successes / samples).var(ddof=1) / len(samples)) if len(samples) > 1 else np.nan
+
+
+def sampling_interval(correct: Matrix, quantile: float) -> Interval:
+    """Interval for these problems, ``quantile`` standard errors wide on either side."""
+    successes, samples = success_counts(correct)
+    if not len(samples):
+        return UNKNOWN
+    num = len(samples)
+    per_problem = 1.0 / float((1.0 / samples).mean())  # harmonic mean: the k that equal k_i would need
+    mean = float((successes / samples).mean())
+    # As if half a sample of one further problem had come out the other way (Jeffreys' pseudo-count).
+    prior = 0.5 / per_problem
+    weights = per_problem / samples
+    within = float((weights * _sample_variances(successes, samples)).sum())
+    design = (within + prior) / (num * mean * (1.0 - mean) + prior)
+    return _score_interval(mean, num * per_problem / design, quantile)
+
+
+def clustered_interval(correct: Matrix, quantile: float) -> Interval:
+    """Interval for problems like these, ``quantile`` standard errors wide on either side."""
+    successes, samples = success_counts(correct)
+    num = len(samples)
+    if num < 2:
+        return UNKNOWN
+    means = successes / samples
+    mean = float(means.mean())
+    between = num * float(means.var(ddof=1))
+    design = (between + _PROBLEM_PRIOR) / (num * mean * (1.0 - mean) + _PROBLEM_PRIOR)
+    return _score_interval(mean, num / design, quantile)
+
+
+def macro_interval(values: Sequence[float], intervals: Sequence[Interval]) -> Interval:
+    """Interval of the mean over tasks, from the tasks' own: the method of variance estimates recovery.
+
+    low = m - sqrt(sum_t (v_t - low_t)^2) / T, high likewise: exact for normal errors, and it keeps each task's
+    skewness near 0 and 1. Zou and Donner 2008 (Statistics in Medicine 27:1693). Tasks are a fixed list, not a
+    sample of tasks; their samples and problems are independent.
+
+    >>> round(macro_interval([0.5, 0.5], [Interval(low=0.4, high=0.6)] * 2).high, 4)  # 0.5 + 0.1 * sqrt(2) / 2
+    0.5707
+    """
+    if not values or any(math.isnan(interval.low) for interval in intervals):
+        return UNKNOWN
+    mean = float(np.mean(values))
+    below = [value - interval.low for value, interval in zip(values, intervals, strict=True)]
+    above = [interval.high - value for value, interval in zip(values, intervals, strict=True)]
+    return Interval(
+        low=max(0.0, mean - float(np.linalg.norm(below)) / len(values)),
+        high=min(1.0, mean + float(np.linalg.norm(above)) / len(values)),
+    )
+
+
+def _sample_variances(successes: Vector, samples: Vector) -> Vector:
+    """Unbiased estimates of p_i (1 - p_i), [num_problems]."""
+    means = successes / samples
+    pooled = float(means.mean() * (1.0 - means.mean()))
+    own = means * (1.0 - means) * samples / np.maximum(samples - 1.0, 1.0)
+    return np.where(samples > 1, own, pooled)
+
+
+def _score_interval(mean: float, size: float, quantile: float) -> Interval:
+    """Wilson's interval: all p with |mean - p| <= quantile sqrt(p (1 - p) / size)."""
+    shift = quantile**2 / size
+    center = (mean + shift / 2.0) / (1.0 + shift)
+    half = np.sqrt(shift * mean * (1.0 - mean) + shift**2 / 4.0) / (1.0 + shift)
+    return Interval(low=max(0.0, float(center - half)), high=min(1.0, float(center + half)))

@@ -1,0 +1,38 @@
+"""The digest of a benchmark's content: equal for all copies of a data set, whatever the order of their rows."""
+
+import hashlib
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+def _normalise(text: str) -> str:
+    """Unicode NFC, runs of white space to one blank, ends stripped: what copies of one set differ in innocently."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def _short_digest(text: str) -> str:
+    return hashlib.sha256(_normalise(text).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class ContentDigest:
+    """Digests of one problem's normalised text and answer, 16 hexadecimal digits each."""
+
+    question: str
+    answer: str
+
+    @classmethod
+    def of(cls, question: str, answer: str) -> "ContentDigest":
+        return cls(_short_digest(question), _short_digest(answer))
+
+
+def content_digest(problems: Iterable[ContentDigest]) -> str:
+    """sha256 over the sorted (question, answer) digests: the same for every order of the rows.
+
+    >>> a, b = ContentDigest.of("1+1", "2"), ContentDigest.of("1+2", "3")
+    >>> content_digest([a, b]) == content_digest([b, a])
+    True
+    """
+    lines = sorted(f"{p.question} {p.answer}\n" for p in problems)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()

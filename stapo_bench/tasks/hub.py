@@ -1,0 +1,130 @@
+"""Rows of a hub data set under our column names: from the hub, or from its local cache where the hub is out of reach.
+
+One quick question (no retries) decides which: is the hub there, and which commit is meant? Everything is then read at
+that commit. ``HF_ENDPOINT`` names another hub, ``HF_HUB_OFFLINE=1`` asks for the cache alone.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from stapo_bench.errors import StapoError
+from stapo_bench.tasks.task import Source, Task
+
+ANSWER_S = 10.0  # a hub that has not answered by then is out of reach
+
+
+def read_rows(task: Task) -> list[dict[str, Any]]:
+    """The rows of the task's hub set; see ``read_source``."""
+    if task.source.path is None:
+        raise StapoError(f"{task.path}: expected dataset_path, the id of a hub set, or --data-dir DIR")
+    return read_source(task.source, f"task {task.name}", f"give --data-dir DIR with {task.name}.jsonl")
+
+
+def read_source(source: Source, what: str, instead: str) -> list[dict[str, Any]]:
+    """The rows of a hub set under our column names.
+
+    Args:
+        source: ``path`` is the set's id.
+        what: names who asks, in errors.
+        instead: what to do where the hub cannot be had, in errors.
+
+    Raises:
+        StapoError: no such set or revision, out of reach and not in the cache, or a column is missing.
+    """
+    import datasets
+
+    with _quiet():
+        try:
+            commit, obstacle = _find_commit(source)
+        except _RefusedError as refused:
+            raise _failure(source, what, instead, str(refused)) from None
+        try:
+            with _from_cache(obstacle is not None):
+                table = datasets.load_dataset(
+                    source.path, source.config, split=source.split, revision=commit or source.revision
+                )
+        # The failures of datasets (no such split, broken file, broken cache) have no common base class.
+        except Exception as error:
+            reason = _first_line(error) if obstacle is None else f"{obstacle}; no copy of it in the cache"
+            raise _failure(source, what, instead, reason) from error
+    missing = [column for column in source.columns.values() if column not in table.column_names]
+    if missing:
+        raise StapoError(f"{source.path}: expected column {missing[0]}, got {', '.join(table.column_names)}")
+    return [{ours: row[theirs] for ours, theirs in source.columns.items()} for row in table]
+
+
+class _RefusedError(Exception):
+    """The hub's answer is no."""
+
+
+def _find_commit(source: Source) -> tuple[str | None, str | None]:
+    """The commit that the source's revision names; else None, and why the hub cannot be asked."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        OfflineModeIsEnabled,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    assert source.path is not None
+    try:
+        return HfApi().dataset_info(source.path, revision=source.revision, timeout=ANSWER_S).sha, None
+    except RevisionNotFoundError:
+        raise _RefusedError(f"it has no revision '{source.revision}'") from None
+    except RepositoryNotFoundError:
+        raise _RefusedError("there is no such data set, or no access to it") from None
+    except OfflineModeIsEnabled:
+        return None, "HF_HUB_OFFLINE is set"
+    except HfHubHTTPError as error:
+        return None, f"the hub answered {error.response.status_code}"
+    # Of whichever HTTP library this version of huggingface_hub uses: no connection, no answer in time.
+    except Exception as error:
+        return None, f"the hub is out of reach: {_first_line(error)}"
+
+
+def _failure(source: Source, what: str, instead: str, reason: str) -> StapoError:
+    return StapoError(f"{what}: cannot load {source.path} from the hub ({reason}); {instead}")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+@contextmanager
+def _from_cache(only: bool) -> Iterator[None]:
+    """Inside, ``datasets`` looks into its cache alone: it would otherwise retry every request for half a minute."""
+    from datasets import config
+
+    before = config.HF_HUB_OFFLINE
+    config.HF_HUB_OFFLINE = only or before
+    try:
+        yield
+    finally:
+        config.HF_HUB_OFFLINE = before
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Inside, the libraries draw no progress bars and log errors only: a failure is one line, ours."""
+    import datasets
+    from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+
+    loggers = [logging.getLogger(name) for name in ("datasets", "huggingface_hub")]
+    levels = [logger.level for logger in loggers]
+    had_bars = not datasets.are_progress_bars_disabled(), not are_progress_bars_disabled()
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    datasets.disable_progress_bars()
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+        if had_bars[0]:
+            datasets.enable_progress_bars()
+        if had_bars[1]:
+            enable_progress_bars()

@@ -1,0 +1,262 @@
+"""Task files and the problems they name. A file in ``tasks/`` is a valid lm-eval task and the harness's own definition.
+
+    tasks/aime24.yaml --load_task--> Task --load_problems--> [Problem]
+
+The content decides, not the place it came from: every problem is identified by a digest of its normalised text and
+answer, so a hub copy and a local copy of one set give the same problem ids, in whatever order their rows stand, and a
+copy that differs is refused with the name of the problem that differs.
+
+    >>> load_task("aime24").num_problems
+    30
+"""
+
+import difflib
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.records import Gold, Problem
+from stapo_bench.tasks.content import ContentDigest, content_digest
+from stapo_bench.tasks.resources import resource_dir
+from stapo_bench.tasks.task import Source, Task
+from stapo_bench.tasks.task_file import read_yaml
+
+_MOST = 1_000_000  # problems, or samples of each
+TASK_PREFIX = "stapo_"  # in lm-eval's registry, where names are shared with everyone's tasks
+
+
+def _task_files() -> dict[str, Path]:
+    return {p.stem: p for p in sorted(resource_dir("tasks").rglob("*.yaml")) if p.stem != "errata"}
+
+
+def task_names(suite: str | None = None) -> list[str]:
+    """Names of all tasks, or of a suite's in the paper's column order.
+
+    >>> task_names("paper")
+    ['aime24', 'aime25', 'amc23', 'math500', 'minerva', 'olympiadbench']
+    """
+    tasks = [load_task(name) for name in _task_files()]
+    if suite is None:
+        return [task.name for task in tasks]
+    names = [task.name for task in tasks if task.suite == suite]
+    if not names:
+        raise UsageError(f"unknown suite '{suite}': expected one of {', '.join(sorted({t.suite for t in tasks}))}")
+    return names
+
+
+def load_task(name: str) -> Task:
+    """Read and check a task file by its name, or by its path where the name ends in ``.yaml``."""
+    if name.endswith(".yaml"):
+        if not Path(name).is_file():
+            raise UsageError(f"unknown task '{name}': no such file")
+        return read_task(Path(name))
+    files = _task_files()
+    if name not in files:
+        near = difflib.get_close_matches(name, files, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"known tasks: {', '.join(files)}"
+        raise UsageError(f"unknown task '{name}': {hint}")
+    return read_task(files[name])
+
+
+def read_task(path: Path) -> Task:
+    """Read and check one task file."""
+    raw = read_yaml(path)
+    metadata = raw.get("metadata", {})
+    required = {"task": raw, "repeats": raw, "doc_to_text": raw, "num_problems": metadata}
+    missing = [key for key, where in required.items() if key not in where]
+    if missing:
+        raise StapoError(f"{path}: missing {', '.join(missing)} (num_problems stands under metadata)")
+    for key, value in (("repeats", raw["repeats"]), ("num_problems", metadata["num_problems"])):
+        if not 1 <= value <= _MOST:
+            limit = "above 0" if value < 1 else f"up to {_MOST}"
+            raise StapoError(f"{path}: expected a whole number {limit} for {key}, got {value}")
+    name = raw["task"].removeprefix(TASK_PREFIX)
+    if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", name):  # it names files
+        raise StapoError(f"{path}: expected a task name of letters, digits and . _ + -, got {name!r}")
+    return Task(
+        name=name,
+        title=str(metadata.get("title", name)),
+        version=int(metadata.get("version", 1)),
+        suite=str(metadata.get("suite", "")),
+        source=Source(
+            path=raw.get("dataset_path"),
+            config=raw.get("dataset_name"),
+            split=str(raw.get("test_split", "test")),
+            revision=metadata.get("revision"),
+            columns=metadata.get("columns") or {"problem": "problem", "answer": "answer"},
+            generator=metadata.get("generator"),
+        ),
+        num_problems=metadata["num_problems"],
+        num_samples=raw["repeats"],
+        digest=str(metadata.get("digest", "")),
+        question_template=str(raw["doc_to_text"]),
+        prompt_format=str(metadata.get("prompt_format", "auto")),
+        integer_answers=bool(metadata.get("integer_answers", False)),
+        answer_type=metadata.get("answer_type"),
+        licence=str(metadata.get("licence", "not stated")),
+        notes=str(metadata.get("notes", "")),
+        path=path,
+    )
+
+
+# -- content ----------------------------------------------------------------------------------------------------------
+
+
+def _known_contents(task: Task) -> dict[str, ContentDigest]:
+    """problem_id -> digests, from ``digests/<task>.txt`` beside the task file; empty where there is none."""
+    path = task.path.parent / "digests" / f"{task.name}.txt"
+    if not path.is_file():
+        return {}
+    rows = (line.split() for line in path.read_text(encoding="utf-8").splitlines())
+    return {problem_id: ContentDigest(question, answer) for problem_id, question, answer in rows}
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+def load_problems(task: Task, data_dir: Path | None = None) -> list[Problem]:
+    """The task's problems, count and content checked, in the order of the rows.
+
+    Args:
+        task: from ``load_task``.
+        data_dir: folder with ``<task>.jsonl`` (id, problem, answer); None: the hub, or the task's own generator.
+
+    Raises:
+        StapoError: no such data, wrong count, or wrong content (names the problem that differs).
+    """
+    if task.source.generator is not None:
+        rows, place = _generate(task, task.source.generator), f"the generator '{task.source.generator['name']}'"
+    elif data_dir is not None:
+        path = Path(data_dir) / f"{task.name}.jsonl"
+        rows, place = _read_jsonl(path), str(path)
+    else:
+        from stapo_bench.tasks import hub
+
+        rows, place = hub.read_rows(task), f"{task.source.path} ({task.source.split})"
+    problems = [_problem(task, row, number, place) for number, row in enumerate(rows, start=1)]
+    return _checked(task, problems, place)
+
+
+def _generate(task: Task, generator: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a generated task: a function of its name and ``metadata.generator``."""
+    from stapo_bench.tasks import kk, tiny
+
+    lacking = [
+        key
+        for key in {"tiny": ["seed"], "kk": ["people", "seed"]}.get(str(generator.get("name")), [])
+        if not isinstance(generator.get(key), int)
+    ]
+    if lacking:
+        raise StapoError(f"{task.path}: generator: expected a whole number for {lacking[0]}")
+    match generator.get("name"):
+        case "tiny":
+            return [*tiny.generate(task.name, generator["seed"])]
+        case "kk":
+            return [*kk.evaluation_rows(people=generator["people"], count=task.num_problems, seed=generator["seed"])]
+    raise StapoError(f"{task.path}: expected a generator named tiny or kk, got {generator.get('name')!r}")
+
+
+def _read_jsonl(path: Path) -> list[dict[str, Any]]:
+    if not path.is_file():
+        raise StapoError(f"{path}: no such file; expected one JSON object per line with id, problem, answer")
+    rows = []
+    with path.open(encoding="utf-8", errors="strict") as lines:
+        try:
+            for number, line in enumerate(lines, start=1):
+                row = _row(line)
+                if not isinstance(row, dict):
+                    raise StapoError(f"{path}, line {number}: expected a JSON object, got {type(row).__name__}")
+                rows.append(row)
+        except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or a number of too many digits
+            raise StapoError(f"{path}, line {len(rows) + 1}: not a line of UTF-8 JSON ({error})") from None
+    return rows
+
+
+def _row(line: str) -> Any:
+    """The value of a line; ValueError for NaN and infinities, which JSON has not."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is no value in JSON")
+
+    return json.loads(line, parse_constant=refuse)
+
+
+def _answer_text(value: Any, integer: bool) -> str:
+    """An answer as text: lists are joined (OlympiadBench on the hub), integer answers lose ``025`` and ``27.0``.
+
+    >>> _answer_text(["1,3,5"], integer=False), _answer_text("025", integer=True), _answer_text(27.0, integer=True)
+    ('1,3,5', '25', '27')
+    """
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    if integer and (match := re.fullmatch(r"\s*(-?\d+)(?:\.0*)?\s*", text)):
+        return str(int(match[1]))
+    return text
+
+
+def _problem(task: Task, row: Mapping[str, Any], number: int, place: str) -> Problem:
+    for key in ("problem", "answer"):
+        if row.get(key) is None or row[key] in ("", []):
+            raise StapoError(f"{place}, row {number}: expected a value for '{key}', got {row.get(key)!r}")
+    is_multiple = row.get("is_multiple_answer")
+    if is_multiple is None and isinstance(row["answer"], list) and len(row["answer"]) > 1:
+        is_multiple = True  # else 1 and 200 would be read as 1,200
+    gold = Gold(
+        answer=_answer_text(row["answer"], task.integer_answers),
+        answer_type=task.answer_type,
+        tolerance=_tolerance(row.get("error"), f"{place}, row {number}"),
+        unit=row.get("unit") or None,
+        is_multiple=is_multiple,
+    )
+    name = str(row.get("id", f"{task.name}-{number:03d}"))
+    return Problem(task=task.name, problem_id=name, question=str(row["problem"]), gold=gold)
+
+
+def _tolerance(value: Any, place: str) -> float | None:
+    """OlympiadBench's ``error`` column: an absolute tolerance written as text, or nothing."""
+    if value in (None, ""):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise StapoError(f"{place}: expected a number for 'error', got {value!r}") from None
+
+
+def _checked(task: Task, problems: list[Problem], place: str) -> list[Problem]:
+    """The problems under their known ids, or an error that says which one differs."""
+    if len(problems) != task.num_problems:
+        raise StapoError(f"{task.path.name}: expected {task.num_problems} problems, got {len(problems)} in {place}")
+    contents = [ContentDigest.of(p.question, p.gold.answer) for p in problems]
+    known = _known_contents(task)
+    id_of = {content: problem_id for problem_id, content in known.items()}
+    if task.digest and (found := content_digest(contents)) != task.digest:
+        what = _first_difference(known, problems, contents) if known else "the list of problem digests is not at hand"
+        raise StapoError(
+            f"{task.path.name}: wrong content in {place}: expected digest {task.digest[:12]}, got {found[:12]}; {what}"
+        )
+    named = [
+        Problem(task=p.task, problem_id=id_of.get(content, p.problem_id), question=p.question, gold=p.gold)
+        for p, content in zip(problems, contents, strict=True)
+    ]
+    repeated = [name for name, count in Counter(p.problem_id for p in named).items() if count > 1]
+    if repeated:
+        raise StapoError(f"{place}: expected every id once, got '{repeated[0]}' more than once")
+    return named
+
+
+def _first_difference(
+    known: Mapping[str, ContentDigest], problems: list[Problem], contents: list[ContentDigest]
+) -> str:
+    """Which row differs from the known set, and in what."""
+    expected = set(known.values())
+    by_question = {content.question: problem_id for problem_id, content in known.items()}
+    for number, (problem, content) in enumerate(zip(problems, contents, strict=True), start=1):
+        if content in expected:
+            continue
+        if content.question in by_question:
+            return f"row {number} ({by_question[content.question]}) has another answer: {problem.gold.answer!r}"
+        return f"row {number} ({problem.problem_id}) has another text: {problem.question[:60]!r}…"
+    return "a problem occurs twice"

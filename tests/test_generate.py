@@ -1,0 +1,95 @@
+"""Who may draw a shard: one process, known before it opens an engine."""
+
+import io
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from eval_setup import make_options, run
+
+from stapo_bench.engines.scripted import Script, ScriptedEngine
+from stapo_bench.errors import StapoError
+from stapo_bench.runs.store import scan_keys
+from stapo_bench.sampling.evaluation import evaluate
+from stapo_bench.sampling.generate import sole_writer
+
+
+def open_nothing(*_arguments: object) -> None:
+    raise AssertionError("an engine was opened")
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_second_writer_is_refused_before_it_opens_an_engine(tmp_path, monkeypatch, is_new):
+    options = make_options(tmp_path, engine="scripted", samples=1, max_new_tokens=4096)
+    if not is_new:
+        evaluate(options, watch=io.StringIO())
+    options.out.mkdir(exist_ok=True)
+    monkeypatch.setattr("stapo_bench.sampling.engine_cache.open_for", open_nothing)
+    more = replace(options, samples=2)
+    with sole_writer(options.out, "shard0of1"):
+        with pytest.raises(StapoError, match="another process is drawing shard 0/1 of this run"):
+            evaluate(more, watch=io.StringIO())
+        if not is_new:  # what misses nothing writes nothing
+            assert evaluate(options, watch=io.StringIO()).num_drawn == 0
+    with pytest.raises(AssertionError, match="an engine was opened"):
+        evaluate(more, watch=io.StringIO())
+
+
+def test_a_shard_is_held_while_its_engine_opens(tmp_path, monkeypatch):
+    options = make_options(tmp_path, samples=1)
+    refused = []
+
+    def open_slowly(*_arguments: object) -> ScriptedEngine:
+        with pytest.raises(StapoError, match="another process is drawing"):
+            run(options)
+        refused.append(1)
+        return ScriptedEngine(Script(success=0.0), {})
+
+    monkeypatch.setattr("stapo_bench.sampling.engine_cache.open_for", open_slowly)
+    assert evaluate(replace(options, engine="scripted"), watch=io.StringIO()).num_drawn == 24
+    assert refused == [1]
+
+
+def test_what_another_writer_stored_between_the_look_and_the_lock_is_not_drawn_again(tmp_path, monkeypatch):
+    options = make_options(tmp_path, samples=2)
+    run(replace(options, samples=1))
+    real = sole_writer
+
+    @contextmanager
+    def late(folder: Path, label: str) -> Iterator[None]:
+        monkeypatch.setattr("stapo_bench.sampling.evaluation.sole_writer", real)
+        run(options)  # another process was just before us, and is done
+        with real(folder, label):
+            yield
+
+    monkeypatch.setattr("stapo_bench.sampling.evaluation.sole_writer", late)
+    drawn = run(options)
+    assert (drawn.num_drawn, drawn.num_missing) == (0, 0)
+    assert scan_keys(options.out, 0)[1] == 0
+
+
+def test_a_run_next_to_one_that_is_being_drawn_is_not_refused(tmp_path):
+    options = make_options(tmp_path, samples=1)
+    run(options)
+    other = replace(options, seed=1, allow_different=True)
+    with sole_writer(options.out, "shard0of1"):
+        assert run(other).run_dir == tmp_path / "run-2"
+    with sole_writer(tmp_path / "run-2", "shard0of1"), pytest.raises(StapoError, match="run-2: another process"):
+        run(replace(other, samples=2))
+
+
+def test_a_process_that_an_engine_left_behind_does_not_hold_the_shard(tmp_path):
+    with sole_writer(tmp_path, "shard0of1"):
+        child = os.fork()
+        if child == 0:
+            signal.pause()
+    try:
+        with sole_writer(tmp_path, "shard0of1"):
+            pass
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)

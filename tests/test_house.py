@@ -1,0 +1,199 @@
+"""The floor plan, held by the imports themselves (docs/architecture.md): lazy ones and those for types count, too.
+
+Rooms stand from the ground up. A module imports from its own room and from rooms below, never from above and never in
+a circle; from another room it takes what that room's door (``__init__``) hands out, and nothing private.
+"""
+
+import ast
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = {"stapo_bench": ROOT / "stapo_bench", "stapo_train": ROOT / "train" / "stapo_train"}
+
+FLOORS = {
+    "stapo_bench": (
+        "errors records seeds",
+        "statistics",
+        "tasks",
+        "engines",
+        "grading",
+        "runs",
+        "analysis",
+        "sampling",
+        "presenting",
+        "commands lm_eval",
+        "cli __main__",
+    ),
+    "stapo_train": (
+        "nearest",
+        "parse records distributed advantages statistics",
+        "objective",
+        "objectives",
+        "batch",
+        "fused",
+        "policy config",
+        "open_rollouts",
+        "checkpoint",
+        "tiny",
+        "data reward rollout metrics trackers header",
+        "inspect",
+        "update",
+        "run",
+        "check cost integrations",
+        "reproduce experiments",
+        "cli",
+    ),
+}
+INNER_DOORS = {
+    # Heavy, each behind an extra of its own: whoever needs one names it.
+    "stapo_bench.engines.transformers",
+    "stapo_bench.engines.kv_cache",
+    "stapo_bench.engines.sampling",
+    "stapo_bench.engines.slots",
+    "stapo_bench.engines.vllm",
+    "stapo_bench.presenting.figures",
+    "stapo_bench.presenting.report",
+    # Not part of what a grader, or a task, is: a model that judges, another project's rule, generators of problems.
+    "stapo_bench.grading.judge",
+    "stapo_bench.grading.strict",
+    "stapo_bench.tasks.kk",
+    "stapo_bench.tasks.tiny",
+}
+
+
+class Arrow(NamedTuple):
+    """An import: who, from where, and the name it takes (None: the module itself)."""
+
+    source: str
+    target: str
+    name: str | None
+    line: int
+
+
+def module_name(path: Path, package: str) -> str:
+    parts = path.relative_to(PACKAGES[package].parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {
+    module_name(path, package): path
+    for package, folder in PACKAGES.items()
+    for path in sorted(folder.rglob("*.py"))
+    if path.name != "conftest.py"
+}
+
+
+def arrows(module: str, text: str) -> Iterator[Arrow]:
+    """Every import of a module of ours, wherever in the file it stands."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name in MODULES:
+                    yield Arrow(module, alias.name, None, node.lineno)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}:{node.lineno}: expected an absolute import"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                if inner in MODULES:
+                    yield Arrow(module, inner, None, node.lineno)
+                elif node.module in MODULES:
+                    yield Arrow(module, node.module, alias.name, node.lineno)
+
+
+ARROWS = [arrow for module, path in MODULES.items() for arrow in arrows(module, path.read_text(encoding="utf-8"))]
+
+
+def room(module: str) -> str:
+    """``stapo_bench.runs`` for anything in it; a module at the top is a room of its own."""
+    return ".".join(module.split(".")[:2])
+
+
+def floor(module: str) -> int:
+    """Its height; the trainer stands on the harness."""
+    package, _, rest = module.partition(".")
+    if not rest:
+        return -1  # the package's own __init__: its version
+    name = rest.split(".")[0]
+    (height,) = (i for i, rooms in enumerate(FLOORS[package]) if name in rooms.split())
+    return height + len(FLOORS["stapo_bench"]) * (package == "stapo_train")
+
+
+def test_every_room_has_a_floor_and_the_harness_has_at_most_fourteen_names():
+    tops = {package: {m.split(".")[1] for m in MODULES if m.startswith(package + ".")} for package in PACKAGES}
+    for package, names in tops.items():
+        assert names == set(" ".join(FLOORS[package]).split())
+    assert len(tops["stapo_bench"] - {"__main__"}) <= 14
+
+
+def test_imports_go_down():
+    up = [a for a in ARROWS if room(a.source) != room(a.target) and floor(a.source) <= floor(a.target)]
+    same_floor = {(room(a.source), room(a.target)) for a in up if floor(a.source) == floor(a.target)}
+    # Rooms of one floor do not see each other in both directions; the circles below are what would show it.
+    assert [a for a in up if floor(a.source) < floor(a.target)] == []
+    assert {(a, b) for a, b in same_floor if (b, a) in same_floor} == set()
+
+
+def test_no_module_imports_itself_in_a_circle():
+    graph: dict[str, set[str]] = {module: set() for module in MODULES}
+    for arrow in ARROWS:
+        # A door imports its room's modules; inside a room nobody goes through the door.
+        if not (arrow.source == arrow.target or arrow.target == arrow.source.split(".")[0]):
+            graph[arrow.source].add(arrow.target)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_other_rooms_are_entered_by_the_door():
+    inside = [
+        a
+        for a in ARROWS
+        if room(a.source) != room(a.target)
+        and a.target.startswith("stapo_bench.")
+        and a.target != room(a.target)
+        and not any(a.target == door or a.target.startswith(door + ".") for door in INNER_DOORS)
+    ]
+    assert inside == []
+
+
+def test_nothing_private_is_taken_from_another_room():
+    private = [
+        a
+        for a in ARROWS
+        if room(a.source) != room(a.target) and a.name and a.name.startswith("_") and not a.name.startswith("__")
+    ]
+    assert private == []
+
+
+def test_every_room_has_a_sentence_at_its_door():
+    for module, path in MODULES.items():
+        if path.name == "__init__.py":
+            docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+            assert docstring and len(docstring.split("\n\n")[0]) > 20, module
+
+
+def test_nothing_imports_a_script():
+    scripts = {path.stem for path in (ROOT / "scripts").glob("*.py")}
+    importers = [*MODULES.values(), *(ROOT / "scripts").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
+    found = []
+    for path in importers:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            found += [
+                f"{path.relative_to(ROOT)}:{node.lineno}: {name}" for name in names if name.split(".")[0] in scripts
+            ]
+    assert found == []
+
+
+def test_a_lazy_import_is_seen():
+    text = "def f():\n    from stapo_bench.cli import main\n"
+    assert list(arrows("stapo_bench.runs.store", text)) == [
+        Arrow("stapo_bench.runs.store", "stapo_bench.cli", "main", 2)
+    ]

@@ -1,0 +1,83 @@
+"""Grading a run: while it is drawn, afterwards, and only what has no grade."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from eval_setup import NUM_PROBLEMS, make_options, make_task, run
+
+from stapo_bench.errors import StapoError
+from stapo_bench.records import Gold, SampleKey
+from stapo_bench.runs.grades import grade_run
+from stapo_bench.runs.store import read_samples
+from stapo_bench.sampling.live_grading import LiveGrader
+
+
+def grades(run_dir: Path) -> list[dict]:
+    return [json.loads(line) for line in (run_dir / "grades/strict.jsonl").read_text().splitlines()]
+
+
+def test_only_ungraded_samples_are_graded(tmp_path):
+    options = make_options(tmp_path, samples=1)
+    run(options)
+    first = grade_run(tmp_path / "run", "strict", data_dir=tmp_path, workers=1)
+    assert (first.num_graded, first.num_kept) == (24, 0)
+    run(replace(options, samples=2))
+    second = grade_run(tmp_path / "run", "strict", data_dir=tmp_path, workers=1)
+    assert (second.num_graded, second.num_kept) == (24, 24)
+    header, *rows = grades(tmp_path / "run")
+    assert header == {"grader": "strict-1"}
+    outcome = {(row["task"], row["problem_id"], row["sample_index"]): row["outcome"] for row in rows}
+    assert outcome == {
+        sample.key: "CORRECT" if sample.seed % 3 == 1 else "INCORRECT" for sample in read_samples(tmp_path / "run")
+    }
+    third = grade_run(tmp_path / "run", "strict", data_dir=tmp_path / "nowhere")  # nothing to grade: no data needed
+    assert (third.num_graded, third.num_kept) == (0, 48)
+
+
+def test_another_version_grades_anew_and_a_torn_line_is_graded_again(tmp_path):
+    run(make_options(tmp_path, samples=1))
+    grade_run(tmp_path / "run", "strict", data_dir=tmp_path, workers=1)
+    path = tmp_path / "run/grades/strict.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-9])
+    assert grade_run(tmp_path / "run", "strict", data_dir=tmp_path, workers=1).num_graded == 1
+    assert path.read_bytes() == whole
+    path.write_bytes(whole.replace(b"strict-1", b"strict-0"))
+    assert grade_run(tmp_path / "run", "strict", data_dir=tmp_path, workers=1).num_graded == 24
+    assert path.read_bytes() == whole
+
+
+def test_grading_while_drawing_leaves_nothing_to_do_and_shows_what_was_graded_before(tmp_path):
+    run(make_options(tmp_path, samples=1))
+    golds = {(task, f"{task}-{i}"): Gold(answer="1") for task in ("one", "two") for i in range(NUM_PROBLEMS)}
+    stored = list(read_samples(tmp_path / "run"))
+    (tmp_path / "run/grades/math.jsonl").unlink(missing_ok=True)  # of the run's own live grader, as far as it came
+    for new in (stored, []):  # the second time all of it is known from the file
+        seen: dict[SampleKey, str] = {}
+        grader = LiveGrader(tmp_path / "run", golds, seen.__setitem__)
+        for sample in new:
+            grader.put(sample)
+        deadline = time.monotonic() + 30
+        while len(seen) < len(stored) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        grader.close()
+        assert seen == {s.key: "CORRECT" if s.seed % 3 == 1 else "INCORRECT" for s in stored}
+    assert grade_run(tmp_path / "run", data_dir=tmp_path / "nowhere").num_kept == len(stored)
+
+
+def test_damaged_grades_and_other_data_are_named(tmp_path):
+    run(make_options(tmp_path, samples=1))
+    with pytest.raises(StapoError, match="expected task one with content"):
+        other = tmp_path / "other"
+        make_task(other, "two")
+        make_task(other, "one")
+        (other / "one.jsonl").write_text((tmp_path / "one.jsonl").read_text().replace('"answer": "1"', '"answer": "2"'))
+        grade_run(tmp_path / "run", "strict", data_dir=other, workers=1)
+    grade_run(tmp_path / "run", "strict", data_dir=tmp_path, workers=1)
+    path = tmp_path / "run/grades/strict.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"task":"one"', b'"tusk":"one"', 1))
+    with pytest.raises(StapoError, match=r"strict\.jsonl:2: expected a grade, got a damaged line"):
+        grade_run(tmp_path / "run", "strict", data_dir=tmp_path, workers=1)

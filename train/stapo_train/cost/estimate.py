@@ -1,0 +1,267 @@
+"""What a run costs before it is started: GPU memory per rank, hours, disk. Arithmetic on shapes; torch is not loaded.
+
+    setup = Setup(gpu=GPUS["h20"], nodes=8, gpus_per_node=8)
+    memory = sharded_memory(SHAPES["8b"], setup, PUBLISHED_RECIPE)
+    seconds = iteration_seconds(SHAPES["8b"], setup, PUBLISHED_RECIPE, forward_passes=passes("stapo"))
+
+Two phases share a GPU. While it draws, vLLM has a fixed share of the memory beside the trainer's weights and optimizer;
+while it updates, vLLM has given its share back and gradients, activations and logits take its place.
+
+Memory follows ZeRO (arXiv:1910.02054, Sec. 3) and the activation count of arXiv:2205.05198, Sec. 4, for full
+recomputation; operations follow PaLM (arXiv:2204.02311, App. B). Three numbers are not derived: the share of a GPU's
+peak that training reaches (MFU), the time of a decoding step that no bandwidth explains, and the mean length of a
+response. ``scripts/cost_table.py`` holds the result against published durations.
+"""
+
+from dataclasses import dataclass
+
+from stapo_bench.errors import UsageError
+from stapo_train.cost.shapes import Gpu, Shape
+
+GIB = 2**30
+
+MFU = 0.4
+"""Share of the peak that forward and backward passes reach: Llama 3 reports 38 to 43 % (arXiv:2407.21783, Table 4)."""
+
+DECODE_STEP_S = 0.010
+"""Seconds of one decoding step beyond reading weights and keys: launches, sampling, scheduling. Chosen between
+JustRL's and STAPO's durations (``scripts/cost_table.py``), of which one asks for less and the other for more."""
+
+FIXED_GIB = 3.0
+"""CUDA context, NCCL buffers and what a sleeping vLLM keeps. An assumption."""
+
+VLLM_FIXED_GIB = 4.0
+"""vLLM's activations and CUDA graphs beside weights and cache. An assumption."""
+
+USABLE = 0.9
+"""Share of a GPU's memory that a plan may fill; the rest goes to fragmentation."""
+
+
+EVAL_SAMPLES = (30 + 30 + 40) * 32 + (500 + 272 + 674) * 4
+"""Samples of one evaluation: the paper's six tasks."""
+EVAL_MAX_TOKENS = 20_480
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What an iteration draws and learns from. Lengths in tokens."""
+
+    prompts: int = 256
+    group_size: int = 8
+    mini_batches: int = 4
+    max_prompt: int = 1024
+    max_response: int = 15_360
+    # DAPO-Math-17K's prompts have about a hundred tokens; JustRL's responses settle at 4,000 to 5,000
+    # (arXiv:2512.16649, Fig. 2c). The paper does not print its own.
+    mean_prompt: int = 100
+    mean_response: int = 4500
+
+    @property
+    def rollouts(self) -> int:
+        return self.prompts * self.group_size
+
+    @property
+    def max_length(self) -> int:
+        return self.max_prompt + self.max_response
+
+    @property
+    def mean_length(self) -> int:
+        return self.mean_prompt + self.mean_response
+
+
+PUBLISHED_RECIPE = Recipe()
+"""arXiv:2602.15620, training setup; the mean lengths are assumptions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """GPUs, and how a model is laid over them."""
+
+    gpu: Gpu
+    nodes: int
+    gpus_per_node: int
+    tensor_parallel: int = 1  # GPUs that share a vLLM engine's weights
+    sequence_parallel: int = 1  # GPUs that share a sequence while it is trained on (Ulysses)
+    rollout_share: float = 0.6  # of the memory, vLLM's while it draws
+
+    @property
+    def world(self) -> int:
+        return self.nodes * self.gpus_per_node
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """One GPU's memory in GiB, by what takes it."""
+
+    state: float  # float32 weights and Adam's two moments, this rank's shard
+    gradients: float  # float32, this rank's shard
+    gathered: float  # bfloat16 weights, and gradients not yet reduced, of what is computed at the moment
+    activations: float
+    logits: float
+    rollout_weights: float  # vLLM's, bfloat16
+    kv_cache: float  # what vLLM's share leaves for keys and values
+
+    @property
+    def while_updating(self) -> float:
+        return self.state + self.gradients + self.gathered + self.activations + self.logits + FIXED_GIB
+
+    @property
+    def while_drawing(self) -> float:
+        return self.state + self.rollout_weights + VLLM_FIXED_GIB + max(self.kv_cache, 0.0) + FIXED_GIB
+
+    @property
+    def most(self) -> float:
+        return max(self.while_updating, self.while_drawing)
+
+
+def sharded_memory(shape: Shape, setup: Setup, recipe: Recipe) -> Memory:
+    """A rank of verl's FSDP2 engine with vLLM beside it: 16 bytes a parameter over all ranks (ZeRO stage 3).
+
+    Of two layers and of the embedding and output matrix, the bfloat16 weights are gathered at a time, and the latter's
+    gradient is whole before it is reduced, in float32. A micro-batch holds one sequence of the greatest length.
+    """
+    tokens = recipe.max_length // setup.sequence_parallel
+    gathered = 2 * (2 * shape.layer_parameters + shape.root_parameters) + 4 * shape.root_parameters
+    # bfloat16 logits, their float32 copy and its gradient.
+    logits = 10.0 * tokens * shape.vocab
+    return _memory(shape, setup, tokens=tokens, gathered=gathered, logits=logits)
+
+
+def single_memory(shape: Shape, setup: Setup, micro_batch_tokens: int) -> Memory:
+    """This project's own trainer on one GPU: nothing is sharded, and autocast keeps a bfloat16 copy of the weights.
+
+    Logits are made in blocks; at most 0.9 GB of probabilities are kept (``stapo_train.fused``).
+    """
+    return _memory(shape, setup, tokens=micro_batch_tokens, gathered=2.0 * shape.parameters, logits=0.9e9)
+
+
+def _memory(shape: Shape, setup: Setup, *, tokens: int, gathered: float, logits: float) -> Memory:
+    sharded = shape.parameters / setup.world / GIB
+    rollout_weights = 2 * shape.parameters / setup.tensor_parallel / GIB
+    # Each layer's input is kept; one layer at a time is computed again: two norms, q, k, v, attention, gate, up and
+    # their product, in bfloat16.
+    inner = 2 * (4 * shape.hidden + 2 * shape.head_dim * (shape.heads + shape.kv_heads) + 3 * shape.intermediate)
+    return Memory(
+        state=12 * sharded,
+        gradients=4 * sharded,
+        gathered=gathered / GIB,
+        activations=tokens * (2 * shape.hidden * shape.layers + inner) / GIB,
+        logits=logits / GIB,
+        rollout_weights=rollout_weights,
+        kv_cache=setup.rollout_share * setup.gpu.memory_gib - rollout_weights - VLLM_FIXED_GIB,
+    )
+
+
+def cached_sequences(memory: Memory, shape: Shape, setup: Setup, length: float) -> float:
+    """How many sequences of ``length`` tokens one vLLM engine, on all its GPUs, holds at once."""
+    return max(memory.kv_cache, 0.0) * GIB * setup.tensor_parallel / (shape.kv_bytes * length)
+
+
+def check_setup(shape: Shape, setup: Setup, recipe: Recipe) -> Memory:
+    """The memory of a rank, if everything fits and divides.
+
+    Raises:
+        UsageError: one line with what is too large and what to change.
+    """
+    for name, parts in (("--tensor-parallel", setup.tensor_parallel), ("--sequence-parallel", setup.sequence_parallel)):
+        if setup.gpus_per_node % parts or shape.heads % parts:
+            raise UsageError(
+                f"{name} {parts}: expected a divisor of {setup.gpus_per_node} GPUs a node and of {shape.heads} "
+                "attention heads"
+            )
+    ranks = setup.world // setup.sequence_parallel
+    sequences = recipe.rollouts // recipe.mini_batches
+    if sequences % ranks:
+        raise UsageError(
+            f"{setup.nodes} x {setup.gpus_per_node} GPUs: expected {sequences} rollouts of a mini-batch to divide "
+            f"evenly over {ranks} data-parallel ranks; choose a power of two, at most {sequences}"
+        )
+    memory = sharded_memory(shape, setup, recipe)
+    usable = USABLE * setup.gpu.memory_gib
+    if cached_sequences(memory, shape, setup, recipe.max_length) < 1:
+        raise UsageError(
+            f"{setup.gpu.name}: expected room for one sequence of {recipe.max_length:,} tokens in vLLM's share, got "
+            f"{memory.kv_cache:.1f} GiB; raise --tensor-parallel above {setup.tensor_parallel}"
+        )
+    for phase, needed, remedy in (
+        ("updates", memory.while_updating, "--sequence-parallel or more GPUs"),
+        ("rollouts", memory.while_drawing, "more GPUs"),
+    ):
+        if needed > usable:
+            raise UsageError(
+                f"{setup.gpu.name}: expected at most {usable:.0f} GiB per GPU ({USABLE:.0%} of {setup.gpu.memory_gib:g}"
+                f"), got {needed:.0f} GiB during {phase} on {setup.world} GPUs; use {remedy}"
+            )
+    return memory
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seconds:
+    """One iteration on the wall, by stage."""
+
+    generation: float
+    passes: float  # forward and backward passes: old log-probs, selection, update
+
+    @property
+    def total(self) -> float:
+        return self.generation + self.passes
+
+
+def passes(objective: str) -> int:
+    """Forward passes that a rollout's tokens cost: old log-probs, update with recomputation (4), selection where it
+    looks at the current policy (a pass without gradient over each mini-batch).
+
+    >>> passes("justrl"), passes("stapo")
+    (5, 6)
+    """
+    return 6 if objective in ("stapo", "20-entropy") else 5
+
+
+def iteration_seconds(shape: Shape, setup: Setup, recipe: Recipe, forward_passes: int) -> Seconds:
+    """An iteration without overlap: all rollouts, then all passes over them, at ``MFU`` of the peak."""
+    flops = recipe.rollouts * recipe.mean_length * shape.forward_flops(recipe.mean_length)
+    return Seconds(
+        generation=generation_seconds(shape, setup, recipe, recipe.rollouts, recipe.max_response),
+        passes=forward_passes * flops / (setup.world * setup.gpu.flops * MFU),
+    )
+
+
+def generation_seconds(shape: Shape, setup: Setup, recipe: Recipe, samples: int, max_tokens: int) -> float:
+    """Drawing ``samples`` on all GPUs. The longest one runs to the limit, and each of its tokens is a decoding step.
+
+    A step costs ``DECODE_STEP_S`` and reads the weights; over all steps the cache of every unfinished sequence is read,
+    and every token computed. Where a GPU's cache cannot hold its sequences at once they come in waves.
+    """
+    engines = setup.world / setup.tensor_parallel
+    memory = _memory(shape, setup, tokens=0, gathered=0.0, logits=0.0)
+    held = max(cached_sequences(memory, shape, setup, recipe.mean_length), 1.0)
+    waves = max(1.0, samples / engines / held)
+    step = DECODE_STEP_S + 2 * shape.parameters / setup.tensor_parallel / setup.gpu.bandwidth
+    tokens = samples * recipe.mean_response / setup.world  # per GPU
+    read = tokens * (recipe.mean_prompt + recipe.mean_response / 2) * shape.kv_bytes / setup.gpu.bandwidth
+    computed = tokens * shape.forward_flops(recipe.mean_length) / (setup.gpu.flops * MFU)
+    return waves * max_tokens * step + read + computed
+
+
+# --- disk -------------------------------------------------------------------------------------------------------------
+
+
+def checkpoint_bytes(shape: Shape) -> int:
+    """A checkpoint that training goes on from: float32 weights and Adam's two moments."""
+    return 12 * shape.parameters
+
+
+def folder_bytes(shape: Shape) -> int:
+    """A checkpoint that is evaluated: a Hugging Face folder in bfloat16."""
+    return 2 * shape.parameters
+
+
+def samples_bytes(samples: int, mean_tokens: float) -> float:
+    """Samples on disk: about four bytes of text a token and half a kilobyte around it."""
+    return samples * (4.0 * mean_tokens + 500)

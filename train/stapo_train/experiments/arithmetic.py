@@ -1,0 +1,53 @@
+"""Is a written step of arithmetic right? The tiny suite's solutions can be checked line by line, unlike real ones.
+
+A step is ``a op b = c`` with op one of + - * / mod, as ``stapo_train.tiny.data`` writes them, a stray letter in front
+or not. It is wrong where a op b is not c, whatever was meant: a step of the problem copied badly and then computed well
+is right. Solutions that only list totals have no step that can be checked; a stray letter shows in them, too.
+"""
+
+import re
+from dataclasses import dataclass
+
+from stapo_bench.tasks.tiny import apply
+
+_STEP = re.compile(r"(?<!\d)(\d+) (\+|-|\*|/|mod) (\d+) = (\d+)(?!\d)")
+_LETTER = re.compile(r"(?<!\S)[a-z](?=\d)")
+
+
+@dataclass(frozen=True)
+class WrittenStep:
+    """One step: its place in the text, and whether it holds."""
+
+    start: int
+    end: int
+    right: bool
+
+
+def written_steps(text: str) -> list[WrittenStep]:
+    """The steps of a solution in order.
+
+    >>> [step.right for step in written_steps("First, 3 + 4 = 7, then 7 * 2 = 15. The answer is 14")]
+    [True, False]
+    """
+    return [
+        WrittenStep(found.start(), found.end(), _holds(int(found[1]), found[2], int(found[3]), int(found[4])))
+        for found in _STEP.finditer(text)
+    ]
+
+
+def stray_letters(text: str) -> list[int]:
+    """Where a letter stands in front of a number, as ``tiny_data`` plants them.
+
+    >>> stray_letters("First, k3 + 4 = 7, then x = 7, so q9. The answer is x9")
+    [7, 34, 52]
+    """
+    return [found.start() for found in _LETTER.finditer(text)]
+
+
+def _holds(left: int, symbol: str, right: int, shown: int) -> bool:
+    """Division must be exact, and nothing is divided by 0."""
+    if symbol in ("/", "mod") and right == 0:
+        return False
+    if symbol == "/":
+        return left == right * shown
+    return apply(symbol, left, right) == shown

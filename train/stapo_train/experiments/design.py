@@ -1,0 +1,171 @@
+"""What an experiment is: one YAML each, and the trainings and evaluations that follow from it.
+
+A training is named by what it computes, so two experiments that need the same one share it. ``overrides`` are settings
+of ``stapo-train``, on top of ``train/configs/tiny/_recipe.yaml``; a variant without any is the base model, untrained.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+import yaml
+
+from stapo_bench.engines import preset, sampling_in_words
+from stapo_bench.errors import UsageError
+from stapo_train.config import TrainConfig, load_config
+
+_TRAIN = Path(__file__).resolve().parents[2]
+HERE = _TRAIN / "experiments"
+CONFIGS = _TRAIN / "configs" / "tiny"
+
+SEEDS: Mapping[str, tuple[int, ...]] = {"fresh": (101, 102, 103, 104, 105), "search": (1, 2, 3)}
+"""What is looked for with the search seeds is measured with fresh ones: nothing is ever chosen by a fresh seed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """One YAML."""
+
+    name: str
+    question: str
+    seeds: str  # a name in SEEDS
+    num_seeds: int | None = None  # the first so many; None: all
+    variants: Mapping[str, Sequence[str]]  # by the name that the page gives it; overrides, none: the base model
+    reference: str  # the variant that every other is compared with
+    verdicts: Sequence[str] = ()  # the variants whose comparison is told on top of the page; none: all
+    decodings: Sequence[str] = ("training", "justrl")
+    dumps: Sequence[int] = ()  # iterations whose last mini-batch is kept, with the weights that it met
+    figures: Sequence[str] = ()  # of ``stapo-bench plot``
+    sections: Sequence[str] = ()  # of pages.SECTIONS
+    graders: Sequence[str] = ()  # besides ``math``
+    overrides: Sequence[str] = ()  # of every training
+    pretrain: Sequence[str] = ()  # overrides of the base model
+    evaluation: Mapping[str, int] = field(default_factory=dict)  # options of ``stapo-bench eval`` on top of EVALUATION
+
+    @property
+    def used_seeds(self) -> tuple[int, ...]:
+        return SEEDS[self.seeds][: self.num_seeds]
+
+    @property
+    def untrained(self) -> Sequence[str]:
+        """Variants that are the base model."""
+        return [name for name, own in self.variants.items() if not own]
+
+    @property
+    def told(self) -> Sequence[str]:
+        """Variants whose comparison with the reference is the page's answer."""
+        return self.verdicts or [name for name in self.variants if name != self.reference]
+
+    @property
+    def options(self) -> dict[str, int]:
+        """Of ``stapo-bench eval``."""
+        return {**EVALUATION, **self.evaluation}
+
+
+EVALUATION = {"max-new-tokens": 96}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """One variant with one seed; ``overrides`` is empty for the base model."""
+
+    variant: str
+    seed: int
+    folder: Path
+    config: TrainConfig | None
+    overrides: Sequence[str] = ()
+
+    def checkpoint(self, base: Path) -> Path:
+        """The last one."""
+        return base if self.config is None else self.folder / "checkpoints" / "final"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """A last checkpoint under one way of decoding. Samples are drawn with the training's seed."""
+
+    training: Training
+    decoding: str
+    checkpoint: Path
+    folder: Path
+
+
+def load_experiment(name: str) -> Experiment:
+    """The experiment of that name, or of that file.
+
+    Raises:
+        UsageError: no such experiment, or a YAML with a key that nobody knows.
+    """
+    path = Path(name) if name.endswith(".yaml") else HERE / f"{name}.yaml"
+    if not path.is_file():
+        known = ", ".join(sorted(found.stem for found in HERE.glob("*.yaml")))
+        raise UsageError(f"experiment '{name}': expected one of {known}, or a YAML file")
+    values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    known_keys = {f.name for f in fields(Experiment)} - {"name"}
+    if unknown := sorted(set(values) - known_keys):
+        raise UsageError(f"{path}: unknown {', '.join(unknown)}; expected {', '.join(sorted(known_keys))}")
+    experiment = Experiment(name=path.stem, **values)
+    if experiment.seeds not in SEEDS:
+        raise UsageError(f"{path}: seeds: expected one of {', '.join(SEEDS)}, got {experiment.seeds}")
+    if unknown := sorted({experiment.reference, *experiment.verdicts} - set(experiment.variants)):
+        raise UsageError(f"{path}: expected the names of variants, got {', '.join(unknown)}")
+    return experiment
+
+
+def base_folder(experiment: Experiment, out: Path) -> Path:
+    """Of the untrained model: a folder for each way to make one."""
+    return out / "-".join(["base", *map(_slug, experiment.pretrain)])
+
+
+def trainings(experiment: Experiment, out: Path) -> list[Training]:
+    """Every variant with every seed, seed by seed."""
+    return [
+        _training(experiment, variant, seed, out) for seed in experiment.used_seeds for variant in experiment.variants
+    ]
+
+
+def _training(experiment: Experiment, variant: str, seed: int, out: Path) -> Training:
+    own = experiment.variants[variant]
+    if not own:
+        return Training(variant=variant, seed=seed, folder=base_folder(experiment, out), config=None)
+    overrides = [*experiment.overrides, *own, f"model={base_folder(experiment, out)}", f"seed={seed}", "device=cpu"]
+    # What it computes names the folder, and the folder is no part of what it computes.
+    config = load_config(CONFIGS / "_recipe.yaml", [*overrides, "out=unknown"])
+    kept = "-dumps" if experiment.dumps else ""  # a training that is finished keeps no more of them
+    name = f"{_slug(str(config.objective['name']))}-s{seed}-{config.digest()[:8]}{kept}"
+    folder = out / "trainings" / name
+    return Training(variant=variant, seed=seed, folder=folder, config=config, overrides=[*overrides, f"out={folder}"])
+
+
+def evaluations(experiment: Experiment, out: Path) -> list[Evaluation]:
+    """Every training's last checkpoint under every way of decoding."""
+    base = base_folder(experiment, out)
+    return [
+        Evaluation(
+            training=training,
+            decoding=decoding,
+            checkpoint=training.checkpoint(base),
+            folder=out / "evals" / f"{_run_name(training)}-{decoding}",
+        )
+        for training in trainings(experiment, out)
+        for decoding in experiment.decodings
+    ]
+
+
+def _run_name(training: Training) -> str:
+    return training.folder.name + (f"-s{training.seed}" if training.config is None else "")
+
+
+def in_words(decoding: str) -> str:
+    """A way of decoding as pages call it.
+
+    >>> in_words("justrl")
+    'T=0.7, top-p 0.9'
+    """
+    params = preset(decoding)
+    return sampling_in_words(params.temperature, params.top_p)
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

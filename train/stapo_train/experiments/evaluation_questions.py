@@ -1,0 +1,197 @@
+"""What an evaluation must be to tell methods apart: how many samples and seeds, which error, which grader."""
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from stapo_bench.analysis import SEED_ERRORS, Comparison, SeedComparison, TaskPlan, compare_runs, plan_runs
+from stapo_bench.statistics import ERROR_NAMES, ErrorName, normal_quantile, signed, t_quantile
+from stapo_train.experiments.design import in_words
+from stapo_train.experiments.results import Results
+from stapo_train.experiments.section import Section
+
+DETECT = 0.02
+"""The difference that the questions are about: two points."""
+POWER = 0.80
+
+
+def samples(results: Results, folder: Path) -> Section:
+    """How many samples, and how many seeds, does a difference of two points need?"""
+    points, reference = f"{100 * DETECT:g} points", results.experiment.reference
+    lines = [
+        f"## How many samples does a difference of {points} need?",
+        "",
+        f"Samples per problem and run at which a single pair of checkpoints shows it with {POWER:.0%} power; median "
+        f"over seeds and over all trained variants against {reference}. The average is over the tasks: there a factor "
+        "of the present samples.",
+        "",
+        "| Decoding | Task | present | these problems | problems like these | problems needed at the present samples |",
+        "|---|---|---|---|---|---|",
+    ]
+    answers = []
+    for decoding in results.experiment.decodings:
+        plans = [plan_runs(before, after, DETECT, POWER).tasks for before, after in _pairs(results, decoding)]
+        if not plans:
+            continue
+        words = in_words(decoding)
+        for of_task in zip(*plans, strict=True):
+            present = f"{np.median([np.mean(task.num_samples) for task in of_task]):.0f}"
+            needs = [
+                _count(_median([need.num_samples or math.inf for need in of_error]))
+                for of_error in ([t.these_problems for t in of_task], [t.problems_like_these for t in of_task])
+            ]
+            problems = _count(_median([float(task.problems_like_these.num_problems) for task in of_task]))
+            lines.append(f"| {words} | {of_task[0].title} | {present} | {needs[0]} | {needs[1]} | {problems} |")
+        these, like = (_factor(_median([samples_factor(tasks, error) for tasks in plans])) for error in ERROR_NAMES)
+        lines.append(f"| {words} | Average | 1 × | {these} | {like} | |")
+        answers.append(
+            f"{words}: to show {points} of the average between two checkpoints takes {these} the present samples on "
+            f"{ERROR_NAMES[0]} and {like} on {ERROR_NAMES[1]}; between two methods, {_seeds(results, decoding)}."
+        )
+    return Section(answers=answers, text="\n".join([*lines, "", *(f"- {answer}" for answer in answers)]))
+
+
+def samples_factor(tasks: Sequence[TaskPlan], error: ErrorName) -> float:
+    """Times the present samples that show ``DETECT`` of the mean over tasks; infinite: no number of them does.
+
+    V(m) = sum_t (between_t / n_t + noise_t / m) / T^2, and a power of 80 % needs sqrt V = DETECT / 2.80.
+    """
+    fixed = noise = 0.0
+    for task in tasks:
+        found = task.components
+        fixed += found.standard_error(error, math.inf) ** 2
+        noise += found.noise / found.num_problems
+    allowed = (DETECT * len(tasks) / (normal_quantile(0.95) + normal_quantile(2 * POWER - 1))) ** 2
+    return noise / (allowed - fixed) if allowed > fixed else math.inf
+
+
+def seeds_needed(deviation: float) -> int:
+    """Seeds of each method that show ``DETECT``, where paired differences of seeds have this standard deviation.
+
+    >>> seeds_needed(0.02), seeds_needed(0.001)
+    (10, 2)
+    """
+    from scipy.special import nctdtr
+
+    def power(seeds: int) -> float:
+        return 1.0 - float(nctdtr(seeds - 1, DETECT / deviation * math.sqrt(seeds), t_quantile(0.95, seeds - 1)))
+
+    return next(seeds for seeds in range(2, 10**6) if power(seeds) >= POWER)
+
+
+def _seeds(results: Results, decoding: str) -> str:
+    """In words; the seeds meet the same problems with the present samples."""
+    found = [
+        comparison.effects[0].difference.standard_error * math.sqrt(comparison.num_seeds)
+        for comparison in _of_trained(results, decoding)
+    ]
+    known = [deviation for deviation in found if not math.isnan(deviation)]
+    return f"{seeds_needed(_median(known))} seeds of each" if known else "seeds whose number these runs do not tell"
+
+
+def error_bars(results: Results, folder: Path) -> Section:
+    """How far apart do the error bars lie?"""
+    lines = [
+        "## How far apart do the error bars lie?",
+        "",
+        "Mean width of 95 % intervals in points. Of one checkpoint's average, and of a difference between two trained "
+        "methods.",
+        "",
+        f"| Decoding | one run: {ERROR_NAMES[0]} | one run: {ERROR_NAMES[1]} "
+        f"| difference: {SEED_ERRORS[0]} | difference: {SEED_ERRORS[1]} |",
+        "|---|---|---|---|---|",
+    ]
+    answers = []
+    for decoding, found in results.scores.items():
+        macros = [score.macro for scores in found.values() for score in scores]
+        of_runs = [(m.these_problems.width, m.problems_like_these.width) for m in macros]
+        widths = [float(np.mean(column)) for column in zip(*of_runs, strict=True)]
+        for place in range(len(SEED_ERRORS)):
+            of_error = [c.effects[place].difference.interval().width for c in _of_trained(results, decoding)]
+            known = [width for width in of_error if not math.isnan(width)]
+            widths.append(float(np.mean(known)) if known else math.nan)
+        cells = ["–" if math.isnan(width) else f"{100 * width:.2f}" for width in widths]
+        lines.append(f"| {in_words(decoding)} | {' | '.join(cells)} |")
+        answers.append(
+            f"{in_words(decoding)}: 95 % intervals of one run's average are {cells[0]} points wide on {ERROR_NAMES[0]} "
+            f"and {cells[1]} on {ERROR_NAMES[1]}; of a difference between two trained methods {cells[2]} on "
+            f"{SEED_ERRORS[0]} and {cells[3]} on {SEED_ERRORS[1]}."
+        )
+    return Section(answers=answers, text="\n".join(lines))
+
+
+def flips(results: Results, folder: Path) -> Section:
+    """Does the choice of grader, or truncation, turn any verdict over seeds, or the sign of a pair of checkpoints?"""
+    lines = ["## Does grader choice or truncation flip any verdict?", ""]
+    answers = []
+    for decoding, by_variant in results.scores.items():
+        tasks = [task for scores in by_variant.values() for score in scores for task in score.tasks]
+        cut, drawn = (sum(getattr(task, name) for task in tasks) for name in ("num_truncated", "num_samples"))
+        found = [compare_runs(before, after) for before, after in _pairs(results, decoding, untrained=True)]
+        open_samples = [c for c in found if any(task.warnings for task in (*c.tasks, c.average))]
+        notes: list[str] = []
+        told = [
+            f"of {drawn:,} samples {cut:,} are cut off, which could turn the sign of a task in {len(open_samples)} of "
+            f"{len(found)} pairs of checkpoints"
+        ]
+        for grader in results.experiment.graders:
+            turned = _turned(results.comparisons[decoding], results.compared(results.graded(decoding, grader)))
+            signs = [c for c in found if any(_is_of(grader, note) for note in c.notes)]
+            told.append(
+                f"by grader {grader} {len(turned)} of {len(results.comparisons[decoding])} verdicts over seeds are "
+                f"others{' (' + ', '.join(turned) + ')' if turned else ''}, and {len(signs)} signs of pairs"
+            )
+            notes += [f"  - {_named(c)}: {note}" for c in signs for note in c.notes if _is_of(grader, note)]
+        answers.append(f"{in_words(decoding)}: {'; '.join(told)}.")
+        lines += [f"- {answers[-1]}", *notes]
+        for c in open_samples:
+            lines += [f"  - {_named(c)}, {t.title}: {w}" for t in (*c.tasks, c.average) for w in t.warnings]
+    return Section(answers=answers, text="\n".join(lines))
+
+
+def _is_of(grader: str, note: str) -> bool:
+    return note.startswith(f"grader '{grader}' ")
+
+
+def _turned(ours: Sequence[SeedComparison], theirs: Sequence[SeedComparison]) -> list[str]:
+    """Whose verdict on the broader error is another one."""
+    pairs = (
+        (one.name_b, one.effects[1].verdict, other.effects[1].verdict) for one, other in zip(ours, theirs, strict=True)
+    )
+    return [f"{name}: {verdict} becomes {other}" for name, verdict, other in pairs if verdict != other]
+
+
+def _of_trained(results: Results, decoding: str) -> Iterator[SeedComparison]:
+    untrained = results.experiment.untrained
+    return (found for found in results.comparisons[decoding] if found.name_b not in untrained)
+
+
+def _pairs(results: Results, decoding: str, *, untrained: bool = False) -> list[tuple[Path, Path]]:
+    """Run folders of the reference and of every other variant, seed by seed."""
+    reference = results.experiment.reference
+    others = [v for v in results.variants if v != reference and (untrained or v not in results.experiment.untrained)]
+    return [
+        (results.folder(reference, seed, decoding), results.folder(variant, seed, decoding))
+        for seed in results.seeds
+        for variant in others
+        if reference in results.variants
+    ]
+
+
+def _named(comparison: Comparison) -> str:
+    average = comparison.average
+    return f"{comparison.name_b} and {comparison.name_a} ({signed(average.value_b - average.value_a)})"
+
+
+def _median(values: Sequence[float]) -> float:
+    return float(np.median(values))
+
+
+def _count(value: float) -> str:
+    return "none is enough" if math.isinf(value) else f"{value:.0f}"
+
+
+def _factor(value: float) -> str:
+    return "no number of times" if math.isinf(value) else f"{value:.2g} ×"

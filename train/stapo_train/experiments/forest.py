@@ -1,0 +1,111 @@
+"""Every variant's difference from the reference as a figure: a point and two intervals, a panel per way of decoding."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from stapo_bench.analysis import SEED_ERRORS, SeedComparison
+from stapo_bench.statistics import signed
+from stapo_train.experiments.design import in_words
+from stapo_train.experiments.results import Results
+from stapo_train.experiments.section import Section
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BARS: dict[str, dict[str, Any]] = dict(
+    zip(SEED_ERRORS, ({"linewidth": 3.4, "alpha": 0.5}, {"linewidth": 0.9, "marker": "|"}), strict=True)
+)
+"""With few seeds either may be the wider one: both must be seen."""
+
+
+def differences(results: Results, folder: Path) -> Section:
+    """The untrained model is left out of the figure, beside which nothing else could be told apart; so is a variant
+    that is the reference itself."""
+    reference = results.experiment.reference
+    untrained = results.experiment.untrained
+    left_out = {*untrained, *results.same}
+    shown = {
+        decoding: [comparison for comparison in found if comparison.name_b not in left_out]
+        for decoding, found in results.comparisons.items()
+    }
+    if not any(shown.values()):
+        return Section(text="")
+    draw(shown, _labels(results.experiment.variants), folder / "differences.svg")
+    levels = [
+        f"{found.name_b} ({in_words(decoding)}: {signed(found.effects[0].difference.value)})"
+        for decoding, comparisons in results.comparisons.items()
+        for found in comparisons
+        if found.name_b in untrained
+    ]
+    lines = [
+        f"## Differences from {reference} in one figure",
+        "",
+        f"![Differences from {reference}](differences.svg)",
+        "",
+        f"Differences from {reference} in points of the average over tasks, 95 %, {len(results.seeds)} seeds. "
+        f"Thick: {SEED_ERRORS[0]}; thin: {SEED_ERRORS[1]}." + (f" Not shown: {', '.join(levels)}." if levels else ""),
+    ]
+    return Section(text="\n".join(lines))
+
+
+def _labels(variants: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Variant -> the name of its objective in figures, which decides its colour."""
+    from stapo_bench.presenting.figures.style import METHODS
+
+    objectives = {
+        variant: setting.removeprefix("objective.name=")
+        for variant, own in variants.items()
+        for setting in own
+        if setting.startswith("objective.name=")
+    }
+    return {variant: METHODS[name].label for variant, name in objectives.items() if name in METHODS}
+
+
+def draw(shown: Mapping[str, Sequence[SeedComparison]], labels: Mapping[str, str], path: Path) -> None:
+    """A panel per way of decoding, variants from the top in the experiment's order."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    from stapo_bench.presenting.figures.style import DOUBLE, INK, RC
+
+    names = [comparison.name_b for comparison in next(iter(shown.values()))]
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(cast(Any, RC))
+        figure = Figure(figsize=(DOUBLE, 0.9 + 0.19 * len(names)), layout="constrained")
+        axes = figure.subplots(1, len(shown), sharex=True, sharey=True, squeeze=False)[0]
+        for ax, (decoding, comparisons) in zip(axes, shown.items(), strict=True):
+            draw_panel(ax, comparisons, labels)
+            ax.set_title(in_words(decoding))
+            ax.set_yticks(range(len(names)), names)
+            ax.set_ylim(len(names) - 0.4, -0.6)
+        keys = [Line2D([], [], color=INK, label=f"95 %, {name}", **bar) for name, bar in BARS.items()]
+        figure.legend(handles=keys, loc="outside upper center", ncols=2)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, format="svg", metadata={"Title": "Differences from the reference", "Date": None})
+
+
+def draw_panel(ax: "Axes", comparisons: Sequence[SeedComparison], labels: Mapping[str, str]) -> None:
+    """One variant below the other, in points; ``labels``: what decides the looks of a variant, if not its name."""
+    from stapo_bench.presenting.figures.style import INK, look
+
+    ax.axvline(0.0, color=INK, linewidth=0.6, zorder=1)
+    for place, comparison in enumerate(comparisons):
+        style = look(labels.get(comparison.name_b, comparison.name_b))
+        for effect in comparison.effects:
+            interval = effect.difference.interval()
+            ends = 100 * np.array([interval.low, interval.high])
+            ax.plot(ends, (place, place), color=style.colour, solid_capstyle="butt", zorder=2, **BARS[effect.error])
+        value = 100 * comparison.effects[0].difference.value
+        ax.plot(
+            [value], [place], marker=style.marker, markersize=6, color=style.colour, markeredgecolor="white",
+            markeredgewidth=0.7, zorder=3,
+        )  # fmt: skip
+    ax.set_xlabel("difference (points)")
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(visible=False, axis="y")

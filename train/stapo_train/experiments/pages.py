@@ -1,0 +1,185 @@
+"""An experiment's page: question, verdicts, figures, table with intervals, cost, command. Same runs, same bytes."""
+
+import csv
+import io
+import json
+import math
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stapo_bench.analysis import MARGIN, SEED_ERRORS, means_by_task, over_seeds, seeds_sentence
+from stapo_bench.presenting.figures import caption, save
+from stapo_bench.presenting.figures.registry import REGISTRY
+from stapo_bench.runs import load_manifest, write_atomically
+from stapo_bench.statistics import Difference
+from stapo_train.experiments.design import Experiment, in_words
+from stapo_train.experiments.provenance import how, provenance
+from stapo_train.experiments.results import Results, counted
+from stapo_train.experiments.section import in_points
+from stapo_train.experiments.sections import SECTIONS
+
+SUMMARY = "summary.json"
+"""In a page's folder: what the index says of it."""
+
+
+def write_page(experiment: Experiment, out: Path, folder: Path) -> Path:
+    """Write ``folder`` from what is finished: page.md, tables, figures, manifests, the trainings' configs and curves.
+
+    Raises:
+        StapoError: nothing is finished yet.
+    """
+    results = Results(experiment, out)
+    results.check()
+    folder.mkdir(parents=True, exist_ok=True)
+    command = f"stapo-bench experiment {experiment.name}"
+    about = provenance(results, command)
+    verdicts = [
+        f"{in_words(decoding)}: {seeds_sentence(comparison)}"
+        for decoding, found in results.comparisons.items()
+        for comparison in found
+        if comparison.name_b in results.told
+    ]
+    verdicts += [
+        f"{variant} and {other} are one training here: the same weights, bit for bit, with every seed."
+        for variant, other in results.same.items()
+    ]
+    sections = [SECTIONS[name](results, folder) for name in experiment.sections]
+    answers = [*verdicts, *(answer for section in sections for answer in section.answers)]
+    lines = [f"# {experiment.name}", "", f"**{experiment.question}**", ""]
+    if missing := unfinished(about):
+        lines += [missing, ""]
+    lines += [*(f"- {answer}" for answer in answers), "", *_figures(results, folder, command)]
+    if experiment.decodings:  # a search looks at trainings alone
+        lines += [*_table(results), *_differences(results), ""]
+    for section in sections:
+        lines += [section.text, ""]
+    write_atomically(folder / "page.md", "\n".join([*lines, *how(results, about)]) + "\n")
+    if experiment.decodings:
+        write_atomically(folder / "table.csv", _csv(results))
+        write_atomically(folder / "runs.csv", _runs(results))
+    write_atomically(folder / "manifest.json", json.dumps(about, indent=1) + "\n")
+    shown = {name: about[name] for name in ("question", "seeds", "not_run")}
+    cpu_s = round(sum(about["cpu_s"].values()))
+    write_atomically(folder / SUMMARY, json.dumps({**shown, "cpu_s": cpu_s, "answers": answers}, indent=1) + "\n")
+    _keep(results, folder)
+    return folder / "page.md"
+
+
+def unfinished(about: Mapping[str, Any]) -> str:
+    """What is missing, in words; empty: nothing."""
+    asked, finished = (len(about["seeds"][name]) for name in ("asked", "finished"))
+    parts = [f"{finished} of {asked} seeds are finished"] if finished < asked else []
+    if about["not_run"]:
+        parts.append(f"not run yet: {', '.join(about['not_run'])}")
+    return f"**Partial: {'; '.join(parts)}.**" if parts else ""
+
+
+def _figures(results: Results, folder: Path, command: str) -> Iterator[str]:
+    for name in results.experiment.figures:
+        if (missing := REGISTRY[name].lacks(results.sources)) is not None:
+            yield f"{REGISTRY[name].title}: not drawn, {missing}."
+        else:
+            save(name, results.sources, folder / f"{name}.svg", command)
+            yield f"![{REGISTRY[name].title}]({name}.svg)"
+            yield ""
+            yield caption(name, results.sources)
+        yield ""
+
+
+def _table(results: Results) -> Iterator[str]:
+    """Variants x tasks: means over seeds, and the average with its interval."""
+    titles = [task.title for task in next(iter(next(iter(results.scores.values())).values()))[0].tasks]
+    yield f"## avg@k in percent, mean of {len(results.seeds)} seeds"
+    yield ""
+    yield f"| Variant | Decoding | {' | '.join(titles)} | Average [{SEED_ERRORS[1]}] |"
+    yield "|" + "---|" * (len(titles) + 3)
+    for decoding, variant, tasks, average in _rows(results):
+        cells = [f"{100 * value:.2f}" for value in tasks]
+        yield f"| {variant} | {in_words(decoding)} | {' | '.join(cells)} | {_level(average)} |"
+    yield ""
+
+
+def _rows(results: Results) -> Iterator[tuple[str, str, list[float], Difference]]:
+    for decoding, by_variant in results.scores.items():
+        for variant, scores in by_variant.items():
+            levels = means_by_task([counted(score) for score in scores])
+            yield decoding, variant, [float(np.nanmean(task)) for task in levels], over_seeds(levels, SEED_ERRORS[1])
+
+
+def _differences(results: Results) -> Iterator[str]:
+    reference = results.experiment.reference
+    if not any(results.comparisons.values()):
+        yield f"No differences from {reference}: it needs a finished seed, and another variant."
+        return
+    yield f"## Differences from {reference} in points, paired by seed and problem"
+    yield ""
+    yield f"| Variant | Decoding | {' | '.join(f'{error} | p (Holm)' for error in SEED_ERRORS)} | Verdict |"
+    yield "|" + "---|" * (3 + 2 * len(SEED_ERRORS))
+    for decoding, found in results.comparisons.items():
+        for comparison in found:
+            cells = [f"{in_points(e.difference)} | {_p(e.p_adjusted)}" for e in comparison.effects]
+            same = results.same.get(comparison.name_b) == reference
+            verdict = "same weights" if same else comparison.effects[1].verdict
+            yield f"| {comparison.name_b} | {in_words(decoding)} | {' | '.join(cells)} | {verdict} |"
+    yield ""
+    yield (
+        f"95 % intervals, each for itself; p by Holm over the variants of a way of decoding. The verdict is that on "
+        f"{SEED_ERRORS[1]}. Better or worse: p below 5 %. Tied: not that, and shown to differ by less than "
+        f'{100 * MARGIN:g} points (two one-sided tests at 5 %; "tied within" is the least margin for which they do).'
+    )
+
+
+def _csv(results: Results) -> str:
+    """Fractions, all digits: levels, then differences from the reference."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["decoding", "variant", "minus", "error", "value", "low", "high", "p_holm", "verdict"])
+    for decoding, variant, _, average in _rows(results):
+        interval = average.interval()
+        writer.writerow([decoding, variant, "", SEED_ERRORS[1], average.value, interval.low, interval.high, "", ""])
+    for decoding, found in results.comparisons.items():
+        for c in found:
+            for e in c.effects:
+                ends = e.difference.interval()
+                row = [decoding, c.name_b, c.name_a, e.error, e.difference.value, ends.low, ends.high]
+                writer.writerow([*row, e.p_adjusted, e.verdict])
+    return text.getvalue()
+
+
+def _runs(results: Results) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["run", "variant", "seed", "decoding", "average", "grader", "manifest_sha256", "commit"])
+    for e in results.evaluations:
+        manifest = load_manifest(e.folder)
+        score = next(s for s in results.sources.scores if s.run == e.folder.name)
+        row = [e.folder.name, e.training.variant, e.training.seed, e.decoding, score.macro.value, score.grader]
+        writer.writerow([*row, manifest.digest, manifest.about.get("commit") or ""])
+    return text.getvalue()
+
+
+def _keep(results: Results, folder: Path) -> None:
+    """One manifest per way of decoding (the others differ in seed and weights, see runs.csv), each training's log."""
+    for decoding in results.experiment.decodings:
+        run = next(e.folder for e in results.evaluations if e.decoding == decoding)
+        (folder / "manifests").mkdir(exist_ok=True)
+        shutil.copy(run / "manifest.json", folder / "manifests" / f"{decoding}.json")
+    for training in results.trainings:
+        place = folder / "trainings" / training.folder.name
+        place.mkdir(parents=True, exist_ok=True)
+        for name in ("config.yaml", "metrics.jsonl"):
+            shutil.copy(training.folder / name, place / name)
+
+
+def _level(average: Difference) -> str:
+    interval = average.interval()
+    ends = "–" if math.isnan(interval.low) else f"{100 * interval.low:.1f}, {100 * interval.high:.1f}"
+    return f"{100 * average.value:.2f} [{ends}]"
+
+
+def _p(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.3f}"

@@ -1,0 +1,83 @@
+"""Where a page's numbers come from: code, versions, seeds and CPU time, for the page and for ``manifest.json``."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from stapo_bench.runs import Manifest, load_manifest
+from stapo_train.experiments.lanes import read_costs
+from stapo_train.experiments.results import Results
+from stapo_train.experiments.steps import CPU_SECONDS, plan
+
+
+def provenance(results: Results, command: str) -> dict[str, Any]:
+    """The manifest of a page.
+
+    ``code``: by commit, how often a command was started under it and whether files differed; None: not recorded.
+    ``cpu_s``: of the experiment's finished and unfinished commands alike, those that others need, too, included.
+    """
+    experiment = results.experiment
+    steps = plan(experiment, results.out)
+    rows = [row for row in read_costs(results.out) if row["step"] in steps]
+    manifests = [load_manifest(evaluation.folder) for evaluation in results.evaluations]
+    code = Counter((row.get("commit"), row.get("dirty")) for row in rows)
+    return {
+        "experiment": experiment.name,
+        "question": experiment.question,
+        "command": command,
+        "seeds": {"asked": list(experiment.used_seeds), "finished": list(results.seeds)},
+        "overrides": {"train": list(experiment.overrides), "pretrain": list(experiment.pretrain)},
+        "evaluation": experiment.options,
+        "graders": sorted({score.grader for score in results.sources.scores}),
+        "variants": {name: list(own) for name, own in experiment.variants.items()},
+        "not_run": [name for name in experiment.variants if name not in results.variants],
+        "code": [
+            {"commit": commit, "dirty": dirty, "starts": count}
+            for (commit, dirty), count in sorted(code.items(), key=str)
+        ],
+        "evaluated_by": sorted({str(m.about.get("commit")) for m in manifests}),
+        "versions": sorted({row["versions"] for row in rows if "versions" in row} or {_versions(m) for m in manifests}),
+        "devices": sorted({str(m.about["device"]) for m in manifests}),
+        "cpu_s": {kind: round(sum(r["cpu_s"] for r in rows if r["kind"] == kind), 1) for kind in CPU_SECONDS},
+        "commands": {kind: len({r["step"] for r in rows if r["kind"] == kind}) for kind in CPU_SECONDS},
+    }
+
+
+def _versions(manifest: Manifest) -> str:
+    found = {**manifest.identity["versions"], **manifest.identity["engine"]}
+    return ", ".join(f"{name} {found[name]}" for name in ("stapo_bench", "torch", "transformers") if name in found)
+
+
+def how(results: Results, about: dict[str, Any]) -> Iterator[str]:
+    """The last part of a page."""
+    yield "## How it was made"
+    yield ""
+    yield f"- Command: `{about['command']}`. Settings and curves of every training: `trainings/`."
+    spent = {kind: seconds for kind, seconds in about["cpu_s"].items() if seconds}
+    parts = ", ".join(f"{about['commands'][kind]} × {kind} {seconds:,.0f}" for kind, seconds in spent.items())
+    yield f"- Cost: {sum(spent.values()):,.0f} CPU-seconds ({parts}), what is shared with other experiments included."
+    yield "- Code: " + "; ".join(_commit(row) for row in about["code"]) + ". Versions: " + "; ".join(about["versions"])
+    manifests = "; of one run of each way of decoding: `manifests/`" if results.experiment.decodings else ""
+    yield f"  (`manifest.json`{manifests})."
+    seeds = ", ".join(map(str, about["seeds"]["finished"]))
+    yield f"- Seeds ({results.experiment.seeds}): {seeds}. A seed decides the order of the problems and every draw, and"
+    yield "  is the same for all variants; evaluations draw with it, too."
+    yield "- One base model for all: intervals say nothing about another one, nor about larger models."
+    if results.experiment.decodings:
+        limits = ", ".join(f"{name} {value}" for name, value in about["evaluation"].items())
+        yield f"- Evaluated with {limits}; graded by {', '.join(about['graders'])}."
+    yield f"- Settings on top of `train/configs/tiny/_recipe.yaml`, of all trainings: {_settings(about)}; of a variant:"
+    for name, own in about["variants"].items():
+        yield f"  - {name}: {', '.join(own) or 'the base model, untrained'}"
+
+
+def _settings(about: dict[str, Any]) -> str:
+    base = about["overrides"]["pretrain"]
+    parts = [", ".join(about["overrides"]["train"]) or "none"]
+    return "; ".join([*parts, *([f"of the base model: {', '.join(base)}"] if base else [])])
+
+
+def _commit(row: dict[str, Any]) -> str:
+    if row["commit"] is None:
+        return f"commit not recorded ({row['starts']} starts)"
+    return f"{row['commit'][:12]} ({row['starts']} starts{', with uncommitted changes' if row['dirty'] else ''})"

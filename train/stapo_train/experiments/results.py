@@ -1,0 +1,164 @@
+"""What an experiment left behind, read once: scores by decoding, variant and seed, and the trainings' logs.
+
+An experiment need not be finished. A seed counts when every variant has finished it, where a variant without any
+finished seed is left out: so all that is compared has the same seeds.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from stapo_bench.analysis import RunScore, SeedComparison, compare_over_seeds, current_score
+from stapo_bench.errors import StapoError
+from stapo_bench.presenting import score_by
+from stapo_bench.presenting.figures import Sources
+from stapo_bench.presenting.figures.settings import entropy_stability
+from stapo_bench.presenting.figures.sources import read_training
+from stapo_bench.runs import CountedRun
+from stapo_train.experiments.design import Evaluation, Experiment, Training, evaluations, trainings
+from stapo_train.experiments.steps import plan
+
+
+@dataclass(frozen=True)
+class Results:
+    """The finished runs of an experiment."""
+
+    experiment: Experiment
+    out: Path
+
+    @cached_property
+    def finished(self) -> Mapping[str, Sequence[int]]:
+        """Variant -> its seeds of which every step is done."""
+        done = {name for name, step in plan(self.experiment, self.out).items() if step.is_done()}
+        needs: dict[tuple[str, int], set[str]] = {}
+        for training in trainings(self.experiment, self.out):
+            name = training.folder.name
+            needs.setdefault((training.variant, training.seed), set()).add(name)
+        for evaluation in evaluations(self.experiment, self.out):
+            run = evaluation.folder.name
+            names = {run, *(f"{run} {grader}" for grader in self.experiment.graders)}
+            needs[evaluation.training.variant, evaluation.training.seed] |= names
+        return {
+            variant: [seed for seed in self.experiment.used_seeds if needs[variant, seed] <= done]
+            for variant in self.experiment.variants
+        }
+
+    @cached_property
+    def variants(self) -> Sequence[str]:
+        """Those with a finished seed."""
+        return [variant for variant, seeds in self.finished.items() if seeds]
+
+    @cached_property
+    def seeds(self) -> Sequence[int]:
+        """Finished by all of ``variants``."""
+        return [s for s in self.experiment.used_seeds if all(s in self.finished[variant] for variant in self.variants)]
+
+    def check(self) -> None:
+        """StapoError where there is nothing to tell yet."""
+        if not self.variants or not self.seeds:
+            raise StapoError(
+                f"{self.experiment.name}: expected a seed that every variant with a finished one has finished, got "
+                f"none in {self.out}; 'run.py {self.experiment.name}' goes on"
+            )
+
+    @cached_property
+    def told(self) -> Sequence[str]:
+        """Variants whose comparison with the reference is the page's answer."""
+        return [variant for variant in self.experiment.told if variant in self.variants]
+
+    @cached_property
+    def trainings(self) -> list[Training]:
+        return [
+            training
+            for training in trainings(self.experiment, self.out)
+            if training.config is not None and self._is_used(training)
+        ]
+
+    @cached_property
+    def same(self) -> Mapping[str, str]:
+        """Variant -> another whose trainings ended in the same weights, bit for bit, with every seed; if any.
+
+        What tells the two apart never acted. The other is the reference, or else the first of its kind.
+        """
+        weights: dict[str, list[str]] = {}
+        for training in self.trainings:
+            file = training.checkpoint(training.folder) / "model.safetensors"
+            weights.setdefault(training.variant, []).append(hashlib.sha256(file.read_bytes()).hexdigest())
+        names = sorted(weights, key=lambda variant: variant != self.experiment.reference)
+        first: dict[tuple[str, ...], str] = {}
+        for variant in names:
+            first.setdefault(tuple(weights[variant]), variant)
+        found = {variant: first[tuple(weights[variant])] for variant in weights}
+        return {variant: other for variant, other in found.items() if other != variant}
+
+    @cached_property
+    def evaluations(self) -> list[Evaluation]:
+        return [e for e in evaluations(self.experiment, self.out) if self._is_used(e.training)]
+
+    def _is_used(self, training: Training) -> bool:
+        return training.variant in self.variants and training.seed in self.seeds
+
+    @cached_property
+    def scores(self) -> Mapping[str, Mapping[str, Sequence[RunScore]]]:
+        """Decoding -> variant -> the last checkpoint of each seed, in the order of the seeds."""
+        found: dict[str, dict[str, list[RunScore]]] = {}
+        for evaluation in self.evaluations:
+            by_variant = found.setdefault(evaluation.decoding, {})
+            by_variant.setdefault(evaluation.training.variant, []).append(current_score(evaluation.folder))
+        return found
+
+    @cached_property
+    def sources(self) -> Sources:
+        """What figures are drawn from."""
+        logs = list(dict.fromkeys(training.folder for training in self.trainings))
+        return Sources(runs=[evaluation.folder for evaluation in self.evaluations], logs=logs)
+
+    def folder(self, variant: str, seed: int, decoding: str) -> Path:
+        """The run of a variant's last checkpoint."""
+        return next(
+            e.folder
+            for e in self.evaluations
+            if (e.training.variant, e.training.seed, e.decoding) == (variant, seed, decoding)
+        )
+
+    @cached_property
+    def comparisons(self) -> Mapping[str, list[SeedComparison]]:
+        """Decoding -> every variant against the reference; none as long as the reference has no finished seed."""
+        return {decoding: self.compared(by_variant) for decoding, by_variant in self.scores.items()}
+
+    def compared(self, scores: Mapping[str, Sequence[RunScore]]) -> list[SeedComparison]:
+        """Every variant against the reference, by these scores of theirs."""
+        reference = self.experiment.reference
+        pairs = [(reference, name) for name in self.variants if name != reference] if reference in self.variants else []
+        return compare_over_seeds({name: [counted(score) for score in found] for name, found in scores.items()}, pairs)
+
+    def graded(self, decoding: str, grader: str) -> Mapping[str, Sequence[RunScore]]:
+        """``scores`` of one way of decoding as another grader has them."""
+        return {
+            variant: [score_by(self.folder(variant, seed, decoding), grader) for seed in self.seeds]
+            for variant in self.scores[decoding]
+        }
+
+    def stabilities(self) -> dict[str, list[float]]:
+        """Variant -> entropy-stability score of each seed's training; NaN for fewer than ten iterations."""
+        return self._by_variant("entropy", entropy_stability)
+
+    def late_rewards(self) -> dict[str, list[float]]:
+        """Variant -> mean training reward of each seed over the last tenth of its iterations."""
+        return self._by_variant("reward", lambda rewards: float(np.nanmean(rewards[-max(1, len(rewards) // 10) :])))
+
+    def _by_variant(self, column: str, value: Callable[[Sequence[float]], float]) -> dict[str, list[float]]:
+        found: dict[str, list[float]] = {}
+        for training in self.trainings:
+            values = read_training(training.folder).column(column).tolist()
+            found.setdefault(training.variant, []).append(value(values))
+        return found
+
+
+def counted(score: RunScore) -> CountedRun:
+    """A run's counts, all that paired statistics need."""
+    return CountedRun(counts={task.task: task.counts for task in score.tasks})

@@ -1,0 +1,28 @@
+"""A part of an experiment's page."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stapo_bench.statistics import Difference, signed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """Markdown from results: every number in it is read, none is typed."""
+
+    answers: Sequence[str] = ()  # sentences for the top of the page
+    text: str  # begins with its heading
+
+
+def in_points(difference: Difference) -> str:
+    """A difference with its 95 % interval; a dash where there is none.
+
+    >>> in_points(Difference(value=0.02, standard_error=0.01, degrees=math.inf, num_problems=1))
+    '+2.0 [0.0, +4.0]'
+    """
+    if math.isnan(difference.value):
+        return "–"
+    interval = difference.interval()
+    ends = "–" if math.isnan(interval.low) else f"{signed(interval.low)}, {signed(interval.high)}"
+    return f"{signed(difference.value)} [{ends}]"

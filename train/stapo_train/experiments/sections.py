@@ -1,0 +1,198 @@
+"""The parts of a page that answer one question each; ``folder`` is where the page stands, for figures of their own."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from stapo_bench.analysis import LEVEL, SEED_ERRORS, SeedComparison, changes_by_task, over_seeds
+from stapo_bench.statistics import Difference, holm, signed
+from stapo_train.experiments.design import in_words
+from stapo_train.experiments.evaluation_questions import error_bars, flips, samples
+from stapo_train.experiments.forest import differences
+from stapo_train.experiments.gradients import gradients
+from stapo_train.experiments.results import Results, counted
+from stapo_train.experiments.section import Section, in_points
+from stapo_train.experiments.silenced import spurious
+from stapo_train.inspect.stability import FACTOR, Verdict, read_entropies
+from stapo_train.inspect.stability import stability as steadiness
+
+
+def ranking(results: Results, folder: Path) -> Section:
+    """Does the order of the methods hold in both regimes, and which differences change between them?"""
+    means = {
+        decoding: {
+            variant: float(np.mean([s.macro.value for s in scores]))
+            for variant, scores in found.items()
+            if variant not in results.same
+        }
+        for decoding, found in results.scores.items()
+    }
+    orders = {decoding: sorted(values, key=lambda v: -values[v]) for decoding, values in means.items()}
+    lines = ["## Does the ranking hold in both regimes?", ""]
+    lines += [f"- {in_words(decoding)}: {' > '.join(order)}" for decoding, order in orders.items()]
+    reference = results.experiment.reference
+    answers = [
+        f"{in_words(decoding)}: told apart from {reference} on {SEED_ERRORS[1]}: {_told_apart(found)}."
+        for decoding, found in results.comparisons.items()
+    ]
+    for one, other in combinations(means, 2):
+        pairs = list(combinations(means[one], 2))
+        turned = [(a, b) for a, b in pairs if (means[one][a] - means[one][b]) * (means[other][a] - means[other][b]) < 0]
+        between = f"between {in_words(one)} and {in_words(other)}"
+        answers.append(
+            f"Of {len(pairs)} pairs {len(turned)} change places {between}"
+            + (f": {', '.join(f'{a} and {b}' for a, b in turned)}." if turned else ".")
+        )
+        changed = [
+            f"{variant} by {in_points(difference)}"
+            for variant, difference in _changes_between(results, one, other).items()
+            if variant in means[one] and variant not in results.experiment.untrained
+        ]
+        answers.append(
+            f"Differences from {reference} that change {between} (points, {SEED_ERRORS[1]}, Holm): "
+            f"{', '.join(changed) or 'none'}."
+        )
+    return Section(answers=answers, text="\n\n".join(["\n".join(lines), *answers]))
+
+
+def _changes_between(results: Results, one: str, other: str) -> dict[str, Difference]:
+    """Variant -> its difference from the reference under ``other`` minus that under ``one``, where p < 5 % by Holm."""
+    found: dict[str, Difference] = {}
+    for variant in results.scores[one]:
+        if variant != results.experiment.reference:
+            first, second = (
+                changes_by_task(
+                    *(
+                        [counted(score) for score in results.scores[decoding][name]]
+                        for name in (results.experiment.reference, variant)
+                    )
+                )
+                for decoding in (one, other)
+            )
+            changes = [after - before for before, after in zip(first, second, strict=True)]
+            found[variant] = over_seeds(changes, SEED_ERRORS[1])
+    adjusted = holm([difference.p_value for difference in found.values()])
+    return {variant: found[variant] for variant, p in zip(found, adjusted, strict=True) if p < LEVEL}
+
+
+def stability(results: Results, folder: Path) -> Section:
+    """Entropy-stability score and late reward, paired over seeds: every variant against the reference."""
+    scores, rewards, reference = results.stabilities(), results.late_rewards(), results.experiment.reference
+    lines = [
+        "## Entropy stability and late reward",
+        "",
+        "Stability is exp(-mean |ln(H_t / H_0)|) over training, 1 for constant entropy, H_0 the mean of the first five "
+        "iterations; late reward is the mean training reward of the last tenth of the iterations. Differences are "
+        "paired over seeds, with 95 % intervals, each for itself; p by Holm over the variants.",
+        "",
+        f"| Variant | stability | minus {reference} | p (Holm) | late reward | minus {reference} | p (Holm) |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    told: dict[str, dict[str, tuple[Difference, float]]] = {}
+    measures = {"entropy stability": scores, "late reward": rewards}
+    for name, values in measures.items():
+        others = [variant for variant in values if variant != reference and reference in values]
+        differences = [_paired(values, variant, reference) for variant in others]
+        adjusted = holm([difference.p_value for difference in differences])
+        told[name] = dict(zip(others, zip(differences, adjusted, strict=True), strict=True))
+    for variant in scores:
+        cells = []
+        for name, values in measures.items():
+            found = told[name].get(variant)
+            cells += [_number(float(np.mean(values[variant])))]
+            cells += ["–", "–"] if found is None else [_told(found[0]), _number(found[1])]
+        lines.append(f"| {variant} | {' | '.join(cells)} |")
+    answers = [
+        f"{variant}'s {name} is {_direction(*told[name][variant])} {reference}'s: {_told(told[name][variant][0])} "
+        f"({len(scores[variant])} seeds)."
+        for variant in results.told
+        for name in measures
+        if variant in told[name] and not math.isnan(told[name][variant][0].value)
+    ]
+    return Section(answers=answers, text="\n".join(lines))
+
+
+def _paired(values: Mapping[str, list[float]], variant: str, reference: str) -> Difference:
+    change = np.array(values[variant])[:, None] - np.array(values[reference])[:, None]
+    return over_seeds([change], "seeds like these")
+
+
+def _told(difference: Difference) -> str:
+    interval = difference.interval()
+    if math.isnan(difference.value):
+        return "–"
+    ends = "–" if math.isnan(interval.low) else f"{interval.low:+.3f}, {interval.high:+.3f}"
+    return f"{difference.value:+.3f} [{ends}]"
+
+
+def _direction(difference: Difference, p_adjusted: float) -> str:
+    if not p_adjusted < LEVEL:
+        return "not told apart from"
+    return "above" if difference.value > 0 else "below"
+
+
+def regimes(results: Results, folder: Path) -> Section:
+    """In which settings does entropy collapse or explode? Counted over seeds, by the last tenth of training."""
+    lines = [
+        "## Where does entropy collapse or explode?",
+        "",
+        "First: mean entropy of the first five iterations; last: median of the last tenth. Last below "
+        f"1/{FACTOR:g} of first: collapse; above {FACTOR:g} times: explosion. Counts and means over seeds.",
+        "",
+        "| Variant | collapse | explosion | stable | first (nats) | last (nats) | last / first, least to greatest |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    counts: dict[Verdict, dict[str, str]] = {"collapse": {}, "explosion": {}}
+    ratios: list[float] = []
+    for variant in results.variants:
+        found = [steadiness(read_entropies(t.folder)) for t in results.trainings if t.variant == variant]
+        if not found:
+            continue
+        for verdict, of_verdict in counts.items():
+            if count := sum(one.verdict == verdict for one in found):
+                of_verdict[variant] = f"{variant} ({count} of {len(found)} seeds)"
+        ratios += (ends := [one.end / one.start for one in found])
+        cells = [str(sum(one.verdict == verdict for one in found)) for verdict in (*counts, "stable")]
+        cells += [_number(float(np.mean([getattr(one, name) for one in found]))) for name in ("start", "end")]
+        lines.append(f"| {variant} | {' | '.join(cells)} | {_ends(ends)} |")
+    words: dict[Verdict, str] = {"collapse": "Entropy collapses", "explosion": "It explodes"}
+    answers = [
+        f"{words[verdict]}: {', '.join(of_verdict.values()) or 'nowhere'}." for verdict, of_verdict in counts.items()
+    ]
+    if ratios:
+        answers.append(f"It ends at {_ends(ratios)} of where it began.")
+    return Section(answers=answers, text="\n".join(lines))
+
+
+def _ends(values: Sequence[float]) -> str:
+    low, high = f"{min(values):.2f}", f"{max(values):.2f}"
+    return low if low == high else f"{low} to {high}"
+
+
+SECTIONS: Mapping[str, Callable[[Results, Path], Section]] = {
+    "differences": differences,
+    "ranking": ranking,
+    "stability": stability,
+    "regimes": regimes,
+    "samples": samples,
+    "error-bars": error_bars,
+    "flips": flips,
+    "spurious": spurious,
+    "gradients": gradients,
+}
+
+
+def _told_apart(comparisons: Sequence[SeedComparison]) -> str:
+    told = [
+        f"{comparison.name_b} {effect.verdict} ({signed(effect.difference.value)} points)"
+        for comparison in comparisons
+        if (effect := comparison.effects[1]).verdict in ("better", "worse")
+    ]
+    return ", ".join(told) or "none"
+
+
+def _number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.3f}"

@@ -1,0 +1,1 @@
+"""A look inside a training: dumped batches, the same batch under every objective, single tokens, stability."""

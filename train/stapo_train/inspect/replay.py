@@ -1,0 +1,209 @@
+"""What would other objectives have done with a dumped mini-batch? No training; nothing in the dump changes.
+
+stapo-train replay runs/x/dumps/iteration-000010 --objectives grpo,justrl,stapo
+stapo-train sweep  runs/x/dumps/iteration-000010 --tau-p 0.001,0.002,0.005 --q 0.5,0.75,1.0
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from stapo_bench.errors import StapoError
+from stapo_train.advantages import group_advantages
+from stapo_train.batch import Batch
+from stapo_train.inspect.dump import Dump
+from stapo_train.objective import Objective, Selection, policy_loss, select
+from stapo_train.objectives import REGISTRY, for_run
+from stapo_train.statistics import logit_gradient_norm_squared, token_distribution
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replayed:
+    """One objective on the mini-batch (its first phase, where it has several)."""
+
+    name: str
+    loss: float
+    selection: Selection
+    gradient: Tensor  # [num_parameters], divided by the denominator
+    logit_norm_share: float  # of sum over tokens ||d loss / d logits||^2, what silenced tokens would carry
+    parameter_norm_share: float  # ||gradient of the silenced tokens alone|| / ||gradient with nothing silenced||
+
+
+def objective_for(dump: Dump, name: str, **settings: float) -> Objective:
+    """The objective with what the dumped run knew; the run's own settings where it is the run's objective."""
+    own = dump.about["objective"]
+    values = {**(own if own["name"] == name else {}), **settings, "name": name}
+    return for_run(values, seed=dump.about["seed"], max_new_tokens=dump.about["max_new_tokens"])
+
+
+def batch_for(dump: Dump, objective: Objective) -> Batch:
+    """The mini-batch with the advantages that a run of this objective would have given it."""
+    batch, own = dump.batch, dump.about["objective"]["name"]
+    if objective.divide_by_std == REGISTRY[own].divide_by_std:
+        return batch
+    if dump.rewards is None or dump.group_ids is None:
+        kinds = {True: "(R - mean) / std", False: "R - mean"}
+        raise StapoError(
+            f"{objective.label}: expected rewards in the dump to make its advantages {kinds[objective.divide_by_std]} "
+            f"from, got an older dump with {own}'s {kinds[not objective.divide_by_std]} alone; dump the iteration again"
+        )
+    found = group_advantages(dump.rewards.numpy(), dump.group_ids.numpy(), divide_by_std=objective.divide_by_std)
+    advantages = torch.from_numpy(found).to(batch.row_advantages)
+    return replace(
+        batch, row_advantages=advantages, stats=replace(batch.stats, advantages=advantages[batch.stats.sequence])
+    )
+
+
+def replay(dump: Dump, names: Sequence[str]) -> list[Replayed]:
+    """Loss, mask and gradient of each objective."""
+    return [_replay(dump, name, objective_for(dump, name)) for name in names]
+
+
+def _replay(dump: Dump, name: str, objective: Objective) -> Replayed:
+    dump = replace(dump, batch=batch_for(dump, objective))
+    selection = select(dump.batch.stats, objective)
+    unmasked = _nothing_silenced(selection)
+    loss, kept, _ = _gradient(dump, objective, selection)
+    _, everything, by_logit = _gradient(dump, objective, unmasked)
+    silenced = ~selection.keep_mask
+    total = float(by_logit.sum())
+    return Replayed(
+        name=name,
+        loss=loss / max(float(selection.denominator), 1.0),
+        selection=selection,
+        gradient=kept / max(float(selection.denominator), 1.0),
+        logit_norm_share=float(by_logit[silenced].sum()) / total if total else 0.0,
+        parameter_norm_share=float((everything - kept).norm() / everything.norm()) if everything.norm() else 0.0,
+    )
+
+
+def _nothing_silenced(selection: Selection) -> Selection:
+    everything = torch.ones_like(selection.keep_mask)
+    weights = torch.where(selection.keep_mask, selection.weights, torch.ones_like(selection.weights))
+    return replace(selection, keep_mask=everything, weights=weights)
+
+
+def _gradient(dump: Dump, objective: Objective, selection: Selection) -> tuple[float, Tensor, Tensor]:
+    """Summed numerator, its gradient by the parameters, and [N] each token's squared gradient norm by its logits."""
+    policy, batch = replace(dump.policy, min_p=objective.min_p), dump.batch
+    policy.model.zero_grad()
+    total, by_logit = 0.0, torch.zeros_like(batch.stats.log_probs)
+    for micro in policy.split(batch, range(len(batch.rows))):
+        now = token_distribution(policy.logits(micro), micro.taken, policy.temperature, policy.min_p)
+        leaf = now.log_probs.detach().requires_grad_()
+        part, chosen = batch.stats.take(micro.tokens), selection.take(micro.tokens)
+        alone = policy_loss(replace(part, log_probs=leaf, proxy_kl=now.proxy_kl), chosen, objective).numerator.sum()
+        (weight,) = torch.autograd.grad(alone, leaf, retain_graph=True)
+        by_logit[micro.tokens] = logit_gradient_norm_squared(weight, leaf.detach().exp(), now.sum_squares)
+        out = policy_loss(replace(part, log_probs=now.log_probs, proxy_kl=now.proxy_kl), chosen, objective)
+        torch.autograd.backward(out.numerator.sum())
+        total += float(out.numerator.detach().sum())
+    gradient = torch.cat([p.grad.flatten() for p in policy.model.parameters() if p.grad is not None])
+    return total, gradient.clone(), by_logit
+
+
+def cosine(a: Replayed, b: Replayed) -> float:
+    """Of the two gradients; 0 where one is 0."""
+    one, other = a.gradient.double(), b.gradient.double()
+    norm = float(one.norm() * other.norm())
+    return float(one @ other) / norm if norm else 0.0
+
+
+def overlap(a: Selection, b: Selection) -> float | None:
+    """Tokens that both silence / tokens that either silences; None where neither silences any."""
+    either = int((~a.keep_mask | ~b.keep_mask).sum())
+    return int((~a.keep_mask & ~b.keep_mask).sum()) / either if either else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepRow:
+    """STAPO with other thresholds, against the first row's."""
+
+    tau_p: float
+    q: float
+    tau_h: float
+    num_candidates: int
+    num_silenced: int
+    masked_share: float
+    enters: tuple[int, ...]  # tokens silenced here and not in the first row
+    leaves: tuple[int, ...]
+
+
+def sweep(dump: Dump, tau_ps: Sequence[float], qs: Sequence[float], name: str = "stapo") -> list[SweepRow]:
+    """Every pair of thresholds; the first row is the objective's default."""
+    default = objective_for(dump, name)
+    pairs = [(getattr(default, "tau_p"), getattr(default, "q"))]  # noqa: B009  fields of some objectives only
+    pairs += [(tau_p, q) for tau_p in tau_ps for q in qs if (tau_p, q) != pairs[0]]
+    rows: list[SweepRow] = []
+    first: set[int] | None = None
+    for tau_p, q in pairs:
+        objective = objective_for(dump, name, tau_p=tau_p, q=q)
+        found = select(batch_for(dump, objective).stats, objective)
+        silenced = set(torch.nonzero(~found.keep_mask).flatten().tolist())
+        first = silenced if first is None else first
+        rows.append(
+            SweepRow(
+                tau_p=tau_p,
+                q=q,
+                tau_h=found.thresholds["tau_h"],
+                num_candidates=found.num_candidates,
+                num_silenced=len(silenced),
+                masked_share=len(silenced) / max(found.num_tokens, 1),
+                enters=tuple(sorted(silenced - first)),
+                leaves=tuple(sorted(first - silenced)),
+            )
+        )
+    return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditedToken:
+    """A candidate with what a reader needs to judge it."""
+
+    token: int  # its place in the mini-batch
+    silenced: bool
+    before: str  # decoded context
+    text: str
+    after: str
+    prob: float
+    entropy: float  # nats
+    advantage: float
+    alternatives: tuple[tuple[str, float], ...]  # the five most likely tokens
+
+
+def audit(dump: Dump, name: str, context: int = 24, tokens: Sequence[int] | None = None) -> list[AuditedToken]:
+    """The objective's candidates (or the tokens given), least likely first, with ``context`` tokens on both sides."""
+    objective = objective_for(dump, name)
+    batch = batch_for(dump, objective)
+    dump, selection = replace(dump, batch=batch), select(batch.stats, objective)
+    wanted = set(torch.nonzero(selection.candidate_mask).flatten().tolist() if tokens is None else tokens)
+    rows = sorted({int(batch.stats.sequence[token]) for token in wanted})
+    found = []
+    with torch.no_grad():
+        for micro in dump.policy.split(batch, rows):
+            probs = torch.softmax(dump.policy.logits(micro).float() / dump.policy.temperature, dim=-1)
+            for place, token in enumerate(micro.tokens.tolist()):
+                if token in wanted:
+                    found.append(_audited(dump, selection, token, probs[place], context))
+    return sorted(found, key=lambda t: t.prob)
+
+
+def _audited(dump: Dump, selection: Selection, token: int, probs: Tensor, context: int) -> AuditedToken:
+    batch, decode = dump.batch, dump.tokenizer.decode
+    row = int(batch.stats.sequence[token])
+    prompt, response = batch.rows[row]
+    ids, place = prompt + response, len(prompt) + token - batch.starts[row]
+    top = probs.topk(min(5, len(probs)))
+    return AuditedToken(
+        token=token,
+        silenced=not selection.keep_mask[token],
+        before=decode(ids[max(0, place - context) : place]),
+        text=decode([ids[place]]),
+        after=decode(ids[place + 1 : place + 1 + context]),
+        prob=float(batch.stats.log_probs[token].exp()),
+        entropy=float(batch.stats.entropy[token]),
+        advantage=float(batch.stats.advantages[token]),
+        alternatives=tuple((decode([i]), p) for i, p in zip(top.indices.tolist(), top.values.tolist(), strict=True)),
+    )

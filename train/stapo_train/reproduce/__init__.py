@@ -1,0 +1,1 @@
+"""The published table at three scales: which commands, in which order, on how many lanes."""

@@ -1,0 +1,156 @@
+"""A training config of ours as verl's: the published recipe on a Ray cluster, key by key, checked by verl itself.
+
+    overrides = verl_overrides(load_config(path), setup, data=Path("train.parquet"), out=Path("runs/paper/1.7b/stapo"))
+    compose(overrides)                  # needs verl, no GPU: it knows every key, and its own checks pass
+
+One iteration of ours is one step of verl's; its mini-batch counts prompts, as ours does. Its warm-up counts iterations
+too, but from 0: the n-th of ten has (n - 1) / 10 of the learning rate, where ours has n / 10. What the objective
+decides (clipping, aggregation, KL) stays at verl's defaults: its place is STAPO_OBJECTIVE, of the environment.
+"""
+
+import json
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from stapo_bench.errors import StapoError, UsageError
+from stapo_train.config import TrainConfig
+from stapo_train.cost.estimate import PUBLISHED_RECIPE, Setup
+
+MAX_PROMPT = PUBLISHED_RECIPE.max_prompt
+PLUGIN = "stapo_train.integrations.verl"
+MODULES = "VERL_USE_EXTERNAL_MODULES"  # the environment variable by which verl loads it
+
+
+def environment(config: TrainConfig) -> dict[str, str]:
+    """What the driver and every Ray worker must see."""
+    objective = dict(config.objective)
+    named = objective["name"] if len(objective) == 1 else json.dumps(objective)
+    return {MODULES: PLUGIN, "STAPO_OBJECTIVE": str(named)}
+
+
+def verl_overrides(config: TrainConfig, setup: Setup, *, data: Path, out: Path) -> list[str]:
+    """``key=value`` for ``python -m verl.trainer.main_ppo``.
+
+    Raises:
+        UsageError: the config asks for something that this way of training lacks.
+    """
+    _refuse(config)
+    rollout, update, optim = config.rollout, config.update, config.optim
+    max_length = MAX_PROMPT + rollout.max_new_tokens
+    actor, drawn = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+    values: dict[str, Any] = {
+        "data.train_files": data,
+        "data.val_files": data,  # verl wants one; it is not looked at
+        "data.train_batch_size": rollout.prompts,
+        "data.max_prompt_length": MAX_PROMPT,
+        "data.max_response_length": rollout.max_new_tokens,
+        "data.filter_overlong_prompts": True,
+        "data.seed": config.seed,
+        "algorithm.adv_estimator": "stapo_train",
+        "critic.enable": False,
+        "actor_rollout_ref.model.path": Path(config.model).absolute(),  # Ray's workers start in folders of their own
+        "actor_rollout_ref.model.enable_gradient_checkpointing": config.gradient_checkpointing,
+        f"{actor}.strategy": "fsdp2",
+        f"{actor}.policy_loss.loss_mode": "stapo_train",
+        f"{actor}.ppo_mini_batch_size": rollout.prompts // update.mini_batches,
+        f"{actor}.use_dynamic_bsz": True,
+        f"{actor}.ppo_max_token_len_per_gpu": -(-max_length // setup.sequence_parallel),
+        f"{actor}.fsdp_config.ulysses_sequence_parallel_size": setup.sequence_parallel,
+        f"{actor}.entropy_from_logits_with_chunking": True,  # else a second copy of the logits
+        f"{actor}.optim.lr": optim.lr,
+        f"{actor}.optim.lr_warmup_steps": optim.warmup_iterations,
+        f"{actor}.optim.weight_decay": optim.weight_decay,
+        f"{actor}.optim.betas": list(optim.betas),
+        f"{actor}.optim.clip_grad": optim.clip_norm,
+        f"{actor}.grad_clip": optim.clip_norm,
+        f"{drawn}.name": "vllm",
+        f"{drawn}.n": rollout.group_size,
+        f"{drawn}.temperature": rollout.temperature,
+        f"{drawn}.top_p": rollout.top_p,
+        f"{drawn}.tensor_model_parallel_size": setup.tensor_parallel,
+        f"{drawn}.gpu_memory_utilization": setup.rollout_share,
+        f"{drawn}.max_model_len": max_length,
+        f"{drawn}.seed": config.seed,
+        "reward.custom_reward_function.path": f"pkg://{PLUGIN}_reward",
+        "+reward.custom_reward_function.reward_kwargs.grader": config.reward.grader,
+        "trainer.nnodes": setup.nodes,
+        "trainer.n_gpus_per_node": setup.gpus_per_node,
+        "trainer.total_training_steps": config.iterations,
+        "trainer.total_epochs": config.iterations,  # enough; the number of steps ends the run
+        "trainer.save_freq": config.checkpoint.every,
+        "trainer.max_actor_ckpt_to_keep": 1,
+        "trainer.default_local_dir": out / "verl",
+        "trainer.project_name": "stapo-bench",
+        "trainer.experiment_name": f"{out.parent.name}-{out.name}",
+        "trainer.logger": ["console"],
+        "trainer.val_before_train": False,
+        "trainer.test_freq": -1,
+    }
+    if config.objective.get("kl_beta"):  # verl then keeps a reference model
+        values[f"{actor}.use_kl_loss"] = True
+    env_vars = "+ray_kwargs.ray_init.runtime_env.env_vars"
+    values |= {f"{env_vars}.{name}": value for name, value in environment(config).items()}
+    return [f"{key}={_hydra(value)}" for key, value in values.items()]
+
+
+def _hydra(value: Any) -> str:
+    """A value in hydra's grammar; what could mean something in it is quoted."""
+    if isinstance(value, list):
+        return f"[{','.join(map(_hydra, value))}]"
+    text = str(value)
+    plain = text and all(c.isalnum() or c in "-_./:+" for c in text)
+    return text if plain else "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _refuse(config: TrainConfig) -> None:
+    supported: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "data.prompt_format": (config.data.prompt_format, ("auto", "chat")),  # verl asks in the model's chat template
+        "rollout.max_rounds": (config.rollout.max_rounds, (1,)),
+        "reward.overlong_buffer": (config.reward.overlong_buffer, (None,)),
+        "update.importance_cap": (config.update.importance_cap, (None,)),
+        "update.selection": (config.update.selection, ("exact",)),
+    }
+    for key, (value, known) in supported.items():
+        if value not in known:
+            expected = " or ".join(map(str, known))
+            raise UsageError(f"{key} {value}: expected {expected}, which is all that training inside verl has")
+
+
+def missing_packages() -> list[str]:
+    """What training and evaluating on a cluster need and this environment lacks."""
+    return [package for package in ("verl", "vllm") if find_spec(package) is None]
+
+
+def compose(overrides: Sequence[str]) -> Any:
+    """verl's own configuration under these overrides, through verl's own checks and our worker's; needs no GPU.
+
+    Raises:
+        StapoError: verl does not know a key or refuses a value, or our worker would refuse it when it starts.
+    """
+    import verl.trainer
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+    from verl.trainer.ppo.utils import need_critic, need_reference_policy
+    from verl.utils.config import omega_conf_to_dataclass, validate_config
+
+    from stapo_train.integrations.verl import check_actor
+    from stapo_train.integrations.verl_settings import VARIABLE, parse_objective
+
+    folder = Path(verl.trainer.__file__).parent / "config"
+    try:
+        with initialize_config_dir(str(folder), version_base=None):
+            config = hydra_compose("ppo_trainer", list(overrides))
+        OmegaConf.resolve(config)
+        validate_config(config, need_reference_policy(config), need_critic(config))
+        for part in (config.actor_rollout_ref.rollout, config.algorithm):
+            omega_conf_to_dataclass(part)  # verl's records check their values
+        actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
+    except (HydraException, OmegaConfBaseException, AssertionError, ValueError, TypeError) as error:
+        raise StapoError(f"verl refuses the configuration: {' '.join(str(error).split())}") from None
+    check_actor(parse_objective(config.ray_kwargs.ray_init.runtime_env.env_vars[VARIABLE]), actor)
+    return config
