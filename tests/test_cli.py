@@ -327,7 +327,7 @@ def test_many_checkpoints_give_a_run_each_and_one_table(stapo, small, monkeypatc
         drawn.append(options)
         return Drawn(run_dir=options.out, num_drawn=0, num_missing=0, num_repeated=0)
 
-    monkeypatch.setattr("stapo_bench.sampling.evaluation.evaluate", draw)
+    monkeypatch.setattr("stapo_bench.sampling.evaluate", draw)
     monkeypatch.setattr("stapo_bench.commands.draw.finish", lambda run_dir, data_dir: None)
     monkeypatch.setattr("stapo_bench.commands.draw.show_table", lambda runs: print(*runs))
     arguments = ("eval", "--ckpt", "train/checkpoints/*", "--decoding", "training", "--tasks", "aime24", "--out", "e")
@@ -350,7 +350,7 @@ def test_the_last_checkpoints_of_two_trainings_have_names_of_their_own(stapo, sm
         drawn.append(str(options.out))
         return Drawn(run_dir=options.out, num_drawn=0, num_missing=0, num_repeated=0)
 
-    monkeypatch.setattr("stapo_bench.sampling.evaluation.evaluate", draw)
+    monkeypatch.setattr("stapo_bench.sampling.evaluate", draw)
     monkeypatch.setattr("stapo_bench.commands.draw.finish", lambda run_dir, data_dir: None)
     monkeypatch.setattr("stapo_bench.commands.draw.show_table", lambda runs: None)
     more = ("--decoding", "training", "--tasks", "aime24")

@@ -11,7 +11,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from stapo_bench.records import Gold, Outcome
-from stapo_bench.statistics import answer_classes
 
 if TYPE_CHECKING:
     from stapo_bench.grading.pool import GraderPool
@@ -28,6 +27,8 @@ def equal_answers(answers: Sequence[str | None]) -> list[int]:
     Each distinct text is compared once with one member of each class among the ``MAX_CLASSES`` most frequent texts, so
     that the cost does not grow with the number of samples.
     """
+    from stapo_bench.statistics import answer_classes  # numpy, which grading alone does not need
+
     counts = Counter(answer for answer in answers if answer is not None)
     frequent = [text for text, _ in counts.most_common(MAX_CLASSES) if len(text) <= _MAX_LENGTH]
     number_of = dict(zip(frequent, answer_classes(frequent, same_answer), strict=True))
