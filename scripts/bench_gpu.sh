@@ -29,7 +29,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ ${#parts[@]} -gt 0 ] || parts=(check linear packing mask trl)
-export PYTHONPATH="$PWD:$PWD/train:$PWD/scripts${PYTHONPATH:+:$PYTHONPATH}" TOKENIZERS_PARALLELISM=false
+export PYTHONPATH="$PWD:$PWD/train${PYTHONPATH:+:$PYTHONPATH}" TOKENIZERS_PARALLELISM=false
 mkdir -p "$out" || exit 2
 logs="$(mktemp -d)"
 
@@ -47,11 +47,11 @@ part_check() {
     "$python" -c 'import pytest, triton' 2>/dev/null || { echo "check: not run: no pytest or no Triton" && return; }
     "$python" -m pytest -q --tb=short -p no:cacheprovider tests/integration/test_fused_kernels.py
 }
-part_linear() { "$python" scripts/bench_linear.py "${sizes[@]}" --json "$out/linear_gpu.json"; }
-part_packing() { "$python" scripts/bench_packing.py "${small[@]}" --repeats "$rounds" --json "$out/packing_gpu.json"; }
-part_mask() { "$python" scripts/bench_trainer.py "${small[@]}" --rounds "$rounds" --json "$out/trainer_gpu.json"; }
+part_linear() { "$python" -m bench.linear "${sizes[@]}" --json "$out/linear_gpu.json"; }
+part_packing() { "$python" -m bench.packing "${small[@]}" --repeats "$rounds" --json "$out/packing_gpu.json"; }
+part_mask() { "$python" -m bench.trainer "${small[@]}" --rounds "$rounds" --json "$out/trainer_gpu.json"; }
 part_trl() {
-    "$python" scripts/bench_trl.py "${small[@]}" --rounds 1 --iterations "$iterations" --json "$out/trl_gpu.json"
+    "$python" -m bench.trl "${small[@]}" --rounds 1 --iterations "$iterations" --json "$out/trl_gpu.json"
 }
 export -f part_check part_linear part_packing part_mask part_trl
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parent.parent / "scripts" / "bench_grading.py"
+SCRIPT = Path(__file__).parent.parent / "bench" / "grading.py"
 
 
 @pytest.fixture

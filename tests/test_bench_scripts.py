@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from train_setup import make_base
 
-SCRIPTS = Path(__file__).parent.parent / "scripts"
+ROOT = Path(__file__).resolve().parent.parent
 
 
-def measure(tmp_path, script, *arguments):
+def measure(tmp_path, name, *arguments):
     out = tmp_path / "out.json"
-    command = [sys.executable, str(SCRIPTS / script), *arguments, "--json", str(out)]
+    command = [sys.executable, "-m", f"bench.{name}", *arguments, "--json", str(out)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     found = json.loads(out.read_text())
     assert {"device", "versions", "commit"} <= found.keys()
@@ -25,37 +25,37 @@ def measure(tmp_path, script, *arguments):
 
 def test_linear(tmp_path):
     arguments = ("--sizes", "tiny", "--tokens", "32", "--repeats", "1")
-    (row,) = measure(tmp_path, "bench_linear.py", *arguments)["sizes"].values()
+    (row,) = measure(tmp_path, "linear", *arguments)["sizes"].values()
     assert {"ours", "naive"} <= row["contestants"].keys()
     assert not row["contestants"].keys() & row["not_run"].keys()
     assert row["contestants"]["ours"]["log_prob_error"] < 1e-4
 
 
 def test_startup(tmp_path):
-    found = measure(tmp_path, "bench_startup.py", "--repeats", "1")
+    found = measure(tmp_path, "startup", "--repeats", "1")
     assert found["loads"] == []  # importing the package loads no heavy one
     assert all(row["wall_s"] > 0 for row in found["commands"].values())
 
 
 @pytest.mark.parametrize(
-    ("script", "arguments"),
+    ("name", "arguments"),
     [
-        ("bench_store.py", ("--samples", "500", "1000", "--characters", "100")),
-        ("bench_engine.py", ("--requests", "8", "--slots", "4", "--max-new-tokens", "8")),
-        ("bench_eval.py", ("--only", "scripted", "--repeats", "1", "--seconds", "1")),
+        ("store", ("--samples", "500", "1000", "--characters", "100")),
+        ("engine", ("--requests", "8", "--slots", "4", "--max-new-tokens", "8")),
+        ("eval", ("--only", "scripted", "--repeats", "1", "--seconds", "1")),
     ],
 )
-def test_the_others(tmp_path, script, arguments):
-    measure(tmp_path, script, *arguments)
+def test_the_others(tmp_path, name, arguments):
+    measure(tmp_path, name, *arguments)
 
 
 def test_trainer(tmp_path):
     model = make_base(tmp_path / "base")
-    measure(tmp_path, "bench_trainer.py", "--model", str(model), "--rounds", "1", "--prompts", "8")
+    measure(tmp_path, "trainer", "--model", str(model), "--rounds", "1", "--prompts", "8")
 
 
 def test_packing(tmp_path):
-    found = measure(tmp_path, "bench_packing.py", "--device", "cpu", "--size", "toy", "--repeats", "1")
+    found = measure(tmp_path, "packing", "--device", "cpu", "--size", "toy", "--repeats", "1")
     packed = [found["ways"][f"packed, {name}"] for name in ("sdpa", "torch_varlen")]
     for way in packed:
         assert way["num_positions"] == found["num_positions"] < found["ways"]["padded, sdpa"]["num_positions"]
@@ -65,16 +65,16 @@ def test_packing(tmp_path):
 
 def test_beside_trl(tmp_path):
     """Where it is not installed ours is measured alone, with a model of random weights."""
-    found = measure(tmp_path, "bench_trl.py", "--device", "cpu", "--size", "toy", "--rounds", "1", "--iterations", "2")
+    found = measure(tmp_path, "trl", "--device", "cpu", "--size", "toy", "--rounds", "1", "--iterations", "2")
     assert len(found["summary"]["ours"]["mean_curve"]) == 2
     assert 0 < found["summary"]["ours"]["reward_first_3"] < 1  # some rollouts have a gradient
 
 
 FAKE_PYTHON = """#!/bin/sh
 case "$*" in
-    *bench_packing.py*) echo "no such kernel" >&2 && exit 3 ;;
-    *bench_trainer.py*) sleep 60 ;;
-    *bench_*) echo "ran $*" ;;
+    *bench.packing*) echo "no such kernel" >&2 && exit 3 ;;
+    *bench.trainer*) sleep 60 ;;
+    *bench.*) echo "ran $*" ;;
     *) echo "a GPU" ;;
 esac
 """
@@ -84,25 +84,25 @@ def test_a_failed_part_is_named_and_the_others_run(tmp_path):
     python = tmp_path / "python"
     python.write_text(FAKE_PYTHON)
     python.chmod(0o755)
-    command = ["bash", str(SCRIPTS / "bench_gpu.sh"), "--out", str(tmp_path / "out"), "--limit", "1"]
+    command = ["bash", str(ROOT / "scripts" / "bench_gpu.sh"), "--out", str(tmp_path / "out"), "--limit", "1"]
     environment = {**os.environ, "PYTHON": str(python)}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     tables = done.stdout[done.stdout.index("== short tables") :]
-    assert "ran scripts/bench_linear.py --sizes 1.7b 8b 14b" in tables
-    assert "ran scripts/bench_trl.py --size 0.6b" in tables
+    assert "ran -m bench.linear --sizes 1.7b 8b 14b" in tables
+    assert "ran -m bench.trl --size 0.6b" in tables
     assert "failed: packing: exit code 3: no such kernel" in tables
     assert "failed: mask: more than 1 s" in tables
     assert done.returncode == 1
     some = subprocess.run([*command, "linear"], capture_output=True, text=True, check=False, env=environment)
     assert some.returncode == 0
-    assert "bench_trl" not in some.stdout
+    assert "bench.trl" not in some.stdout
     unknown = subprocess.run([*command, "lineer"], capture_output=True, text=True, check=False, env=environment)
     assert unknown.returncode == 2
     assert "unknown argument 'lineer'" in unknown.stderr
 
 
 def test_measurements_for_a_gpu_run_on_a_cpu_at_toy_size(tmp_path):
-    command = ["bash", str(SCRIPTS / "bench_gpu.sh"), "--toy", "--out", str(tmp_path), "linear", "mask"]
+    command = ["bash", str(ROOT / "scripts" / "bench_gpu.sh"), "--toy", "--out", str(tmp_path), "linear", "mask"]
     environment = {**os.environ, "PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stdout

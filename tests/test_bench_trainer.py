@@ -9,12 +9,12 @@ from stapo_train.check.toy import toy_batch, toy_objective
 from stapo_train.objective import select
 from stapo_train.objectives import build
 
-SCRIPTS = Path(__file__).parent.parent / "scripts"
+SCRIPT = Path(__file__).parent.parent / "bench" / "trainer.py"
 
 
 @pytest.fixture
 def bench():
-    return runpy.run_path(str(SCRIPTS / "bench_trainer.py"))
+    return runpy.run_path(str(SCRIPT))
 
 
 @pytest.mark.parametrize("rate", [1e-4, 0.05, 0.2])

@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import cost_table
 import pytest
 
 from stapo_bench.errors import StapoError, UsageError
@@ -12,6 +11,7 @@ from stapo_bench.tasks.loading import load_task, task_names
 from stapo_train.cost import estimate as cost
 from stapo_train.cost.estimate import GIB, PUBLISHED_RECIPE, Recipe, Setup
 from stapo_train.cost.shapes import GPUS, SHAPES, Gpu, Shape, read_shape
+from stapo_train.reproduce import cost_table
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -10,14 +10,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from eval_setup import make_options, run
 
 from stapo_bench.errors import StapoError
 from stapo_bench.runs.grades import grade_run
 from stapo_bench.runs.manifest import load_manifest
 from stapo_bench.runs.store import repair
-
-sys.path.insert(0, str(Path(__file__).parent))
-from eval_setup import make_options, run
 
 ROOT = Path(__file__).parent.parent
 

@@ -1,5 +1,5 @@
 """Coverage, size and power through the whole pipeline: a scripted engine with known success rates, graded and read back
-from disk, cut into thousands of evaluations. ``scripts/check_coverage.py`` says what "covers" means for each error, and
+from disk, cut into thousands of evaluations. ``bench.coverage`` says what "covers" means for each error, and
 with ``--pipeline`` does the same at length. Takes about 40 s on one core, most of it drawing 100,000 samples.
 """
 
@@ -18,7 +18,7 @@ from stapo_bench.statistics.estimators import pass_at_k
 from stapo_bench.statistics.intervals import ERROR_NAMES, interval
 from stapo_bench.statistics.paired import paired_difference
 
-SCRIPT = Path(__file__).parent.parent / "scripts" / "check_coverage.py"
+SCRIPT = Path(__file__).parent.parent / "bench" / "coverage.py"
 NUM_PROBLEMS, NUM_SAMPLES = 400, 128
 DESIGNS = [(30, 32), (30, 4), (500, 4)]
 REPETITIONS = 3000  # standard error of a coverage of 95 %: 0.40 points, and up to 0.6 from what evaluations share

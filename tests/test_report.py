@@ -271,7 +271,7 @@ def test_a_figure_s_comments_hold_names_of_runs_and_stay_out(page):
 
 
 def test_the_measurement_s_run_is_one_that_a_report_reads(tmp_path):
-    bench = runpy.run_path(str(Path(__file__).parent.parent / "scripts" / "bench_report.py"))
+    bench = runpy.run_path(str(Path(__file__).parent.parent / "bench" / "report.py"))
     bench["write_run"](tmp_path / "run", 1000, 100)
     data = collect([tmp_path / "run"])
     assert data.num_samples == 1000 and data.index["runs"][0]["graders"][0]["outcome"].count("C") == 20

@@ -4,7 +4,6 @@ import json
 import sys
 from pathlib import Path
 
-import pretrain_on_gpu
 import pytest
 
 from stapo_bench.cli import cli
@@ -16,7 +15,7 @@ from stapo_train.config import load_config
 from stapo_train.cost.estimate import Setup
 from stapo_train.cost.shapes import GPUS, SHAPES
 from stapo_train.reproduce import __main__ as reproduce
-from stapo_train.reproduce import small
+from stapo_train.reproduce import pretrain_on_gpu, small
 
 QWEN = {
     "num_hidden_layers": 28, "hidden_size": 2048, "intermediate_size": 6144, "num_attention_heads": 16,

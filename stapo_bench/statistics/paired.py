@@ -12,7 +12,7 @@ Gains are skewed where few problems have them: with 30 problems of which 9 can g
     g(T) = T + s T^2 / 3 + s^2 T^3 / 27 + s / 6,    s the skewness of the mean difference
 
 (Hall 1992, J. R. Statist. Soc. B 54:221). The skewness of few differences is mostly noise, so it is shrunk.
-``scripts/check_coverage.py`` measures what comes of it.
+``bench.coverage`` measures what comes of it.
 
 Runs with the same seeds are not independent: sample j of a problem meets the same random numbers in both, and models
 that are alike write alike. What they share goes out of the error, with s_ABi the covariance over the m_i samples j that

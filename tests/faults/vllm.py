@@ -1,6 +1,6 @@
 """kill -9 of rollout engines: of a trainer and of an ``eval`` with vLLM inside, and of vLLM's workers.
 
-    STAPO_BENCH_VLLM_PYTHON=.venv-vllm/bin/python scripts/faults.py --only vLLM
+    STAPO_BENCH_VLLM_PYTHON=.venv-vllm/bin/python -m tests.faults --only vLLM
 
 vLLM needs an environment of its own (``scripts/integration.sh vllm`` makes one). A trial is performed by that
 environment's interpreter, which runs this checkout's code and forks its commands as the campaign does. Where there is
@@ -177,7 +177,7 @@ def elsewhere(bench: Bench, rng: Random, folder: Path, *, name: str) -> Trial:
     python = Path(os.environ.get(PYTHON) or ROOT / ".venv-vllm" / "bin" / "python").absolute()
     if not python.exists():
         return Trial(injected=0, note=f"not run: there is no {python}; scripts/integration.sh vllm makes it")
-    places = os.pathsep.join(str(ROOT / part) for part in (".", "train", "scripts"))
+    places = os.pathsep.join(str(ROOT / part) for part in (".", "train"))
     settings = {"PYTHONPATH": places, "VLLM_CPU_KVCACHE_SPACE": "1", "OMP_WAIT_POLICY": "PASSIVE"}
     command = [str(python), "-m", "faults.vllm", name, str(bench.root), str(rng.getrandbits(32)), str(folder)]
     host = fork(lambda: os.execve(python, command, os.environ | settings), folder / "host")

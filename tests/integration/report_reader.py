@@ -19,7 +19,7 @@ if not (shutil.which("chromium") and shutil.which("chromedriver")):
 
 from selenium.webdriver.common.by import By
 
-BENCH = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "bench_report.py"))
+BENCH = runpy.run_path(str(Path(__file__).parents[2] / "bench" / "report.py"))
 PATIENCE = 20.0  # seconds until a test gives up waiting
 
 EVIL = (

@@ -14,8 +14,6 @@ import time
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 from report_reader import BENCH, Report, browser, draw, folder, report, sample_lines
 from selenium.webdriver.common.keys import Keys
 

@@ -9,7 +9,6 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
 from report_reader import browser, folder, grade_lines, report, sample_lines
 from selenium.webdriver.common.keys import Keys
 

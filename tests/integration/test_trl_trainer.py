@@ -20,7 +20,6 @@ import pytest
 import torch
 
 pytest.importorskip("trl", reason="TRL is not installed: scripts/integration.sh runs this")
-sys.path.insert(0, str(Path(__file__).parent))
 import datasets
 import transformers
 from random_rollouts import GROUP_SIZE, GROUPS, MAX_NEW_TOKENS, check_reported, drawn

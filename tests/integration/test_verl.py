@@ -17,7 +17,6 @@ import pytest
 import torch
 
 pytest.importorskip("verl", reason="verl is not installed: scripts/integration.sh runs this")
-sys.path.insert(0, str(Path(__file__).parent))
 import transformers
 import verl_steps
 from random_rollouts import check_reported

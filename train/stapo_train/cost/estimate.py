@@ -10,7 +10,7 @@ while it updates, vLLM has given its share back and gradients, activations and l
 Memory follows ZeRO (arXiv:1910.02054, Sec. 3) and the activation count of arXiv:2205.05198, Sec. 4, for full
 recomputation; operations follow PaLM (arXiv:2204.02311, App. B). Three numbers are not derived: the share of a GPU's
 peak that training reaches (MFU), the time of a decoding step that no bandwidth explains, and the mean length of a
-response. ``scripts/cost_table.py`` holds the result against published durations.
+response. ``stapo_train.reproduce.cost_table`` holds the result against published durations.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ MFU = 0.4
 
 DECODE_STEP_S = 0.010
 """Seconds of one decoding step beyond reading weights and keys: launches, sampling, scheduling. Chosen between
-JustRL's and STAPO's durations (``scripts/cost_table.py``), of which one asks for less and the other for more."""
+JustRL's and STAPO's durations (``stapo_train.reproduce.cost_table``): one asks for less and the other for more."""
 
 FIXED_GIB = 3.0
 """CUDA context, NCCL buffers and what a sleeping vLLM keeps. An assumption."""

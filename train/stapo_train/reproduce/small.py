@@ -201,7 +201,13 @@ def jobs(plan: Plan, shape: Shape, setup: Setup) -> list[Job]:
 
         arguments = [*plan.pretrain, f"out={plan.base}"]
         steps = pretrain.load_config(CONFIGS / "base.yaml", arguments).steps
-        command = [sys.executable, str(ROOT / "scripts" / "pretrain_on_gpu.py"), str(CONFIGS / "base.yaml"), *arguments]
+        command = [
+            sys.executable,
+            "-m",
+            "stapo_train.reproduce.pretrain_on_gpu",
+            str(CONFIGS / "base.yaml"),
+            *arguments,
+        ]
         found.append(Job(name="pretrain base", command=command, weight=START_S + PRETRAIN_STEP_S * steps))
     for method in METHODS:
         command = ["stapo-train", str(plan.config_file), *plan.overrides(method), "--resume"]

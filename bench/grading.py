@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure the graders on real responses with checked labels: agreement, time per pair, and the ratio to math-verify.
 
-    STAPO_BENCH_DATA=DIR scripts/bench_grading.py [--data FILE] [--limit K] [--json OUT]
+    STAPO_BENCH_DATA=DIR python -m bench.grading [--data FILE] [--limit K] [--json OUT]
 
 Every grader grades the same pairs one after the other, in one process and one run, in CPU time, so that the ratio means
 something on any machine, busy or not. ``grade_many`` is timed beside it: CPU time of all its processes, start included.

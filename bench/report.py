@@ -1,6 +1,6 @@
 """How a report of many samples opens, scrolls and searches in a real browser (headless Chromium, by Selenium).
 
-python scripts/bench_report.py --samples 50000 --json results/bench/report.json
+python -m bench.report --samples 50000 --json results/bench/report.json
 
 Opening ends when the first sample's text stands in the page; times are the browser's own, since navigation began.
 """
@@ -17,8 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from synthetic_run import PROBLEM_IDS, write_manifest
-
+from bench.synthetic_run import PROBLEM_IDS, write_manifest
 from stapo_bench.presenting.report.page import Contents, write_report
 from stapo_bench.runs import measured_with
 from stapo_bench.seeds import derive_seed

@@ -1,6 +1,6 @@
 """What a long run costs besides drawing: appending, opening it again, scoring it. Memory must not grow with the texts.
 
-    python scripts/bench_store.py --json results/bench/store.json
+    python -m bench.store --json results/bench/store.json
 
 For every size: samples are appended through the store as ``eval`` does it (every line handed to the operating system,
 synced together), the folder is opened again as a resumed run does (``scan_keys``: every line read and checked), and the
@@ -18,8 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from synthetic_run import PROBLEM_IDS, write_manifest
-
+from bench.synthetic_run import PROBLEM_IDS, write_manifest
 from stapo_bench.analysis import score_run
 from stapo_bench.records import Sample, SampleKey
 from stapo_bench.runs import SegmentWriter, measured_with, scan_keys
@@ -69,7 +68,9 @@ def measure(num_samples: int, num_characters: int) -> dict[str, Any]:
         row["bytes"] = sum(path.stat().st_size for path in (folder / "samples").iterdir())
         row["resume_s"], row["resume_cpu_s"] = timed(lambda: scan_keys(folder, 0))
         write_grades(folder, per_problem)
-        scored = subprocess.run([sys.executable, __file__, "--score", name], capture_output=True, text=True, check=True)
+        scored = subprocess.run(
+            [sys.executable, "-m", "bench.store", "--score", name], capture_output=True, text=True, check=True
+        )
         row |= json.loads(scored.stdout)
     for step in ("append", "resume", "score"):
         row[f"{step}_per_s"] = round(row["samples"] / row[f"{step}_s"])

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """An update's forward and backward passes over packed rows and over padded ones: time, memory, and whether they agree.
 
-    python scripts/bench_packing.py --size 0.6b [--json results/bench/packing_gpu.json]       # an NVIDIA GPU
-    python scripts/bench_packing.py --device cpu --size toy                                   # any machine
+    python -m bench.packing --size 0.6b [--json results/bench/packing_gpu.json]       # an NVIDIA GPU
+    python -m bench.packing --device cpu --size toy                                   # any machine
 
 Padded rows run under SDPA, which then needs no mask. Packed rows run under whatever attention there is: SDPA with a
 mask, the flash attention that PyTorch carries (``torch_varlen``; row by row in SDPA on a CPU), FlexAttention, and the
@@ -19,9 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import bench_gpu_setup as setup
 import torch
 
+from bench import gpu_setup as setup
 from stapo_bench.runs import measured_with
 from stapo_train.fused import varlen
 from stapo_train.policy import Policy, set_attention

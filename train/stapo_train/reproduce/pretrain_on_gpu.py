@@ -1,6 +1,6 @@
 """``stapo-train pretrain`` with its tensors on the GPU, where there is one: a base of 20 M parameters in minutes.
 
-python scripts/pretrain_on_gpu.py train/configs/small/base.yaml out=runs/small/base
+python -m stapo_train.reproduce.pretrain_on_gpu train/configs/small/base.yaml out=runs/small/base
 """
 
 import json

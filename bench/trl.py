@@ -1,14 +1,14 @@
 """Ours and TRL's GRPOTrainer: iterations per second, peak memory and learning curves, on one machine in turns.
 
     scripts/integration.sh trl     # makes .venv-trl
-    .venv-trl/bin/python scripts/bench_trl.py --model runs/tiny/base [--rounds 2] [--iterations 20] [--json FILE]
+    .venv-trl/bin/python -m bench.trl --model runs/tiny/base [--rounds 2] [--iterations 20] [--json FILE]
 
 Both train the same weights with the same objective (JustRL: DAPO's loss, dual clip), prompts in the same order, 32
 prompts x 8 rollouts an iteration, four optimizer steps on 64 rollouts each, the same learning rates, and the strict
 grader inside the process. Each is a process of its own with one thread, and they take turns iteration by iteration, so
 that whatever else the machine does meets both alike; the first iteration warms up.
 
-    python scripts/bench_trl.py --size 0.6b --rounds 1 --iterations 4 [--json results/bench/trl_gpu.json]
+    python -m bench.trl --size 0.6b --rounds 1 --iterations 4 [--json results/bench/trl_gpu.json]
 
 is the same on an NVIDIA GPU with a model of random weights, in bfloat16 over float32 weights. A random model answers
 nothing, so a rollout earns 1 where its token ids have an even sum; memory is then that of tensors on the GPU. Without
@@ -30,9 +30,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import bench_gpu_setup as setup
-from bench_trl_trainers import TICK, Measured, run_ours, run_trl
-
+from bench import gpu_setup as setup
+from bench.trl_trainers import TICK, Measured, run_ours, run_trl
 from stapo_bench.runs import measured_with
 
 TRAINERS = ("ours", "trl")
@@ -103,7 +102,7 @@ def take_turns(trainers: Sequence[str], seed: int, options: argparse.Namespace) 
 
 
 def start(trainer: str, seed: int, options: argparse.Namespace) -> Any:
-    command = [sys.executable, __file__, "--iterations", str(options.iterations), "--model", options.model]
+    command = [sys.executable, "-m", "bench.trl", "--iterations", str(options.iterations), "--model", options.model]
     command += ["--trl-rows", str(options.trl_rows), "--trainer", trainer, "--seed", str(seed)]
     command += ["--size", options.size] * bool(options.size) + ["--device", options.device]
     environment = {**os.environ, **SETTINGS}

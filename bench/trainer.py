@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What does an exact mask cost? The same updates under JustRL and every way to STAPO's, in one run.
 
-    python scripts/bench_trainer.py --model runs/tiny/base [--rounds 9] [--json OUT]                 # CPU seconds
-    python scripts/bench_trainer.py --size 0.6b --rounds 3 [--json results/bench/trainer_gpu.json]   # an NVIDIA GPU
+    python -m bench.trainer --model runs/tiny/base [--rounds 9] [--json OUT]                 # CPU seconds
+    python -m bench.trainer --size 0.6b --rounds 3 [--json results/bench/trainer_gpu.json]   # an NVIDIA GPU
 
 Draws one iteration's rollouts (with --size: a model of random weights, rollouts of random tokens and the paper's
 learning rate), then runs its four optimizer steps from the same weights, in turns: under JustRL (no mask), and under
@@ -26,10 +26,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import bench_gpu_setup as setup
 import numpy as np
 import torch
 
+from bench import gpu_setup as setup
 from stapo_bench.engines.transformers import TransformersEngine
 from stapo_bench.grading import GraderPool
 from stapo_bench.runs import measured_with

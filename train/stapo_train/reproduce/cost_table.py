@@ -1,6 +1,6 @@
 """What one full reproduction costs, four methods by three sizes; and the estimate beside published durations.
 
-python scripts/cost_table.py            # tables of train/README.md and train/SCALE.md, from stapo_train.cost.estimate
+python -m stapo_train.reproduce.cost_table      # the tables of train/README.md and train/SCALE.md
 """
 
 import sys

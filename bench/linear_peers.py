@@ -1,4 +1,4 @@
-"""The contestants of bench_linear.py: ours, naive code, and the packages that people would use instead.
+"""The contestants of ``bench.linear``: ours, naive code, and the packages that people would use instead.
 
 Peers are called as their own trainers call them, at the signatures of TRL 1.16, Liger 0.8, verl 0.9 and
 cut-cross-entropy 25.1.

@@ -1,6 +1,6 @@
 """What the harness costs over the bare engine, and what one queue saves over a pass per seed.
 
-    STAPO_BENCH_DATA=DIR python scripts/bench_eval.py --json results/bench/eval.json
+    STAPO_BENCH_DATA=DIR python -m bench.eval --json results/bench/eval.json
 
 Overhead, for the scripted engine (50 and 100 completions a second with a median of 2,000 tokens, so more than 100,000
 and 200,000 tokens a second), a small random model and a larger one, and for vLLM where it is installed. ``bare`` is
@@ -22,7 +22,7 @@ one process, in turn, so that each pair of runs meets the same machine; a run ta
   grader, which may take a share of the wall time, has that of both sides, and what the bare side's engine does in
   other threads counts as the harness's. by_turns_plain: where vLLM's bare side is asked for no log-probs.
 
-Makespan: ``scripts/makespan.py``; DIR is for it.
+Makespan: ``bench.makespan``; DIR is for it.
 """
 
 import argparse
@@ -41,8 +41,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from makespan import SMALL, makespan
 
+from bench.makespan import SMALL, makespan
 from stapo_bench.engines import Engine
 from stapo_bench.engines.vllm import VllmEngine, _vllm_params
 from stapo_bench.records import Completion, Request, SamplingParams

@@ -1,6 +1,6 @@
 """One queue against a pass per seed with a barrier after each, as evaluation loops over seeds have it.
 
-``scripts/bench_eval.py`` runs it. The requests are the same; lengths are those of real responses, in characters over a
+``bench.eval`` runs it. The requests are the same; lengths are those of real responses, in characters over a
 fixed factor, or log-normal. The model is a small random one; each sequence is stopped at its length.
 """
 

@@ -1,6 +1,6 @@
 """Tokens per second of the embedded engine beside transformers' own two ways, on the same prompts in one run.
 
-    python scripts/bench_engine.py --requests 512 --slots 64 --json results/bench/engine.json
+    python -m bench.engine --requests 512 --slots 64 --json results/bench/engine.json
 
 `generate` runs left-padded batches and waits for the longest of each; `generate_batch` is transformers' continuous
 batching. Without --ckpt the model is a random Qwen3 of half a million parameters whose sequences end at long-tailed

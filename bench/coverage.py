@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Coverage of the 95 % intervals, and size and power of the paired tests: by simulation, or through the whole pipeline.
 
-    python scripts/check_coverage.py --repetitions 4000                           # a few minutes on one core
-    python scripts/check_coverage.py --pipeline --json results/bench/coverage.json     # likewise
+    python -m bench.coverage --repetitions 4000                           # a few minutes on one core
+    python -m bench.coverage --pipeline --json results/bench/coverage.json     # likewise
 
 With ``--pipeline`` a scripted engine with known success rates draws long runs that are stored, graded and read back as
 every run is, and those are cut into thousands of evaluations. What holds the truth is then asked of the functions whose

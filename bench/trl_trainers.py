@@ -1,4 +1,4 @@
-"""The two trainers of bench_trl.py, each run inside a process of its own that times its iterations."""
+"""The two trainers of ``bench.trl``, each run inside a process of its own that times its iterations."""
 
 import argparse
 import resource
@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import bench_gpu_setup as setup
-
+from bench import gpu_setup as setup
 from stapo_bench.records import Outcome
 from stapo_train.config import TrainConfig, load_config
 

@@ -1,7 +1,7 @@
 """Log-prob, entropy and sum of squares from hidden states: time, memory and error, against naive code and peers.
 
-    python scripts/bench_linear.py [--sizes tiny real] [--json results/bench/linear.json]      # any machine
-    python scripts/bench_linear.py --sizes 1.7b 8b 14b --json results/bench/linear_gpu.json    # an NVIDIA GPU
+    python -m bench.linear [--sizes tiny real] [--json results/bench/linear.json]      # any machine
+    python -m bench.linear --sizes 1.7b 8b 14b --json results/bench/linear_gpu.json    # an NVIDIA GPU
 
 All contestants get the same tensors in one process; medians over the repetitions. On a CPU they take turns and the time
 is CPU time; on a GPU it is that between two events. Memory is what a forward and backward pass adds at its peak,
@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from bench_linear_peers import CONTESTANTS, Contestant, Example, Found, ours
 
+from bench.linear_peers import CONTESTANTS, Contestant, Example, Found, ours
 from stapo_bench.runs import measured_with
 from stapo_train.fused import blocks, linear_token_distribution
 
@@ -254,7 +254,7 @@ def _resident(field: str) -> int:
 
 def peak_in_own_process(label: str, name: str, tokens: int) -> int:
     """``peak_bytes`` where nobody else has touched the allocator."""
-    command = [sys.executable, __file__, "--sizes", name, "--tokens", str(tokens), "--memory-of", label]
+    command = [sys.executable, "-m", "bench.linear", "--sizes", name, "--tokens", str(tokens), "--memory-of", label]
     return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
 
 

@@ -1,6 +1,6 @@
 """How long until the first word: a bare interpreter, importing the package, and ``--help``.
 
-    python scripts/bench_startup.py [--repeats 20] [--json results/bench/startup.json]
+    python -m bench.startup [--repeats 20] [--json results/bench/startup.json]
 
 Each in a fresh process, in turns; the fastest of each is printed, wall and CPU time, and what it takes beyond the bare
 interpreter. Which of the heavy packages importing ``stapo_bench`` loads is printed too: it should be none.
