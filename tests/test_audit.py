@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from stapo_bench.analysis.audits import audit_runs, render_audit
+from stapo_bench.analysis.audits import audit_runs
+from stapo_bench.presenting import render_audit
 
 NAN = float("nan")
 

@@ -269,7 +269,7 @@ def test_two_scripts_are_two_models(make_run):
 
 
 def test_no_difference_has_no_sign():
-    from stapo_bench.presenting.verdicts import points
+    from stapo_bench.presenting.words import points
 
     assert (points(-0.0001), points(0.0), points(0.0001), points(-0.01)) == ("0.0", "0.0", "0.0", "-1.0")
 

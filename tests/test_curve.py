@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from stapo_bench.analysis.curve import curve, curve_runs, curve_sentence, render_curve
+from stapo_bench.analysis.curve import curve, curve_runs
 from stapo_bench.errors import StapoError
+from stapo_bench.presenting.curves import curve_sentence, render_curve
 from stapo_bench.statistics.sequential import boundary
 
 

@@ -6,13 +6,12 @@ import math
 import pytest
 
 from stapo_bench.analysis.grader_agreement import (
-    MAX_DISPUTES,
     Dispute,
-    Panel,
+    GraderAgreement,
     compare_graders,
     grade_files,
-    render_graders,
 )
+from stapo_bench.presenting.graders import MAX_DISPUTES, render_graders
 from stapo_bench.records import Outcome
 
 NAN = float("nan")
@@ -133,7 +132,7 @@ def test_many_disputes_are_cut_and_counted():
         Dispute(task="t", problem_id=f"p{i}", extracted="x", verdicts=(Outcome.CORRECT,), num_samples=1)
         for i in range(MAX_DISPUTES + 5)
     )
-    text = render_graders(Panel(titles={}, scores=(), disagreements=(), disputes=disputes))
+    text = render_graders(GraderAgreement(titles={}, scores=(), disagreements=(), disputes=disputes))
     assert f"Disputed answers, those of most samples first; the first {MAX_DISPUTES} of {MAX_DISPUTES + 5}" in text
     assert f"t/p{MAX_DISPUTES - 1} " in text and f"t/p{MAX_DISPUTES} " not in text
 

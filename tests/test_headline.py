@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from stapo_bench.analysis.relative_gain import headline, headline_line, measured_headline, relative_gains
+from stapo_bench.analysis.relative_gain import headline, measured_headline, relative_gains
+from stapo_bench.presenting.headlines import headline_line
 from stapo_bench.runs.graded_samples import load_run
 from stapo_bench.statistics.intervals import ERROR_NAMES
 

@@ -8,10 +8,11 @@ import math
 import numpy as np
 import pytest
 
-from stapo_bench.analysis.metrics import parse_metric, render_metrics
+from stapo_bench.analysis.metrics import parse_metric
 from stapo_bench.analysis.scores import from_json, score_run, to_json
 from stapo_bench.commands.score import table
 from stapo_bench.errors import UsageError
+from stapo_bench.presenting import render_metrics
 from stapo_bench.presenting.rows import rows_from_runs
 from stapo_bench.presenting.table import render_table
 from stapo_bench.statistics.estimators import g_pass_at_k, mg_pass_at_k, stability

@@ -10,8 +10,8 @@ from stapo_bench.analysis.seed_comparison import (
     changes_by_task,
     compare_over_seeds,
     over_seeds,
-    seeds_sentence,
 )
+from stapo_bench.presenting import seeds_sentence
 from stapo_bench.runs.graded_samples import CountedRun
 
 SEEDS, BOTH = SEED_ERRORS

@@ -6,8 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from stapo_bench.analysis.plan import Components, components, need, plan_runs, render_plan
+from stapo_bench.analysis.plan import Components, components, need, plan_runs
 from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.presenting import render_plan
 from stapo_bench.statistics.intervals import ERROR_NAMES
 from stapo_bench.statistics.paired import paired_difference
 

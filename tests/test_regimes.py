@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from stapo_bench.analysis.regimes import compare_regimes, regime_sentence, render_regimes
+from stapo_bench.analysis.regimes import compare_regimes
 from stapo_bench.errors import StapoError
+from stapo_bench.presenting.verdicts_of_many import regime_sentence, render_regimes
 
 HOT = {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 64}
 COLD = {"temperature": 0.7, "top_p": 0.9, "max_new_tokens": 64}

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from stapo_bench.errors import UsageError
-from stapo_bench.presenting.table import blocks, published_rows, render_table, rows_from_runs
+from stapo_bench.presenting import published_rows, render_table, rows_from_runs
+from stapo_bench.presenting.blocks import blocks
 
 PAPER = ["aime24", "aime25", "amc23", "math500", "minerva", "olympiadbench"]
 NAN = float("nan")

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from stapo_bench.analysis.token_limits import render_truncation, truncation
+from stapo_bench.analysis.token_limits import truncation
+from stapo_bench.presenting import render_truncation
 from stapo_bench.records import Outcome
 from stapo_bench.runs.graded_samples import Draw, LoadedRun
 from stapo_bench.runs.manifest import Manifest

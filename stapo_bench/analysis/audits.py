@@ -1,17 +1,16 @@
 """Can this run be believed? Checks of the stored samples themselves, each against what chance would do.
 
-    print(render_audit(audit_runs(Path("results/stapo"), Path("results/stapo-again"))))
+    checks = audit_runs(Path("results/stapo"), Path("results/stapo-again"))
 
 One run: missing draws, equal seeds, repeated completions, a writer (shard, worker) that differs from the others. Two
 runs: samples that both share, and drift of the engine where both sampled the same weights (an A/A check). A check
 speaks up when chance alone would do so less than once in a thousand runs.
 """
 
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
 from typing import Literal
@@ -19,7 +18,6 @@ from typing import Literal
 import numpy as np
 
 from stapo_bench.analysis.parity_gate import same_weights
-from stapo_bench.errors import UsageError
 from stapo_bench.runs import Draw, LoadedRun, load_run
 from stapo_bench.statistics import Vector
 
@@ -50,19 +48,6 @@ def audit_runs(run_a: Path, run_b: Path | None = None, grader: str = "math") -> 
 def audit(run: LoadedRun) -> list[Check]:
     """The checks of one run."""
     return [missing_draws(run), equal_seeds(run), repeated_completions(run), odd_writer(run)]
-
-
-def render_audit(checks: Sequence[Check], format_: str = "md") -> str:
-    """The checks as Markdown (findings first) or JSON."""
-    if format_ == "json":
-        return json.dumps([asdict(check) for check in checks], indent=2)
-    if format_ != "md":
-        raise UsageError(f"unknown format '{format_}': expected md or json")
-    order: Sequence[Result] = ("finding", "not testable", "ok")
-    found = [check.name for check in checks if check.result == "finding"]
-    first = f"{len(found)} of {len(checks)} checks found something: {', '.join(found)}." if found else "Nothing found."
-    lines = [f"- {c.result}: {c.name}: {c.message}" for c in sorted(checks, key=lambda c: order.index(c.result))]
-    return "\n".join([f"**{first}**", "", *lines])
 
 
 def missing_draws(run: LoadedRun) -> Check:

@@ -1,7 +1,6 @@
 """Did it get better? Two runs, A before and B after, compared problem by problem.
 
     comparison = compare_runs(Path("results/base"), Path("results/stapo"))
-    print(render_comparison(comparison))
 
 First the parity gate, then per task and for the mean over tasks: the effect B - A with its interval under both named
 errors, p-values corrected for the number of tasks (Holm), and a verdict in words. A verdict about ``problems like

@@ -3,7 +3,7 @@
 scores_without(Path("results/stapo-justrl"), Path("dapo_math_17k.jsonl"))
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,38 +48,3 @@ def scores_without(
         )
         scores.append(WithAndWithout(all=with_all, clean=without, num_excluded=len(everything) - len(clean)))
     return scores
-
-
-def render_without(scores: Sequence[WithAndWithout]) -> str:
-    """A Markdown table of both scores."""
-    lines = [
-        "avg@k in percent [95 %: problems like these], with and without the problems that the training set holds",
-        "",
-        "| Task | problems | excluded | with them | without them |",
-        "|---|---:|---:|---|---|",
-    ]
-    for score in scores:
-        cells = (score.all.title, len_of(score.all), score.num_excluded, _cell(score.all), _cell(score.clean))
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
-    return "\n".join(lines)
-
-
-def len_of(score: TaskScore) -> int:
-    """Problems that were asked for."""
-    return score.num_problems_expected
-
-
-def _cell(score: TaskScore) -> str:
-    if not score.num_problems:
-        return "–"
-    near = score.problems_like_these
-    return f"{100 * score.value:.2f} [{100 * near.low:.1f}, {100 * near.high:.1f}]"
-
-
-def render_overlaps(found: Mapping[str, Sequence[Overlap]]) -> str:
-    """A line per task and one per contained problem."""
-    lines = []
-    for task, overlaps in found.items():
-        lines.append(f"{task}: {len(overlaps)} problems stand in the training set")
-        lines += [f"  {o.problem_id}  row {o.row}  {100 * o.share:.0f} % of its words" for o in overlaps]
-    return "\n".join(lines)

@@ -1,6 +1,6 @@
 """avg@k over the checkpoints of a training run, read honestly: many looks, one chance of error.
 
-    print(render_curve(curve_runs([Path("results/step-0"), Path("results/step-20"), Path("results/step-40")])))
+    curve_runs([Path("results/step-0"), Path("results/step-20"), Path("results/step-40")])
 
 The bands are simultaneous: with probability 95 % the whole curve of differences to the first checkpoint lies inside.
 Checkpoints share problems, so their errors are correlated and the critical value is found by simulation: the quantile
@@ -11,10 +11,9 @@ The best of many steps looks better than it is, because it was picked for its lu
 samples that did not pick it: the step that is best on one half of the samples is scored on the other half, both ways.
 """
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +22,9 @@ from numpy.typing import NDArray
 from stapo_bench.analysis.compare import not_drawn, shared_problems
 from stapo_bench.analysis.early_stopping import aim_of, smallest, stopped_note
 from stapo_bench.analysis.parity_gate import parity
-from stapo_bench.analysis.scores import plain
-from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.errors import StapoError
 from stapo_bench.runs import LoadedRun, load_run
-from stapo_bench.statistics import Interval, Matrix, Vector, problem_means, signed, t_quantile, widening
+from stapo_bench.statistics import Interval, Matrix, Vector, problem_means, t_quantile, widening
 
 _BOOTSTRAPS = 4000
 
@@ -123,45 +121,6 @@ def curve(
         best_value=float(values[best]),
         best_corrected=_held_out_best(matrices),
         first_above=above[0] if above else None,
-    )
-
-
-def render_curve(found: Curve, format_: str = "md") -> str:
-    """The curve as Markdown or JSON."""
-    if format_ == "json":
-        return json.dumps(plain({"sentence": curve_sentence(found), **asdict(found)}), indent=2)
-    if format_ != "md":
-        raise UsageError(f"unknown format '{format_}': expected md or json")
-    lines = [
-        f"**{curve_sentence(found)}**",
-        "",
-        f"Mean over {', '.join(found.tasks)}; percent. Bands hold for all steps together with 95 %, for problems like "
-        f"these ({found.critical:.2f} standard errors).",
-        "",
-        "| Checkpoint | step | avg@k | over the first | simultaneous band |",
-        "|---|---|---|---|---|",
-    ]
-    for point in found.points:
-        step = "–" if point.step is None else str(point.step)
-        band = "–" if point is found.points[0] else f"[{signed(point.band.low)}, {signed(point.band.high)}]"
-        lines.append(f"| {point.name} | {step} | {100 * point.value:.2f} | {signed(point.gain)} | {band} |")
-    if found.notes:
-        lines += ["", *(f"- {note}" for note in found.notes)]
-    return "\n".join(lines)
-
-
-def curve_sentence(found: Curve) -> str:
-    """First step clearly above the reference, and the best step without its luck."""
-    best = found.points[found.best]
-    said = "No checkpoint is clearly above the first"
-    if found.first_above is not None:
-        first = found.points[found.first_above]
-        gain = f"{signed(first.gain)} points"
-        said = f"The first checkpoint clearly above {found.points[0].name} is {first.name} ({gain})"
-    corrected = "unknown" if math.isnan(found.best_corrected) else f"{100 * found.best_corrected:.2f}"
-    return (
-        f"{said}; the highest is {best.name} with {100 * found.best_value:.2f}, "
-        f"corrected for having been picked {corrected}."
     )
 
 

@@ -1,14 +1,13 @@
 """A run under every grader that graded it: scores side by side, where graders disagree, and the answers they dispute.
 
-    panel = compare_graders(Path("results/base-justrl"))     # None as long as there is one grade file
-    print(render_graders(panel))
+    agreement = compare_graders(Path("results/base-justrl"))     # None as long as there is one grade file
 
 Two graders disagree on a sample that both decided and one of them accepts. What a grader left open (it failed, or has
 not seen the sample) is no disagreement: it widens that grader's bounds.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -33,9 +32,6 @@ from stapo_bench.runs import (
 from stapo_bench.statistics import Interval, Matrix, avg_at_k, score_bounds
 
 Decided: TypeAlias = "tuple[Matrix, NDArray[np.bool_]]"  # outcomes, NaN where unknown; where a completion is undecided
-
-MAX_DISPUTES = 20  # shown
-_MAX_ANSWER = 60  # characters shown of an answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +66,8 @@ class Dispute:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Panel:
-    """All that ``render_graders`` shows."""
+class GraderAgreement:
+    """The graders of one run: what each scores, how often two disagree, and on which answers."""
 
     titles: Mapping[str, str]  # of the tasks, in the run's order
     scores: tuple[GraderScore, ...]
@@ -90,7 +86,7 @@ def grade_files(run_dir: Path) -> list[str]:
     return sorted(names, key=lambda name: split_golds(name)[0] != "math")
 
 
-def compare_graders(run_dir: Path, data_dir: Path | None = None) -> Panel | None:
+def compare_graders(run_dir: Path, data_dir: Path | None = None) -> GraderAgreement | None:
     """Compare a run's grade files as they are; None where there are fewer than two."""
     names = grade_files(run_dir)
     if len(names) < 2:
@@ -102,7 +98,7 @@ def compare_graders(run_dir: Path, data_dir: Path | None = None) -> Panel | None
     decided = [_matrices(manifest, draws, each) for each in grades]
     disputes = _disputes(draws, grades)
     golds, note = _gold_texts(manifest, data_dir, names) if disputes else ({}, "")
-    return Panel(
+    return GraderAgreement(
         titles={task: str(asked[task].get("title", task)) for task in asked},
         scores=tuple(_score(*item) for item in zip(names, grades, decided, strict=True)),
         disagreements=tuple(
@@ -191,85 +187,3 @@ def _gold_texts(
     except StapoError as error:
         return {}, f"no golds are shown: {error}"
     return golds, ""
-
-
-# -- rendering --------------------------------------------------------------------------------------------------------
-
-
-def render_graders(panel: Panel) -> str:
-    """The panel as Markdown."""
-    return "\n".join([*_score_lines(panel), "", *_disagreement_lines(panel), *_dispute_lines(panel)])
-
-
-def _score_lines(panel: Panel) -> Iterator[str]:
-    yield "Graders: avg@k in percent (and its bounds, where a grader failed or has not graded all samples)"
-    yield ""
-    yield _row(["Grader", *panel.titles.values(), "Average"])
-    yield "|---|" + "---:|" * (len(panel.titles) + 1)
-    for score in panel.scores:
-        ends = [[bound.low for bound in score.bounds.values()], [bound.high for bound in score.bounds.values()]]
-        average = _percent(float(np.mean(list(score.values.values()))), *(float(np.mean(each)) for each in ends))
-        cells = [_percent(score.values[task], *_ends(score.bounds[task])) for task in panel.titles]
-        yield _row([f"{score.name} ({score.version})", *cells, average])
-
-
-def _ends(interval: Interval) -> tuple[float, float]:
-    return interval.low, interval.high
-
-
-def _percent(value: float, low: float, high: float) -> str:
-    """``51.25``, or ``51.25 (40.00 to 60.00)``.
-
-    >>> _percent(0.5, 0.5, 0.5), _percent(0.5, 0.25, 0.75), _percent(float("nan"), float("nan"), float("nan"))
-    ('50.00', '50.00 (25.00 to 75.00)', '–')
-    """
-    shown = "–" if np.isnan(value) else f"{100 * value:.2f}"
-    return f"{shown} ({100 * low:.2f} to {100 * high:.2f})" if high - low > 1e-12 else shown
-
-
-def _disagreement_lines(panel: Panel) -> Iterator[str]:
-    yield "Disagreement: samples that one of two graders accepts and the other does not, of those that both decided"
-    yield ""
-    yield _row(["Graders", *panel.titles.values()])
-    yield "|---|" + "---:|" * len(panel.titles)
-    for pair in panel.disagreements:
-        cells = [_share(*pair.by_task[task]) for task in panel.titles]
-        yield _row([f"{pair.first}, {pair.second}", *cells])
-
-
-def _share(count: int, total: int) -> str:
-    return f"{count} of {total} ({100 * count / total:.2f} %)" if total else "–"
-
-
-def _dispute_lines(panel: Panel) -> Iterator[str]:
-    if not panel.disputes:
-        return
-    yield ""
-    shown = panel.disputes[:MAX_DISPUTES]
-    more = f"; the first {len(shown)} of {len(panel.disputes)}" if len(shown) < len(panel.disputes) else ""
-    yield f"Disputed answers, those of most samples first{more}" + (f" ({panel.note})" if panel.note else "")
-    yield ""
-    has_golds = any(dispute.gold is not None for dispute in shown)
-    names = [score.name for score in panel.scores]
-    yield _row(["Samples", "Problem", "Answer", *(["Gold"] if has_golds else []), *names])
-    yield "|---:|" + "---|" * (2 + has_golds + len(names))
-    for dispute in shown:
-        answer = "(none)" if dispute.extracted is None else _short(dispute.extracted)
-        gold = [_short(dispute.gold or "")] if has_golds else []
-        verdicts = [verdict.value if verdict else "–" for verdict in dispute.verdicts]
-        yield _row([str(dispute.num_samples), f"{dispute.task}/{dispute.problem_id}", answer, *gold, *verdicts])
-
-
-def _short(text: str) -> str:
-    r"""An answer on one line that cannot break a table, or a terminal.
-
-    >>> _short("a |\n b"), _short("x" * 99)[-3:], _short("\x1b[2J")
-    ('a \\| b', 'xx…', '?[2J')
-    """
-    line = " ".join(text.split())
-    line = line if len(line) <= _MAX_ANSWER else line[: _MAX_ANSWER - 1] + "…"
-    return "".join(c if c.isprintable() else "?" for c in line).replace("|", "\\|")
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"

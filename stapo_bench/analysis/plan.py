@@ -1,6 +1,6 @@
 """How many samples would settle it? A power calculation from the variances that two stored runs show.
 
-    print(render_plan(plan_runs(Path("results/base"), Path("results/stapo"), detect=0.02)))
+    plan = plan_runs(Path("results/base"), Path("results/stapo"), detect=0.02)
 
 The variance of the difference on a task with n problems and N samples of each has two parts, both estimated from the
 samples (a one-way variance decomposition; Miller 2024, arXiv:2411.00640, on resampling answers):
@@ -16,9 +16,8 @@ A two-sided test at 5 % finds a true difference delta with power 80 % when the s
 samples shrink only w: where tau^2 / n alone is too much, no N is enough, and the benchmark needs more problems.
 """
 
-import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
 
@@ -26,7 +25,6 @@ import numpy as np
 
 from stapo_bench.analysis.compare import not_drawn, shared_problems
 from stapo_bench.analysis.early_stopping import stopped_note
-from stapo_bench.analysis.scores import plain
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.runs import LoadedRun, load_run
 from stapo_bench.statistics import ErrorName, Matrix, contrast_variances, problem_means
@@ -122,65 +120,6 @@ def need(found: Components, error: ErrorName, detect: float, power: float) -> Ne
     now = math.sqrt((between + found.noise) / found.num_problems)
     reached = 1.0 if now == 0 else NormalDist().cdf(detect / now - NormalDist().inv_cdf(0.975))
     return Need(num_samples=samples, num_problems=problems, power=reached)
-
-
-def render_plan(plan: Plan, format_: str = "md") -> str:
-    """A plan as Markdown or JSON."""
-    if format_ == "json":
-        return json.dumps(plain(asdict(plan)), indent=2)
-    if format_ != "md":
-        raise UsageError(f"unknown format '{format_}': expected md or json")
-    goal = f"a difference of {100 * plan.detect:g} points with {100 * plan.power:.0f} % power"
-    lines = [
-        f"**{_plan_sentence(plan, goal)}**",
-        "",
-        f"{plan.name_a} and {plan.name_b}; N = samples per problem and run (now: harmonic mean of those decided; A / B "
-        "where they differ). Cost: what each run lacks of N for problems like these (for these problems, where none is "
-        "enough), at the tokens and seconds measured in them.",
-        "",
-        "| Task | problems × N now | power now | N for these problems | N for problems like these "
-        "| or problems at N now | more problems help more | further tokens | further sample-hours |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for task in plan.tasks:
-        like = task.problems_like_these
-        powers = f"{100 * task.these_problems.power:.0f} % / {100 * like.power:.0f} %"
-        tokens, hours = _cost(task)
-        lines.append(
-            f"| {task.title} | {task.components.num_problems} × {_present(task)} | {powers} "
-            f"| {task.these_problems.num_samples} | {like.num_samples or 'none is enough'} | {like.num_problems} "
-            f"| {'yes' if task.more_problems_help_more else 'no'} | {tokens} | {hours} |"
-        )
-    notes = [f"- {note}" for note in plan.notes]
-    return "\n".join([*lines, "", "Power now: for these problems / for problems like these.", *notes])
-
-
-def _plan_sentence(plan: Plan, goal: str) -> str:
-    hopeless = [task.title for task in plan.tasks if task.problems_like_these.num_samples is None]
-    if hopeless:
-        return f"To find {goal}: no number of samples is enough on {', '.join(hopeless)}; more problems are needed."
-    like, these = (
-        max(need.num_samples or 0 for need in needs)
-        for needs in ([t.problems_like_these for t in plan.tasks], [t.these_problems for t in plan.tasks])
-    )
-    better = [task.title for task in plan.tasks if task.more_problems_help_more]
-    return (
-        f"To find {goal} on every task: {like} samples per problem for problems like these, {these} for these problems"
-        + (f"; more problems would help more on {', '.join(better)}." if better else ".")
-    )
-
-
-def _present(task: TaskPlan) -> str:
-    """N now of both runs, or of A / B where they differ."""
-    return " / ".join(dict.fromkeys(f"{round(samples, 1):g}" for samples in task.num_samples))
-
-
-def _cost(task: TaskPlan) -> tuple[str, str]:
-    wanted = task.problems_like_these.num_samples or task.these_problems.num_samples or 0
-    further = task.components.num_problems * sum(max(0.0, wanted - present) for present in task.num_samples)
-    seconds = task.seconds_per_sample
-    hours = "not measured" if seconds is None else f"{further * seconds / 3600:.2f}"
-    return f"{further * task.tokens_per_sample:,.0f}", hours
 
 
 def _task_plan(a: LoadedRun, b: LoadedRun, task: str, detect: float, power: float) -> TaskPlan | None:

@@ -1,6 +1,6 @@
 """Does the decoding regime decide who wins? Checkpoints A and B, each evaluated under two regimes.
 
-    print(render_regimes(compare_regimes(a1, b1, a2, b2)))
+    compare_regimes(a1, b1, a2, b2)
 
 The effect B - A under each regime, the effect of the regime on each checkpoint, and the interaction: how much B - A
 changes from the first regime to the second, per problem,  (x_B2 - x_A2) - (x_B1 - x_A1).
@@ -9,20 +9,17 @@ The parity gate comes first: what differs besides the weights (within a regime) 
 listed, and weakens the sentence.
 """
 
-import json
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from stapo_bench.analysis.compare import not_drawn, shared_problems
 from stapo_bench.analysis.early_stopping import WIDENED, aim_of, at_every_look, stopped_note
 from stapo_bench.analysis.parity_gate import Weight, parity, weights_of
 from stapo_bench.engines import sampling_in_words
-from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.errors import StapoError
 from stapo_bench.runs import LoadedRun, load_run
-from stapo_bench.statistics import ERROR_NAMES, Difference, ErrorName, contrast, mean_difference, signed
+from stapo_bench.statistics import ERROR_NAMES, Difference, ErrorName, contrast, mean_difference
 
 _CONTRASTS = {
     # weights of A1, B1, A2, B2
@@ -110,51 +107,6 @@ def compare_regimes(a1: Path, b1: Path, a2: Path, b2: Path, grader: str = "math"
     )
 
 
-def regime_sentence(comparison: RegimeComparison) -> str:
-    """Whether the ranking of A and B depends on the regime, and how sure that is."""
-    first, second = (comparison.contrasts[f"effect under {i}"] for i in (1, 2))
-    interaction = comparison.contrasts["interaction"]
-    sure = next((error for error in reversed(ERROR_NAMES) if interaction[error].p_value < 0.05), None)
-    effects = (
-        f"B − A is {_text(first['these problems'])} under {comparison.regimes[0]} "
-        f"and {_text(second['these problems'])} under {comparison.regimes[1]}"
-    )
-    change = f"the change of {_text(interaction[sure or 'these problems'])} is " + (
-        f"beyond chance on {sure}" if sure else "within chance"
-    )
-    if fields := comparison.differing("confounds"):
-        return (
-            f"Not a fair comparison: {effects}; {change}; but {fields} differ as well, so this is no evidence about "
-            "the weights or the regime."
-        )
-    said = "The ranking flips with the regime" if comparison.flips else "The ranking is the same under both regimes"
-    caution = f" With caution: {fields} differ." if (fields := comparison.differing("caution")) else ""
-    return f"{said}: {effects}; {change}.{caution}"
-
-
-def render_regimes(comparison: RegimeComparison, format_: str = "md") -> str:
-    """The comparison as Markdown or JSON."""
-    if format_ == "json":
-        return json.dumps(_json(comparison), indent=2)
-    if format_ != "md":
-        raise UsageError(f"unknown format '{format_}': expected md or json")
-    a1, b1, a2, b2 = comparison.names
-    lines = [
-        f"**{regime_sentence(comparison)}**",
-        "",
-        f"A = {a1}, {a2}; B = {b1}, {b2}; 1 = {comparison.regimes[0]}, 2 = {comparison.regimes[1]}; "
-        f"mean over {comparison.num_tasks} tasks, points, 95 % intervals.",
-        "",
-        "| Contrast | these problems | problems like these |",
-        "|---|---|---|",
-    ]
-    for name, found in comparison.contrasts.items():
-        lines.append(f"| {name} | " + " | ".join(_text(found[error]) for error in ERROR_NAMES) + " |")
-    if comparison.notes:
-        lines += ["", *(f"- {note}" for note in comparison.notes)]
-    return "\n".join(lines)
-
-
 def _others(a: LoadedRun, b: LoadedRun, tasks: Sequence[str]) -> Iterator[OtherField]:
     """What differs besides the weights, decoding and seeds; of tasks that are not compared nothing is asked."""
     ignored = {f"sampling.{name}" for name in _DECODING}
@@ -177,29 +129,3 @@ def _contrast(runs: Sequence[LoadedRun], task: str, weights: Sequence[float], er
 def _words(run: LoadedRun) -> str:
     sampling = run.manifest.identity["sampling"]
     return sampling_in_words(sampling["temperature"], sampling["top_p"])
-
-
-def _text(difference: Difference) -> str:
-    if math.isnan(difference.value):
-        return "unknown"
-    interval = difference.interval()
-    return f"{signed(difference.value)} [{signed(interval.low)}, {signed(interval.high)}]"
-
-
-def _json(comparison: RegimeComparison) -> dict[str, Any]:
-    def plain(difference: Difference) -> dict[str, float | None]:
-        interval = difference.interval()
-        values = {"value": difference.value, "low": interval.low, "high": interval.high, "p": difference.p_value}
-        return {name: value if math.isfinite(value) else None for name, value in values.items()}
-
-    return {
-        "sentence": regime_sentence(comparison),
-        "flips": comparison.flips,
-        "fair": not comparison.differing("confounds"),
-        "runs": dict(zip(("a1", "b1", "a2", "b2"), comparison.names, strict=True)),
-        "regimes": list(comparison.regimes),
-        "notes": list(comparison.notes),
-        "contrasts": {
-            name: {error: plain(found[error]) for error in ERROR_NAMES} for name, found in comparison.contrasts.items()
-        },
-    }

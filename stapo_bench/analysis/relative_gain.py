@@ -25,7 +25,6 @@ from stapo_bench.statistics import (
     Vector,
     problem_means,
     sampling_variance,
-    signed,
     widening,
 )
 
@@ -126,20 +125,6 @@ def measured_headline(
             *(f"{model} (no other method above 0 %)" for model in nested if model not in gains),
         ),
     )
-
-
-def headline_line(found: Headline, method: str = "STAPO") -> str:
-    """The measured headline in words."""
-    parts = ", ".join(f"{m} {signed(gain, 2)} % over {found.strongest[m]}" for m, gain in found.gains.items())
-    intervals = ", ".join(f"{_range(interval)} {error}" for error, interval in found.intervals.items())
-    without = f"; left out: {', '.join(found.left_out)}" if found.left_out else ""
-    mean = f"{signed(found.value, 2)} % on average"
-    return f"{method} over the strongest other method: {mean}, {intervals} ({parts}{without})"
-
-
-def _range(interval: Interval) -> str:
-    unknown = math.isnan(interval.low)
-    return "no interval (a baseline may be 0) for" if unknown else f"[{signed(interval.low)}, {signed(interval.high)}]"
 
 
 def _with_rivals(by_model: Mapping[str, Mapping[str, Any]], method: str) -> dict[str, Mapping[str, Any]]:

@@ -28,7 +28,7 @@ import numpy as np
 
 from stapo_bench.analysis.compare import Verdict, decide
 from stapo_bench.runs import Outcomes
-from stapo_bench.statistics import UNDECIDED, Difference, Matrix, Vector, holm, problem_means, signed, t_quantile
+from stapo_bench.statistics import UNDECIDED, Difference, Matrix, Vector, holm, problem_means, t_quantile
 
 SeedError = Literal["seeds like these", "seeds and problems like these"]
 SEED_ERRORS: tuple[SeedError, SeedError] = ("seeds like these", "seeds and problems like these")
@@ -128,26 +128,6 @@ def over_seeds(changes: Sequence[Matrix], error: SeedError) -> Difference:
         degrees=degrees,
         num_problems=num_problems,
     )
-
-
-def seeds_sentence(comparison: SeedComparison) -> str:
-    """The verdict in words: the strongest claim that holds, under its named error."""
-    a, b, seeds = comparison.name_a, comparison.name_b, f"{comparison.num_seeds} seeds"
-    value = f"{signed(comparison.effects[0].difference.value)} points"
-    for effect in reversed(comparison.effects):
-        if effect.verdict in ("better", "worse"):
-            return f"{b} is {effect.verdict} than {a}: {value} {_range(effect.difference)} on {effect.error} ({seeds})."
-    for effect in reversed(comparison.effects):
-        if effect.verdict == "tied":
-            within = 100 * effect.difference.tied_within
-            return f"{b} and {a} are tied within ±{within:.1f} points on {effect.error} ({value}, {seeds})."
-    told = ", ".join(f"{_range(effect.difference)} on {effect.error}" for effect in comparison.effects)
-    return f"Not enough data to tell {b} from {a}: {value}, {told} ({seeds})."
-
-
-def _range(difference: Difference) -> str:
-    interval = difference.interval()
-    return "[–]" if math.isnan(interval.low) else f"[{signed(interval.low)}, {signed(interval.high)}]"
 
 
 def _half_width(variance_and_degrees: tuple[float, float]) -> float:

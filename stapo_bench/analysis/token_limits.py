@@ -75,30 +75,3 @@ def budgets(limit: int) -> list[int]:
     """
     smaller = [2**power for power in range(6, limit.bit_length()) if 2**power < limit]
     return [*smaller, limit]
-
-
-def render_truncation(tasks: Sequence[TaskTruncation]) -> str:
-    """Two Markdown tables: the bounds, and the curve."""
-    bounds = [
-        "| Task | samples | cut off | as graded | cut = wrong | cut left out | cut = right |",
-        "|---|---:|---:|---:|---:|---:|---:|",
-        *(
-            f"| {t.title} | {t.num_samples} | {_percent(t.num_cut / t.num_samples if t.num_samples else np.nan)} | "
-            f"{_percent(t.score)} | {_percent(t.cut_wrong)} | {_percent(t.cut_excluded)} | {_percent(t.cut_right)} |"
-            for t in tasks
-        ),
-    ]
-    limits = [budget for budget, _ in tasks[0].curve] if tasks else []
-    curve = [
-        "| Task | " + " | ".join(map(str, limits)) + " |",
-        "|---" * (len(limits) + 1) + "|",
-        *(f"| {t.title} | " + " | ".join(_percent(value) for _, value in t.curve) + " |" for t in tasks),
-    ]
-    return "\n".join(
-        ["avg@k in percent, with the cut-off samples", "", *bounds, "",
-         "avg@k in percent if the limit had been smaller (longer samples counted wrong: a lower bound)", "", *curve]
-    )  # fmt: skip
-
-
-def _percent(fraction: float) -> str:
-    return "–" if np.isnan(fraction) else f"{100 * fraction:.2f}"

@@ -40,7 +40,8 @@ def plan(run_a: Path, run_b: Path, *, detect: float, power: float, grader: str, 
 
     Example: stapo-bench plan results/base-justrl results/stapo-justrl --detect 0.02
     """
-    from stapo_bench.analysis import plan_runs, render_plan
+    from stapo_bench.analysis import plan_runs
+    from stapo_bench.presenting import render_plan
 
     click.echo(render_plan(plan_runs(run_a, run_b, detect, power, grader), format_))
 
@@ -55,7 +56,8 @@ def audit(run_a: Path, run_b: Path | None, grader: str, format_: str) -> None:
 
     Example: stapo-bench audit results/base-justrl
     """
-    from stapo_bench.analysis import audit_runs, render_audit
+    from stapo_bench.analysis import audit_runs
+    from stapo_bench.presenting import render_audit
 
     click.echo(render_audit(audit_runs(run_a, run_b, grader), format_))
 
@@ -69,7 +71,8 @@ def curve(runs: tuple[Path, ...], grader: str, format_: str) -> None:
 
     Example: stapo-bench curve results/base-justrl results/stapo-step-20-justrl results/stapo-step-40-justrl
     """
-    from stapo_bench.analysis import curve_runs, render_curve
+    from stapo_bench.analysis import curve_runs
+    from stapo_bench.presenting import render_curve
 
     click.echo(render_curve(curve_runs(list(runs), grader), format_))
 
@@ -83,6 +86,7 @@ def regimes(runs: tuple[Path, Path, Path, Path], grader: str, format_: str) -> N
 
     Example: stapo-bench regimes a-training b-training a-justrl b-justrl
     """
-    from stapo_bench.analysis import compare_regimes, render_regimes
+    from stapo_bench.analysis import compare_regimes
+    from stapo_bench.presenting import render_regimes
 
     click.echo(render_regimes(compare_regimes(*runs, grader), format_))

@@ -107,7 +107,8 @@ def score(run: Path, grader: str, golds: "Golds", data_dir: Path | None, exclude
 
     Example: stapo-bench score results/base-justrl
     """
-    from stapo_bench.analysis import compare_graders, current_score, render_graders, render_metrics
+    from stapo_bench.analysis import compare_graders, current_score
+    from stapo_bench.presenting import render_graders, render_metrics
     from stapo_bench.runs import with_golds
 
     name = with_golds(grader, golds)
@@ -116,11 +117,12 @@ def score(run: Path, grader: str, golds: "Golds", data_dir: Path | None, exclude
     if more := render_metrics(current_score(run)):
         click.echo("\n" + more)
     if exclude_overlap is not None:
-        from stapo_bench.analysis import render_without, scores_without
+        from stapo_bench.analysis import scores_without
+        from stapo_bench.presenting import render_without
 
         click.echo("\n" + render_without(scores_without(run, exclude_overlap, grader=name, data_dir=data_dir)))
-    if (panel := compare_graders(run, data_dir)) is not None:
-        click.echo("\n" + render_graders(panel))
+    if (agreement := compare_graders(run, data_dir)) is not None:
+        click.echo("\n" + render_graders(agreement))
 
 
 @click.command()
@@ -151,8 +153,8 @@ def truncation(run: Path, grader: str) -> None:
 
     Example: stapo-bench truncation results/base-justrl
     """
-    from stapo_bench.analysis import render_truncation
     from stapo_bench.analysis import truncation as measure
+    from stapo_bench.presenting import render_truncation
     from stapo_bench.runs import load_run
 
     click.echo(render_truncation(measure(load_run(run, grader))))

@@ -67,7 +67,8 @@ def overlap(train: Path, names: str | None, suite: str | None, data_dir: Path | 
     """
     import json
 
-    from stapo_bench.analysis import overlaps_of_tasks, render_overlaps
+    from stapo_bench.analysis import overlaps_of_tasks
+    from stapo_bench.presenting import render_overlaps
 
     found = overlaps_of_tasks(options.task_list(names, suite), train, data_dir)
     if format_ == "json":

@@ -8,11 +8,12 @@ Published numbers carry no test.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 from stapo_bench.analysis import at_every_look
+from stapo_bench.presenting.blocks import Block
 from stapo_bench.presenting.rows import Cell, Row, Setting
+from stapo_bench.presenting.words import percent, score_interval
 from stapo_bench.statistics import Difference, holm, mean_difference, paired_difference
 
 _LEVEL = 0.05
@@ -21,34 +22,23 @@ _ESCAPES |= {character: f"\\{character}" for character in "&%$#_{}"}
 _ESCAPES |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Layout:
-    """What a table shows."""
-
-    tasks: Sequence[str]  # the last is "average"
-    titles: Sequence[str]  # one per task
-    rows: Sequence[Row]  # in order; a rule is drawn between models
-    cells: Sequence[Sequence[Cell | None]]  # by row, one per task
-    notes: Sequence[str]  # lines below the table
-
-
-def latex_table(layout: Layout) -> str:
-    """A booktabs table."""
-    titles, rows, cells = layout.titles, layout.rows, layout.cells
-    bold = unbeaten(rows, layout.tasks)
+def latex_table(block: Block, notes: Sequence[str]) -> str:
+    """A booktabs table of a block, with lines below it."""
+    tasks, titles = [*block.tasks, "average"], [*map(block.title, block.tasks), "Avg"]
+    bold = unbeaten(block.rows, tasks)
     lines = [
         r"\begin{tabular}{lll" + "r" * len(titles) + "l}",
         r"\toprule",
         _line(["Model", "Method", "Decoding", *titles, "Origin"]),
         r"\midrule",
     ]
-    for i, row in enumerate(rows):
-        if i and row.model != rows[i - 1].model:
+    for i, row in enumerate(block.rows):
+        if i and row.model != block.rows[i - 1].model:
             lines.append(r"\midrule")
-        values = [_cell(cell, (i, task) in bold) for task, cell in zip(layout.tasks, cells[i], strict=True)]
-        lines.append(_line([row.model or "–", row.method, row.sampling], values, [row.origin]))
+        values = [_cell(cell, (i, task) in bold) for task, cell in zip(tasks, block.cells(row), strict=True)]
+        lines.append(_line([row.model or "–", block.method(row), row.sampling], values, [row.origin]))
     lines += [r"\bottomrule", r"\end{tabular}", r"{\par\smallskip\footnotesize"]
-    lines += [escape(note) + r"\par" for note in layout.notes] + ["}"]
+    lines += [escape(note) + r"\par" for note in notes] + ["}"]
     return "\n".join(lines)
 
 
@@ -104,9 +94,8 @@ def _cell(cell: Cell | None, is_bold: bool) -> str:
     if cell is None or math.isnan(cell.value):
         return "--"
     mark = "$^*$" if not cell.complete else r"$^\dagger$" if cell.note else ""
-    number = f"{100 * cell.value:.2f}"
-    low, high = cell.problems_like_these.low, cell.problems_like_these.high
-    interval = "" if math.isnan(low) else rf" {{\scriptsize [{100 * low:.1f}, {100 * high:.1f}]}}"
+    number, near = percent(cell.value), cell.problems_like_these
+    interval = "" if math.isnan(near.low) else rf" {{\scriptsize {score_interval(near)}}}"
     return (rf"\textbf{{{number}}}" if is_bold else number) + mark + interval
 
 

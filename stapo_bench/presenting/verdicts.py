@@ -4,23 +4,20 @@ print(render_comparison(compare_runs(before, after)))
 """
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from stapo_bench.analysis import Comparison, Effect, ParityDifference, TaskComparison
-from stapo_bench.errors import UsageError
-from stapo_bench.statistics import Interval, signed
+from stapo_bench.analysis import Comparison, Effect, ParityDifference, TaskComparison, plain
+from stapo_bench.presenting.words import change_interval, markdown_row, p_value, percent, points, require_md_or_json
 
 _LISTED = 4  # confounders named in the sentence; all stand below it
 
 
 def render_comparison(comparison: Comparison, format_: str = "md") -> str:
     """A comparison as Markdown, or as JSON (fractions, all digits)."""
+    require_md_or_json(format_)
     if format_ == "json":
         return json.dumps(_json(comparison), indent=2)
-    if format_ != "md":
-        raise UsageError(f"unknown format '{format_}': expected md or json")
     return "\n".join(_markdown(comparison))
 
 
@@ -49,44 +46,40 @@ def _verdict(comparison: Comparison) -> str:
     if comparison.confounders:
         told = {"better": "higher", "worse": "lower"}.get(these.verdict, "neither clearly higher nor lower")
         return (
-            f"Not a fair comparison: {b} scores {told} than {a} ({gap} {interval_text(these)} on these problems), "
+            f"Not a fair comparison: {b} scores {told} than {a} ({gap} {effect_interval(these)} on these problems), "
             f"but {_fields(comparison.confounders)} differ as well, so this is no evidence about the weights."
         )
     if like.verdict in ("better", "worse"):
-        return f"{b} is {like.verdict} than {a}: {gap} {interval_text(like)} on problems like these."
+        return f"{b} is {like.verdict} than {a}: {gap} {effect_interval(like)} on problems like these."
     if these.verdict in ("better", "worse"):
         return (
-            f"{b} is {these.verdict} than {a} on these problems ({gap} {interval_text(these)}); "
-            f"{_open_or_tied(like)} on problems like these ({interval_text(like)})."
+            f"{b} is {these.verdict} than {a} on these problems ({gap} {effect_interval(these)}); "
+            f"{_open_or_tied(like)} on problems like these ({effect_interval(like)})."
         )
     for effect in (like, these):
         if effect.verdict == "tied":
-            within = 100 * effect.difference.tied_within
-            return (
-                f"{b} and {a} are tied within ±{within:.1f} points on {effect.error} ({gap} {interval_text(effect)})."
-            )
+            within = percent(effect.difference.tied_within, 1)
+            return f"{b} and {a} are tied within ±{within} points on {effect.error} ({gap} {effect_interval(effect)})."
     return (
-        f"Not enough data to tell {b} from {a}: {gap}, {interval_text(these)} on these problems, "
-        f"{interval_text(like)} on problems like these."
+        f"Not enough data to tell {b} from {a}: {gap}, {effect_interval(these)} on these problems, "
+        f"{effect_interval(like)} on problems like these."
     )
 
 
-def points(fraction: float) -> str:
-    """A difference of scores in percentage points, with its sign."""
-    return "–" if math.isnan(fraction) else signed(fraction)
+def effect_interval(effect: Effect) -> str:
+    """The 95 % interval of an effect, in points."""
+    return change_interval(effect.difference.interval())
 
 
-def interval_text(effect: Effect) -> str:
-    return _range(effect.difference.interval())
-
-
-def _range(interval: Interval) -> str:
-    return "[–]" if math.isnan(interval.low) else f"[{signed(interval.low)}, {signed(interval.high)}]"
+def effect_cells(effect: Effect) -> tuple[str, str, str]:
+    """An effect in a table: interval, corrected p-value, verdict."""
+    tie = f" ±{percent(effect.difference.tied_within, 1)}" if effect.verdict == "tied" else ""
+    return effect_interval(effect), p_value(effect.p_adjusted), effect.verdict + tie
 
 
 def _open_or_tied(effect: Effect) -> str:
     if effect.verdict == "tied":
-        return f"tied within ±{100 * effect.difference.tied_within:.1f} points"
+        return f"tied within ±{percent(effect.difference.tied_within, 1)} points"
     return "not enough data"
 
 
@@ -94,7 +87,7 @@ def _same_weights_sentence(comparison: Comparison) -> str:
     """Nothing but the settings differ: an effect of decoding, or an A/A check."""
     these, like = comparison.average.effects
     effect = like if like.verdict in ("better", "worse") else these
-    gap = f"{points(effect.difference.value)} points {interval_text(effect)} on {effect.error}"
+    gap = f"{points(effect.difference.value)} points {effect_interval(effect)} on {effect.error}"
     shown = effect.verdict in ("better", "worse")
     settings = [item for item in comparison.parity if item.weight != "note"]
     if settings:
@@ -130,27 +123,17 @@ def _markdown(comparison: Comparison) -> Iterator[str]:
     yield "| Task | A | B | B − A | these problems | p | verdict | problems like these | p | verdict |"
     yield "|---|---|---|---|---|---|---|---|---|---|"
     rows = comparison.tasks if len(comparison.tasks) == 1 else (*comparison.tasks, comparison.average)
-    yield from (_line(task) for task in rows)
+    yield from (markdown_row(task_cells(task)) for task in rows)
     remarks = [f"{task.title}: {warning}" for task in rows for warning in task.warnings]
     if remarks or comparison.notes:
         yield ""
         yield from (f"- {remark}" for remark in (*remarks, *comparison.notes))
 
 
-def _line(task: TaskComparison) -> str:
-    cells = [task.title, f"{100 * task.value_a:.2f}", f"{100 * task.value_b:.2f}"]
-    cells.append(points(task.effects[0].difference.value))
-    for effect in task.effects:
-        p = (
-            "–"
-            if math.isnan(effect.p_adjusted)
-            else "<0.0001"
-            if effect.p_adjusted < 1e-4
-            else f"{effect.p_adjusted:.4f}"
-        )
-        tie = f" ±{100 * effect.difference.tied_within:.1f}" if effect.verdict == "tied" else ""
-        cells += [interval_text(effect), p, effect.verdict + tie]
-    return "| " + " | ".join(cells) + " |"
+def task_cells(task: TaskComparison) -> tuple[str, ...]:
+    """A task in a table: title, A, B, B - A; then interval, p-value and verdict under both errors."""
+    values = (percent(task.value_a), percent(task.value_b), points(task.effects[0].difference.value))
+    return (task.title, *values, *(cell for effect in task.effects for cell in effect_cells(effect)))
 
 
 def _json(comparison: Comparison) -> dict[str, Any]:
@@ -172,9 +155,9 @@ def _json(comparison: Comparison) -> dict[str, Any]:
 def _json_task(task: TaskComparison) -> dict[str, Any]:
     return {
         "task": task.task,
-        "a": _number(task.value_a),
-        "b": _number(task.value_b),
-        "effect": _number(task.effects[0].difference.value),
+        "a": plain(task.value_a),
+        "b": plain(task.value_b),
+        "effect": plain(task.effects[0].difference.value),
         "errors": {effect.error: _json_effect(effect) for effect in task.effects},
         "warnings": list(task.warnings),
     }
@@ -183,14 +166,10 @@ def _json_task(task: TaskComparison) -> dict[str, Any]:
 def _json_effect(effect: Effect) -> Mapping[str, Any]:
     interval = effect.difference.interval()
     return {
-        "interval": [_number(interval.low), _number(interval.high)],
-        "standard_error": _number(effect.difference.standard_error),
-        "p_adjusted": _number(effect.p_adjusted),
-        "tied_within": _number(effect.difference.tied_within),
+        "interval": [plain(interval.low), plain(interval.high)],
+        "standard_error": plain(effect.difference.standard_error),
+        "p_adjusted": plain(effect.p_adjusted),
+        "tied_within": plain(effect.difference.tied_within),
         "num_problems": effect.difference.num_problems,
         "verdict": effect.verdict,
     }
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None

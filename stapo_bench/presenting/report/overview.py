@@ -10,8 +10,6 @@ from pathlib import Path
 from stapo_bench.analysis import (
     Check,
     Comparison,
-    Effect,
-    TaskComparison,
     audit,
     compare_loaded,
     engine_drift,
@@ -20,12 +18,13 @@ from stapo_bench.analysis import (
     with_other_graders,
 )
 from stapo_bench.errors import StapoError
+from stapo_bench.presenting.blocks import Block, blocks
 from stapo_bench.presenting.latex import unbeaten
 from stapo_bench.presenting.rows import Cell, Row, published_rows, rows_from_runs
-from stapo_bench.presenting.table import Block, blocks, render_table
-from stapo_bench.presenting.verdicts import interval_text, points, sentence
+from stapo_bench.presenting.table import render_table
+from stapo_bench.presenting.verdicts import sentence, task_cells
+from stapo_bench.presenting.words import percent, score_interval
 from stapo_bench.runs import LoadedRun, load_run
-from stapo_bench.statistics import Interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,22 +165,10 @@ def _comparison_view(found: Comparison) -> ComparisonView:
             f"A = {found.name_a}, B = {found.name_b}; effect = B − A in points; p corrected for {len(found.tasks)} "
             f"tasks (Holm); tied: within ±{100 * found.margin:g} points"
         ),
-        rows=tuple(map(_comparison_row, rows)),
+        rows=tuple(map(task_cells, rows)),
         parity=tuple(f"{item.weight}: {item}" for item in found.parity),
         remarks=(*remarks, *found.notes),
     )
-
-
-def _comparison_row(task: TaskComparison) -> tuple[str, ...]:
-    values = (f"{100 * task.value_a:.2f}", f"{100 * task.value_b:.2f}", points(task.effects[0].difference.value))
-    return (task.title, *values, *(text for effect in task.effects for text in _effect(effect)))
-
-
-def _effect(effect: Effect) -> tuple[str, str, str]:
-    p = effect.p_adjusted
-    shown = "–" if math.isnan(p) else "<0.0001" if p < 1e-4 else f"{p:.4f}"
-    tie = f" ±{100 * effect.difference.tied_within:.1f}" if effect.verdict == "tied" else ""
-    return interval_text(effect), shown, effect.verdict + tie
 
 
 def _block_view(block: Block) -> BlockView:
@@ -221,19 +208,18 @@ def _cell(block: Block, row: Row, task: str) -> Cell | None:
 def _cell_view(cell: Cell | None, is_bold: bool) -> CellView:
     if cell is None or math.isnan(cell.value):
         return CellView(text="–", is_bold=False, these="", like="", title="", order=-1.0)
-    these, like = _interval(cell.these_problems), _interval(cell.problems_like_these)
+    these, like = (
+        "" if math.isnan(interval.low) else score_interval(interval)
+        for interval in (cell.these_problems, cell.problems_like_these)
+    )
     parts = [f"these problems {these}", f"problems like these {like}"] if these else []
     if cell.num_problems is not None and cell.samples_per_problem is not None:
         parts.append(f"{cell.num_problems} problems × {cell.samples_per_problem} samples")
     return CellView(
-        text=f"{100 * cell.value:.2f}" + ("*" if not cell.complete else "†" if cell.note else ""),
+        text=percent(cell.value) + ("*" if not cell.complete else "†" if cell.note else ""),
         is_bold=is_bold,
         these=these,
         like=like,
         title="; ".join(filter(None, ("95 % intervals: " * bool(these) + "; ".join(parts), cell.note))),
         order=cell.value,
     )
-
-
-def _interval(interval: Interval) -> str:
-    return "" if math.isnan(interval.low) else f"[{100 * interval.low:.1f}, {100 * interval.high:.1f}]"

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from stapo_bench.analysis import MARGIN, SEED_ERRORS, means_by_task, over_seeds, seeds_sentence
+from stapo_bench.analysis import MARGIN, SEED_ERRORS, means_by_task, over_seeds
+from stapo_bench.presenting import seeds_sentence
 from stapo_bench.presenting.figures import caption, save
 from stapo_bench.presenting.figures.registry import REGISTRY
 from stapo_bench.runs import load_manifest, write_atomically

@@ -1,0 +1,76 @@
+"""The paper's headline in words: how much better one method is than the strongest other one, in percent of it."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from stapo_bench.analysis import Headline, headline, measured_headline, relative_gains
+from stapo_bench.presenting.blocks import Block, same_line
+from stapo_bench.presenting.rows import Row
+from stapo_bench.presenting.words import change_interval
+from stapo_bench.runs import CountedRun
+from stapo_bench.statistics import Interval, signed
+
+
+def headline_lines(block: Block) -> Iterator[str]:
+    """The paper's headline, measured and published, for each regime that has it; measured, for each setting in it."""
+    for sampling in dict.fromkeys(row.sampling for row in block.rows):
+        rows = [row for row in block.rows if row.sampling == sampling]
+        yield from _measured_headlines(block, [row for row in rows if row.counts is not None])
+        for source in dict.fromkeys(row.source for row in rows if row.origin == "published"):
+            averages: dict[str, dict[str, float]] = {}
+            for row in rows:
+                if row.source == source:
+                    averages.setdefault(row.model or "", {})[row.method] = row.average.value
+            if gains := relative_gains(averages):
+                parts = ", ".join(f"{model} {100 * gain:+.2f} %" for model, gain in gains.items())
+                mean = f"{100 * headline(averages):+.2f} % on average"
+                yield f"published, {sampling}: STAPO over the strongest other method: {mean} ({parts})"
+
+
+def _measured_headlines(block: Block, rows: Sequence[Row]) -> Iterator[str]:
+    """Of measured rows of one regime."""
+    settings = dict.fromkeys(row.setting for row in rows)
+    for setting in settings:
+        members = [row for row in rows if row.setting == setting]
+        aims = {(_model(row), _method(row)): row.aim for row in members if row.aim is not None}
+        if (found := measured_headline(_runs(members), aims=aims)) is not None:
+            about = ["measured", setting.sampling]
+            if len(settings) > 1:
+                about += [f"at most {setting.max_new_tokens} new tokens", f"grader {setting.grader}"]
+            if set(found.tasks) != set(block.tasks):
+                about += [f"on {' and '.join(map(block.title, found.tasks))} alone"]
+            yield f"{', '.join(about)}: {headline_line(found)}"
+
+
+def _runs(rows: Sequence[Row]) -> dict[str, dict[str, CountedRun]]:
+    """Measured runs by model and method; a model with two runs of one method is left out, for neither is "the" run."""
+    runs: dict[str, dict[str, CountedRun]] = {}
+    identities = [same_line(row) for row in rows]
+    doubled = {row.model for row in rows if identities.count(same_line(row)) > 1}
+    for row in rows:
+        if row.counts is not None and row.model not in doubled:
+            runs.setdefault(_model(row), {})[_method(row)] = row.counts
+    return runs
+
+
+def _model(row: Row) -> str:
+    return row.model or "model not stated"
+
+
+def _method(row: Row) -> str:
+    return "STAPO" if row.method.casefold() == "stapo" else row.method
+
+
+def headline_line(found: Headline, method: str = "STAPO") -> str:
+    """The measured headline in words."""
+    parts = ", ".join(f"{m} {signed(gain, 2)} % over {found.strongest[m]}" for m, gain in found.gains.items())
+    intervals = ", ".join(f"{_headline_interval(interval)} {error}" for error, interval in found.intervals.items())
+    without = f"; left out: {', '.join(found.left_out)}" if found.left_out else ""
+    mean = f"{signed(found.value, 2)} % on average"
+    return f"{method} over the strongest other method: {mean}, {intervals} ({parts}{without})"
+
+
+def _headline_interval(interval: Interval) -> str:
+    """In percent of the baseline, with signs."""
+    unknown = math.isnan(interval.low)
+    return "no interval (a baseline may be 0) for" if unknown else change_interval(interval)

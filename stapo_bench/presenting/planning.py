@@ -1,0 +1,67 @@
+"""A plan in words: how many samples, or problems, a difference needs."""
+
+import json
+from dataclasses import asdict
+
+from stapo_bench.analysis import Plan, TaskPlan, plain
+from stapo_bench.presenting.words import percent, require_md_or_json
+
+
+def render_plan(plan: Plan, format_: str = "md") -> str:
+    """A plan as Markdown or JSON."""
+    require_md_or_json(format_)
+    if format_ == "json":
+        return json.dumps(plain(asdict(plan)), indent=2)
+    goal = f"a difference of {100 * plan.detect:g} points with {percent(plan.power, 0)} % power"
+    lines = [
+        f"**{_plan_sentence(plan, goal)}**",
+        "",
+        f"{plan.name_a} and {plan.name_b}; N = samples per problem and run (now: harmonic mean of those decided; A / B "
+        "where they differ). Cost: what each run lacks of N for problems like these (for these problems, where none is "
+        "enough), at the tokens and seconds measured in them.",
+        "",
+        "| Task | problems × N now | power now | N for these problems | N for problems like these "
+        "| or problems at N now | more problems help more | further tokens | further sample-hours |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for task in plan.tasks:
+        like = task.problems_like_these
+        powers = f"{percent(task.these_problems.power, 0)} % / {percent(like.power, 0)} %"
+        tokens, hours = _cost(task)
+        lines.append(
+            f"| {task.title} | {task.components.num_problems} × {_present(task)} | {powers} "
+            f"| {task.these_problems.num_samples} | {like.num_samples or 'none is enough'} | {like.num_problems} "
+            f"| {'yes' if task.more_problems_help_more else 'no'} | {tokens} | {hours} |"
+        )
+    notes = [f"- {note}" for note in plan.notes]
+    return "\n".join([*lines, "", "Power now: for these problems / for problems like these.", *notes])
+
+
+def _plan_sentence(plan: Plan, goal: str) -> str:
+    """What the goal takes on the task that needs most."""
+    hopeless = [task.title for task in plan.tasks if task.problems_like_these.num_samples is None]
+    if hopeless:
+        return f"To find {goal}: no number of samples is enough on {', '.join(hopeless)}; more problems are needed."
+    like, these = (
+        max(need.num_samples or 0 for need in needs)
+        for needs in ([t.problems_like_these for t in plan.tasks], [t.these_problems for t in plan.tasks])
+    )
+    better = [task.title for task in plan.tasks if task.more_problems_help_more]
+    return (
+        f"To find {goal} on every task: {like} samples per problem for problems like these, {these} for these problems"
+        + (f"; more problems would help more on {', '.join(better)}." if better else ".")
+    )
+
+
+def _present(task: TaskPlan) -> str:
+    """N now of both runs, or of A / B where they differ."""
+    return " / ".join(dict.fromkeys(f"{round(samples, 1):g}" for samples in task.num_samples))
+
+
+def _cost(task: TaskPlan) -> tuple[str, str]:
+    """Tokens and sample-hours that both runs together still need."""
+    wanted = task.problems_like_these.num_samples or task.these_problems.num_samples or 0
+    further = task.components.num_problems * sum(max(0.0, wanted - present) for present in task.num_samples)
+    seconds = task.seconds_per_sample
+    hours = "not measured" if seconds is None else f"{further * seconds / 3600:.2f}"
+    return f"{further * task.tokens_per_sample:,.0f}", hours

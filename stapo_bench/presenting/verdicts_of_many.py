@@ -1,0 +1,100 @@
+"""Verdicts on more than two runs: methods over seeds, and two checkpoints under two decoding regimes."""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from stapo_bench.analysis import LEVEL, RegimeComparison, SeedComparison, plain
+from stapo_bench.presenting.words import change_interval, percent, points, require_md_or_json
+from stapo_bench.statistics import ERROR_NAMES, Difference
+
+
+def regime_sentence(comparison: RegimeComparison) -> str:
+    """Whether the ranking of A and B depends on the regime, and how sure that is."""
+    first, second = (comparison.contrasts[f"effect under {i}"] for i in (1, 2))
+    interaction = comparison.contrasts["interaction"]
+    sure = next((error for error in reversed(ERROR_NAMES) if interaction[error].p_value < LEVEL), None)
+    effects = (
+        f"B − A is {_contrast_cell(first['these problems'])} under {comparison.regimes[0]} "
+        f"and {_contrast_cell(second['these problems'])} under {comparison.regimes[1]}"
+    )
+    change = f"the change of {_contrast_cell(interaction[sure or 'these problems'])} is " + (
+        f"beyond chance on {sure}" if sure else "within chance"
+    )
+    if fields := comparison.differing("confounds"):
+        return (
+            f"Not a fair comparison: {effects}; {change}; but {fields} differ as well, so this is no evidence about "
+            "the weights or the regime."
+        )
+    said = "The ranking flips with the regime" if comparison.flips else "The ranking is the same under both regimes"
+    caution = f" With caution: {fields} differ." if (fields := comparison.differing("caution")) else ""
+    return f"{said}: {effects}; {change}.{caution}"
+
+
+def render_regimes(comparison: RegimeComparison, format_: str = "md") -> str:
+    """The comparison as Markdown or JSON."""
+    require_md_or_json(format_)
+    if format_ == "json":
+        return json.dumps(_json(comparison), indent=2)
+    a1, b1, a2, b2 = comparison.names
+    lines = [
+        f"**{regime_sentence(comparison)}**",
+        "",
+        f"A = {a1}, {a2}; B = {b1}, {b2}; 1 = {comparison.regimes[0]}, 2 = {comparison.regimes[1]}; "
+        f"mean over {comparison.num_tasks} tasks, points, 95 % intervals.",
+        "",
+        "| Contrast | these problems | problems like these |",
+        "|---|---|---|",
+    ]
+    for name, found in comparison.contrasts.items():
+        lines.append(f"| {name} | " + " | ".join(_contrast_cell(found[error]) for error in ERROR_NAMES) + " |")
+    if comparison.notes:
+        lines += ["", *(f"- {note}" for note in comparison.notes)]
+    return "\n".join(lines)
+
+
+def _contrast_cell(difference: Difference) -> str:
+    """A contrast with its interval, in points."""
+    if math.isnan(difference.value):
+        return "unknown"
+    return f"{points(difference.value)} {change_interval(difference.interval())}"
+
+
+def _json(comparison: RegimeComparison) -> dict[str, Any]:
+    """The comparison as JSON values: fractions, all digits."""
+
+    return {
+        "sentence": regime_sentence(comparison),
+        "flips": comparison.flips,
+        "fair": not comparison.differing("confounds"),
+        "runs": dict(zip(("a1", "b1", "a2", "b2"), comparison.names, strict=True)),
+        "regimes": list(comparison.regimes),
+        "notes": list(comparison.notes),
+        "contrasts": {
+            name: {error: _json_contrast(found[error]) for error in ERROR_NAMES}
+            for name, found in comparison.contrasts.items()
+        },
+    }
+
+
+def _json_contrast(difference: Difference) -> Mapping[str, float | None]:
+    interval = difference.interval()
+    values = {"value": difference.value, "low": interval.low, "high": interval.high, "p": difference.p_value}
+    return {name: plain(value) for name, value in values.items()}
+
+
+def seeds_sentence(comparison: SeedComparison) -> str:
+    """The verdict in words: the strongest claim that holds, under its named error."""
+    a, b, seeds = comparison.name_a, comparison.name_b, f"{comparison.num_seeds} seeds"
+    value = f"{points(comparison.effects[0].difference.value)} points"
+    for effect in reversed(comparison.effects):
+        if effect.verdict in ("better", "worse"):
+            interval = change_interval(effect.difference.interval())
+            return f"{b} is {effect.verdict} than {a}: {value} {interval} on {effect.error} ({seeds})."
+    for effect in reversed(comparison.effects):
+        if effect.verdict == "tied":
+            within = percent(effect.difference.tied_within, 1)
+            return f"{b} and {a} are tied within ±{within} points on {effect.error} ({value}, {seeds})."
+    intervals = ", ".join(f"{change_interval(e.difference.interval())} on {e.error}" for e in comparison.effects)
+    return f"Not enough data to tell {b} from {a}: {value}, {intervals} ({seeds})."

@@ -1,0 +1,87 @@
+"""How numbers become words: the one place where an interval, a p-value or a change in points is formatted.
+
+Scores are fractions and are shown in percent; NaN means "not measured" and is shown as a dash.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from stapo_bench.analysis import Metric
+from stapo_bench.errors import UsageError
+from stapo_bench.statistics import Interval, signed
+
+METRIC_MEANINGS: Mapping[str, str] = {
+    "pass@": "*pass@k*: at least one of k samples is right, unbiased (Chen et al. 2021, arXiv:2107.03374).",
+    "pass^": "*pass^k*: all of k samples are right, unbiased (Yao et al. 2024, arXiv:2406.12045).",
+    "G-Pass@": "*G-Pass@k* at τ: at least τk of k samples are right; *mG-Pass@k*: its mean over τ above a half "
+    "(Liu et al. 2024, arXiv:2412.13147).",
+    "maj@": "*maj@k*: the most frequent of k answers is right (Wang et al. 2022, arXiv:2203.11171). Answers that the "
+    "grader holds equal vote together, no answer is no vote, and a tie is broken evenly at random: a right answer that "
+    "shares the lead with t others scores 1 / (1 + t).",
+}
+"""By the start of a metric's name, what it means and where it was proposed; Markdown."""
+
+
+def points(fraction: float) -> str:
+    """A difference of scores in percentage points, with its sign.
+
+    >>> points(0.0123), points(-0.0001), points(math.nan)
+    ('+1.2', '0.0', '–')
+    """
+    return "–" if math.isnan(fraction) else signed(fraction)
+
+
+def percent(fraction: float, digits: int = 2) -> str:
+    """A score or a share in percent, without the sign for it.
+
+    >>> percent(0.5125), percent(0.5125, 0), percent(math.nan)
+    ('51.25', '51', '–')
+    """
+    return "–" if math.isnan(fraction) else f"{100 * fraction:.{digits}f}"
+
+
+def score_interval(interval: Interval) -> str:
+    """The interval of a score, in percent.
+
+    >>> score_interval(Interval(low=0.25, high=0.75)), score_interval(Interval(low=math.nan, high=math.nan))
+    ('[25.0, 75.0]', '–')
+    """
+    return "–" if math.isnan(interval.low) else f"[{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
+
+
+def change_interval(interval: Interval) -> str:
+    """The interval of a difference of scores, in percentage points with signs.
+
+    >>> change_interval(Interval(low=-0.01, high=0.02)), change_interval(Interval(low=math.nan, high=math.nan))
+    ('[-1.0, +2.0]', '[–]')
+    """
+    return "[–]" if math.isnan(interval.low) else f"[{signed(interval.low)}, {signed(interval.high)}]"
+
+
+def p_value(p: float) -> str:
+    """Four decimals, or that it is below them.
+
+    >>> p_value(0.03), p_value(0.00001), p_value(math.nan)
+    ('0.0300', '<0.0001', '–')
+    """
+    return "–" if math.isnan(p) else "<0.0001" if p < 1e-4 else f"{p:.4f}"
+
+
+def metric_meaning(metric: Metric) -> str:
+    """What a metric means, with its source; Markdown."""
+    return METRIC_MEANINGS[metric.name if metric.name.startswith("pass") else f"{metric.name}@"]
+
+
+def markdown_row(cells: Sequence[str]) -> str:
+    """A row of a Markdown table.
+
+    >>> markdown_row(["a", "b"])
+    '| a | b |'
+    """
+    return "| " + " | ".join(cells) + " |"
+
+
+def require_md_or_json(format_: str) -> None:
+    """Refuse any other output format."""
+    if format_ not in ("md", "json"):
+        raise UsageError(f"unknown format '{format_}': expected md or json")
