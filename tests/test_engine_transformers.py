@@ -237,7 +237,7 @@ def test_attention_that_slots_cannot_serve_is_refused(tokenizer):
 
 
 def test_unknown_engines_are_refused_with_the_nearest_name(model, tokenizer, tmp_path: Path):
-    with pytest.raises(UsageError, match="did you mean transformers"):
+    with pytest.raises(UsageError, match="did you mean 'transformers'"):
         open_engine("transformer", tmp_path)
     with pytest.raises(UsageError, match="slots: expected at least 1, got 0"):
         TransformersEngine(model, tokenizer, slots=0)

@@ -1,1 +1,24 @@
-"""The commands of ``stapo-bench``, one module per purpose. They parse, call and print; no logic."""
+"""The commands of ``stapo-bench``, which parse, call and print: gives the list of them, and ``run_commands``."""
+
+from stapo_bench.commands import decide, draw, plot, report, score, tasks
+from stapo_bench.commands.entry import HintingGroup, run_commands
+
+COMMANDS = (
+    draw.eval_command,
+    draw.continue_command,
+    score.grade,
+    score.score,
+    score.table,
+    score.truncation,
+    score.export,
+    decide.compare,
+    decide.plan,
+    decide.audit,
+    decide.curve,
+    decide.regimes,
+    plot.plot,
+    tasks.tasks,
+    tasks.overlap,
+    report.report,
+    report.watch,
+)

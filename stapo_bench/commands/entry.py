@@ -10,7 +10,21 @@ import traceback
 
 import click
 
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, did_you_mean
+
+
+class HintingGroup(click.Group):
+    """Commands; for one that it does not know, the nearest is suggested."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Click's own, with a better message for a command that does not exist."""
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            known = self.list_commands(ctx)
+            hint = did_you_mean(args[0], known) or f"commands: {', '.join(known)}"
+            raise click.UsageError(f"unknown command '{args[0]}': {hint}", ctx)
+        return super().resolve_command(ctx, args)
 
 
 def run_commands(commands: click.Command, name: str, *, when_stopped: str) -> None:

@@ -4,13 +4,12 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
 from stapo_bench.engines.decoding import PRESETS, preset, sampling_in_words
-from stapo_bench.errors import UsageError
+from stapo_bench.errors import UsageError, did_you_mean
 from stapo_bench.records import Completion, Request, SamplingParams
 
 ENGINES = ("auto", "transformers", "vllm", "openai", "scripted")
@@ -105,9 +104,8 @@ def declared_identity(
 def _resolved(name: str, tensor_parallel: int | None) -> str:
     """The engine's own name for ``auto``; what no engine can do is refused."""
     if name not in ENGINES:
-        near = get_close_matches(name, ENGINES, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise UsageError(f"engine: expected one of {', '.join(ENGINES)}, got {name!r}{hint}")
+        hint = did_you_mean(name, ENGINES)
+        raise UsageError(f"engine: expected one of {', '.join(ENGINES)}, got {name!r}" + (f"; {hint}" if hint else ""))
     if name == "auto":
         name = "vllm" if _vllm_on_gpu() else "transformers"
     if tensor_parallel is not None and name != "vllm":

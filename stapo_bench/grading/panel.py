@@ -10,14 +10,13 @@ offer more, which ``stapo_bench.grading.pool`` then uses:
 The model judge (``stapo_bench.grading.judge``) is not here: it needs the question and an engine.
 """
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import cast
 
-from stapo_bench.errors import UsageError
+from stapo_bench.errors import UsageError, did_you_mean
 from stapo_bench.records import Gold, Grade
 
 
@@ -79,6 +78,5 @@ def get_grader(name: str) -> Grader:
     """
     if name in GRADERS:
         return GRADERS[name]
-    near = difflib.get_close_matches(name, GRADERS, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise UsageError(f"unknown grader {name!r} (graders: {', '.join(GRADERS)}){hint}")
+    hint = did_you_mean(name, GRADERS)
+    raise UsageError(f"unknown grader {name!r} (graders: {', '.join(GRADERS)})" + (f"; {hint}" if hint else ""))

@@ -10,7 +10,6 @@ copy that differs is refused with the name of the problem that differs.
     30
 """
 
-import difflib
 import json
 import re
 from collections import Counter
@@ -18,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.errors import StapoError, UsageError, did_you_mean
 from stapo_bench.records import Gold, Problem
 from stapo_bench.tasks.content import ContentDigest, content_digest
 from stapo_bench.tasks.resources import resource_dir
@@ -56,8 +55,7 @@ def load_task(name: str) -> Task:
         return read_task(Path(name))
     files = _task_files()
     if name not in files:
-        near = difflib.get_close_matches(name, files, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"known tasks: {', '.join(files)}"
+        hint = did_you_mean(name, files) or f"known tasks: {', '.join(files)}"
         raise UsageError(f"unknown task '{name}': {hint}")
     return read_task(files[name])
 

@@ -2,7 +2,7 @@
 
     stapo-train CONFIG.yaml [key=value ...] [--resume]      the same as: stapo-train run CONFIG.yaml ...
 
-``stapo_bench.commands.entry`` turns failures into one line and an exit code.
+``stapo_bench.commands.run_commands`` turns failures into one line and an exit code.
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from stapo_bench import __version__
-from stapo_bench.commands.entry import run_commands
+from stapo_bench.commands import run_commands
 from stapo_bench.errors import StapoError, UsageError
 
 FILE = click.Path(path_type=Path, dir_okay=False)

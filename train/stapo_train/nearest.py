@@ -1,7 +1,8 @@
 """What to say about a name nobody knows: the nearest one that is known, and the list."""
 
-import difflib
 from collections.abc import Iterable
+
+from stapo_bench.errors import did_you_mean
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
@@ -11,6 +12,5 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
     "unknown key 'objectiv': did you mean 'objective'? expected one of objective, optim"
     """
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean '{near[0]}'? " if near else ""
-    return f"unknown {what} '{name}': {hint}expected one of {', '.join(names)}"
+    hint = did_you_mean(name, names)
+    return f"unknown {what} '{name}': {hint and hint + ' '}expected one of {', '.join(names)}"

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from stapo_bench.commands.entry import run_commands
+from stapo_bench.commands import run_commands
 from stapo_bench.records import Problem
 from stapo_bench.tasks import render_question
 
