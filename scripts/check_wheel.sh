@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the wheel, installs it in an empty environment and runs it from an empty folder: nothing may be missing.
+# Builds the wheel, installs it without extras in an empty environment and runs it from an empty folder: nothing may be
+# missing for grading, comparing and reporting, and what needs an extra must say which.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/environment.sh
@@ -9,10 +10,14 @@ trap 'rm -rf "$work"' EXIT
 trap 'echo "scripts/check_wheel.sh: failed in line $LINENO: $BASH_COMMAND" >&2' ERR
 python -m build -q --wheel --no-isolation --outdir "$work"
 python -m venv "$work/venv"
-constraints="$PWD/constraints.txt"
-torch="$(python -c 'import torch; print(torch.__version__)')"
+constraints="$PWD/requirements/core.txt"
 cd "$work"
-"$work/venv/bin/pip" install -q -c "$constraints" "torch==$torch" ./*.whl
+"$work/venv/bin/pip" install -q -c "$constraints" ./*.whl
+"$work/venv/bin/python" -c '
+from importlib.util import find_spec
+heavy = [name for name in ("torch", "transformers", "datasets", "safetensors", "matplotlib") if find_spec(name)]
+assert not heavy, f"expected an installation without extras, got {heavy}"
+'
 # Nothing of the checkout on PATH or in the environment: what runs here is the wheel alone.
 run() { env -i HOME="$work" PATH="$work/venv/bin:/usr/bin:/bin" "$@"; }
 run stapo-bench --help >/dev/null
@@ -23,5 +28,22 @@ run stapo-train --help >/dev/null
 run python -c '
 from stapo_bench.tasks.loading import load_problems, load_task, task_names
 assert len(task_names("paper")) == len(task_names("tiny")) == 6
-print("wheel:", sum(len(load_problems(load_task(name))) for name in task_names("tiny")), "tiny problems from", __import__("stapo_bench").__file__)
+problems = sum(len(load_problems(load_task(name))) for name in task_names("tiny"))
+print("wheel:", problems, "tiny problems from", __import__("stapo_bench").__file__)
 '
+# Samples (of an engine that needs no model), a second opinion, scores, a comparison, the page.
+for share in 0.2 0.9; do
+    echo "success: $share" >"$share.yaml"
+    run stapo-bench eval --engine scripted --ckpt "$share.yaml" --tasks tiny_aime24,tiny_amc23 --decoding justrl \
+        --samples 2 --out "runs/$share" >/dev/null 2>&1
+done
+run stapo-bench grade runs/0.9 --grader qwen >/dev/null 2>&1
+run stapo-bench score runs/0.9 >/dev/null
+run stapo-bench compare runs/0.2 runs/0.9 >/dev/null
+run stapo-bench report runs/0.2 runs/0.9 --out report.html 2>&1 | grep -F "stapo-bench[plots]" >/dev/null
+# A model needs the extra, and one line says so.
+mkdir model && for file in config.json model.safetensors tokenizer.json; do echo '{}' >"model/$file"; done
+run stapo-bench eval --ckpt model --tasks tiny_aime24 --decoding justrl --out runs/model >out.txt 2>&1 && exit 1
+[ "$(wc -l <out.txt)" = 1 ]
+grep -F "pip install 'stapo-bench[eval]'" out.txt >/dev/null
+echo "wheel: samples, grades, scores, comparison and report without extras, $(du -sm venv | cut -f1) MB in all"

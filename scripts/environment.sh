@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the project's own Python environment in .venv (once; again when pyproject.toml or constraints.txt change) and
+# Makes the project's own Python environment in .venv (once; again when pyproject.toml or requirements/ change) and
 # puts it on PATH. Source it:   source scripts/environment.sh
 set -euo pipefail
 
@@ -23,13 +23,13 @@ find_python() {
 # where one of its configured sources offers it; uv knows PyTorch's own; else the default build, which also works.
 install_cpu_torch() {
     local torch
-    torch="$(sed -n 's/^torch==/torch==/p' "$root/constraints.txt")"
+    torch="$(sed -n 's/^torch==/torch==/p' "$root/requirements/core.txt")"
     pip install -q "$torch+cpu" 2>/dev/null && return
     pip install -q uv 2>/dev/null && uv pip install -q --torch-backend cpu "$torch" 2>/dev/null && return
     echo "environment: no CPU build of torch is offered here; installing the default build (about 3 GB)"
 }
 
-stamp="$(cat "$root/pyproject.toml" "$root/constraints.txt" | sha256sum | cut -c1-16)"
+stamp="$(cat "$root/pyproject.toml" "$root/requirements/core.txt" | sha256sum | cut -c1-16)"
 if [ "$(cat "$root/.venv/stamp" 2>/dev/null || true)" != "$stamp" ]; then
     python="$(find_python)"
     echo "environment: making .venv with $("$python" --version) (one to three minutes)"
@@ -39,7 +39,7 @@ if [ "$(cat "$root/.venv/stamp" 2>/dev/null || true)" != "$stamp" ]; then
     }
     source "$root/.venv/bin/activate"
     if ! nvidia-smi -L >/dev/null 2>&1 && [ "$(uname -s)" = Linux ]; then install_cpu_torch; fi
-    pip install -q -c "$root/constraints.txt" -e "$root[dev]"
+    pip install -q -c "$root/requirements/core.txt" -e "$root[dev]"
     echo "$stamp" > "$root/.venv/stamp"
 else
     source "$root/.venv/bin/activate"

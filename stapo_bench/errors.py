@@ -1,6 +1,6 @@
 """The one exception that reaches a user: a sentence that says what was expected, what came, where, and what to do."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class StapoError(Exception):
@@ -25,3 +25,38 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
     near = get_close_matches(name, list(known), n=1)
     return f"did you mean '{near[0]}'?" if near else ""
+
+
+EXTRAS: Mapping[str, str] = {
+    "datasets": "eval",
+    "huggingface_hub": "eval",
+    "pyarrow": "eval",
+    "safetensors": "eval",
+    "tokenizers": "eval",
+    "torch": "eval",
+    "transformers": "eval",
+    "matplotlib": "plots",
+    "vllm": "vllm",
+    "lm_eval": "lm-eval",
+    "trl": "trl",
+    "verl": "verl",
+    "hydra": "verl",
+    "omegaconf": "verl",
+    "tensordict": "verl",
+}
+"""What is imported, to the extra of ``pyproject.toml`` that brings it; other packages come with every installation."""
+
+
+def missing_package(name: str, models: str = "eval") -> str | None:
+    """What to install, in one line, where the module of that name cannot be imported; None: it belongs to no extra.
+
+    ``models`` is the extra that brings torch and its kind for who asks.
+
+    >>> missing_package("matplotlib.figure")
+    "matplotlib is not installed: pip install 'stapo-bench[plots]'"
+    """
+    package = name.split(".", maxsplit=1)[0]
+    if package not in EXTRAS:
+        return None
+    extra = models if EXTRAS[package] == "eval" else EXTRAS[package]
+    return f"{package} is not installed: pip install 'stapo-bench[{extra}]'"

@@ -10,7 +10,7 @@ import traceback
 
 import click
 
-from stapo_bench.errors import StapoError, did_you_mean
+from stapo_bench.errors import StapoError, did_you_mean, missing_package
 
 
 class HintingGroup(click.Group):
@@ -27,13 +27,14 @@ class HintingGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def run_commands(commands: click.Command, name: str, *, when_stopped: str) -> None:
+def run_commands(commands: click.Command, name: str, *, when_stopped: str, models: str = "eval") -> None:
     """Run the command that the arguments name, and leave.
 
     Args:
         commands: all of them, or the one there is.
         name: the console script's, before every message.
         when_stopped: what Ctrl-C, or a batch system's SIGTERM, leaves behind and how to go on.
+        models: the extra that brings torch and its kind for these commands.
     """
     # Before torch is imported: OpenMP threads that spin at barriers slow a busy machine down many times over.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -56,6 +57,9 @@ def run_commands(commands: click.Command, name: str, *, when_stopped: str) -> No
     except OSError as error:  # a file that cannot be read or written, a full disk, no file handle left
         place = f"{error.filename}: " if error.filename is not None else ""
         _fail(name, f"{place}{error.strerror or error}; put that right and run the same command again", 1, debug)
+    except ModuleNotFoundError as error:
+        message = missing_package(error.name or "", models)
+        _fail(name, message or f"unexpected {type(error).__name__}: {error} (--debug shows where)", 1, debug)
     except Exception as error:  # a defect of ours: still one line, and the way to more
         _fail(name, f"unexpected {type(error).__name__}: {error} (--debug shows where)", 1, debug)
 

@@ -32,11 +32,13 @@ def report(
 
     Example: stapo-bench report results/base-justrl results/stapo-justrl --train runs/stapo -o report.html
     """
-    from stapo_bench.presenting.report.page import Contents, write_report
+    from stapo_bench.presenting.report.page import Contents, no_figures, write_report
 
     contents = Contents(runs=runs, logs=logs, grader=grader, data_dir=data_dir, published=published)
     size = write_report(contents, out)
     click.echo(f"{out}: {size / 1e6:.1f} MB")
+    if missing := no_figures():
+        click.echo(missing, err=True)
 
 
 @click.command()

@@ -163,4 +163,9 @@ def numbers(text: str) -> list[float]:
 
 def main() -> None:
     """The console script."""
-    run_commands(cli, "stapo-train", when_stopped="the same command goes on from the last checkpoint (a run: --resume)")
+    run_commands(
+        cli,
+        "stapo-train",
+        when_stopped="the same command goes on from the last checkpoint (a run: --resume)",
+        models="train",
+    )

@@ -13,12 +13,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from stapo_bench import __version__
 from stapo_bench.analysis import RunScore
-from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.errors import StapoError, UsageError, missing_package
 from stapo_bench.presenting.figures import TITLES, Sources, available, caption, render_svg
 from stapo_bench.presenting.report.data import collect
 from stapo_bench.presenting.report.encode import json_island, script_hash
@@ -166,10 +167,17 @@ def content_policy(scripts: Sequence[str], styles: Sequence[str], *, live: bool 
     return "; ".join(" ".join([name, *values]) for name, values in parts.items())
 
 
+def no_figures() -> str | None:
+    """Why a page of this installation has no figures, in one line; None: it has them."""
+    return None if find_spec("matplotlib") else f"Figures are left out: {missing_package('matplotlib')}"
+
+
 def figures(contents: Contents) -> tuple[list[Figure], list[str]]:
     """The figures for which runs and logs hold data; and, in words, those that cannot be drawn from them."""
     logs = tuple(filter(_has_metrics, contents.logs))
     sources = _GradedSources(runs=tuple(contents.runs), logs=logs, grader=contents.grader)
+    if (missing := no_figures()) is not None:
+        return [], [missing]
     found, notes = [], []
     for name in available(sources):
         title = TITLES[name]

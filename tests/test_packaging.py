@@ -1,0 +1,171 @@
+"""Everything imported is declared, and what needs no model runs without torch, data sets and figures."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stapo_bench.commands.entry import run_commands
+from stapo_bench.errors import EXTRAS, missing_package
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    tomllib = pytest.importorskip("tomli")
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+WITH_TORCH_FOR_GPUS = "triton"  # torch's build for CUDA brings it; without it the same sums are done by torch
+NAMES = {"yaml": "pyyaml", "hydra": "hydra-core"}  # of a distribution, where it differs from the module's
+
+
+def distributions(requirements):
+    """Distribution names of requirements; an extra of our own stands for what it brings."""
+    found = set()
+    for requirement in requirements:
+        name = re.match(r"[A-Za-z0-9_.-]+", requirement)[0].lower().replace("_", "-")
+        extras = re.search(r"\[([^]]*)\]", requirement)
+        if name == PROJECT["name"]:
+            for extra in extras[1].split(","):
+                found |= distributions(PROJECT["optional-dependencies"][extra])
+        else:
+            found.add(name)
+    return found
+
+
+def imported():
+    """Module at the top -> files of ours that import it, wherever in the file."""
+    found = {}
+    for folder in (ROOT / "stapo_bench", ROOT / "train" / "stapo_train"):
+        for path in folder.rglob("*.py"):
+            if path.name == "conftest.py":
+                continue
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "import_module":
+                    names += [a.value for a in node.args[:1] if isinstance(a, ast.Constant)]
+                for name in names:
+                    top = name.split(".")[0]
+                    if top not in sys.stdlib_module_names and top not in ("stapo_bench", "stapo_train"):
+                        found.setdefault(top, []).append(str(path.relative_to(ROOT)))
+    return found
+
+
+IMPORTED = imported()
+
+
+def test_everything_imported_is_declared_where_the_message_says():
+    asked_for_by_name = {"wandb"}  # a tracker that a config asks for; its own message names it
+    core = distributions(PROJECT["dependencies"])
+    for module, files in IMPORTED.items():
+        if module in asked_for_by_name | {WITH_TORCH_FOR_GPUS}:
+            continue
+        brought = distributions(PROJECT["optional-dependencies"][EXTRAS[module]]) if module in EXTRAS else core
+        assert NAMES.get(module, module).lower().replace("_", "-") in brought, (module, files)
+
+
+def test_the_core_declares_no_more_than_is_imported():
+    used = {NAMES.get(module, module).lower().replace("_", "-") for module in IMPORTED}
+    unused = distributions(PROJECT["dependencies"]) - {name.replace("_", "-") for name in used}
+    assert unused == {"math-verify"}  # what the graders are measured against; latex2sympy2_extended is its reader
+
+
+WITHOUT_EXTRAS = '''
+import sys
+from importlib.abc import MetaPathFinder
+from pathlib import Path
+
+from stapo_bench.errors import EXTRAS
+
+class Absent(MetaPathFinder):
+    """No package of an extra can be found."""
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in EXTRAS:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+import importlib.util
+real = importlib.util.find_spec
+def find_spec(name, package=None):
+    return None if name.split(".")[0] in EXTRAS else real(name, package)
+importlib.util.find_spec = find_spec
+
+from stapo_bench.cli import main
+sys.argv = ["stapo-bench", *sys.argv[1:]]
+main()
+'''
+
+
+def run_without_extras(*arguments):
+    command = [sys.executable, "-c", WITHOUT_EXTRAS, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_sampling_from_a_script_grading_comparing_and_reporting_need_no_extra(tmp_path):
+    runs = []
+    for name, success in (("low", 0.2), ("high", 0.9)):
+        script = tmp_path / f"{name}.yaml"
+        script.write_text(f"success: {success}\n")
+        runs.append(tmp_path / name)
+        arguments = (
+            "--engine",
+            "scripted",
+            "--ckpt",
+            script,
+            "--decoding",
+            "justrl",
+            "--samples",
+            "2",
+            "--out",
+            runs[-1],
+        )
+        done = run_without_extras("eval", "--tasks", "tiny_aime24,tiny_amc23", *arguments)
+        assert done.returncode == 0, done.stderr
+    for command in (
+        ("grade", runs[1], "--grader", "qwen"),
+        ("score", runs[0]),
+        ("table", *runs),
+        ("compare", *runs),
+        ("plan", *runs, "--detect", "0.02"),
+    ):
+        done = run_without_extras(*command)
+        assert done.returncode == 0, (command, done.stderr)
+    page = tmp_path / "report.html"
+    done = run_without_extras("report", *runs, "--out", page)
+    missing = "Figures are left out: matplotlib is not installed: pip install 'stapo-bench[plots]'"
+    assert (done.returncode, done.stderr) == (0, f"{missing}\n")
+    assert "Figures are left out: matplotlib is not installed" in page.read_text(encoding="utf-8")
+    done = run_without_extras("plot", "differences", *runs, "-o", tmp_path / "figure.svg")
+    assert (done.returncode, done.stderr) == (
+        1, "stapo-bench: matplotlib is not installed: pip install 'stapo-bench[plots]'\n",
+    )  # fmt: skip
+
+
+def test_what_needs_a_model_says_which_extra_in_one_line(tmp_path):
+    model = tmp_path / "model"
+    model.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (model / name).write_text("{}")
+    arguments = ("--tasks", "tiny_aime24", "--decoding", "justrl", "--out", tmp_path / "run")
+    done = run_without_extras("eval", "--ckpt", model, *arguments)
+    assert done.returncode == 1
+    assert re.fullmatch(r"stapo-bench: \w+ is not installed: pip install 'stapo-bench\[eval]'\n", done.stderr)
+
+
+def test_the_trainer_names_its_own_extra(capsys, monkeypatch):
+    import click
+
+    @click.command()
+    def train() -> None:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr(sys, "argv", ["stapo-train"])
+    with pytest.raises(SystemExit) as stop:
+        run_commands(train, "stapo-train", when_stopped="", models="train")
+    assert stop.value.code == 1
+    assert capsys.readouterr().err == "stapo-train: torch is not installed: pip install 'stapo-bench[train]'\n"
+    assert missing_package("stapo_bench.nothing") is None
