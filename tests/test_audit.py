@@ -178,3 +178,19 @@ def test_engine_drift_is_seen_between_runs_of_the_same_weights(make_run, rng):
 def test_json(make_run, rng):
     found = json.loads(render_audit(audit_runs(make_run("a", {"t": rows(rng)})), "json"))
     assert found[0] == {"name": "missing draws", "result": "ok", "message": "a: every sample asked for is stored"}
+
+
+@pytest.mark.parametrize(("num_problems", "result"), [(5, "not testable"), (6, "ok")])
+def test_a_writer_is_tested_where_no_single_value_makes_up_the_variance(make_run, num_problems, result):
+    # One sample right, one wrong, of two writers: a problem adds 1 * 1 / 2 * 1/2 = 1/4 to the variance, and a value is
+    # (1/2)^2 = 1/4 from its mean. Five times that has to be exceeded; 6 problems do.
+    run = make_run("a", {"t": [[1, 0]] * num_problems})
+    split_by(run, lambda s: f"worker{s['sample_index']}")
+    assert results(audit_runs(run))["writer unlike the rest"] == result
+
+
+def test_samples_shared_by_chance_are_counted_by_hand(make_run):
+    # Texts all differ: of 4 * 3 pairs at different places none is equal, chance is (0 + 1) / (12 + 2) of 4 places: 0.29
+    a, b = make_run("a", {"t": [[1, 0, 1, 0]]}), make_run("b", {"t": [[1, 0, 1, 0]]}, identity={"seed": 1})
+    (check,) = [check for check in audit_runs(a, b) if check.name == "shared samples"]
+    assert check.message == "0 of 4 samples are equal in a and b, 0.3 by chance"

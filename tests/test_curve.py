@@ -162,3 +162,33 @@ def test_samples_that_are_not_drawn_are_declared(make_run):
     assert curve_runs([a, b]).notes == ("T: b has 5 of 6 samples; the rest is not drawn",)
     assert "\n- T: b has 5 of 6 samples" in render_curve(curve_runs([a, b]))
     assert curve_runs([a, a]).notes == ()
+
+
+def test_a_band_is_never_narrower_than_the_noise_of_one_problem():
+    # No difference on 10 problems of 2 and 4 samples: the sum of squares is taken for (1 / 2)^2, the variance of the
+    # mean gain for (1 / 4) / (10 * 9).
+    twice, often = np.array([[1.0, 0.0]] * 10), np.array([[1.0, 0.0, 1.0, 0.0]] * 10)
+    found = named([[twice, often]])
+    assert found.points[1].gain == 0.0
+    assert found.points[1].band.high / found.critical == pytest.approx((0.25 / 90) ** 0.5)
+
+
+def test_the_critical_value_of_independent_steps_is_that_of_their_maximum():
+    # Four problems; the gains of the two steps, +-1/2 in patterns that are orthogonal, are independent. The 95 %
+    # quantile of the larger |t| of two with 3 degrees and one variance in common: 3.96; of one alone: 3.18.
+    start = np.array([[1.0, 0.0]] * 4)
+    one = np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
+    other = np.array([[1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    assert named([[start, one, other]]).critical == pytest.approx(3.96, abs=0.25)
+
+
+def test_the_corrected_best_by_hand():
+    # Samples 0 and 2 pick the step, 1 and 3 score it, and the other way round. The second step has 1, 1 of the first
+    # two and 0, 1 of the others: it is picked both times, with 1 and 1/2, and scores 1/2 and 1. The first has none.
+    none, some = np.zeros((2, 4)), np.array([[1.0, 0.0, 1.0, 1.0]] * 2)
+    found = named([[none, some]])
+    assert found.best_value == 0.75
+    assert found.best_corrected == 0.75
+    # Now each is best on one half: the first has samples 1 and 3, the second 0 and 2. What is picked scores nothing.
+    found = named([[np.array([[0.0, 1.0, 0.0, 1.0]] * 2), np.array([[1.0, 0.0, 1.0, 0.0]] * 2)]])
+    assert (found.best_value, found.best_corrected) == (0.5, 0.0)

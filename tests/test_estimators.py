@@ -178,3 +178,9 @@ def test_answer_classes_compare_with_a_representative():
     )
     assert classes == [0, -1, 0, 1, 0, 1]
     assert answer_classes(["1/2", "0.5", "1/2"]) == [0, 1, 0]
+
+
+def test_an_undecided_problem_is_no_division_by_zero():
+    with np.errstate(all="raise"):
+        means = problem_means(np.array([[np.nan, np.nan], [1.0, 0.0]]))
+    np.testing.assert_array_equal(means, [np.nan, 0.5])

@@ -161,3 +161,8 @@ def test_macro_interval_by_hand():
     got = macro_interval([0.4, 0.8], parts)
     assert got.low == pytest.approx(0.6 - np.hypot(0.3, 0.04) / 2)
     assert got.high == pytest.approx(0.6 + np.hypot(0.2, 0.12) / 2)
+
+
+def test_a_macro_interval_does_not_leave_the_scores_there_are():
+    wide = [Interval(low=-0.2, high=1.2)]
+    assert macro_interval([0.5], wide) == Interval(low=0.0, high=1.0)

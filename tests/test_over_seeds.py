@@ -124,3 +124,13 @@ def test_the_interval_holds_the_truth_in_about_95_of_100(error, sd_problem):
         interval = over_seeds(changes, error).interval()
         held += interval.low <= 0.1 <= interval.high
     assert 0.92 < held / trials < 0.985  # standard error 0.009
+
+
+def test_both_errors_of_two_tasks_by_hand():
+    # d, in hundredths, of both tasks: [[-3, 1], [-4, 4], [-2, 4]]. D = -1, 0, 1: V_s = 1 / 3.  Means of problems -3, 3:
+    # P = 18 / 2 = 9. Rests +-1, +-1, 0: E = 4 / (2 * 1) / (3 * 2) = 1/3.
+    # V = 1/3 + 2 (9 - 1/3) / 2^2 = 14/3; degrees (14/3)^2 / ((1/3)^2 / 2 + 2 (9/4)^2 / 1).
+    changes = [np.array([[-3.0, 1.0], [-4.0, 4.0], [-2.0, 4.0]]) / 100] * 2
+    both = over_seeds(changes, BOTH)
+    assert both.standard_error == pytest.approx(math.sqrt(14 / 3) / 100)
+    assert both.degrees == pytest.approx((14 / 3) ** 2 / (1 / 18 + 81 / 8))

@@ -334,3 +334,9 @@ def test_holm_keeps_false_alarms_of_six_tasks_below_five_percent():
         pairs = [[sample_matrix(rng, rates, 8) for _ in range(2)] for _ in range(6)]
         alarms += min(holm([paired_difference(a, b, "these problems").p_value for a, b in pairs])) < 0.05
     assert alarms / 600 <= 0.068  # 0.05 and two standard errors
+
+
+def test_the_p_value_of_a_skewed_difference_by_hand():
+    # T = 2, s = 0.3: g = 2 + 0.3 * 4 / 3 + 0.09 * 8 / 27 + 0.3 / 6 = 2.476667; 2 Phi(-2.476667)
+    found = Difference(value=0.04, standard_error=0.02, degrees=math.inf, num_problems=30, skewness=0.3)
+    assert found.p_value == pytest.approx(0.0132616, abs=1e-6)

@@ -219,3 +219,20 @@ def test_a_plan_from_a_run_that_stopped_itself_says_that_it_is_rough(make_run):
         plan_runs(a, b, detect=0.05)
     )
     assert plan_runs(b, b, detect=0.05).notes == ()
+
+
+@pytest.mark.parametrize("detect", [0.0, 1.0, 1.5])
+def test_a_difference_to_be_found_lies_between_none_and_all(make_run, detect):
+    run = make_run("a", {"t": [[1, 0]] * 3})
+    with pytest.raises(UsageError, match="expected a fraction between 0 and 1"):
+        plan_runs(run, run, detect=detect)
+
+
+def test_the_sentence_says_where_more_problems_help_more(make_run):
+    # Differences of 0 and 1/2 in turn, and of 0 alone: only the first vary from problem to problem.
+    a = make_run("a", {"t": [[1, 0] * 8, [1, 0] * 8] * 20})
+    varied = make_run("varied", {"t": [[1, 0] * 8, [1, 1] * 8] * 20}, identity={"seed": 1})
+    equal = make_run("equal", {"t": [[1, 0] * 8, [0, 1] * 8] * 20}, identity={"seed": 1})
+    assert "; more problems would help more on T.**" in render_plan(plan_runs(a, varied, detect=0.2))
+    first, *_ = render_plan(plan_runs(a, equal, detect=0.2)).splitlines()
+    assert first.endswith(" for these problems.**")

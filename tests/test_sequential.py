@@ -1,5 +1,7 @@
 """Early stopping keeps its promises under continuous peeking."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -143,3 +145,15 @@ def test_the_bound_is_tightest_where_one_hopes_to_stop():
 def test_runs_of_other_problems_are_refused(rng):
     with pytest.raises(ValueError, match="same problems"):
         until_decided([np.ones((3, 4))], [np.ones((4, 4))])
+
+
+@pytest.mark.parametrize("num_tasks", [1, 2])
+def test_the_interval_for_every_look_by_hand(num_tasks):
+    # 100 problems of one sample, half of them right, are 100 independent draws. Wilson's interval, q errors wide:
+    # 0.5 -+ 0.5 sqrt(q^2 / (100 + q^2)). One error wide its half-width squared is 0.25 / 101; the mean of T tasks has
+    # 1 / T of that variance, and its interval 1 / sqrt(T) of a task's half-width.
+    found = anytime_interval([np.array([[1.0], [0.0]] * 50)] * num_tasks, aim=0.05)
+    q = boundary(0.25 / 101 / num_tasks, aim=0.05)
+    half = 0.5 * math.sqrt(q**2 / (100 + q**2)) / math.sqrt(num_tasks)
+    assert q == pytest.approx({1: 3.668, 2: 3.267}[num_tasks], abs=0.001)
+    assert (found.low, found.high) == (pytest.approx(0.5 - half), pytest.approx(0.5 + half))
