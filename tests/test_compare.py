@@ -279,3 +279,87 @@ def test_samples_that_are_not_drawn_are_declared(make_run):
     b = make_run("b", {"t": [[1, float("nan")], [1, 0], [0, 0]]}, identity={"seed": 1})
     assert compare_runs(a, b).notes == ("T: b has 5 of 6 samples; the rest is not drawn",)
     assert compare_runs(a, a).notes == ()
+
+
+@pytest.mark.parametrize(("num_cut", "flips"), [(1, False), (2, True)])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_cut_off_samples_can_turn_the_sign_or_cannot(make_run, num_cut, flips, swapped):
+    # 0 of 4 against 2 of 4: with one of the first run's samples right after all the gap is 1/4, with two it is gone.
+    cut = lambda _t, _i, j: {"finish_reason": "length"} if j < num_cut else {}  # noqa: E731
+    low = make_run("low", {"t": [[0, 0, 0, 0]]}, sample=cut)
+    high = make_run("high", {"t": [[1, 1, 0, 0]]}, identity={"seed": 1})
+    (task,) = compare_runs(*((high, low) if swapped else (low, high))).tasks
+    assert task.value_b - task.value_a == (-0.5 if swapped else 0.5)
+    assert bool(task.warnings) == flips
+    if flips:
+        ends = "between -50.0 and 0.0 points" if swapped else "between 0.0 and +50.0 points"
+        assert task.warnings[0].endswith(ends)
+
+
+def test_samples_beyond_those_asked_for_do_not_stand_for_missing_ones(make_run):
+    a = make_run("a", {"t": [[1, float("nan"), 1]] * 2}, num_samples=2)
+    b = make_run("b", {"t": [[1, 0]] * 2}, identity={"seed": 1})
+    assert compare_runs(a, b).notes == ("T: a has 2 of 4 samples; the rest is not drawn",)
+
+
+def test_a_long_digest_is_cut_and_other_words_are_not(make_run):
+    settings = [{"seed": 1, "engine": {"sha": digit * 64, "words": digit * 63}} for digit in "ab"]
+    a, b = (make_run(name, {"t": [[1], [0]]}, identity=of) for name, of in zip("xy", settings, strict=True))
+    assert {item.field: (item.a, item.b) for item in compare_runs(a, b).parity} == {
+        "engine.sha": ("a" * 12, "b" * 12),
+        "engine.words": ("a" * 63, "b" * 63),
+    }
+
+
+def test_the_table_of_a_comparison_line_by_line(make_run):
+    a = make_run("a", {"t": outcome_rows([0, 1]), "u": outcome_rows([4, 4])})
+    b = make_run("b", {"t": outcome_rows([2, 3]), "u": outcome_rows([4, 3])}, identity={"seed": 1})
+    lines = [line for line in render_comparison(compare_runs(a, b)).splitlines() if line.startswith("| ")]
+    # t: 1 of 8 and 5 of 8; u: 8 of 8 and 7 of 8; the means of both
+    assert [line.split("[")[0] for line in lines[1:]] == [
+        "| T | 12.50 | 62.50 | +50.0 | ",
+        "| U | 100.00 | 87.50 | -12.5 | ",
+        "| mean of 2 tasks | 56.25 | 75.00 | +18.8 | ",
+    ]
+    assert [line.count("|") for line in lines] == [11] * 4
+
+
+def test_one_task_is_its_own_mean_and_a_comparison_without_remarks_ends_with_the_table(make_run):
+    a = make_run("a", {"t": outcome_rows([0, 1])})
+    b = make_run("b", {"t": outcome_rows([2, 3])}, identity={"seed": 1})
+    *_, last_but_one, last = render_comparison(compare_runs(a, b)).split("\n")
+    assert last_but_one.startswith("|---")
+    assert last.startswith("| T | 12.50 | 62.50 | +50.0 | ")
+
+
+def test_remarks_stand_below_the_table_after_an_empty_line(make_run):
+    a = make_run("a", {"t": [[1, 0]] * 3})
+    b = make_run("b", {"t": [[1, float("nan")], [1, 0], [0, 0]]}, identity={"seed": 1})
+    *_, table_end, empty, note = render_comparison(compare_runs(a, b)).split("\n")
+    assert table_end.startswith("| T | ")
+    assert (empty, note) == ("", "- T: b has 5 of 6 samples; the rest is not drawn")
+
+
+def test_a_difference_between_settings_is_told_under_the_error_that_shows_it(make_run):
+    hot, cold = ({"checkpoint": {"digest": "c"}, "sampling": {"temperature": t, "top_p": 1.0}} for t in (1.0, 0.5))
+    for identity in (hot, cold):
+        identity["sampling"]["max_new_tokens"] = 64
+    a = make_run("a", {"t": outcome_rows([0] * 12)}, identity=hot)
+    # 3 more of 4 on every problem: problems like these show it, too. 4 more on one of them: these alone.
+    on_all = make_run("on-all", {"t": outcome_rows([3] * 12)}, identity=cold)
+    assert "on-all scores higher, +75.0 points" in sentence(compare_runs(a, on_all))
+    assert sentence(compare_runs(a, on_all)).endswith(" on problems like these.")
+    on_one = make_run("on-one", {"t": outcome_rows([4] + [0] * 11)}, identity=cold)
+    assert "on-one scores higher, +8.3 points" in sentence(compare_runs(a, on_one))
+    assert sentence(compare_runs(a, on_one)).endswith(" on these problems.")
+
+
+@pytest.mark.parametrize(("num_fields", "more"), [(4, ""), (5, " and 1 more fields"), (6, " and 2 more fields")])
+def test_at_most_four_fields_are_named(make_run, num_fields, more):
+    a, b = (
+        make_run(name, {"t": [[1, 0]] * 3}, identity={"seed": 1, "engine": dict.fromkeys("abcdef"[:num_fields], name)})
+        for name in "xy"
+    )
+    assert sentence(compare_runs(a, b)).endswith(
+        f" With caution: engine.a, engine.b, engine.c, engine.d{more} differ."
+    )

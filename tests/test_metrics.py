@@ -107,3 +107,21 @@ def test_unknown_metrics_and_published_rows_beside_them_are_refused(make_run, ca
         table.callback((run,), "md", True, "maj")
     table.callback((run,), "md", False, "pass^4")
     assert "pass^4 in percent" in capsys.readouterr().out
+
+
+def test_the_average_of_a_metric_is_the_mean_over_tasks(make_run):
+    # pass@2 of 2 of 4: 1 - C(2,2) / C(4,2) = 5/6; of 1 of 4: 1 - C(3,2) / C(4,2) = 1/2
+    run = make_run("a", {"t": [[1, 1, 0, 0]], "u": [[1, 0, 0, 0]]})
+    (row,) = rows_from_runs([run], parse_metric("pass@2"))
+    assert row.average.value == pytest.approx((5 / 6 + 1 / 2) / 2)
+
+
+def test_a_task_without_decided_samples_has_no_metric_at_any_k(make_run):
+    (task,) = score_run(make_run("a", {"t": [[-1, -1]] * 2})).tasks
+    assert parse_metric("pass@1").of(task) is None
+    assert parse_metric("pass^1").of(task) is None
+
+
+def test_nothing_is_declared_of_a_whole_run(make_run):
+    text = render_metrics(score_run(make_run("a", ROWS)))
+    assert [line for line in text.splitlines() if line.startswith("- T")] == []

@@ -78,3 +78,9 @@ def test_dapo_holds_the_amc23_problems_that_were_marked_by_hand():
     # Two more than were marked: one stands there word for word, one with its numbers set in other markup.
     assert found - marked == {"amc23-18", "amc23-20"}
     assert marked <= found
+
+
+def test_of_two_rows_that_hold_a_problem_the_one_that_shares_more_is_named():
+    ten_words = "one two three four five six seven eight nine ten"  # 3 of 5 shingles
+    for rows, number in (([ten_words, TEXT], 2), ([TEXT, ten_words], 1)):
+        assert [(o.row, o.share) for o in find_overlaps([problem(TEXT)], rows)] == [(number, 1.0)]

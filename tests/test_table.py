@@ -243,3 +243,24 @@ def test_nothing_to_show_and_unknown_formats_are_refused():
         render_table([], "md")
     with pytest.raises(UsageError, match="unknown table format 'html'"):
         render_table(published_rows(), "html")
+
+
+def test_csv_labels_each_number(make_run):
+    named, unnamed = make_run("STAPO", {"aime24": [[1, 0]] * 3}), make_run("other", {"aime24": [[1, 0]] * 3})
+    manifest = json.loads((unnamed / "manifest.json").read_text())
+    manifest["about"] |= {"model": None, "regime": None}
+    (unnamed / "manifest.json").write_text(json.dumps(manifest))
+    rows = list(csv.DictReader(io.StringIO(render_table(rows_from_runs([named, unnamed]), "csv"))))
+    labels = {(row["source"], row["model"], row["method"], row["regime"], row["sampling"]) for row in rows}
+    (sampling,) = {row["sampling"] for row in rows}
+    assert labels == {("STAPO", "Tiny", "STAPO", "training", sampling), ("other", "", "other", "", sampling)}
+
+
+def test_undecided_samples_are_explained_by_their_bounds_and_not_called_missing(make_run):
+    # 1 right, 1 wrong, 2 undecided on each problem: between 1 and 3 of 4
+    run = make_run("STAPO", {"aime24": [[1, 0, -1, -1]] * 3})
+    (row,) = rows_from_runs([run])
+    assert row.cells["aime24"].note == (
+        "AIME24: 6 samples undecided by the grader, so between 25.00 and 75.00"
+    )
+    assert (row.average.bounds.low, row.average.bounds.high) == (0.25, 0.75)

@@ -8,7 +8,7 @@ import pytest
 from stapo_bench.analysis.token_limits import truncation
 from stapo_bench.presenting import render_truncation
 from stapo_bench.records import Outcome
-from stapo_bench.runs.graded_samples import Draw, LoadedRun
+from stapo_bench.runs.graded_samples import Draw, LoadedRun, load_run
 from stapo_bench.runs.manifest import Manifest
 
 RIGHT, WRONG, NONE = Outcome.CORRECT, Outcome.INCORRECT, Outcome.NO_ANSWER
@@ -52,3 +52,9 @@ def test_the_curve_counts_longer_samples_wrong_and_ends_at_the_score(run):
 def test_a_task_without_samples_is_shown_as_not_measured(run):
     run.draws["t"].clear()
     assert "| T | 0 | – | – | – | – | – |" in render_truncation(truncation(run)).splitlines()
+
+
+def test_a_limit_that_is_a_power_of_two_stands_once_on_the_curve(make_run):
+    sampling = {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 256}
+    run = load_run(make_run("a", {"t": [[1, 0]]}, identity={"sampling": sampling}))
+    assert [limit for limit, _ in truncation(run)[0].curve] == [64, 128, 256]
