@@ -360,6 +360,4 @@ def test_at_most_four_fields_are_named(make_run, num_fields, more):
         make_run(name, {"t": [[1, 0]] * 3}, identity={"seed": 1, "engine": dict.fromkeys("abcdef"[:num_fields], name)})
         for name in "xy"
     )
-    assert sentence(compare_runs(a, b)).endswith(
-        f" With caution: engine.a, engine.b, engine.c, engine.d{more} differ."
-    )
+    assert sentence(compare_runs(a, b)).endswith(f" With caution: engine.a, engine.b, engine.c, engine.d{more} differ.")

@@ -123,3 +123,21 @@ def test_a_resumed_run_opens_the_engine_on_its_checkpoint(folder, monkeypatch):
     monkeypatch.setattr(run, "iterate", iterate)
     run.train(config, resume=True)
     assert BesideTheModel.told == ["open step-000002 bfloat16 0.5", "sleep", "weights", "draw", "sleep", "close"]
+
+
+@pytest.mark.parametrize("lacking", ["prompt", "completion"])
+def test_an_engine_without_token_ids_is_refused(folder, monkeypatch, lacking):
+    class Texts(BesideTheModel):
+        def generate(self, requests, params):
+            for completion in super().generate(requests, params):
+                yield replace(completion, token_ids=None) if lacking == "completion" else completion
+
+    render = run.render
+
+    def as_text(*arguments):
+        return [replace(prompt, token_ids=None) if lacking == "prompt" else prompt for prompt in render(*arguments)]
+
+    monkeypatch.setattr(rollout, "VllmEngine", Texts)
+    monkeypatch.setattr(run, "render", as_text)
+    with pytest.raises(StapoError, match="expected an engine that returns token ids"):
+        run.train(make_config(folder, iterations=1, rollout__engine="vllm"))

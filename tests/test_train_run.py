@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from click.testing import CliRunner
 from safetensors.torch import load_file
 from train_setup import make_config, make_values, result, stop_after
@@ -17,7 +18,7 @@ from train_setup import make_config, make_values, result, stop_after
 from stapo_bench.errors import StapoError
 from stapo_bench.runs.checkpoint import read_checkpoint
 from stapo_train import run
-from stapo_train.checkpoint import RunFolder, TrainState
+from stapo_train.checkpoint import RunFolder, TrainState, whole_folder
 
 pytestmark = pytest.mark.usefixtures("graded_by_hash")
 
@@ -50,6 +51,45 @@ def test_the_seed_decides_everything(folder):
         results.append(result(folder / str(number)))
     assert results[0] == results[1]
     assert results[0][0] != results[2][0]
+
+
+@pytest.mark.parametrize("mini_batches", [1, 2, 4])
+def test_the_last_mini_batch_holds_the_last_groups_whole_and_no_other(folder, mini_batches):
+    # 4 groups of 4 rollouts: the last step of an iteration sees all groups, the last two, or the last one
+    run.train(make_config(folder, iterations=1, update__mini_batches=mini_batches), dump_iterations=[1])
+    dumped = load_file(folder / "run" / "dumps" / "iteration-000001" / "batch.safetensors")
+    groups = [group for group in range(4 - 4 // mini_batches, 4) for _ in range(4)]
+    assert dumped["group_ids"].tolist() == groups
+    # a rollout's advantage is its own: above 0 where it was right and others of its group were not
+    rewards, advantages = dumped["rewards"].view(-1, 4), dumped["row_advantages"].view(-1, 4)
+    assert torch.equal(advantages > 0, (rewards == 1) & (rewards.mean(dim=1, keepdim=True) < 1))
+    assert torch.equal(advantages < 0, (rewards == 0) & (rewards.mean(dim=1, keepdim=True) > 0))
+
+
+def test_every_rollout_is_in_one_mini_batch(folder):
+    for mini_batches in (1, 2, 4):
+        out = folder / str(mini_batches)
+        run.train(make_config(folder, iterations=1, out=str(out), update__mini_batches=mini_batches))
+        (row,) = result(out)[1]
+        assert row["num_tokens"] == round(row["response_length"] * row["num_rollouts"])
+
+
+def test_a_checkpoint_names_the_model_that_the_run_began_with(folder):
+    run.train(make_config(folder, iterations=1))
+    final = folder / "run" / "checkpoints" / "final"
+    assert json.loads((final / "stapo.json").read_text())["base"] == "base"  # the folder: nothing else names it
+    again = make_config(folder, iterations=1, out=str(folder / "again"), model=str(final))
+    run.train(again)
+    labels = json.loads((folder / "again" / "checkpoints" / "final" / "stapo.json").read_text())
+    assert labels["base"] == read_checkpoint(final).model == "base"
+
+
+def test_the_config_of_a_run_keeps_its_order(folder):
+    config = make_config(folder, iterations=1)
+    run.train(config)
+    stored = yaml.safe_load((folder / "run" / "config.yaml").read_text())
+    assert list(stored) == list(config.nested()) != sorted(stored)
+    assert stored == config.nested()
 
 
 def test_finished_begun_and_other_runs(folder, capsys):
@@ -241,3 +281,20 @@ def test_state_survives_the_way_to_disk(folder):
         assert torch.equal(a, b)
         assert all(torch.equal(optimizer.state[a][k], theirs.state[b][k]) for k in ("exp_avg", "exp_avg_sq", "step"))
     assert "step/model.norm.weight" in load_file(held.path / "state" / "step-000007" / "optimizer.safetensors")
+
+
+def test_a_folder_is_on_disk_before_its_name_and_its_name_before_the_next_step(tmp_path, monkeypatch):
+    """A power cut leaves a checkpoint whole or not at all: its files, then itself, then the entry in its parent."""
+    synced = []
+    fsync = os.fsync
+
+    def watched(descriptor):
+        synced.append((Path(os.readlink(f"/proc/self/fd/{descriptor}")), (tmp_path / "step").exists()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    with whole_folder(tmp_path / "step") as partial:
+        (partial / "weights").write_text("w")
+        assert not (tmp_path / "step").exists()
+    assert (tmp_path / "step" / "weights").read_text() == "w"
+    assert synced == [(partial / "weights", False), (partial, False), (tmp_path, True)]

@@ -112,6 +112,38 @@ def test_a_step_moves_the_weights_as_adamw_would():
     torch.testing.assert_close(before - after, exact.gradient * min(1, 0.5 / norm), rtol=1e-5, atol=1e-9)
 
 
+@pytest.mark.parametrize("shift", [0.5, -0.5])
+def test_the_record_of_a_step_by_hand(shift):
+    """Every ratio is exp(0.5) = 1.65, or exp(-0.5) = 0.61: all tokens of one sign of advantage are clipped."""
+    objective = toy_objective("dapo")
+    policy, batch = toy_policy(objective), toy_batch(objective)
+    now = policy.measure(batch).log_probs
+    moved = replace(batch, stats=replace(batch.stats, log_probs=now, old_log_probs=now - shift))
+    optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.0)
+    record = optimizer_step(policy, optimizer, moved, Step(objective=objective, clip_norm=1.0, first=False))
+    tokens_of = batch.stats.advantages
+    num_tokens = len(tokens_of)
+    positive, negative = int((tokens_of > 0).sum()), int((tokens_of < 0).sum())
+    assert 0 < positive < num_tokens > negative > 0
+    expected = (positive / num_tokens, 0.0) if shift > 0 else (0.0, negative / num_tokens)
+    assert (record.clip_high_share, record.clip_low_share) == expected
+    # min(rho A, clip(rho) A): 1.28 A and rho A above 1.28, rho A and 0.8 A below 0.8
+    up, down = (1.28, math.exp(0.5)) if shift > 0 else (math.exp(-0.5), 0.8)
+    total = up * float(tokens_of.clamp(min=0).sum()) + down * float(tokens_of.clamp(max=0).sum())
+    assert record.loss == pytest.approx(-total / num_tokens)
+    assert record.ratio_mean == pytest.approx(math.exp(shift))
+
+
+def test_where_no_row_runs_nothing_is_clipped():
+    objective = toy_objective("dapo")
+    policy, batch = toy_policy(objective), toy_batch(objective)
+    silent = batch.select_rows([0, 5, 10])  # those with advantage 0
+    optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.0)
+    record = optimizer_step(policy, optimizer, silent, Step(objective=objective, clip_norm=1.0, first=True))
+    assert record.num_tokens == len(silent.stats.key) > 0
+    assert (record.clip_high_share, record.clip_low_share, record.loss) == (0.0, 0.0, 0.0)
+
+
 @pytest.mark.parametrize("name", REGISTRY)
 def test_no_advantage_anywhere_is_a_step_with_gradient_zero(name):
     objective = toy_objective(name)  # grpo's without its KL penalty, which would pull all the same
