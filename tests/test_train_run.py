@@ -289,7 +289,7 @@ def test_a_folder_is_on_disk_before_its_name_and_its_name_before_the_next_step(t
     fsync = os.fsync
 
     def watched(descriptor):
-        synced.append((Path(os.readlink(f"/proc/self/fd/{descriptor}")), (tmp_path / "step").exists()))
+        synced.append((Path(f"/proc/self/fd/{descriptor}").readlink(), (tmp_path / "step").exists()))
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", watched)
