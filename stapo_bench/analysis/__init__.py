@@ -2,7 +2,6 @@
 
 from stapo_bench.analysis.audits import Check, audit, audit_runs, engine_drift, shared_samples
 from stapo_bench.analysis.compare import (
-    LEVEL,
     Comparison,
     Effect,
     TaskComparison,
@@ -22,7 +21,6 @@ from stapo_bench.analysis.regimes import RegimeComparison, compare_regimes
 from stapo_bench.analysis.relative_gain import Headline, headline, measured_headline, relative_gains
 from stapo_bench.analysis.scores import MacroScore, RunScore, TaskScore, current_score, plain, run_score, score_run
 from stapo_bench.analysis.seed_comparison import (
-    MARGIN,
     SEED_ERRORS,
     SeedComparison,
     changes_by_task,

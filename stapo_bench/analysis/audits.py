@@ -18,6 +18,7 @@ from typing import Literal
 import numpy as np
 
 from stapo_bench.analysis.parity_gate import same_weights
+from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.runs import Draw, LoadedRun, load_run
 from stapo_bench.statistics import Vector
 
@@ -36,7 +37,7 @@ class Check:
     message: str
 
 
-def audit_runs(run_a: Path, run_b: Path | None = None, grader: str = "math") -> list[Check]:
+def audit_runs(run_a: Path, run_b: Path | None = None, grader: str = DEFAULT_GRADER) -> list[Check]:
     """Audit one run folder, or two against each other."""
     a = load_run(run_a, grader)
     if run_b is None:

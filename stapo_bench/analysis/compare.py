@@ -19,9 +19,12 @@ from numpy.typing import NDArray
 from stapo_bench.analysis.early_stopping import WIDENED, aim_of, at_every_look, stopped_note
 from stapo_bench.analysis.parity_gate import ParityDifference, parity, same_weights
 from stapo_bench.errors import StapoError
+from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.runs import LoadedRun, load_run
 from stapo_bench.statistics import (
     ERROR_NAMES,
+    LEVEL,
+    MARGIN,
     Difference,
     ErrorName,
     Matrix,
@@ -34,8 +37,6 @@ from stapo_bench.statistics import (
 )
 
 Verdict = Literal["better", "worse", "tied", "not enough data"]
-
-LEVEL = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +84,7 @@ class Comparison:
         return tuple(item for item in self.parity if item.weight == "confounds")
 
 
-def compare_runs(run_a: Path, run_b: Path, grader: str = "math", margin: float = 0.02) -> Comparison:
+def compare_runs(run_a: Path, run_b: Path, grader: str = DEFAULT_GRADER, margin: float = MARGIN) -> Comparison:
     """Compare two run folders by the grades of one grader.
 
     Args:
@@ -118,7 +119,7 @@ def _grader_flip(comparison: Comparison, other: Comparison, grader: str) -> str 
     return f"grader '{grader}' sees the opposite sign on: {', '.join(dict.fromkeys(flipped))}" if flipped else None
 
 
-def compare_loaded(a: LoadedRun, b: LoadedRun, margin: float = 0.02) -> Comparison:
+def compare_loaded(a: LoadedRun, b: LoadedRun, margin: float = MARGIN) -> Comparison:
     """Compare two runs that were read before."""
     names = [task for task in a.tasks if task in b.tasks]
     if not names:

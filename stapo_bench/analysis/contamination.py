@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stapo_bench.analysis.scores import TaskScore, score_task
+from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.runs import load_run
 from stapo_bench.tasks import Overlap, find_overlaps, load_problems, load_task, read_training_texts
 
@@ -31,7 +32,7 @@ def overlaps_of_tasks(tasks: Sequence[str], train: Path, data_dir: Path | None) 
 
 
 def scores_without(
-    run_dir: Path, train: Path, *, grader: str = "math", data_dir: Path | None = None
+    run_dir: Path, train: Path, *, grader: str = DEFAULT_GRADER, data_dir: Path | None = None
 ) -> list[WithAndWithout]:
     """Every task of a run; both scores come from the same draws."""
     run = load_run(run_dir, grader)

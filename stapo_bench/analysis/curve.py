@@ -23,6 +23,7 @@ from stapo_bench.analysis.compare import not_drawn, shared_problems
 from stapo_bench.analysis.early_stopping import aim_of, smallest, stopped_note
 from stapo_bench.analysis.parity_gate import parity
 from stapo_bench.errors import StapoError
+from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.runs import LoadedRun, load_run
 from stapo_bench.statistics import Interval, Matrix, Vector, problem_means, t_quantile, widening
 
@@ -57,7 +58,7 @@ class Curve:
     notes: tuple[str, ...] = ()
 
 
-def curve_runs(run_dirs: Sequence[Path], grader: str = "math") -> Curve:
+def curve_runs(run_dirs: Sequence[Path], grader: str = DEFAULT_GRADER) -> Curve:
     """The curve of several run folders, in order of training step (or as given, where a step is not known).
 
     Raises:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stapo_bench.errors import StapoError
+from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.records import Outcome, SampleKey
 from stapo_bench.runs import (
     Draw,
@@ -83,7 +84,7 @@ def grade_files(run_dir: Path) -> list[str]:
     []
     """
     names = sorted(path.stem for path in (run_dir / "grades").glob("*.jsonl"))
-    return sorted(names, key=lambda name: split_golds(name)[0] != "math")
+    return sorted(names, key=lambda name: split_golds(name)[0] != DEFAULT_GRADER)
 
 
 def compare_graders(run_dir: Path, data_dir: Path | None = None) -> GraderAgreement | None:

@@ -26,8 +26,9 @@ import numpy as np
 from stapo_bench.analysis.compare import not_drawn, shared_problems
 from stapo_bench.analysis.early_stopping import stopped_note
 from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.runs import LoadedRun, load_run
-from stapo_bench.statistics import ErrorName, Matrix, contrast_variances, problem_means
+from stapo_bench.statistics import POWER, ErrorName, Matrix, contrast_variances, problem_means
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +83,7 @@ class Plan:
     notes: tuple[str, ...]
 
 
-def plan_runs(run_a: Path, run_b: Path, detect: float, power: float = 0.80, grader: str = "math") -> Plan:
+def plan_runs(run_a: Path, run_b: Path, detect: float, power: float = POWER, grader: str = DEFAULT_GRADER) -> Plan:
     """Plan for two run folders; ``detect`` is the true difference to be found, a fraction."""
     if not 0 < detect < 1:
         raise UsageError(f"--detect: expected a fraction between 0 and 1 (0.02 is two points), got {detect:g}")

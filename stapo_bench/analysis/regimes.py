@@ -18,6 +18,7 @@ from stapo_bench.analysis.early_stopping import WIDENED, aim_of, at_every_look, 
 from stapo_bench.analysis.parity_gate import Weight, parity, weights_of
 from stapo_bench.engines import sampling_in_words
 from stapo_bench.errors import StapoError
+from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.runs import LoadedRun, load_run
 from stapo_bench.statistics import ERROR_NAMES, Difference, ErrorName, contrast, mean_difference
 
@@ -64,7 +65,7 @@ class RegimeComparison:
         return first * second < 0
 
 
-def compare_regimes(a1: Path, b1: Path, a2: Path, b2: Path, grader: str = "math") -> RegimeComparison:
+def compare_regimes(a1: Path, b1: Path, a2: Path, b2: Path, grader: str = DEFAULT_GRADER) -> RegimeComparison:
     """Compare checkpoints A and B under regime 1 (runs a1, b1) and regime 2 (a2, b2).
 
     Raises:

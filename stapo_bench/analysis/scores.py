@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stapo_bench.errors import StapoError
-from stapo_bench.grading import equal_answers
+from stapo_bench.grading import DEFAULT_GRADER, equal_answers
 from stapo_bench.records import Outcome
 from stapo_bench.runs import (
     CountedRun,
@@ -119,7 +119,7 @@ class RunScore:
     aim: float | None = None  # of that rule, see ``sequential.boundary``
 
 
-def score_run(run_dir: Path, grader: str = "math") -> RunScore:
+def score_run(run_dir: Path, grader: str = DEFAULT_GRADER) -> RunScore:
     """Score a run with the grades of one grader and write ``scores.json``."""
     began, path = time.time_ns(), run_dir / "scores.json"
     manifest = load_manifest(run_dir)

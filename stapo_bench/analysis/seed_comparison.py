@@ -28,13 +28,10 @@ import numpy as np
 
 from stapo_bench.analysis.compare import Verdict, decide
 from stapo_bench.runs import Outcomes
-from stapo_bench.statistics import UNDECIDED, Difference, Matrix, Vector, holm, problem_means, t_quantile
+from stapo_bench.statistics import MARGIN, UNDECIDED, Difference, Matrix, Vector, holm, problem_means, t_quantile
 
 SeedError = Literal["seeds like these", "seeds and problems like these"]
 SEED_ERRORS: tuple[SeedError, SeedError] = ("seeds like these", "seeds and problems like these")
-
-MARGIN = 0.02
-"""Two points: methods that are shown to differ by less are tied."""
 
 
 @dataclass(frozen=True, kw_only=True)

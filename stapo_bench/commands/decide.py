@@ -14,7 +14,12 @@ FRACTION = click.FloatRange(0, 1, min_open=True, max_open=True)
 @click.argument("run_b", type=options.RUN)
 @options.grader
 @click.option(
-    "--margin", type=FRACTION, default=0.02, show_default=True, help="Differences below it count as a tie, a fraction."
+    "--margin",
+    type=FRACTION,
+    cls=options.LateDefault,
+    default=options.margin,
+    show_default=True,
+    help="Differences below it count as a tie, a fraction.",
 )
 @options.output_format("md", "json")
 def compare(run_a: Path, run_b: Path, grader: str, margin: float, format_: str) -> None:
@@ -32,7 +37,7 @@ def compare(run_a: Path, run_b: Path, grader: str, margin: float, format_: str) 
 @click.argument("run_a", type=options.RUN)
 @click.argument("run_b", type=options.RUN)
 @click.option("--detect", type=float, required=True, help="Difference to be found, as a fraction: 0.02 is two points.")
-@click.option("--power", type=FRACTION, default=0.80, show_default=True)
+@click.option("--power", cls=options.LateDefault, type=FRACTION, default=options.power, show_default=True)
 @options.grader
 @options.output_format("md", "json")
 def plan(run_a: Path, run_b: Path, *, detect: float, power: float, grader: str, format_: str) -> None:

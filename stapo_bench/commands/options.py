@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 import click
 
+from stapo_bench.grading import DEFAULT_GRADER
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 RUN = click.Path(path_type=Path, file_okay=False)
@@ -19,7 +21,36 @@ data_dir = click.option(
 base_urls = click.option(
     "--base-url", "base_urls", multiple=True, help="Server of --engine openai: http://host:8000/v1; may be repeated."
 )
-grader = click.option("--grader", default="math", show_default=True, help="Grader by name.")
+
+
+class LateDefault(click.Option):
+    """An option whose default is a function, called when the number is needed: the list of commands loads no numpy."""
+
+    def get_default(self, ctx: click.Context, call: bool = True) -> Any:
+        """The number itself, in the help as well."""
+        return super().get_default(ctx, call=True)
+
+
+def margin() -> float:
+    """Below it a difference counts as a tie."""
+    from stapo_bench.statistics import MARGIN
+
+    return MARGIN
+
+
+def power() -> float:
+    """Of a plan."""
+    from stapo_bench.statistics import POWER
+
+    return POWER
+
+
+def grader_option(text: str) -> Callable[[Function], Function]:
+    """``--grader``, whose grades count."""
+    return click.option("--grader", default=DEFAULT_GRADER, show_default=True, help=text)
+
+
+grader = grader_option("Grader by name.")
 
 
 def output_format(*formats: str) -> Callable[[Function], Function]:

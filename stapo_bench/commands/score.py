@@ -8,6 +8,7 @@ import click
 from stapo_bench.commands import options
 from stapo_bench.engines import ENGINES
 from stapo_bench.errors import UsageError
+from stapo_bench.grading import DEFAULT_GRADER
 
 if TYPE_CHECKING:
     from stapo_bench.analysis import Metric
@@ -26,7 +27,7 @@ golds_option = click.option(
 
 @click.command()
 @click.argument("run", type=options.RUN)
-@click.option("--grader", default="math", show_default=True, help="Grader by name: math, strict or qwen.")
+@options.grader_option("Grader by name: math, strict or qwen.")
 @golds_option
 @options.data_dir
 @click.option(
@@ -93,7 +94,7 @@ def run_judge(
 
 @click.command()
 @click.argument("run", type=options.RUN)
-@click.option("--grader", default="math", show_default=True, help="Grader by name, or one of the run's grade files.")
+@options.grader_option("Grader by name, or one of the run's grade files.")
 @golds_option
 @options.data_dir
 @click.option(
@@ -174,7 +175,7 @@ def export(run: Path, out: Path, grader: str) -> None:
     click.echo(f"{export_run(run, out, grader)} samples written to {out}")
 
 
-def finish(run_dir: Path, *, data_dir: Path | None, grader: str = "math") -> None:
+def finish(run_dir: Path, *, data_dir: Path | None, grader: str = DEFAULT_GRADER) -> None:
     """Grade what is not graded yet, score, and write table.md. A judge is not asked again: that is for ``grade``."""
     from stapo_bench.analysis import score_run
     from stapo_bench.presenting import render_table, rows_from_runs

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from stapo_bench.grading.decide import Verdict, decide, decide_at_sight
 from stapo_bench.grading.extract import extract_answer
-from stapo_bench.grading.panel import GRADERS, Grader, get_grader
+from stapo_bench.grading.panel import DEFAULT_GRADER, GRADERS, Grader, get_grader
 from stapo_bench.grading.pool import GraderPool
 from stapo_bench.grading.voting import equal_answers
 from stapo_bench.records import Gold, Grade, Outcome

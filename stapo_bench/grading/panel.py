@@ -43,11 +43,13 @@ class Grader:
         return function(completion, answer, answer_type)
 
 
+DEFAULT_GRADER = "math"
+
 GRADERS = {
     grader.name: grader
     for grader in (
         Grader(
-            name="math",
+            name=DEFAULT_GRADER,
             summary="the default: mathematical equality by answer type",
             module="stapo_bench.grading",
             preload=("mpmath",),

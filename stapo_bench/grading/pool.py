@@ -28,7 +28,7 @@ from typing import Any, BinaryIO, TypeAlias, cast
 from weakref import WeakSet
 
 from stapo_bench.errors import StapoError
-from stapo_bench.grading.panel import Grader, get_grader
+from stapo_bench.grading.panel import DEFAULT_GRADER, Grader, get_grader
 from stapo_bench.records import Gold, Grade, Outcome
 
 # The search path first: then a json.py in the current folder cannot stand in for the library's.
@@ -60,7 +60,9 @@ class Limits:
     asleep_s: float = 30.0  # on the wall, without using CPU time
 
 
-def grade_many(pairs: Iterable[Pair], workers: int | None = None, *, grader: str | Grader = "math") -> list[Grade]:
+def grade_many(
+    pairs: Iterable[Pair], workers: int | None = None, *, grader: str | Grader = DEFAULT_GRADER
+) -> list[Grade]:
     r"""Grade (completion, answer) or (completion, answer, answer_type) pairs in worker processes; order kept.
 
     >>> [grade.outcome.value for grade in grade_many([(r"\boxed{42}", "42"), ("no idea", "42")], grader="strict")]
@@ -74,7 +76,7 @@ class GraderPool:
     """Worker processes that stay for many calls; started when first needed. Safe to share between threads."""
 
     def __init__(
-        self, workers: int | None = None, *, grader: str | Grader = "math", limits: Limits | None = None
+        self, workers: int | None = None, *, grader: str | Grader = DEFAULT_GRADER, limits: Limits | None = None
     ) -> None:
         if workers is not None and workers < 1:
             raise ValueError(f"expected at least 1 worker, got {workers}")

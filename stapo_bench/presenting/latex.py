@@ -14,9 +14,8 @@ from stapo_bench.analysis import at_every_look
 from stapo_bench.presenting.blocks import Block
 from stapo_bench.presenting.rows import Cell, Row, Setting
 from stapo_bench.presenting.words import percent, score_interval
-from stapo_bench.statistics import Difference, holm, mean_difference, paired_difference
+from stapo_bench.statistics import LEVEL, Difference, holm, mean_difference, paired_difference
 
-_LEVEL = 0.05
 _ESCAPES = {"\\": r"\textbackslash{}", "–": "--", "×": r"$\times$", "−": "$-$", "†": r"$^\dagger$"}
 _ESCAPES |= {character: f"\\{character}" for character in "&%$#_{}"}
 _ESCAPES |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -74,7 +73,7 @@ def _beaten(members: Sequence[int], rows: Sequence[Row], task: str) -> set[int]:
     return {
         i if difference.value > 0 else j
         for (i, j), difference, p in zip(pairs, differences, adjusted, strict=True)
-        if p < _LEVEL
+        if p < LEVEL
     }
 
 

@@ -5,9 +5,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from stapo_bench.analysis import LEVEL, RegimeComparison, SeedComparison, plain
+from stapo_bench.analysis import RegimeComparison, SeedComparison, plain
 from stapo_bench.presenting.words import change_interval, percent, points, require_md_or_json
-from stapo_bench.statistics import ERROR_NAMES, Difference
+from stapo_bench.statistics import ERROR_NAMES, LEVEL, Difference
 
 
 def regime_sentence(comparison: RegimeComparison) -> str:

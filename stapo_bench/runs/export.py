@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.runs.graded_samples import Grades, read_grades
 from stapo_bench.runs.manifest import Manifest, load_manifest
 from stapo_bench.runs.store import read_samples
@@ -16,7 +17,7 @@ from stapo_bench.runs.store import read_samples
 _BATCH = 4096  # samples in memory at once
 
 
-def export_run(run_dir: Path, out: Path, grader: str = "math") -> int:
+def export_run(run_dir: Path, out: Path, grader: str = DEFAULT_GRADER) -> int:
     """Write one row per sample, in the order in which they were stored; returns their number.
 
     Columns: task, problem_id, sample_index, seed, completion, num_tokens, finish_reason, sum_log_prob (nats), seconds,

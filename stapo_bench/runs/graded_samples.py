@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stapo_bench.errors import StapoError
+from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.records import Outcome, Sample, SampleKey
 from stapo_bench.runs.columns import DIGEST_SIZE, Draw, Draws, GradedKeys
 from stapo_bench.runs.grades import damaged_grade, grade_from_line
@@ -194,7 +195,7 @@ class LoadedRun:
         return matrix(self.draws.get(task, []), ids, int(asked["num_samples"]))
 
 
-def load_run(run_dir: Path, grader: str = "math") -> LoadedRun:
+def load_run(run_dir: Path, grader: str = DEFAULT_GRADER) -> LoadedRun:
     """Read a run with the grades of one grader."""
     manifest = load_manifest(run_dir)
     grades = read_grades(run_dir, grader)

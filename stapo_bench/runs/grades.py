@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from stapo_bench.errors import StapoError
+from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.records import Gold, Grade, Outcome, Sample, SampleKey
 from stapo_bench.runs.golds import read_golds, split_golds, version_with_golds
 from stapo_bench.runs.manifest import load_manifest
@@ -38,7 +39,7 @@ class Grading:
 
 def grade_run(
     run_dir: Path,
-    grader: str = "math",
+    grader: str = DEFAULT_GRADER,
     *,
     data_dir: Path | None = None,
     workers: int | None = None,

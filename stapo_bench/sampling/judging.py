@@ -18,6 +18,7 @@ from typing import Any
 
 from stapo_bench.engines import Engine, open_engine
 from stapo_bench.errors import UsageError
+from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.grading.judge import GRADER_VERSION, JudgeCase, judge_rejected
 from stapo_bench.records import Grade, Outcome, Problem, SampleKey
 from stapo_bench.runs import (
@@ -104,13 +105,13 @@ def judge_file(judge: str, rule: str) -> str:
     >>> judge_file("m", "math"), judge_file("m", "math+corrected"), judge_file("m", "strict")
     ('judge-m', 'judge-m+corrected', 'judge-m+strict')
     """
-    return "+".join([PREFIX + judge, *(part for part in rule.split("+") if part != "math")])
+    return "+".join([PREFIX + judge, *(part for part in rule.split("+") if part != DEFAULT_GRADER)])
 
 
 def judge_run(
     run_dir: Path,
     judge: Judge,
-    rule: str = "math",
+    rule: str = DEFAULT_GRADER,
     *,
     data_dir: Path | None = None,
     progress: Callable[[int], None] | None = None,

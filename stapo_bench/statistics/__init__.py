@@ -3,6 +3,7 @@
 numpy and scipy alone: nothing here knows what a run or a file is.
 """
 
+from stapo_bench.statistics.conventions import LEVEL, MARGIN, POWER
 from stapo_bench.statistics.estimators import (
     TAUS,
     Matrix,
@@ -38,7 +39,6 @@ from stapo_bench.statistics.paired import (
     paired_difference,
 )
 from stapo_bench.statistics.sequential import (
-    MARGIN,
     Decision,
     anytime,
     anytime_interval,

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from stapo_bench.statistics.conventions import LEVEL, MARGIN
 from stapo_bench.statistics.estimators import Matrix, avg_at_k
 from stapo_bench.statistics.intervals import (
     ErrorName,
@@ -34,8 +35,6 @@ from stapo_bench.statistics.intervals import (
 )
 from stapo_bench.statistics.paired import Difference, mean_difference, paired_difference
 
-LEVEL = 0.05
-MARGIN = 0.02
 MIN_ROUNDS = 4
 """Before this the variance within problems is not known well enough for any decision."""
 

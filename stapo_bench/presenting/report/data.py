@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from stapo_bench.analysis import grade_files
 from stapo_bench.engines import sampling_in_words
 from stapo_bench.errors import StapoError
+from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.presenting.report.encode import chunk_starts, pack
 from stapo_bench.records import Problem, Sample, SampleKey
 from stapo_bench.runs import (
@@ -72,7 +73,7 @@ def _number(numbers: dict[Key, int], key: Key) -> int:
     return numbers.setdefault(key, len(numbers))
 
 
-def collect(run_dirs: Sequence[Path], grader: str = "math", data_dir: Path | None = None) -> SampleData:
+def collect(run_dirs: Sequence[Path], grader: str = DEFAULT_GRADER, data_dir: Path | None = None) -> SampleData:
     """Read every stored sample of the runs with the verdicts of all their graders, ``grader`` first."""
     shared = _Shared()
     manifests = [load_manifest(run_dir) for run_dir in run_dirs]

@@ -18,6 +18,7 @@ from stapo_bench.analysis import (
     with_other_graders,
 )
 from stapo_bench.errors import StapoError
+from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.presenting.blocks import Block, blocks
 from stapo_bench.presenting.latex import unbeaten
 from stapo_bench.presenting.rows import Cell, Row, published_rows, rows_from_runs
@@ -82,7 +83,7 @@ class Overview:
     checks: tuple[Check, ...]
 
 
-def overview(run_dirs: Sequence[Path], grader: str = "math", *, published: bool = False) -> Overview:
+def overview(run_dirs: Sequence[Path], grader: str = DEFAULT_GRADER, *, published: bool = False) -> Overview:
     """Table, verdicts (the first run of a regime is its baseline), parity and audit of the runs."""
     rows = rows_from_runs(run_dirs, grader=grader)
     graders = [dict.fromkeys((grader, *grade_files(run_dir))) for run_dir in run_dirs]

@@ -20,6 +20,7 @@ from typing import Any
 from stapo_bench import __version__
 from stapo_bench.analysis import RunScore
 from stapo_bench.errors import StapoError, UsageError, missing_package
+from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.presenting.figures import TITLES, Sources, available, caption, render_svg
 from stapo_bench.presenting.report.data import collect
 from stapo_bench.presenting.report.encode import json_island, script_hash
@@ -44,7 +45,7 @@ class Contents:
 
     runs: Sequence[Path]
     logs: Sequence[Path] = ()  # training runs, folders of them, or dumps
-    grader: str = "math"
+    grader: str = DEFAULT_GRADER
     data_dir: Path | None = None
     published: bool = False  # the paper's rows in the main table
 

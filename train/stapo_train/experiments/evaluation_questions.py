@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from stapo_bench.analysis import SEED_ERRORS, Comparison, SeedComparison, TaskPlan, compare_runs, plan_runs
-from stapo_bench.statistics import ERROR_NAMES, ErrorName, normal_quantile, signed, t_quantile
+from stapo_bench.statistics import ERROR_NAMES, POWER, ErrorName, normal_quantile, signed, t_quantile
 from stapo_train.experiments.design import in_words
 from stapo_train.experiments.results import Results
 from stapo_train.experiments.section import Section
 
 DETECT = 0.02
 """The difference that the questions are about: two points."""
-POWER = 0.80
 
 
 def samples(results: Results, folder: Path) -> Section:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from stapo_bench.analysis import LEVEL, SEED_ERRORS, SeedComparison, changes_by_task, over_seeds
-from stapo_bench.statistics import Difference, holm, signed
+from stapo_bench.analysis import SEED_ERRORS, SeedComparison, changes_by_task, over_seeds
+from stapo_bench.statistics import LEVEL, Difference, holm, signed
 from stapo_train.experiments.design import in_words
 from stapo_train.experiments.evaluation_questions import error_bars, flips, samples
 from stapo_train.experiments.forest import differences

@@ -1,0 +1,10 @@
+"""What is agreed on throughout: the level of a test, the margin of a tie, the power of a plan."""
+
+LEVEL = 0.05
+"""A difference is shown where its p-value is below this."""
+
+MARGIN = 0.02
+"""Two points: a difference that is shown to be smaller is of no interest, and counts as a tie."""
+
+POWER = 0.80
+"""The probability with which a plan finds a difference that is there."""
