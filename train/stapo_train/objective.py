@@ -11,9 +11,13 @@ denominator is counted there, once, before any backward pass, so no result depen
 Tokens are laid end to end in one dimension; ``sequence`` says which rollout a token belongs to. Padding, packing and
 the order of rollouts therefore cannot enter. A rollout is never split over micro-batches or ranks.
 
+Whoever writes an objective imports from this module alone, which is why it is longer than others: records, the base
+class and the functions that selections and terms are built from.
+
 Legend: N response tokens of a mini-batch or of a part of it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Literal, Protocol
 
@@ -103,26 +107,50 @@ ONE_PROCESS: Reduce = _OneProcess()
 
 
 @dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What an objective needs computed of a mini-batch. The default is everything: exact for any objective, and slow.
+
+    An objective that needs less says so, and the trainer saves the passes. ``stapo-train check-objective`` runs the
+    trainer's own accumulation on stale statistics and fails where what is said is not true.
+    """
+
+    current_policy: Literal["none", "few", "all"] = "all"
+    """How much the selection depends on the current policy's statistics. ``none``: the old policy's give the same.
+    ``few``: the old policy's give the same but for few tokens. ``all``: any decision may change."""
+    zero_advantage_statistics: bool = True  # ``select`` reads the current statistics of tokens with advantage 0 too
+    zero_advantage_gradient: bool = True  # tokens with advantage 0 have a gradient, that of a KL penalty aside
+
+
+LEAST = Needs(current_policy="none", zero_advantage_statistics=False, zero_advantage_gradient=False)
+"""A selection that the old policy decides, and a term proportional to the advantage."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Objective:
     """An objective: its settings as fields, what it optimises as two methods. This base is DAPO's loss.
 
     ``select`` keeps all tokens and divides by their number; ``term`` is the clipped surrogate. A new objective is a
-    subclass in a file of its own and a line in ``stapo_train.objectives.REGISTRY``.
+    subclass in a file of its own and a line in ``stapo_train.objectives.BUILT_IN``; what others have to know of it
+    (tables, figures, cost, the trainer's passes) stands in its class.
     """
 
-    label: ClassVar[str]  # in tables
+    label: ClassVar[str]  # in tables and figures; written out, so that it can be read without importing the class
+    look: ClassVar[str] = ""  # in figures: colour, marker and dash, as "red circle solid"; empty: one made of the label
     source: ClassVar[str]  # paper, version, equation
     silences: ClassVar[str] = "nothing"  # for the run header
     divides_by: ClassVar[str] = "all response tokens of the mini-batch"
     divide_by_std: ClassVar[bool] = True  # of the group's rewards, see group_advantages
-    decides_by: ClassVar[Literal["nothing", "few", "many"]] = "nothing"
-    """How much the selection depends on the current policy: not at all (the old policy's statistics give the same),
-    for few tokens of a mini-batch, or for many. The trainer picks the cheapest exact way by it."""
-    reads_all_tokens: ClassVar[bool] = False  # select looks at the statistics of tokens with advantage 0 too
-    zero_advantage_is_zero: ClassVar[bool] = True  # tokens with advantage 0 have no gradient, but for a KL term's
+    needs: ClassVar[Needs] = Needs()  # each class states its own: a subclass does not inherit its parent's
     detaches_ratio: ClassVar[bool] = False  # the gradient is not that of ``term``'s value, by definition
     num_phases: ClassVar[int] = 1  # optimizer steps per mini-batch, each on its own selection
     min_p: ClassVar[float | None] = None  # asks token_distribution for proxy_kl
+    check_with: ClassVar[Mapping[str, float]] = {}  # settings that do something on check-objective's 64 token ids
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        # What a parent can do without, a subclass with another selection or another term may need.
+        if "needs" not in cls.__dict__:
+            cls.needs = Needs()
 
     clip_low: float = 0.2
     clip_high: float = 0.28
@@ -273,7 +301,7 @@ def quantile(x: Tensor, q: float) -> float:
 def top_mask(x: Tensor, eligible: Tensor, count: int, reduce: Reduce, key: Tensor | None = None) -> Tensor:
     """[N] bool, the ``count`` eligible tokens of all ranks with the largest ``x``.
 
-    Ties with the last are in too; or, given the tokens' ``key``, are drawn from by lot, so that ``count`` are in.
+    Tokens equal to the last one are in too; or, given the tokens' ``key``, as many of them at random as make ``count``.
     """
     if count < 1:
         return torch.zeros_like(eligible)

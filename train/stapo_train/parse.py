@@ -4,13 +4,23 @@ import dataclasses
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from stapo_bench.errors import UsageError
-from stapo_train.nearest import unknown_name
+from stapo_bench.errors import UsageError, did_you_mean
 
 Record = TypeVar("Record")
+
+
+def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
+    """One line for a ``UsageError``.
+
+    >>> unknown_name("key", "objectiv", ["objective", "optim"])
+    "unknown key 'objectiv': did you mean 'objective'? expected one of objective, optim"
+    """
+    names = list(known)
+    hint = did_you_mean(name, names)
+    return f"unknown {what} '{name}': {hint and hint + ' '}expected one of {', '.join(names)}"
 
 
 def parse_record(record: type[Record], values: Mapping[str, Any], place: str) -> Record:

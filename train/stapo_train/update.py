@@ -71,7 +71,7 @@ def accumulate_gradient(policy: Policy, batch: Batch, step: Step) -> GradientSum
     """Add the gradient of the summed numerators to the parameters; the division is left to the caller."""
     objective, way = step.objective, _way(step)
     rows = _rows_with_gradient(batch, objective)
-    others = sorted(set(range(len(batch.rows))) - set(rows)) if objective.reads_all_tokens else []
+    others = sorted(set(range(len(batch.rows))) - set(rows)) if objective.needs.zero_advantage_statistics else []
     before = policy.measure(batch, sorted(rows + others)) if way == "probe" else batch.stats
     used = select(before, objective, phase=step.phase)
 
@@ -125,15 +125,15 @@ def _changed(a: Selection, b: Selection) -> Tensor:
 
 
 def _way(step: Step) -> Literal["known", "correct", "probe", "old-policy"]:
-    if step.objective.decides_by == "nothing" or (step.first and step.phase == 0):
+    if step.objective.needs.current_policy == "none" or (step.first and step.phase == 0):
         return "known"
     if step.method == "exact":
-        return "correct" if step.objective.decides_by == "few" else "probe"
+        return "correct" if step.objective.needs.current_policy == "few" else "probe"
     return step.method
 
 
 def _rows_with_gradient(batch: Batch, objective: Objective) -> list[int]:
-    if objective.needs_reference or not objective.zero_advantage_is_zero:  # a KL term pulls on every token
+    if objective.needs_reference or objective.needs.zero_advantage_gradient:  # a KL term pulls on every token
         return list(range(len(batch.rows)))
     return torch.nonzero(batch.row_advantages).flatten().tolist()
 

@@ -1,13 +1,20 @@
 """How figures look: sizes of a two-column paper, 8-point type, and one colour, marker and dash per method.
 
+Which ones a method has stands with the method: in the trainer, whose list is read where the trainer is installed.
+
 Colours are those of Okabe and Ito (2008), told apart by people with any kind of colour blindness, and a dark wine;
 markers and dashes tell lines apart where there is no colour at all. Methods that are shown together have colours of
 their own; those of one family share one and differ in marker and dash.
 """
 
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pkgutil import resolve_name
 from typing import Any
+
+from stapo_bench.errors import StapoError
 
 SINGLE = 3.25
 """Inches: one column of a two-column page."""
@@ -58,10 +65,20 @@ RC: dict[str, Any] = {
 
 Dash = str | tuple[int, tuple[float, ...]]
 
-_DASHES: tuple[Dash, ...] = (
-    "-", (0, (4, 1.4)), (0, (1.2, 1.2)), (0, (6, 1.4, 1.4, 1.4)), (0, (3, 1, 1, 1, 1, 1)),
-)  # fmt: skip
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_COLOURS = {
+    "orange": ORANGE, "sky": SKY, "green": GREEN, "blue": BLUE, "red": RED, "purple": PURPLE, "grey": GREY,
+    "wine": WINE, "ink": INK,
+}  # fmt: skip
+_DASH_OF: dict[str, Dash] = {
+    "solid": "-", "dashed": (0, (4, 1.4)), "dotted": (0, (1.2, 1.2)), "dash-dot": (0, (6, 1.4, 1.4, 1.4)),
+    "dash-dot-dot": (0, (3, 1, 1, 1, 1, 1)),
+}  # fmt: skip
+_MARKER_OF = {
+    "circle": "o", "square": "s", "triangle": "^", "diamond": "D", "triangle-down": "v", "plus": "P", "cross": "X",
+}  # fmt: skip
+_DASHES, _MARKERS = tuple(_DASH_OF.values()), tuple(_MARKER_OF.values())
+_PALETTE = (SKY, GREEN, PURPLE, ORANGE, BLUE)
+"""Of methods that state no look."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,37 +98,43 @@ class Method:
     look: Look
 
 
-def _method(label: str, colour: str, marker: int, dash: int) -> Method:
-    return Method(label=label, look=Look(colour=colour, marker=_MARKERS[marker], dash=_DASHES[dash]))
+def read_look(label: str, text: str) -> Look:
+    """``text`` names colour, marker and dash; empty: the label decides, and not the company it is in.
+
+    >>> read_look("STAPO", "red circle solid")
+    Look(colour='#D55E00', marker='o', dash='-')
+    """
+    if text:
+        try:
+            colour, marker, dash = text.split()
+            return Look(colour=_COLOURS[colour], marker=_MARKER_OF[marker], dash=_DASH_OF[dash])
+        except (ValueError, KeyError):
+            words = ", ".join(" or ".join(known) for known in (_COLOURS, _MARKER_OF, _DASH_OF))
+            raise StapoError(f"look of {label}: expected colour, marker and dash ({words}), got '{text}'") from None
+    number = zlib.crc32(label.encode())
+    return Look(
+        colour=_PALETTE[number % len(_PALETTE)],
+        marker=_MARKERS[number // 8 % len(_MARKERS)],
+        dash=_DASHES[number // 64 % len(_DASHES)],
+    )
 
 
-METHODS: dict[str, Method] = {
-    "base": _method("Base", GREY, 4, 2),
-    "grpo": _method("GRPO", ORANGE, 1, 1),
-    "20-entropy": _method("20-Entropy", PURPLE, 2, 3),
-    "justrl": _method("JustRL", BLUE, 3, 4),
-    "stapo": _method("STAPO", RED, 0, 0),
-    "stapo-old": _method("STAPO (v1-v3)", RED, 5, 2),
-    "random-mask": _method("Random mask", SKY, 6, 2),
-    "high-entropy-mask": _method("High-entropy mask", GREEN, 5, 1),
-    "full-mask": _method("Full mask", INK, 4, 3),
-    "stapo-micro-batch": _method("STAPO per micro-batch", RED, 3, 4),
-    "dapo": _method("DAPO", SKY, 4, 0),
-    "ar": _method("AR", GREEN, 6, 4),
-    "lopti": _method("Lopti", INK, 5, 1),
-    "stare": _method("STARE", WINE, 1, 3),
-    "lp-reg": _method("Lp-Reg", BLUE, 2, 0),
-    "kl-cov": _method("KL-Cov", BLUE, 1, 1),
-    "clip-cov": _method("Clip-Cov", BLUE, 4, 2),
-    "dr-grpo": _method("Dr. GRPO", ORANGE, 5, 2),
-    "gspo": _method("GSPO", GREEN, 1, 0),
-    "cispo": _method("CISPO", GREEN, 2, 2),
-    "sapo": _method("SAPO", GREEN, 3, 3),
-}
-"""By the name of the objective, in the order of legends."""
+TRAINER = "stapo_train.objectives:methods"
+"""A function that gives each method's label and look by name. The trainer stands on the harness and not the other way
+round, so it is asked by name, and not at all where it is not installed."""
+
+
+def read_methods() -> Mapping[str, Method]:
+    """The base model and the trainer's methods, by name of the objective, in the order of legends."""
+    known = {"base": ("Base", "grey triangle-down dotted")}
+    if find_spec(TRAINER.split(".", maxsplit=1)[0]):
+        known |= resolve_name(TRAINER)()
+    return {name: Method(label=label, look=read_look(label, text)) for name, (label, text) in known.items()}
+
+
+METHODS = read_methods()
 
 _BY_LABEL = {method.label.casefold(): (rank, method.look) for rank, method in enumerate(METHODS.values())}
-_PALETTE = (SKY, GREEN, PURPLE, ORANGE, BLUE)
 _APART = (ORANGE, BLUE, GREEN, RED, SKY, PURPLE, INK, WINE, GREY)
 
 
@@ -121,16 +144,7 @@ def look(label: str, variant: int = 0) -> Look:
     >>> look("STAPO").colour == look("stapo", variant=1).colour, look("stapo").dash == look("stapo", variant=1).dash
     (True, False)
     """
-    found = _BY_LABEL.get(label.casefold())
-    if found is None:  # a method that is not ours: its name decides, not the company it is in
-        number = zlib.crc32(label.encode())
-        plain = Look(
-            colour=_PALETTE[number % len(_PALETTE)],
-            marker=_MARKERS[number // 8 % len(_MARKERS)],
-            dash=_DASHES[number // 64 % len(_DASHES)],
-        )
-    else:
-        plain = found[1]
+    _, plain = _BY_LABEL.get(label.casefold()) or (None, read_look(label, ""))
     if variant == 0:
         return plain
     return Look(

@@ -3,7 +3,8 @@
 All in float64 on a toy Qwen3 and random rollouts, to 1e-6 relative: loss and gradient must not depend on how the
 mini-batch is split into micro-batches, on padding, on packing, on the order of rollouts or on the number of ranks; both
 must agree with a slow reference, with finite differences and with the paper's gradient-norm identity and bounds; the
-gradient at a silenced token must be exactly 0.
+gradient at a silenced token must be exactly 0. And the trainer's own accumulation, which leaves out the passes that the
+objective says it does not need, must give the same from statistics that have gone stale.
 """
 
 import math
@@ -30,6 +31,7 @@ from stapo_train.distributed import ProcessGroup
 from stapo_train.objective import ONE_PROCESS, Objective, Reduce, Selection, TokenStats, policy_loss, select
 from stapo_train.policy import Policy
 from stapo_train.statistics import logit_gradient_norm_bounds, logit_gradient_norm_squared, token_distribution
+from stapo_train.update import Step, accumulate_gradient
 
 TOLERANCE = 1e-6
 QWEN3_VOCABULARY = 151_936
@@ -63,6 +65,8 @@ def check_objective(
         suffix = f" (phase {phase + 1})" if objective.num_phases > 1 else ""
         whole = loss_and_gradient(policy, batch, objective, phase=phase)
         for check in _invariances(policy, batch, objective, phase, whole):
+            yield replace(check, name=check.name + suffix)
+        for check in _stale_statistics(policy, batch, objective, phase, whole):
             yield replace(check, name=check.name + suffix)
         yield replace(
             _against_reference(name, objective, policy, batch, phase=phase, loss=whole.loss),
@@ -145,6 +149,27 @@ def _invariances(policy: Policy, batch: Batch, objective: Objective, phase: int,
     yield Check(name="order of rollouts", deviation=deviation(policy, batch.select_rows(order)))
 
 
+def _stale_statistics(
+    policy: Policy, batch: Batch, objective: Objective, phase: int, whole: Computed
+) -> Iterator[Check]:
+    """The trainer's way to the gradient, as the objective's ``needs`` allow, where the old policy was another one."""
+    for nats in (0.3, 3.0):
+        generator = torch.Generator().manual_seed(4)
+        off = nats * torch.randn(len(batch.stats.key), 2, generator=generator, dtype=torch.float64)
+        stale = replace(
+            batch.stats, log_probs=batch.stats.log_probs + off[:, 0], entropy=batch.stats.entropy + off[:, 1]
+        )
+        policy.model.zero_grad()
+        step = Step(objective=objective, clip_norm=1.0, first=False, phase=phase)
+        split = replace(policy, micro_batch_tokens=64)
+        total = accumulate_gradient(split, replace(batch, stats=stale), step)
+        yield Check(
+            name=f"the trainer's passes, statistics off by {nats:g}",
+            deviation=_distance(whole, _computed(policy, total.selection, torch.tensor(total.numerator))),
+            note=f"by its needs: {objective.needs.current_policy} of the current policy",
+        )
+
+
 def packed(policy: Policy, batch: Batch, objective: Objective, phase: int = 0) -> Computed:
     """All rollouts in one row, each seeing only itself."""
     rows = [prompt + response for prompt, response in batch.rows]
@@ -179,7 +204,7 @@ def _against_reference(
     name: str, objective: Objective, policy: Policy, batch: Batch, *, phase: int, loss: float
 ) -> Check:
     if name not in REFERENCES:
-        return Check(name="", deviation=math.nan, applicable=False, note="none written in stapo_train/reference.py")
+        return Check(name="", deviation=math.nan, applicable=False, note="none written in stapo_train/check/reference.py")
     tokens = tokens_of(policy.measure(batch), policy, batch)
     slow = reference_loss(name, objective, tokens, phase)
     return Check(name="", deviation=abs(slow - loss) / max(abs(loss), 1e-12))

@@ -17,11 +17,9 @@ NUM_GROUPS, GROUP_SIZE = 3, 5
 
 
 def toy_objective(name: str, settings: dict[str, Any] | None = None) -> Objective:
-    """The objective, with thresholds at which a toy vocabulary has candidates."""
-    wider = {"tau_p": 0.02, "share": 0.2, "max_entropy": 10.0, "high": 50.0, "low": 0.1}
-    known = set(REGISTRY[name].__dataclass_fields__) if name in REGISTRY else set()
-    toy = {key: value for key, value in wider.items() if key in known and name != "20-entropy"}
-    return for_run({"name": name, **toy, **(settings or {})}, seed=3, max_new_tokens=20)
+    """The objective with its settings for a toy vocabulary, or with ``settings`` where they are given."""
+    own = REGISTRY[name].check_with if name in REGISTRY else {}
+    return for_run({"name": name, **own, **(settings or {})}, seed=3, max_new_tokens=20)
 
 
 def toy_policy(objective: Objective, seed: int = 0, micro_batch_tokens: int = 10_000) -> Policy:

@@ -1,4 +1,4 @@
-"""What a run costs before it is started: GPU memory per rank, hours, disk. Arithmetic on shapes; torch is not loaded.
+"""What a run costs before it is started: GPU memory per rank, hours, disk. Arithmetic on shapes.
 
     setup = Setup(gpu=GPUS["h20"], nodes=8, gpus_per_node=8)
     memory = sharded_memory(SHAPES["8b"], setup, PUBLISHED_RECIPE)
@@ -214,13 +214,18 @@ class Seconds:
 
 
 def passes(objective: str) -> int:
-    """Forward passes that a rollout's tokens cost: old log-probs, update with recomputation (4), selection where it
-    looks at the current policy (a pass without gradient over each mini-batch).
+    """Forward passes that a rollout's tokens cost, by what the objective of that name says that it needs.
 
-    >>> passes("justrl"), passes("stapo")
-    (5, 6)
+    One for the old log-probs; and for each optimizer step on them four for the update with recomputation, and one
+    without gradient where the selection depends on the current policy.
+
+    >>> passes("justrl"), passes("stapo"), passes("lopti")
+    (5, 6, 9)
     """
-    return 6 if objective in ("stapo", "20-entropy") else 5
+    from stapo_train.objectives import REGISTRY  # its classes load torch
+
+    asked = REGISTRY[objective]
+    return 1 + asked.num_phases * (4 + (asked.needs.current_policy != "none"))
 
 
 def iteration_seconds(shape: Shape, setup: Setup, recipe: Recipe, forward_passes: int) -> Seconds:

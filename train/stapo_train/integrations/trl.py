@@ -115,7 +115,7 @@ class StapoGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     def _decide(self, window: Sequence[Inputs]) -> None:
         """Make the window's selection and cut it into the parts of its micro-batches."""
         with disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs):
-            if self.objective.decides_by == "nothing":
+            if self.objective.needs.current_policy == "none":
                 parts = [self._stats(inputs, place, None, None) for place, inputs in enumerate(window)]
             else:
                 parts = [self._measure(self.model, inputs, place) for place, inputs in enumerate(window)]

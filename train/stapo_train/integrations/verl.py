@@ -131,7 +131,7 @@ class StapoTrainingWorker(TrainingWorker):  # type: ignore[misc]
 
         In the micro-batches of the step itself, so that its rounding is the same.
         """
-        if self.objective.decides_by == "nothing":
+        if self.objective.needs.current_policy == "none":
             unknown = torch.full((int(mask.sum()),), torch.nan, device=self._device)
             return unknown, unknown
         probe = data.copy()

@@ -1,53 +1,118 @@
-"""The objectives by name. To add one: a file with a subclass of ``Objective``, a line here; see train/README.md.
+"""The objectives by name: ours, and those of other packages. To add one: a file with a subclass of ``Objective``, a line here.
+
+Another package offers one by an entry point of the group ``stapo_train.objectives``, whose value names the class:
+
+    [project.entry-points."stapo_train.objectives"]
+    positive-only = "their_package.positive_only:PositiveOnly"
+
+A class is imported when it is first asked for, so that names, labels and looks are to be had without torch.
 
 >>> build("stapo", q=0.5).q
 0.5
 """
 
+import ast
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, MutableMapping
+from functools import cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
 
-from stapo_bench.errors import UsageError
-from stapo_train.nearest import unknown_name
-from stapo_train.objective import Objective
-from stapo_train.objectives.ablations import FullMask, HighEntropyMask, RandomMask, StapoMicroBatch
-from stapo_train.objectives.covariance import ClipCov, KlCov
-from stapo_train.objectives.dapo import Dapo, JustRl
-from stapo_train.objectives.entropy20 import Entropy20
-from stapo_train.objectives.grpo import Grpo
-from stapo_train.objectives.low_probability import AdvantageReweighting, Lopti
-from stapo_train.objectives.lp_reg import LpReg
-from stapo_train.objectives.ratios import Cispo, DrGrpo, Gspo, Sapo
-from stapo_train.objectives.stapo import Stapo, StapoOld
-from stapo_train.objectives.stare import Stare
-from stapo_train.parse import parse_record
+from stapo_bench.errors import StapoError, UsageError
+from stapo_train.parse import parse_record, unknown_name
 
-REGISTRY: dict[str, type[Objective]] = {
-    "grpo": Grpo,
-    "dapo": Dapo,
-    "justrl": JustRl,
-    "20-entropy": Entropy20,
-    "stapo": Stapo,
-    "stapo-old": StapoOld,
-    "random-mask": RandomMask,
-    "high-entropy-mask": HighEntropyMask,
-    "full-mask": FullMask,
-    "stapo-micro-batch": StapoMicroBatch,
-    "ar": AdvantageReweighting,
-    "lopti": Lopti,
-    "stare": Stare,
-    "lp-reg": LpReg,
-    "kl-cov": KlCov,
-    "clip-cov": ClipCov,
-    "dr-grpo": DrGrpo,
-    "gspo": Gspo,
-    "cispo": Cispo,
-    "sapo": Sapo,
+if TYPE_CHECKING:
+    from stapo_train.objective import Objective
+
+GROUP = "stapo_train.objectives"
+
+BUILT_IN = {
+    "grpo": "stapo_train.objectives.grpo:Grpo",
+    "20-entropy": "stapo_train.objectives.entropy20:Entropy20",
+    "justrl": "stapo_train.objectives.dapo:JustRl",
+    "stapo": "stapo_train.objectives.stapo:Stapo",
+    "stapo-old": "stapo_train.objectives.stapo:StapoOld",
+    "random-mask": "stapo_train.objectives.ablations:RandomMask",
+    "high-entropy-mask": "stapo_train.objectives.ablations:HighEntropyMask",
+    "full-mask": "stapo_train.objectives.ablations:FullMask",
+    "stapo-micro-batch": "stapo_train.objectives.ablations:StapoMicroBatch",
+    "dapo": "stapo_train.objectives.dapo:Dapo",
+    "ar": "stapo_train.objectives.low_probability:AdvantageReweighting",
+    "lopti": "stapo_train.objectives.low_probability:Lopti",
+    "stare": "stapo_train.objectives.stare:Stare",
+    "lp-reg": "stapo_train.objectives.lp_reg:LpReg",
+    "kl-cov": "stapo_train.objectives.covariance:KlCov",
+    "clip-cov": "stapo_train.objectives.covariance:ClipCov",
+    "dr-grpo": "stapo_train.objectives.ratios:DrGrpo",
+    "gspo": "stapo_train.objectives.ratios:Gspo",
+    "cispo": "stapo_train.objectives.ratios:Cispo",
+    "sapo": "stapo_train.objectives.ratios:Sapo",
 }
+"""Where each class stands, in the order of legends."""
 
 
-def build(name: str, **settings: Any) -> Objective:
+class Registry(MutableMapping[str, "type[Objective]"]):
+    """Names to classes, each imported when it is first asked for: ours, then other packages', by name."""
+
+    def __init__(self) -> None:
+        self._set: dict[str, type[Objective]] = {}
+
+    def __getitem__(self, name: str) -> "type[Objective]":
+        """The class of that name; KeyError where there is none, StapoError where another package's is broken."""
+        return self._set[name] if name in self._set else _load(name, places()[name])
+
+    def __setitem__(self, name: str, objective: "type[Objective]") -> None:
+        """Have an objective under a name in this process alone."""
+        self._set[name] = objective
+
+    def __delitem__(self, name: str) -> None:
+        del self._set[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**places(), **self._set})
+
+    def __len__(self) -> int:
+        return len({**places(), **self._set})
+
+
+@cache
+def places() -> Mapping[str, str]:
+    """Where each objective's class stands, as ``package.module:Class``, by name.
+
+    Raises:
+        StapoError: two packages offer an objective of one name.
+    """
+    found = dict(BUILT_IN)
+    for point in sorted(entry_points(group=GROUP)):
+        if found.setdefault(point.name, point.value) != point.value:
+            raise StapoError(
+                f"objective {point.name}: offered as {found[point.name]} and as {point.value}; uninstall one of the "
+                "packages"
+            )
+    return found
+
+
+@cache
+def _load(name: str, place: str) -> "type[Objective]":
+    from stapo_train.objective import Objective
+
+    try:
+        found = resolve_name(place)
+    except (ImportError, AttributeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise StapoError(f"objective {name}: expected a class at {place}, got: {reason}; repair its package") from error
+    if not (isinstance(found, type) and issubclass(found, Objective)):
+        raise StapoError(f"objective {name}: expected a subclass of Objective at {place}, got {found!r}")
+    return found
+
+
+REGISTRY = Registry()
+
+
+def build(name: str, **settings: Any) -> "Objective":
     """The objective of that name, its settings read as a config's other values are.
 
     Raises:
@@ -62,9 +127,43 @@ def build(name: str, **settings: Any) -> Objective:
     return parse_record(REGISTRY[name], settings, f"objective {name}")
 
 
-def for_run(settings: Mapping[str, Any], *, seed: int, max_new_tokens: int) -> Objective:
+def for_run(settings: Mapping[str, Any], *, seed: int, max_new_tokens: int) -> "Objective":
     """The objective of a run's ``objective:`` section; what the run knows already is not written there again."""
-    known = {f.name for f in dataclasses.fields(REGISTRY.get(settings["name"], Objective))}
+    name = settings["name"]
+    known = {f.name for f in dataclasses.fields(REGISTRY[name])} if name in REGISTRY else set()
     facts = {"seed": seed, "max_length": max_new_tokens}
-    stated = {str(name): value for name, value in settings.items()}  # YAML has keys of any type
-    return build(**{name: value for name, value in facts.items() if name in known} | stated)
+    stated = {str(key): value for key, value in settings.items()}  # YAML has keys of any type
+    return build(**{key: value for key, value in facts.items() if key in known} | stated)
+
+
+def methods() -> dict[str, tuple[str, str]]:
+    """Label and look of each objective by name, in the order of legends: what figures and tables show it by.
+
+    Read from the source of the class, not from the class: a figure waits for no torch and needs none.
+
+    >>> methods()["stapo"]
+    ('STAPO', 'red circle solid')
+    """
+    found = {}
+    for name, place in places().items():
+        facts = _stated(place)
+        found[name] = (facts.get("label", name), facts.get("look", ""))
+    return found
+
+
+def _stated(place: str) -> dict[str, Any]:
+    """Class attributes that are written out as constants in the class's own source; none where there is no source."""
+    module, _, class_name = place.partition(":")
+    try:
+        spec = find_spec(module)
+        source = Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
+        tree = ast.parse(source)
+    except (ImportError, OSError, SyntaxError, ValueError):
+        return {}  # a broken package keeps its name; whoever asks for the objective is told why
+    (*_, body) = [[], *(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == class_name)]
+    facts = {}
+    for line in body:
+        target = line.target if isinstance(line, ast.AnnAssign) else line.targets[0] if isinstance(line, ast.Assign) else None
+        if isinstance(target, ast.Name) and isinstance(line.value, ast.Constant):
+            facts[target.id] = line.value.value
+    return facts

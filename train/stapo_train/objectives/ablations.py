@@ -11,18 +11,20 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from stapo_train.objective import ONE_PROCESS, Reduce, Selection, TokenStats, keep, uniform
-from stapo_train.objectives.stapo import Stapo
+from stapo_train.objective import ONE_PROCESS, Needs, Reduce, Selection, TokenStats, keep, uniform
+from stapo_train.objectives.stapo import FEW, Stapo
 from stapo_train.parse import check_range
 
 
 @dataclass(frozen=True, kw_only=True)
 class RandomMask(Stapo):
-    """Candidates are silenced by lot."""
+    """Candidates are silenced at random."""
 
     label: ClassVar[str] = "Random mask"
+    look: ClassVar[str] = "sky cross dotted"
     source: ClassVar[str] = "arXiv:2602.15620v5, ablation"
     silences: ClassVar[str] = "a random q of the candidates (A > 0, pi < tau_p)"
+    needs: ClassVar[Needs] = FEW
 
     seed: int
 
@@ -35,8 +37,10 @@ class HighEntropyMask(Stapo):
     """The candidates with the highest entropy are silenced."""
 
     label: ClassVar[str] = "High-entropy mask"
+    look: ClassVar[str] = "green plus dashed"
     source: ClassVar[str] = "arXiv:2602.15620v5, ablation"
     silences: ClassVar[str] = "the q of the candidates (A > 0, pi < tau_p) with the highest entropy"
+    needs: ClassVar[Needs] = FEW
 
     def score(self, stats: TokenStats) -> Tensor:
         return -stats.entropy
@@ -47,8 +51,10 @@ class FullMask(Stapo):
     """Every candidate is silenced, whatever its entropy."""
 
     label: ClassVar[str] = "Full mask"
+    look: ClassVar[str] = "ink triangle-down dash-dot"
     source: ClassVar[str] = "arXiv:2602.15620v5, ablation"
     silences: ClassVar[str] = "all candidates (A > 0, pi < tau_p)"
+    needs: ClassVar[Needs] = FEW
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
         candidates = self.candidates(stats)
@@ -66,10 +72,12 @@ class StapoMicroBatch(Stapo):
     """
 
     label: ClassVar[str] = "STAPO per micro-batch"
+    look: ClassVar[str] = "red diamond dash-dot-dot"
     source: ClassVar[str] = "an approximation of arXiv:2602.15620v5, S2T over candidates"
     silences: ClassVar[str] = (
         "candidates (A > 0, pi < tau_p) below the q quantile of their own micro-batch's candidates"
     )
+    needs: ClassVar[Needs] = FEW
 
     micro_batch_rollouts: int = 8
 

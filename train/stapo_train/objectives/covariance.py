@@ -3,13 +3,15 @@
 cov_t = (A_t - mean A) (ln pi_t - mean ln pi), means over the mini-batch
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from stapo_train.objective import (
+    Needs,
     Objective,
     Reduce,
     Selection,
@@ -44,10 +46,10 @@ class KlCov(Objective):
     """rho A without a clip; the top 0.2 % by cov pay |ln rho| for having moved away from the old policy."""
 
     label: ClassVar[str] = "KL-Cov"
+    look: ClassVar[str] = "blue square dashed"
     source: ClassVar[str] = "arXiv:2505.22617, Eq. 11"
-    decides_by: ClassVar[Literal["nothing", "few", "many"]] = "many"
-    reads_all_tokens: ClassVar[bool] = True
-    zero_advantage_is_zero: ClassVar[bool] = False  # such a token can be among the top
+    needs: ClassVar[Needs] = Needs()  # tokens with advantage 0, too, can be among the top
+    check_with: ClassVar[Mapping[str, float]] = {"share": 0.2}
 
     share: float = 0.002
     beta: float = 1.0
@@ -80,10 +82,11 @@ class ClipCov(Objective):
     """
 
     label: ClassVar[str] = "Clip-Cov"
+    look: ClassVar[str] = "blue triangle-down dotted"
     source: ClassVar[str] = "arXiv:2505.22617, Eq. 9-10"
     silences: ClassVar[str] = "a random share of the tokens with low < covariance < high"
-    decides_by: ClassVar[Literal["nothing", "few", "many"]] = "many"
-    reads_all_tokens: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(zero_advantage_gradient=False)
+    check_with: ClassVar[Mapping[str, float]] = {"share": 0.2, "low": 0.1, "high": 50.0}
 
     share: float = 0.0002
     low: float = 1.0

@@ -8,7 +8,7 @@ All response tokens of the mini-batch share one denominator, so long responses w
 from dataclasses import dataclass
 from typing import ClassVar
 
-from stapo_train.objective import Objective
+from stapo_train.objective import LEAST, Needs, Objective
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +16,9 @@ class Dapo(Objective):
     """The loss alone; dynamic sampling and the overlong penalty are settings of the rollout stage."""
 
     label: ClassVar[str] = "DAPO"
+    look: ClassVar[str] = "sky triangle-down solid"
     source: ClassVar[str] = "arXiv:2503.14476, Eq. 8-12"
+    needs: ClassVar[Needs] = LEAST
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +26,8 @@ class JustRl(Dapo):
     """DAPO's loss with a dual clip, no dynamic sampling, no overlong penalty, constants that never change."""
 
     label: ClassVar[str] = "JustRL"
+    look: ClassVar[str] = "blue diamond dash-dot-dot"
     source: ClassVar[str] = "arXiv:2512.16649; constants of its published recipe"
+    needs: ClassVar[Needs] = LEAST
 
     dual_clip: float | None = 10.0

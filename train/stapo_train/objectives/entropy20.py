@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import torch
 
-from stapo_train.objective import Reduce, Selection, TokenStats, keep, quantile
+from stapo_train.objective import Needs, Reduce, Selection, TokenStats, keep, quantile
 from stapo_train.objectives.dapo import JustRl
 from stapo_train.parse import check_range
 
@@ -18,11 +18,11 @@ class Entropy20(JustRl):
     """Loss on the high-entropy tokens, over their number (the authors' code) or over all tokens (TRL)."""
 
     label: ClassVar[str] = "20-Entropy"
+    look: ClassVar[str] = "purple triangle dash-dot"
     source: ClassVar[str] = "arXiv:2506.01939, Eq. 6"
     silences: ClassVar[str] = "tokens below the 80 % quantile of entropy over all response tokens"
     divides_by: ClassVar[str] = "kept tokens of the mini-batch (denominator: all is an option)"
-    decides_by: ClassVar[Literal["nothing", "few", "many"]] = "many"
-    reads_all_tokens: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(zero_advantage_gradient=False)
 
     share: float = 0.2
     denominator: Literal["kept", "all"] = "kept"

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from stapo_train.objective import Objective, Reduce, Selection, TokenStats, keep_all, sequence_mean
+from stapo_train.objective import LEAST, Needs, Objective, Reduce, Selection, TokenStats, keep_all, sequence_mean
 from stapo_train.parse import check_range
 
 
@@ -19,8 +19,10 @@ class Grpo(Objective):
     """The per-rollout mean: a short response's token weighs more than a long one's."""
 
     label: ClassVar[str] = "GRPO"
+    look: ClassVar[str] = "orange square dashed"
     source: ClassVar[str] = "arXiv:2402.03300, Eq. 3-4"
     divides_by: ClassVar[str] = "rollouts, of each one's token mean"
+    needs: ClassVar[Needs] = LEAST
 
     clip_high: float = 0.2
     kl_beta: float = 0.0  # 0: no reference policy is needed

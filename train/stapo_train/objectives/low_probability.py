@@ -8,7 +8,17 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from stapo_train.objective import Objective, Reduce, Selection, TokenStats, clipped_surrogate, keep, keep_all
+from stapo_train.objective import (
+    LEAST,
+    Needs,
+    Objective,
+    Reduce,
+    Selection,
+    TokenStats,
+    clipped_surrogate,
+    keep,
+    keep_all,
+)
 from stapo_train.parse import check_range
 
 
@@ -17,7 +27,9 @@ class AdvantageReweighting(Objective):
     """AR: A <- (alpha pi_old + 1 - alpha) A, so that unlikely tokens weigh less. Eq. 8."""
 
     label: ClassVar[str] = "AR"
+    look: ClassVar[str] = "green cross dash-dot-dot"
     source: ClassVar[str] = "arXiv:2505.12929, Eq. 8"
+    needs: ClassVar[Needs] = LEAST
 
     alpha: float = 0.2  # 0.3 together with Lopti
     clip_high: float = 0.24
@@ -40,9 +52,11 @@ class Lopti(AdvantageReweighting):
     """
 
     label: ClassVar[str] = "Lopti"
+    look: ClassVar[str] = "ink plus dashed"
     source: ClassVar[str] = "arXiv:2505.12929, Alg. 1"
     silences: ClassVar[str] = "in the first step tokens with pi_old >= eta, in the second the others"
     num_phases: ClassVar[int] = 2
+    needs: ClassVar[Needs] = LEAST
 
     alpha: float = 0.0
     eta: float = 0.4

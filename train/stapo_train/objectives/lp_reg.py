@@ -6,13 +6,14 @@ The proxy is the policy cut to tokens with at least kappa times the top probabil
 it is taken for noise and not shielded. The clip is DAPO's; the authors' scripts open it to 1.0 / 9.0.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from stapo_train.objective import Objective, Reduce, Selection, TokenStats, count_true, keep, top_mask
+from stapo_train.objective import Needs, Objective, Reduce, Selection, TokenStats, count_true, keep, top_mask
 from stapo_train.parse import check_range
 
 
@@ -21,9 +22,11 @@ class LpReg(Objective):
     """DAPO's loss with the shield; denominator: all tokens."""
 
     label: ClassVar[str] = "Lp-Reg"
+    look: ClassVar[str] = "blue triangle solid"
     source: ClassVar[str] = "arXiv:2510.03222"
-    decides_by: ClassVar[Literal["nothing", "few", "many"]] = "many"
     min_p: ClassVar[float | None] = 0.02  # kappa
+    needs: ClassVar[Needs] = Needs(zero_advantage_statistics=False, zero_advantage_gradient=False)
+    check_with: ClassVar[Mapping[str, float]] = {"share": 0.2}
 
     share: float = 0.01
     beta: float = 1.0

@@ -6,7 +6,17 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from stapo_train.objective import Objective, Reduce, Selection, TokenStats, keep_all, log_ratio, sequence_mean
+from stapo_train.objective import (
+    LEAST,
+    Needs,
+    Objective,
+    Reduce,
+    Selection,
+    TokenStats,
+    keep_all,
+    log_ratio,
+    sequence_mean,
+)
 from stapo_train.parse import check_range
 
 
@@ -15,9 +25,11 @@ class DrGrpo(Objective):
     """A = R - mean without the std; tokens are summed and divided by rollouts times the maximum length."""
 
     label: ClassVar[str] = "Dr. GRPO"
+    look: ClassVar[str] = "orange plus dotted"
     source: ClassVar[str] = "arXiv:2503.20783, Sec. 3.2"
     divides_by: ClassVar[str] = "rollouts x maximum length"
     divide_by_std: ClassVar[bool] = False
+    needs: ClassVar[Needs] = LEAST
 
     clip_high: float = 0.2
     max_length: int  # tokens; a constant, so that no length is favoured
@@ -36,8 +48,10 @@ class Gspo(Objective):
     """One ratio per rollout, the geometric mean of its tokens': s = (pi / pi_old)^(1/|y|), clipped at 3e-4 / 4e-4."""
 
     label: ClassVar[str] = "GSPO"
+    look: ClassVar[str] = "green square solid"
     source: ClassVar[str] = "arXiv:2507.18071, Eq. 5-7"
     divides_by: ClassVar[str] = "rollouts, of each one's token mean"
+    needs: ClassVar[Needs] = LEAST
 
     clip_low: float = 3e-4
     clip_high: float = 4e-4
@@ -63,8 +77,10 @@ class Cispo(Objective):
     """
 
     label: ClassVar[str] = "CISPO"
+    look: ClassVar[str] = "green triangle dotted"
     source: ClassVar[str] = "arXiv:2506.13585, Eq. 4-5"
     detaches_ratio: ClassVar[bool] = True
+    needs: ClassVar[Needs] = LEAST
 
     clip_low: float = 1.0
     clip_high: float = 4.0
@@ -79,8 +95,10 @@ class Sapo(Objective):
     """A smooth gate for the clip: (4 / tau) sigmoid(tau (rho - 1)) A, whose slope at rho = 1 is A."""
 
     label: ClassVar[str] = "SAPO"
+    look: ClassVar[str] = "green diamond dash-dot"
     source: ClassVar[str] = "arXiv:2511.20347"
     divides_by: ClassVar[str] = "rollouts, of each one's token mean"
+    needs: ClassVar[Needs] = LEAST
 
     tau_positive: float = 1.0
     tau_negative: float = 1.05

@@ -8,14 +8,19 @@ tau_p = 0.002 in every version. tau_h differs: v4-v5 ("NEW") take the 75 % quant
 statistics; a token at tau_h is kept; no candidates, nothing silenced. pi and H are the current policy's.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from torch import Tensor
 
-from stapo_train.objective import Reduce, Selection, TokenStats, keep, quantile
+from stapo_train.objective import Needs, Reduce, Selection, TokenStats, keep, quantile
 from stapo_train.objectives.dapo import JustRl
 from stapo_train.parse import check_range
+
+
+FEW = Needs(current_policy="few", zero_advantage_statistics=False, zero_advantage_gradient=False)
+"""Candidates have A > 0 and are rare, so that a step changes few of the decisions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +28,12 @@ class Stapo(JustRl):
     """NEW: the lowest-entropy 75 % of the candidates are silenced."""
 
     label: ClassVar[str] = "STAPO"
+    look: ClassVar[str] = "red circle solid"
     source: ClassVar[str] = "arXiv:2602.15620v5, S2T over candidates"
     silences: ClassVar[str] = "candidates (A > 0, pi < tau_p) below the q quantile of the candidates' entropy"
     divides_by: ClassVar[str] = "kept tokens of the mini-batch"
-    decides_by: ClassVar[Literal["nothing", "few", "many"]] = "few"
+    needs: ClassVar[Needs] = FEW
+    check_with: ClassVar[Mapping[str, float]] = {"tau_p": 0.02}
 
     tau_p: float = 0.002
     q: float = 0.75
@@ -60,9 +67,10 @@ class StapoOld(Stapo):
     """OLD: the candidates below the 80 % quantile of all response tokens' entropy are silenced."""
 
     label: ClassVar[str] = "STAPO (v1-v3)"
+    look: ClassVar[str] = "red plus dotted"
     source: ClassVar[str] = "arXiv:2602.15620v1, S2T over all response tokens"
     silences: ClassVar[str] = "candidates (A > 0, pi < tau_p) below the q quantile of all response tokens' entropy"
-    reads_all_tokens: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(current_policy="few", zero_advantage_gradient=False)
 
     q: float = 0.8
 

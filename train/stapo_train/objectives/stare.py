@@ -4,12 +4,13 @@ s_t = -ln pi_t;  weight W on the top 10 % by s among A > 0;  C2: weight M on the
 only while the mini-batch's mean entropy is below 0.3 nats
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 
-from stapo_train.objective import Objective, Reduce, Selection, TokenStats, count_true, keep, mean, top_mask
+from stapo_train.objective import Needs, Objective, Reduce, Selection, TokenStats, count_true, keep, mean, top_mask
 from stapo_train.parse import check_range
 
 
@@ -18,9 +19,10 @@ class Stare(Objective):
     """Variant C1 by default; ``weight_negative: 0.9`` is C2."""
 
     label: ClassVar[str] = "STARE"
+    look: ClassVar[str] = "wine square dash-dot"
     source: ClassVar[str] = "arXiv:2606.19236"
-    decides_by: ClassVar[Literal["nothing", "few", "many"]] = "many"
-    reads_all_tokens: ClassVar[bool] = True  # the mean entropy
+    needs: ClassVar[Needs] = Needs(zero_advantage_gradient=False)  # the mean entropy is over all tokens
+    check_with: ClassVar[Mapping[str, float]] = {"share": 0.2, "max_entropy": 10.0}
 
     share: float = 0.1
     weight_positive: float = 1.1
