@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from stapo_train.batch import Batch, collate
-from stapo_train.records import Rollout
+from stapo_train.train_records import Rollout
 
 GROUP_SIZE = 8
 SILENT_SHARE = 0.25  # of the groups, whose rollouts have all the same reward and no gradient

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from stapo_train.fused import blocks, linear_token_distribution
-from stapo_train.statistics import token_distribution
+from stapo_train.token_statistics import token_distribution
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,11 +39,11 @@ from stapo_train.config import TrainConfig, load_config
 from stapo_train.data import load_problems, problem_indices
 from stapo_train.objective import TokenStats
 from stapo_train.objectives import for_run
-from stapo_train.policy import Policy
-from stapo_train.records import UpdateRecord
+from stapo_train.policy import Policy, load_model
 from stapo_train.reward import grade
-from stapo_train.rollout import draw
-from stapo_train.run import load_model, make_optimizer, render
+from stapo_train.rollout import sample_rollouts
+from stapo_train.run import make_optimizer, render
+from stapo_train.train_records import UpdateRecord
 from stapo_train.update import Method, Step, optimizer_step
 
 CONFIG = Path(__file__).resolve().parent.parent / "train" / "configs" / "tiny" / "stapo.yaml"
@@ -164,7 +164,9 @@ def prepare(config: TrainConfig) -> tuple[Policy, list[Batch]]:
     problems = load_problems(config.data, config.seed)
     asked = [problems[i] for i in problem_indices(len(problems), config.seed, 0, config.rollout.prompts)]
     prompts = render(asked, config, tokenizer)
-    drawn = draw(TransformersEngine(model, tokenizer), prompts, config.rollout, seed=config.seed, iteration=1)
+    drawn = sample_rollouts(
+        TransformersEngine(model, tokenizer), prompts, config.rollout, seed=config.seed, iteration=1
+    )
     with GraderPool(1, grader="strict") as pool:
         rollouts = grade(drawn, {group: problem.gold for group, problem in enumerate(asked)}, pool)
     group_ids = np.array([r.group_id for r in rollouts])

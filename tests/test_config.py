@@ -8,8 +8,8 @@ import yaml
 
 from stapo_bench.errors import UsageError
 from stapo_train.config import differences, load_config, parse_config
-from stapo_train.header import describe, deviations
 from stapo_train.objectives import for_run
+from stapo_train.training_log import describe, deviations
 
 CONFIGS = Path(__file__).parent.parent / "train" / "configs"
 RUNS = [p for p in sorted(CONFIGS.rglob("*.yaml")) if not p.name.startswith("_") and p.name != "base.yaml"]

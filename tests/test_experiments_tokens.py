@@ -87,7 +87,7 @@ def hand_dump(advantages, logits):
     import torch
 
     from stapo_train.batch import collate, micro_batches
-    from stapo_train.records import Rollout
+    from stapo_train.train_records import Rollout
 
     rollouts = [
         Rollout(

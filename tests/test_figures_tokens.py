@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 
 from stapo_bench.presenting.figures import Sources, available, render_svg
 from stapo_bench.presenting.figures.tokens import Tokens, gradient_bounds
-from stapo_train.statistics import logit_gradient_norm_bounds
+from stapo_train.token_statistics import logit_gradient_norm_bounds
 
 
 def write_dump(log: Path, iteration: int, probs, entropies, advantages) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stapo_train.check.toy import toy_batch, toy_objective, toy_policy
 from stapo_train.fused import blocks, linear_token_distribution, varlen
 from stapo_train.policy import set_attention
-from stapo_train.statistics import token_distribution
+from stapo_train.token_statistics import token_distribution
 
 VOCABULARY = 151_936
 

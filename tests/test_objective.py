@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stapo_bench.errors import UsageError
 from stapo_train.objective import TokenStats, policy_loss, quantile, select, uniform
 from stapo_train.objectives import REGISTRY, build, for_run
-from stapo_train.statistics import token_distribution
+from stapo_train.token_statistics import token_distribution
 
 
 def stats(probs, entropy=None, advantages=None, old=None, sequence=None):

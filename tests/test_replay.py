@@ -16,7 +16,7 @@ from stapo_train.inspect.dump import load_dump, save_dump
 from stapo_train.inspect.replay import audit, cosine, objective_for, overlap, replay, sweep
 from stapo_train.inspect.stability import stability
 from stapo_train.objective import policy_loss, select
-from stapo_train.records import Rollout
+from stapo_train.train_records import Rollout
 
 
 @pytest.fixture(scope="module")

@@ -67,14 +67,14 @@ def test_every_round_of_dynamic_sampling_draws_awake(folder, monkeypatch):
 
 
 def test_groups_that_differ_by_their_lengths_alone_make_room_for_others(folder, monkeypatch):
-    rounds, draw = [], run.draw
+    rounds, draw = [], run.sample_rollouts
 
     def cut(*args, **kw):  # to 5, 6, 7 and 8 tokens of a group's four
         rounds.append(len(args[1]))
         drawn = draw(*args, **kw)
         return [replace(r, response_ids=(5,) * (5 + r.index), rollout_log_probs=None) for r in drawn]
 
-    monkeypatch.setattr(run, "draw", cut)
+    monkeypatch.setattr(run, "sample_rollouts", cut)
     monkeypatch.setattr(run, "grade", lambda *args: [replace(r, reward=0.0) for r in grade_by_hash(*args)])
     config = make_config(folder, iterations=1, rollout__max_rounds=3, reward={"overlong_buffer": 4})
     ((mean, _),) = result(run.train(config))[1]

@@ -17,14 +17,14 @@ from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Gold, Outcome, Problem
 from stapo_bench.tasks import loading as tasks
 from stapo_bench.tasks.kk import split_of, training_puzzles
-from stapo_train import data, open_rollouts, run
+from stapo_train import data, run
 from stapo_train.config import DataConfig, load_config
 from stapo_train.data import load_problems, problem_indices
-from stapo_train.metrics import Stopwatch, rollout_mismatch
-from stapo_train.records import Rollout, StepRecord
 from stapo_train.reward import grade, with_overlong_penalty
-from stapo_train.rollout import importance
+from stapo_train.rollout import drop_rollouts, importance, load_rollouts, save_rollouts
 from stapo_train.trackers import scalars
+from stapo_train.train_records import Rollout, StepRecord
+from stapo_train.training_log import Stopwatch, rollout_mismatch
 
 
 def config(path, **changes):
@@ -315,7 +315,7 @@ def test_dynamic_sampling_asks_until_all_groups_say_something(monkeypatch, tmp_p
             graded.append(replace(r, reward=float(int(r.text) % 3 == 0 and rewards[r.group_id] == 1)))
         return graded
 
-    monkeypatch.setattr(run, "draw", fake_draw)
+    monkeypatch.setattr(run, "sample_rollouts", fake_draw)
     monkeypatch.setattr(run, "grade", fake_grade)
     monkeypatch.setattr(run, "render", lambda problems, *_: problems)
 
@@ -345,13 +345,13 @@ def test_open_rollouts_survive_the_way_to_disk(tmp_path):
         replace(rollout("a\u2028b\n", tokens=2, reward=0.1, log_probs=(-0.1, -1 / 3)), outcome=Outcome.CORRECT),
         replace(rollout("", group=1), outcome=Outcome.GRADER_ERROR),
     ]
-    open_rollouts.save(tmp_path, 3, drawn, num_asked=5)
-    found, asked = open_rollouts.load(tmp_path, 3)
+    save_rollouts(tmp_path, 3, drawn, num_asked=5)
+    found, asked = load_rollouts(tmp_path, 3)
     assert asked == 5 and found[0] == drawn[0]
     assert found[1].reward != found[1].reward and found[1].outcome == Outcome.GRADER_ERROR
-    assert open_rollouts.load(tmp_path, 4) is None
-    open_rollouts.drop(tmp_path, 3)
-    assert open_rollouts.load(tmp_path, 3) is None
+    assert load_rollouts(tmp_path, 4) is None
+    drop_rollouts(tmp_path, 3)
+    assert load_rollouts(tmp_path, 3) is None
 
 
 def test_trackers_get_every_number_and_nothing_else():

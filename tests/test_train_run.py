@@ -169,8 +169,8 @@ def test_rollouts_drawn_before_a_kill_are_not_drawn_again(folder, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             run.train(config)
     draws = []
-    draw = run.draw
-    monkeypatch.setattr(run, "draw", lambda *args, **kw: draws.append(kw["iteration"]) or draw(*args, **kw))
+    draw = run.sample_rollouts
+    monkeypatch.setattr(run, "sample_rollouts", lambda *args, **kw: draws.append(kw["iteration"]) or draw(*args, **kw))
     run.train(config, resume=True)
     assert draws == [2, 3]
     assert result(folder / "run") == result(folder / "whole")

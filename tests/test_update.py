@@ -14,7 +14,7 @@ from stapo_train.check.toy import VOCABULARY, toy_batch, toy_objective, toy_poli
 from stapo_train.objective import keep, select
 from stapo_train.objectives import REGISTRY
 from stapo_train.objectives.dapo import Dapo
-from stapo_train.records import Rollout
+from stapo_train.train_records import Rollout
 from stapo_train.update import Step, accumulate_gradient, optimizer_step
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from stapo_train.objective import Selection
-from stapo_train.records import Rollout
+from stapo_train.train_records import Rollout
 
 GROUPS, GROUP_SIZE, MAX_NEW_TOKENS = 4, 4, 24
 

@@ -82,7 +82,7 @@ def test_the_reward_rises_on_rollouts_of_the_present_weights(whole):
 
 
 def test_an_engine_left_with_old_weights_is_seen_in_the_first_iteration_after_an_update(base, tmp_path):
-    forget = "from stapo_train import run\nrun.wake = lambda engine, model: None"
+    forget = "from stapo_train import run\nrun.load_weights = lambda engine, model: None"
     process = train(write_config(base, tmp_path, iterations=3), before=forget)
     assert process.wait(timeout=600) == 0, log(tmp_path)
     first, *others = records(tmp_path / "run")

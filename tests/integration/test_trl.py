@@ -20,7 +20,7 @@ from stapo_train.advantages import group_advantages
 from stapo_train.batch import Batch, collate
 from stapo_train.objectives import for_run
 from stapo_train.policy import Policy
-from stapo_train.records import Rollout
+from stapo_train.train_records import Rollout
 from stapo_train.update import Step, accumulate_gradient
 
 GROUPS, GROUP_SIZE, MAX_NEW_TOKENS = 4, 4, 24

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from stapo_train.objective import TokenStats
-from stapo_train.records import Rollout
+from stapo_train.train_records import Rollout
 
 KEY_STRIDE = 1 << 24
 """More than a response's tokens, so that a token's key names it: seed of the rollout + position."""

@@ -27,8 +27,8 @@ from safetensors.torch import load_file, save_file
 
 from stapo_bench.errors import StapoError
 from stapo_bench.runs import check_hashes, file_hashes, read_checkpoint, seal, unseal, write_atomically
-from stapo_train import open_rollouts
 from stapo_train.config import TrainConfig, differences
+from stapo_train.rollout import drop_rollouts
 
 FINAL = "final"
 
@@ -149,7 +149,7 @@ class RunFolder:
         if not path.exists() or not self._is_begun:  # a mistake may be put right
             ours = yaml.safe_dump(config.nested(), sort_keys=False)
             if not path.exists() or path.read_bytes() != ours.encode():
-                open_rollouts.drop(self.path)  # another config's, for all we know
+                drop_rollouts(self.path)  # another config's, for all we know
                 write_atomically(path, ours)
             return
         try:

@@ -3,16 +3,20 @@
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from torch import Tensor
 
+from stapo_bench.engines.transformers import load_checkpoint
 from stapo_bench.errors import StapoError
 from stapo_train.batch import Batch, MicroBatch, micro_batches
+from stapo_train.config import TrainConfig
 from stapo_train.fused import blocks, linear_token_distribution, varlen
 from stapo_train.objective import TokenStats
-from stapo_train.statistics import TokenDistribution, token_distribution
+from stapo_train.token_statistics import TokenDistribution, token_distribution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +91,20 @@ class Recorder:
         """Put the micro-batch's values where its tokens stand."""
         self.stats.log_probs[micro.tokens] = now.log_probs.detach()
         self.stats.entropy[micro.tokens] = now.entropy
+
+
+def load_model(path: Path, config: TrainConfig) -> tuple[Any, Any]:
+    """Model, in float32 with gradients, and tokenizer from a checkpoint folder."""
+    transformers.utils.logging.disable_progress_bar()  # a bar per file, beside our own line per iteration
+    device = ("cuda" if torch.cuda.is_available() else "cpu") if config.device == "auto" else config.device
+    model, tokenizer = load_checkpoint(path, dtype="float32", device=device)
+    check_head(model)
+    if config.attention != "sdpa":
+        set_attention(model, config.attention)
+    if config.gradient_checkpointing:
+        model.gradient_checkpointing_enable()
+        model.train()  # without it transformers ignores the line above; nothing here has dropout
+    return model, tokenizer
 
 
 def check_head(model: Any) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from stapo_bench.grading import GraderPool
 from stapo_bench.records import Gold, Outcome
-from stapo_train.records import Rollout
+from stapo_train.train_records import Rollout
 
 REWARDS = {Outcome.CORRECT: 1.0, Outcome.INCORRECT: 0.0, Outcome.NO_ANSWER: 0.0, Outcome.GRADER_ERROR: float("nan")}
 """A grader's failure says nothing about the rollout: NaN leaves it out of its group's statistics."""

@@ -23,30 +23,36 @@ from typing import Any
 
 import numpy as np
 import torch
-import transformers
 
 from stapo_bench.engines import Engine
-from stapo_bench.engines.transformers import load_checkpoint
 from stapo_bench.errors import StapoError
 from stapo_bench.grading import GraderPool
 from stapo_bench.records import Problem, Prompt
 from stapo_bench.runs import folder_label, read_checkpoint
 from stapo_bench.tasks import render_prompt, resolve_format
-from stapo_train import metrics, open_rollouts
+from stapo_train import training_log
 from stapo_train.advantages import group_advantages
 from stapo_train.batch import Batch, collate
 from stapo_train.checkpoint import RunFolder, TrainState, load_state
 from stapo_train.config import OptimConfig, TrainConfig
 from stapo_train.data import load_problems, problem_indices
-from stapo_train.header import describe
 from stapo_train.inspect.dump import save_dump
 from stapo_train.objective import Objective
 from stapo_train.objectives import for_run
-from stapo_train.policy import Policy, check_head, set_attention
-from stapo_train.records import Rollout, StepRecord, UpdateRecord
+from stapo_train.policy import Policy, load_model
 from stapo_train.reward import grade, with_overlong_penalty
-from stapo_train.rollout import draw, importance, open_engine, rest, wake
+from stapo_train.rollout import (
+    drop_rollouts,
+    free_memory,
+    importance,
+    load_rollouts,
+    load_weights,
+    open_engine,
+    sample_rollouts,
+    save_rollouts,
+)
 from stapo_train.trackers import open_trackers
+from stapo_train.train_records import Rollout, StepRecord, UpdateRecord
 from stapo_train.update import Step, optimizer_step
 
 
@@ -79,7 +85,7 @@ def _train(config: TrainConfig, folder: RunFolder, dump_iterations: Sequence[int
     model, tokenizer = load_model(start or Path(config.model), config)
     optimizer = make_optimizer(model, config.optim)
     state = load_state(start, model, optimizer) if start else TrainState()
-    metrics.keep_until(folder.metrics, state.iteration)
+    training_log.keep_until(folder.metrics, state.iteration)
 
     policy = Policy(
         model=model,
@@ -104,14 +110,14 @@ def _train(config: TrainConfig, folder: RunFolder, dump_iterations: Sequence[int
         folder=folder.path,
         dump_iterations=tuple(dump_iterations),
     )
-    print(describe(config, objective), file=sys.stderr)
+    print(training_log.describe(config, objective), file=sys.stderr)
     about = labels(objective, Path(config.model))
     trackers = open_trackers(config)
-    progress = metrics.ProgressLine(state.iteration, config.iterations, stream=sys.stderr)
+    progress = training_log.ProgressLine(state.iteration, config.iterations, stream=sys.stderr)
     with run.graders, closing(run.engine):
         while state.iteration < config.iterations:
             state, record = iterate(run, state)
-            metrics.append(folder.metrics, record)
+            training_log.append(folder.metrics, record)
             progress.show(record)
             for track in trackers:
                 track(record)
@@ -123,7 +129,7 @@ def _train(config: TrainConfig, folder: RunFolder, dump_iterations: Sequence[int
             final = state.iteration == config.iterations
             if final or state.iteration % config.checkpoint.every == 0:
                 folder.save(state, model, tokenizer, optimizer, about, final=final)
-                open_rollouts.drop(folder.path, state.iteration)
+                drop_rollouts(folder.path, state.iteration)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +152,7 @@ class Run:
 def iterate(run: Run, state: TrainState) -> tuple[TrainState, StepRecord]:
     """One iteration: rollouts, rewards, advantages, old log-probs, one optimizer step per mini-batch."""
     config, iteration = run.config, state.iteration + 1
-    watch = metrics.Stopwatch()
+    watch = training_log.Stopwatch()
 
     rollouts, num_asked = informative_rollouts(run, state.position, iteration, watch)
 
@@ -165,12 +171,12 @@ def iterate(run: Run, state: TrainState) -> tuple[TrainState, StepRecord]:
         learning_rate = set_learning_rate(run.optimizer, config.optim, iteration)
         updates, skipped_in_row = update(run, batch, rollouts, state.skipped_in_row, iteration)
 
-    record = metrics.step_record(
+    record = training_log.step_record(
         iteration,
         rollouts,
         old.entropy,
         updates,
-        rollout_mismatch=metrics.rollout_mismatch(rollouts, old.log_probs),
+        rollout_mismatch=training_log.rollout_mismatch(rollouts, old.log_probs),
         learning_rate=learning_rate,
         seconds=watch.seconds,
         memory=watch.memory,
@@ -180,7 +186,7 @@ def iterate(run: Run, state: TrainState) -> tuple[TrainState, StepRecord]:
 
 
 def informative_rollouts(
-    run: Run, position: int, iteration: int, watch: metrics.Stopwatch
+    run: Run, position: int, iteration: int, watch: training_log.Stopwatch
 ) -> tuple[list[Rollout], int]:
     """Graded rollouts of ``rollout.prompts`` groups, and how many prompts that took.
 
@@ -188,7 +194,7 @@ def informative_rollouts(
     until the rounds are spent; what is missing then is filled with them again. The overlong penalty comes after, so
     that a group does not count for its lengths alone: arXiv:2503.14476, Eq. 11, asks for 0 < number correct < G.
     """
-    stored = open_rollouts.load(run.folder, iteration)
+    stored = load_rollouts(run.folder, iteration)
     if stored is not None:  # drawn before a kill, by the same weights
         return stored
     config = run.config
@@ -196,7 +202,7 @@ def informative_rollouts(
     informative: list[list[Rollout]] = []
     equal: list[list[Rollout]] = []
     with watch("rollout"):
-        wake(run.engine, run.policy.model)
+        load_weights(run.engine, run.policy.model)
     for _ in range(config.rollout.max_rounds):
         with watch("rollout"):
             problems = [
@@ -204,10 +210,12 @@ def informative_rollouts(
                 for i in problem_indices(len(run.problems), config.seed, position + asked, wanted - len(informative))
             ]
             prompts = render(problems, config, run.tokenizer)
-            drawn = draw(run.engine, prompts, config.rollout, seed=config.seed, iteration=iteration, first_group=asked)
+            sampled = sample_rollouts(
+                run.engine, prompts, config.rollout, seed=config.seed, iteration=iteration, first_group=asked
+            )
         with watch("reward"):
             golds = {group: problem.gold for group, problem in enumerate(problems, start=asked)}
-            graded = grade(drawn, golds, run.graders)
+            graded = grade(sampled, golds, run.graders)
         for group in golds:
             members = [r for r in graded if r.group_id == group]
             differ = len({r.reward for r in members if not math.isnan(r.reward)}) > 1
@@ -215,13 +223,13 @@ def informative_rollouts(
         asked += len(problems)
         if len(informative) == wanted:
             break
-    rest(run.engine)
+    free_memory(run.engine)
     # Group ids count from 0 without gaps again, in the order in which the groups were asked.
     groups = sorted(informative + equal[: wanted - len(informative)], key=lambda members: members[0].group_id)
     rollouts = [replace(r, group_id=number) for number, members in enumerate(groups) for r in members]
     if config.reward.overlong_buffer is not None:
         rollouts = with_overlong_penalty(rollouts, config.rollout.max_new_tokens, config.reward.overlong_buffer)
-    open_rollouts.save(run.folder, iteration, rollouts, asked)
+    save_rollouts(run.folder, iteration, rollouts, asked)
     return rollouts, asked
 
 
@@ -260,20 +268,6 @@ def update(
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
-
-
-def load_model(path: Path, config: TrainConfig) -> tuple[Any, Any]:
-    """Model, in float32 with gradients, and tokenizer from a checkpoint folder."""
-    transformers.utils.logging.disable_progress_bar()  # a bar per file, beside our own line per iteration
-    device = ("cuda" if torch.cuda.is_available() else "cpu") if config.device == "auto" else config.device
-    model, tokenizer = load_checkpoint(path, dtype="float32", device=device)
-    check_head(model)
-    if config.attention != "sdpa":
-        set_attention(model, config.attention)
-    if config.gradient_checkpointing:
-        model.gradient_checkpointing_enable()
-        model.train()  # without it transformers ignores the line above; nothing here has dropout
-    return model, tokenizer
 
 
 def make_optimizer(model: Any, config: OptimConfig) -> torch.optim.AdamW:

@@ -8,7 +8,7 @@ from typing import Any
 
 from stapo_bench.errors import StapoError
 from stapo_train.config import TrainConfig
-from stapo_train.records import StepRecord
+from stapo_train.train_records import StepRecord
 
 Tracker = Callable[[StepRecord], None]
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from stapo_train.batch import Batch
 from stapo_train.objective import Metrics, Objective, Selection, policy_loss, select
 from stapo_train.policy import Policy, Recorder
-from stapo_train.records import UpdateRecord
+from stapo_train.train_records import UpdateRecord
 
 Method = Literal["exact", "probe", "old-policy"]
 """How statistics reach the selection. ``exact``: the cheapest exact way."""

@@ -30,7 +30,7 @@ from stapo_train.check.toy import VOCABULARY, toy_batch, toy_objective, toy_poli
 from stapo_train.distributed import ProcessGroup
 from stapo_train.objective import ONE_PROCESS, Objective, Reduce, Selection, TokenStats, policy_loss, select
 from stapo_train.policy import Policy
-from stapo_train.statistics import logit_gradient_norm_bounds, logit_gradient_norm_squared, token_distribution
+from stapo_train.token_statistics import logit_gradient_norm_bounds, logit_gradient_norm_squared, token_distribution
 from stapo_train.update import Step, accumulate_gradient
 
 TOLERANCE = 1e-6
@@ -204,7 +204,9 @@ def _against_reference(
     name: str, objective: Objective, policy: Policy, batch: Batch, *, phase: int, loss: float
 ) -> Check:
     if name not in REFERENCES:
-        return Check(name="", deviation=math.nan, applicable=False, note="none written in stapo_train/check/reference.py")
+        return Check(
+            name="", deviation=math.nan, applicable=False, note="none written in stapo_train/check/reference.py"
+        )
     tokens = tokens_of(policy.measure(batch), policy, batch)
     slow = reference_loss(name, objective, tokens, phase)
     return Check(name="", deviation=abs(slow - loss) / max(abs(loss), 1e-12))

@@ -10,7 +10,7 @@ from stapo_train.batch import Batch, collate
 from stapo_train.objective import Objective
 from stapo_train.objectives import REGISTRY, for_run
 from stapo_train.policy import Policy
-from stapo_train.records import Rollout
+from stapo_train.train_records import Rollout
 
 VOCABULARY = 64
 NUM_GROUPS, GROUP_SIZE = 3, 5

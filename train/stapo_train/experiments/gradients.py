@@ -63,7 +63,7 @@ def read_gradients(folder: Path) -> TokenGradients:
 
     from stapo_train.inspect.replay import objective_for
     from stapo_train.objective import policy_loss, select
-    from stapo_train.statistics import logit_gradient_norm_bounds, logit_gradient_norm_squared, token_distribution
+    from stapo_train.token_statistics import logit_gradient_norm_bounds, logit_gradient_norm_squared, token_distribution
 
     dump = open_dump(folder)
     objective, batch = objective_for(dump, dump.about["objective"]["name"]), dump.batch

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from stapo_train.fused import blocks
 from stapo_train.fused.parts import Backend, Demand, Head, Parts
-from stapo_train.statistics import TokenDistribution
+from stapo_train.token_statistics import TokenDistribution
 
 
 def linear_token_distribution(

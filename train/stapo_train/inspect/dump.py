@@ -21,7 +21,7 @@ from stapo_train.batch import Batch
 from stapo_train.checkpoint import whole_folder
 from stapo_train.objective import TokenStats
 from stapo_train.policy import Policy
-from stapo_train.records import Rollout
+from stapo_train.train_records import Rollout
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from stapo_train.batch import Batch
 from stapo_train.inspect.dump import Dump
 from stapo_train.objective import Objective, Selection, policy_loss, select
 from stapo_train.objectives import REGISTRY, for_run
-from stapo_train.statistics import logit_gradient_norm_squared, token_distribution
+from stapo_train.token_statistics import logit_gradient_norm_squared, token_distribution
 
 
 @dataclass(frozen=True, kw_only=True)

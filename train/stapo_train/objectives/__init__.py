@@ -163,7 +163,7 @@ def _stated(place: str) -> dict[str, Any]:
     (*_, body) = [[], *(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == class_name)]
     facts = {}
     for line in body:
-        target = line.target if isinstance(line, ast.AnnAssign) else line.targets[0] if isinstance(line, ast.Assign) else None
-        if isinstance(target, ast.Name) and isinstance(line.value, ast.Constant):
-            facts[target.id] = line.value.value
+        if isinstance(line, ast.Assign | ast.AnnAssign) and isinstance(line.value, ast.Constant):
+            target = line.target if isinstance(line, ast.AnnAssign) else line.targets[0]
+            facts[ast.unparse(target)] = line.value.value
     return facts

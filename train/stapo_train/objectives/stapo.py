@@ -18,7 +18,6 @@ from stapo_train.objective import Needs, Reduce, Selection, TokenStats, keep, qu
 from stapo_train.objectives.dapo import JustRl
 from stapo_train.parse import check_range
 
-
 FEW = Needs(current_policy="few", zero_advantage_statistics=False, zero_advantage_gradient=False)
 """Candidates have A > 0 and are rare, so that a step changes few of the decisions."""
 

@@ -1,4 +1,6 @@
-"""What an iteration did, as a record, as a line of ``metrics.jsonl`` and as a line for the person watching."""
+"""What a run says of itself: a header when it begins, and of each iteration a record, a line of ``metrics.jsonl``, a
+line for the person watching.
+"""
 
 import math
 import os
@@ -7,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -16,13 +18,66 @@ import torch
 from torch import Tensor
 
 from stapo_bench.errors import StapoError
-from stapo_bench.runs import complete_lines, seal, unseal, write_atomically
+from stapo_bench.runs import complete_lines, flatten, seal, unseal, write_atomically
 from stapo_bench.sampling import duration
-from stapo_train.objective import quantile
-from stapo_train.records import Rollout, StepRecord, UpdateRecord
+from stapo_train.config import TrainConfig
+from stapo_train.objective import Objective, quantile
+from stapo_train.train_records import Rollout, StepRecord, UpdateRecord
 
 ENTROPY_QUANTILES = (0.1, 0.5, 0.9, 0.99)
 _FIELDS = {field.name for field in fields(StepRecord)}
+
+PUBLISHED: dict[str, Any] = {
+    "rollout.prompts": 256,
+    "rollout.group_size": 8,
+    "rollout.max_new_tokens": 15_360,
+    "rollout.temperature": 1.0,
+    "rollout.top_p": 1.0,
+    "rollout.engine": "vllm",
+    "rollout.max_rounds": 1,
+    "reward.grader": "strict",
+    "reward.overlong_buffer": None,
+    "optim.lr": 1e-6,
+    "optim.warmup_iterations": 10,
+    "optim.weight_decay": 0.1,
+    "optim.clip_norm": 1.0,
+    "update.mini_batches": 4,
+    "update.selection": "exact",
+    "update.importance_cap": None,
+}
+"""arXiv:2602.15620, training setup. Weight decay is not stated there and taken from JustRL's recipe."""
+
+
+# --- header -----------------------------------------------------------------------------------------------------------
+
+
+def describe(config: TrainConfig, objective: Objective) -> str:
+    """The run header: the objective's choices, and where the run leaves the published recipe."""
+    name = config.objective["name"]
+    settings = ", ".join(f"{field.name} {getattr(objective, field.name)}" for field in fields(objective))
+    return "\n".join(
+        [
+            f"{objective.label} ({name}): {objective.source}",
+            f"  settings: {settings}",
+            f"  silences: {objective.silences}",
+            f"  divides by: {objective.divides_by}; advantages "
+            + ("(R - mean) / (sample std + 1e-6)" if objective.divide_by_std else "R - mean"),
+            "  differs from the published recipe: " + ("; ".join(deviations(config, objective)) or "nothing"),
+        ]
+    )
+
+
+def deviations(config: TrainConfig, objective: Objective) -> list[str]:
+    """``setting value (published value)`` for each that differs."""
+    ours = flatten(config.nested())
+    found = [(key, ours[key], published) for key, published in PUBLISHED.items() if ours[key] != published]
+    for field in fields(objective):  # an objective's defaults are its paper's constants
+        if field.default is not MISSING and getattr(objective, field.name) != field.default:
+            found.append((f"objective.{field.name}", getattr(objective, field.name), field.default))
+    return [f"{key} {value} ({published})" for key, value, published in found]
+
+
+# --- an iteration's record --------------------------------------------------------------------------------------------
 
 
 class Stopwatch:
@@ -124,7 +179,7 @@ def _informative(rollouts: Sequence[Rollout]) -> float:
     return float(np.mean([len(values) > 1 for values in rewards.values()]))
 
 
-# --- metrics.jsonl ---------------------------------------------------------------------------------------------------
+# --- metrics.jsonl ----------------------------------------------------------------------------------------------------
 
 
 def append(path: Path, record: StepRecord) -> None:
@@ -170,7 +225,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-# --- for the person watching -----------------------------------------------------------------------------------------
+# --- for the person watching ------------------------------------------------------------------------------------------
 
 
 class ProgressLine:
