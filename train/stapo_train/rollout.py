@@ -37,7 +37,7 @@ def open_engine(config: TrainConfig, checkpoint: Path, model: Any, tokenizer: An
 
 
 def load_weights(engine: Engine, model: Any) -> None:
-    """Have the engine sample with the model's present weights; the transformers engine holds the model and always does."""
+    """Have the engine sample with the model's present weights, as transformers' always does: it holds the model."""
     if isinstance(engine, VllmEngine):
         engine.load_weights(model.state_dict())
 

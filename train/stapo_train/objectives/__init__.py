@@ -1,11 +1,11 @@
-"""The objectives by name: ours, and those of other packages. To add one: a file with a subclass of ``Objective``, a line here.
+"""The objectives by name, ours and other packages'. To add one: a file with a subclass of ``Objective``, a line here.
 
 Another package offers one by an entry point of the group ``stapo_train.objectives``, whose value names the class:
 
     [project.entry-points."stapo_train.objectives"]
     positive-only = "their_package.positive_only:PositiveOnly"
 
-A class is imported when it is first asked for, so that names, labels and looks are to be had without torch.
+A class is imported when it is first asked for, so that names, labels and looks can be had without torch.
 
 >>> build("stapo", q=0.5).q
 0.5
