@@ -219,7 +219,9 @@ def test_a_broken_package_is_named_when_its_objective_is_asked_for(line, message
 
 def test_two_objectives_of_one_name_are_refused(other_package):
     other_package("stapo = their_package.positive:PositiveOnly")
-    with pytest.raises(StapoError, match="objective stapo: offered as stapo_train.* and as their_package.positive:Pos"):
+    with pytest.raises(
+        StapoError, match=r"objective stapo: offered as stapo_train.* and as their_package\.positive:Pos"
+    ):
         build("grpo")
 
 
