@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -18,6 +19,7 @@ from stapo_bench.sampling.continuation import continue_run
 from stapo_bench.sampling.evaluation import evaluate
 from stapo_bench.sampling.generate import sole_writer
 from stapo_bench.sampling.options import EvalOptions
+from stapo_bench.tasks import render_prompts
 from stapo_train.tiny.random_model import random_model, save
 
 NUM_PROBLEMS, NUM_SAMPLES = 6, 2
@@ -270,3 +272,36 @@ def test_an_engine_that_cannot_go_on_refuses_drawn_ids():
     refuse_drawn_ids(request)
     with pytest.raises(StapoError, match="t/p/3: this engine cannot go on behind drawn ids"):
         refuse_drawn_ids(replace(request, drawn_ids=(5,)))
+
+
+def test_what_a_continued_run_reports(tmp_path, options):
+    short = run(options)
+    cut = sum(sample.finish_reason == "length" for sample in short.values())
+    how = {"data_dir": options.data_dir, "engine": Chain(), "watch": io.StringIO()}
+    drawn = continue_run(options.out, 20, **how)
+    assert (drawn.num_drawn, drawn.num_missing, drawn.num_repeated) == (cut, 0, 0)
+    again = continue_run(options.out, 20, **how)
+    assert (again.num_drawn, again.num_missing, again.num_repeated) == (0, 0, 0)
+    assert again.run_dir == drawn.run_dir == tmp_path / "run-20"
+
+
+def test_an_engine_is_asked_behind_prompt_and_completion_in_token_ids_too(tmp_path, options, monkeypatch):
+    class Noting(Chain):
+        asked: ClassVar[list[Request]] = []
+
+        def generate(self, requests, params):
+            requests = list(requests)
+            self.asked.extend(requests)
+            return super().generate(requests, params)
+
+    def with_ids(*arguments):
+        return tuple(replace(p, token_ids=tuple(p.text.encode())) for p in render_prompts(*arguments))
+
+    for module in ("evaluation", "continuation"):
+        monkeypatch.setattr(f"stapo_bench.sampling.{module}.render_prompts", with_ids)
+    short = run(options)
+    go_on(options, 20, Noting())
+    assert Noting.asked
+    for request in Noting.asked:
+        assert request.prompt.text.endswith(short[request.key].completion)
+        assert request.prompt.token_ids == tuple(request.prompt.text.encode())

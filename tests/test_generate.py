@@ -2,7 +2,9 @@
 
 import io
 import os
+import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +18,7 @@ from stapo_bench.errors import StapoError
 from stapo_bench.runs.store import scan_keys
 from stapo_bench.sampling.evaluation import evaluate
 from stapo_bench.sampling.generate import sole_writer
+from stapo_bench.sampling.identity import started_now
 
 
 def open_nothing(*_arguments: object) -> None:
@@ -93,3 +96,19 @@ def test_a_process_that_an_engine_left_behind_does_not_hold_the_shard(tmp_path):
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+def test_a_run_names_the_commit_of_its_code(tmp_path, monkeypatch):
+    root = Path(__file__).parents[1]
+    if not (root / ".git").exists() or shutil.which("git") is None:
+        pytest.skip("no checkout, or no git to ask")
+    head = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    assert started_now()["commit"] == head.stdout.strip()
+    assert len(head.stdout.strip()) == 40
+    # a git that knows no commit, and no git at all
+    (tmp_path / "git").write_text("#!/bin/sh\necho nothing\nexit 128\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert started_now()["commit"] is None
+    (tmp_path / "git").unlink()
+    assert started_now()["commit"] is None

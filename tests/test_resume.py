@@ -188,3 +188,15 @@ def test_scored_from_another_terminal_and_stopped_by_ctrl_c_it_ends_as_if_nothin
     assert f"{2 * NUM_PROBLEMS * NUM_SAMPLES - num_safe} new samples are safe" in said
     assert completions(run_dir) == completions(tmp_path / "unbroken")
     assert score_run(run_dir).macro == score_run(tmp_path / "unbroken").macro
+
+
+def test_a_resumed_run_counts_what_it_has_and_what_it_still_draws(tmp_path):
+    with pytest.raises(StapoError):
+        run(make_options(tmp_path), FakeEngine(fail_after=50))
+    watch = io.StringIO()
+    drawn = evaluate(make_options(tmp_path), engine=FakeEngine(), watch=watch)
+    per_task = NUM_PROBLEMS * NUM_SAMPLES
+    assert 0 < drawn.num_drawn < 2 * per_task
+    counts = dict(line.split()[:2] for line in watch.getvalue().splitlines() if "/" in line.split()[1])
+    done, all_done = f"{per_task}/{per_task}", f"{2 * per_task}/{2 * per_task}"
+    assert counts == {"one": done, "two": done, "all": all_done}

@@ -43,3 +43,14 @@ def test_the_same_weights_under_other_settings_are_a_question_of_their_own(make_
 def test_a_run_without_the_tasks_is_no_opponent(make_run, finished):
     with pytest.raises(StapoError, match="expected the tasks of x, got none of u"):
         decided_against(finished).decide(load_run(make_run("x", {"u": [[1] * 16]})))
+
+
+@pytest.mark.parametrize(
+    ("right", "says"), [([0] * 16, "worse by "), ([1] * 8 + [0] * 8, "worse by "), ([1] * 16, "tied within ±2 points")]
+)
+def test_the_other_runs_own_outcomes_decide(make_run, right, says):
+    solved = make_run("solved", {"t": [[1] * 16] * 60})
+    run = load_run(make_run("run", {"t": [right] * 60}, identity={"seed": 1}))
+    decision = decided_against(solved).decide(run)
+    assert decision.reason.startswith(says)
+    assert decision.value == sum(right) / 16 - 1

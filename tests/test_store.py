@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Sample, SampleKey
-from stapo_bench.runs import store
+from stapo_bench.runs import Pace, store
 from stapo_bench.seeds import derive_seed
 
 
@@ -305,7 +306,7 @@ import os, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 import test_store as t
-from stapo_bench.runs import store
+from stapo_bench.runs import Pace, store
 
 def slow_write(fd, data, write=os.write):  # a few bytes at a time: most kills land inside a line
     time.sleep(0.0002)
@@ -380,3 +381,45 @@ def test_a_file_that_cannot_be_written_whole_is_one_line_and_leaves_the_old_one(
         store.write_atomically(path, "new")
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["scores.json"]
+
+
+def test_a_writer_whose_first_line_was_torn_leaves_nothing(tmp_path):
+    path = write(tmp_path, [make_sample(0)])
+    os.truncate(path, path.stat().st_size - 1)
+    assert store.repair(tmp_path) == 1
+    assert path.read_bytes() == b""
+
+
+def test_a_new_segment_is_in_its_folder_before_its_first_sample_is_safe(tmp_path, monkeypatch):
+    """An fsync of a file does not save its name: a power cut would lose the segment with all that it holds."""
+    synced, fsync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(Path(f"/proc/self/fd/{fd}").readlink()), fsync(fd))[1])
+    path = write(tmp_path / "new" / "run", [make_sample(0), make_sample(1)])
+    assert synced == [path.parent, path]
+
+
+def test_a_file_that_is_replaced_is_on_disk_before_its_name_and_then_its_name(tmp_path, monkeypatch):
+    synced, fsync = [], os.fsync
+    path = tmp_path / "scores.json"
+    path.write_text("old")
+
+    def watched(fd):
+        synced.append((Path(f"/proc/self/fd/{fd}").readlink() == tmp_path, path.read_text()))
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    store.write_atomically(path, "new")
+    assert synced == [(False, "old"), (True, "new")]
+
+
+def test_after_a_sync_the_next_lines_wait_again(tmp_path, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(store, "SYNC_SECONDS", 10.0)
+    monkeypatch.setattr(store, "Pace", partial(Pace, clock=lambda: now[0]))
+    counted = []
+    with store.SegmentWriter(tmp_path, "shard0of1") as writer:
+        for index, second in enumerate((101, 109, 110, 111, 119, 120, 121)):
+            now[0] = float(second)
+            counted.append(len(writer.append(make_sample(index))))
+    # due at 110, ten seconds after the start, and at 120; the last waits for the end
+    assert counted == [0, 0, 3, 0, 0, 3, 0]
