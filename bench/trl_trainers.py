@@ -119,7 +119,7 @@ def run_trl(options: argparse.Namespace, folder: str) -> Measured:
     import transformers
     from trl import GRPOConfig, GRPOTrainer
 
-    from stapo_bench.grading.strict import grade_answer
+    from stapo_bench.grading.graders.strict import grade_answer
     from stapo_train.data import load_problems, problem_indices
     from stapo_train.run import render
 

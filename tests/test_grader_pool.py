@@ -16,8 +16,8 @@ import pytest
 
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.grading import pool as pool_module
-from stapo_bench.grading.panel import Grader
 from stapo_bench.grading.pool import GraderPool, Limits, grade_many
+from stapo_bench.grading.registry import Grader
 from stapo_bench.records import Gold, Grade, Outcome
 
 FAULTY = Grader(name="faulty", summary="fails on demand", module="faulty_graders")
@@ -247,7 +247,7 @@ def test_from_a_script_without_a_main_guard_or_terminal(tmp_path):
         textwrap.dedent(f"""
         import sys
         sys.path.insert(0, {str(Path(__file__).parent)!r})
-        from stapo_bench.grading.panel import Grader
+        from stapo_bench.grading.registry import Grader
         from stapo_bench.grading.pool import grade_many
         faulty = Grader(name="faulty", summary="", module="faulty_graders")
         print([g.outcome.value for g in grade_many([("1", "1"), ("exit", "1")], workers=2, grader=faulty)])
@@ -271,7 +271,7 @@ def test_workers_end_with_a_killed_parent(task):
     code = textwrap.dedent(f"""
         import sys, threading, time
         sys.path.insert(0, {str(Path(__file__).parent)!r})
-        from stapo_bench.grading.panel import Grader
+        from stapo_bench.grading.registry import Grader
         from stapo_bench.grading.pool import GraderPool
         pool = GraderPool(1, grader=Grader(name="faulty", summary="", module="faulty_graders"))
         print(pool.grade([("pid", "x")])[0].extracted, flush=True)
@@ -317,7 +317,7 @@ def test_an_interrupted_question_ends_its_worker(monkeypatch):
     with faulty_pool(workers=1) as pool:
         worker = int(pool.grade([("pid", "x")])[0].extracted)
         with monkeypatch.context() as patch:
-            patch.setattr(pool_module._Worker, "ask", interrupted)
+            patch.setattr(pool_module.GradingProcess, "ask", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 pool.grade([("1", "1")])
         assert not is_running(worker)
@@ -386,7 +386,7 @@ def test_the_quick_look_agrees_with_the_whole_checker():
 
 
 def test_a_worker_killed_while_it_starts_costs_nothing(monkeypatch):
-    real, killed = pool_module._Worker._read, []
+    real, killed = pool_module.GradingProcess._read, []
 
     def read(worker, patience_s):
         if not killed:
@@ -394,7 +394,7 @@ def test_a_worker_killed_while_it_starts_costs_nothing(monkeypatch):
             return {"error": killed[0]}
         return real(worker, patience_s)
 
-    monkeypatch.setattr(pool_module._Worker, "_read", read)
+    monkeypatch.setattr(pool_module.GradingProcess, "_read", read)
     with faulty_pool() as pool:
         assert outcomes(pool.grade([("1", "1")])) == ["CORRECT"]
     assert killed == ["crashed: SIGKILL"]

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stapo_bench.grading import grade_answer
-from stapo_bench.grading.answers import read
-from stapo_bench.grading.clean import clean
-from stapo_bench.grading.exact import exact
+from stapo_bench.grading.evaluate import exact
+from stapo_bench.grading.read import clean
+from stapo_bench.grading.read import parse as read
 from stapo_bench.records import Outcome
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)

@@ -58,9 +58,8 @@ INNER_DOORS = {
     "stapo_bench.engines.vllm",
     "stapo_bench.presenting.figures",
     "stapo_bench.presenting.report",
-    # Not part of what a grader, or a task, is: a model that judges, another project's rule, generators of problems.
+    # Not part of what a grader, or a task, is: a model that judges, generators of problems.
     "stapo_bench.grading.judge",
-    "stapo_bench.grading.strict",
     "stapo_bench.tasks.kk",
     "stapo_bench.tasks.tiny",
 }

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from stapo_bench.analysis.scores import score_run
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.grading import grade_answer, strict
+from stapo_bench.grading import grade_answer
+from stapo_bench.grading.graders import strict
 from stapo_bench.records import Gold, Outcome
 from stapo_bench.runs.grades import grade_run
 from stapo_bench.sampling.evaluation import evaluate

@@ -6,10 +6,10 @@ import sys
 import pytest
 
 from stapo_bench.errors import UsageError
-from stapo_bench.grading import qwen
-from stapo_bench.grading.panel import GRADERS, get_grader
+from stapo_bench.grading.graders import qwen
+from stapo_bench.grading.graders.strict import WINDOW, grade_answer
 from stapo_bench.grading.pool import grade_many
-from stapo_bench.grading.strict import WINDOW, grade_answer
+from stapo_bench.grading.registry import GRADERS, get_grader
 from stapo_bench.records import Gold
 
 
@@ -36,7 +36,7 @@ def test_a_dotted_path_is_no_grader():
 
 def test_naming_a_grader_loads_nothing_heavy():
     code = (
-        "import sys; from stapo_bench.grading.panel import GRADERS; [g.version for g in GRADERS.values()];"
+        "import sys; from stapo_bench.grading.registry import GRADERS; [g.version for g in GRADERS.values()];"
         "print(sorted({'sympy', 'math_verify', 'torch', 'numpy'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

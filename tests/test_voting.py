@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from stapo_bench.grading import voting as answers
-from stapo_bench.grading.panel import Grader
 from stapo_bench.grading.pool import GraderPool, Limits
+from stapo_bench.grading.registry import Grader
 from stapo_bench.grading.voting import MAX_CLASSES, equal_answers, same_answer
 from stapo_bench.records import Gold
 

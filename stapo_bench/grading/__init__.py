@@ -1,88 +1,18 @@
-"""The answer checker: a completion and a gold in, a verdict out. See README.md beside this file for what is accepted.
+"""The answer checker: a completion and a gold in, a grade out. See README.md beside this file for what is accepted.
 
-``grade_answer`` never raises on any string, never executes its input, needs no main thread and no signals. Bounds on
-length, depth, digits and nodes are checked before anything is computed; ``grade_many`` adds processes that can be
-killed.
+``grade_answer`` grades in this process and never raises; ``grade_many`` and ``GraderPool`` grade in processes that can
+be killed, by any grader of the registry.
 """
 
-from collections.abc import Iterable
-from dataclasses import replace
-
-from stapo_bench.grading.decide import Verdict, decide, decide_at_sight
-from stapo_bench.grading.extract import extract_answer
-from stapo_bench.grading.panel import DEFAULT_GRADER, GRADERS, Grader, get_grader
-from stapo_bench.grading.pool import GraderPool
+from stapo_bench.grading.graders.mathematics import (
+    ANSWER_TYPES,
+    GRADER_VERSION,
+    grade_answer,
+    grade_extracted,
+    quick_grade,
+)
+from stapo_bench.grading.pool import GraderPool, grade_many
+from stapo_bench.grading.process import Limits
+from stapo_bench.grading.read import extract_answer
+from stapo_bench.grading.registry import DEFAULT_GRADER, GRADERS, Grader, get_grader
 from stapo_bench.grading.voting import equal_answers
-from stapo_bench.records import Gold, Grade, Outcome
-
-GRADER_VERSION = "math-3"
-# The gold's own text decides its type; "text" forces a comparison of words, and "multi", "set" and "tuple" make every
-# comma a separator. A type that is none of these changes nothing.
-ANSWER_TYPES = ("number", "expression", "tuple", "interval", "set", "multi", "equation", "matrix", "text")
-
-MAX_QUICK = 10_000  # characters of a completion, or a gold, that is worth a quick look
-
-
-def grade_answer(completion: str, answer: str | Gold, answer_type: str | None = None) -> Grade:
-    r"""Grade a completion against a gold.
-
-    ``answer_type``: one of ``ANSWER_TYPES``; None lets the gold say by itself what it is.
-
-    >>> grade_answer(r"... so the area is \boxed{0.5\text{ cm}^2}.", r"\frac{1}{2}").outcome.value
-    'CORRECT'
-    >>> grade_answer(r"\boxed{0.33}", r"\frac{1}{3}").outcome.value
-    'INCORRECT'
-    >>> grade_answer("I give up.", "42").outcome.value
-    'NO_ANSWER'
-    """
-    gold = answer if isinstance(answer, Gold) else Gold(answer=answer)
-    if answer_type is not None:
-        gold = replace(gold, answer_type=answer_type)
-    try:
-        extracted = extract_answer(completion)
-    except Exception as error:
-        return _failed(None, error)
-    if extracted is None:
-        return Grade(outcome=Outcome.NO_ANSWER, extracted=None, detail="no final answer found", grader=GRADER_VERSION)
-    return grade_extracted(extracted, gold)
-
-
-def grade_extracted(extracted: str, gold: Gold) -> Grade:
-    """Grade an answer that ``extract_answer`` found: completions that give the same one share a grade."""
-    try:
-        verdict = decide(extracted, gold)
-    except Exception as error:
-        return _failed(extracted, error)
-    return _grade(extracted, verdict)
-
-
-def quick_grade(completion: str, gold: Gold) -> Grade | None:
-    """The grade where a look at a short answer settles it, which needs no process of its own; else None."""
-    if len(completion) > MAX_QUICK or len(gold.answer) > MAX_QUICK:
-        return None
-    try:
-        extracted = extract_answer(completion)
-        verdict = None if extracted is None else decide_at_sight(extracted, gold)
-    except Exception:  # a worker meets it again, and reports it
-        return None
-    return None if verdict is None or extracted is None else _grade(extracted, verdict)
-
-
-def _grade(extracted: str, verdict: Verdict) -> Grade:
-    outcome = Outcome.CORRECT if verdict.correct else Outcome.INCORRECT
-    return Grade(outcome=outcome, extracted=extracted, detail=verdict.rule, grader=GRADER_VERSION)
-
-
-def _failed(extracted: str | None, error: Exception) -> Grade:
-    """A fault of the grader is no fault of the answer: the score shows it as unknown, with its bounds."""
-    detail = f"{type(error).__name__}: {str(error)[:200]}"
-    return Grade(outcome=Outcome.GRADER_ERROR, extracted=extracted, detail=detail, grader=GRADER_VERSION)
-
-
-def grade_many(
-    pairs: "Iterable[tuple[str, str | Gold] | tuple[str, str | Gold, str | None]]", workers: int | None = None
-) -> list[Grade]:
-    """Grade (completion, answer[, answer_type]) pairs in worker processes, each distinct one once; order kept."""
-    from stapo_bench.grading import pool
-
-    return pool.grade_many(pairs, workers)

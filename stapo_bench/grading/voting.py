@@ -8,12 +8,10 @@ import atexit
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
+from stapo_bench.grading.decide import decide_at_sight
+from stapo_bench.grading.pool import GraderPool
 from stapo_bench.records import Gold, Outcome
-
-if TYPE_CHECKING:
-    from stapo_bench.grading.pool import GraderPool
 
 MAX_CLASSES = 32
 """A problem's most frequent answers that are compared by value; beyond them, answers are equal when their text is."""
@@ -49,17 +47,14 @@ def same_answer(a: str, b: str) -> bool:
 
 
 def _accepts(answer: str, gold: Gold) -> bool:
-    from stapo_bench.grading.decide import decide_at_sight
-
+    """Whether the math grader takes the answer for the gold."""
     seen = decide_at_sight(answer, gold)
     return seen.correct if seen is not None else _pool().grade_extracted(answer, gold).outcome is Outcome.CORRECT
 
 
 @cache
-def _pool() -> "GraderPool":
+def _pool() -> GraderPool:
     """One worker, started when first needed, for as long as this process lives."""
-    from stapo_bench.grading.pool import GraderPool
-
     pool = GraderPool(1)
     atexit.register(pool.close)
     return pool

@@ -49,7 +49,7 @@ def grade_run(
 
     Args:
         run_dir: a run folder; writers may be at work in it.
-        grader: a name from ``stapo_bench.grading.panel``, with ``+corrected`` for corrected golds.
+        grader: a name from ``stapo_bench.grading.registry``, with ``+corrected`` for corrected golds.
         data_dir: where the golds are, as in ``load_problems``; not touched when nothing is to be graded.
         workers: grading processes; None: one per CPU.
         progress: called with the number graded so far.

@@ -1,0 +1,120 @@
+"""The verdict by mathematics: both answers are parsed, and their trees compared."""
+
+import re
+from fractions import Fraction
+
+from stapo_bench.grading.compare import Contradiction, Rules, reads_as_region, same
+from stapo_bench.grading.decide import text_answers
+from stapo_bench.grading.decide.verdict import Question, Verdict
+from stapo_bench.grading.evaluate import TooLarge
+from stapo_bench.grading.read import parse
+from stapo_bench.grading.tree import Kind, Node, Refusal, free_symbols, sym
+from stapo_bench.records import Gold
+
+_LEAD_IN = re.compile(
+    r"^(?:(?:the|final|answer|value|result|solution|therefore|thus|so|hence|is|equals|equal to|total|exactly|"
+    r"option|choice)\b"
+    r"[\s:,]*)+",
+    re.IGNORECASE,
+)
+_UNIT_LETTERS = re.compile(
+    r"([-+]?[\d.,/ ]*\d(?: ?(?:\\times|\\cdot|\*) ?10 ?\^ ?\{?-?\d+\}?)?) "
+    # One way to match each text, mm as two letters: two ways would be tried in all combinations.
+    r"([msgLNJWVKh](?:\s*(?:[/*]\s*)?(?:cm|km|kg|mol|[msgLNJWVKh])|\s*\^\s*\{?-?\d\}?)*)"
+)
+# The name of a probability, a mean, a count: P(X = 2) = ..., E[X] = ..., \\#S = ...
+_MEASURE = re.compile(
+    r"^(?:(?:P|Pr|E|Var|\\Pr|\\mathbb\{[PE]\}|\\text\{(?:P|Pr|E|Var)\})\s*[(\[][^()\[\]]*[)\]]|\\?#\s*\w)\s*=\s*(?=[^=]+$)"
+)
+_EXCEPT = re.compile(
+    r"^(?:\\text\{)?\s*all real (?:numbers|values|x)?\s*(?:x )?(?:except|other than|but)(?: for)?\s*\}?\s*"
+    r"(?:x = )?(.+)$"
+)
+# Layout between signs, which two equal texts may differ in.
+_SQUEEZED = re.compile(r"\\text(?=\{)|(?<![0-9A-Za-z])\s+|\s+(?![0-9A-Za-z])|(?<=[A-Za-z])\s+(?=\d)")
+_DEGREE = re.compile(r"\^?\s*\{?\s*\\circ\s*\}?|°")
+_REAL = re.compile(r"([a-z]) \\in \\mathbb\{R\} ?, ?(?=\1 ?(?:[<>]|\\(?:ne|le|ge)\b))")
+
+
+def by_mathematics(question: Question) -> Verdict:
+    """The verdict on the two trees; on the two texts where there is none."""
+    response, target, gold = question
+    try:
+        asked = _parse_gold(target, gold)
+    except Refusal as refusal:
+        return Verdict(_same_text(response, target), f"text, for the gold cannot be read: {refusal}")
+    try:
+        given = _parse_response(response, asked)
+        if gold.answer_type == "tuple" and given.kind is not Kind.TUPLE and reads_as_region(given):
+            return Verdict(False, "a set of numbers for a tuple")
+        if not free_symbols(given) and (unit := _UNIT_LETTERS.fullmatch(target)):
+            asked = parse(f"{unit[1]} \\text{{{unit[2]}}}")
+    except Refusal as refusal:
+        return Verdict(_same_text(response, target), f"response cannot be read: {refusal}")
+    return _compared(question, given, asked)
+
+
+def _compared(question: Question, given: Node, asked: Node) -> Verdict:
+    response, target, gold = question
+    rules = Rules(
+        tolerance=None if gold.tolerance is None else Fraction(gold.tolerance).limit_denominator(10**12),
+        unit=_DEGREE.sub("deg", gold.unit or ""),
+    )
+    try:
+        if same(given, asked, rules):
+            return Verdict(True, "mathematics")
+        if _may_separate(response, asked) and same(parse(response, False), asked, rules):
+            return Verdict(True, "mathematics, commas as separators")
+        return Verdict(False, "mathematics")
+    except Contradiction:
+        return Verdict(False, "the answer contradicts itself")
+    except TooLarge as refusal:
+        return Verdict(_same_text(response, target), str(refusal))
+    except Refusal as refusal:
+        return Verdict(_same_text(response, target), f"not comparable: {refusal}")
+
+
+def _parse_gold(target: str, gold: Gold) -> Node:
+    """The gold's tree, by its type where the task gives one."""
+    if (named := _named_set(target)) is not None:
+        return named
+    target = _REAL.sub("", target)
+    node = parse(target, not (gold.is_multiple or gold.answer_type in ("multi", "set", "tuple")))
+    # Said to be an interval, a pair in brackets can no longer be a point or a list.
+    return Node(Kind.UNION, (node,)) if gold.answer_type == "interval" and node.kind is Kind.TUPLE else node
+
+
+def _parse_response(response: str, asked: Node) -> Node:
+    """The response's tree; what it may call its answer, and letters that must be units, depend on the gold's."""
+    response = _EXCEPT.sub(r"\\mathbb{R} \\setminus \\{\1\\}", response)
+    if (named := _named_set(response)) is not None:
+        return named
+    response = _REAL.sub("", _MEASURE.sub("", response))
+    if not free_symbols(asked) and (unit := _UNIT_LETTERS.fullmatch(response)):
+        response = f"{unit[1]} \\text{{{unit[2]}}}"  # "9.8 m/s^2", "5 m": no variable is asked for
+    try:
+        return parse(response)
+    except Refusal:
+        shorter = _LEAD_IN.sub("", re.sub(r"^\\text\{([^{}]*)\}", r"\1 ", response).strip())
+        if shorter == response or not shorter:
+            raise
+        return parse(shorter)
+
+
+def _named_set(text: str) -> Node | None:
+    """The set that words stand for: "no solution", "all real numbers"."""
+    kind = text_answers.special(text)
+    if kind is None:
+        return None
+    return Node(Kind.SET) if kind == "empty" else sym("mathbb(R)")
+
+
+def _may_separate(response: str, asked: Node) -> bool:
+    """Whether ``1,234`` may be two values: where the gold lists several."""
+    lists = asked.kind in (Kind.LIST, Kind.SET, Kind.TUPLE) or reads_as_region(asked)
+    return lists and re.search(r"\d,\d{3}", response) is not None
+
+
+def _same_text(left: str, right: str) -> bool:
+    """What the parser understands of neither side is equal only letter for letter."""
+    return _SQUEEZED.sub("", left) == _SQUEEZED.sub("", right)

@@ -1,0 +1,208 @@
+r"""Answers that are text: names, choices, times, dates, and the few words that are numbers or sets.
+
+Each has one canonical form, and forms of different types never meet.
+"""
+
+import re
+
+_NUMBER_WORDS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty"
+)
+NUMBERS = {word: value for value, word in enumerate(_NUMBER_WORDS.split())}
+NUMBERS |= {
+    w: 10 * v
+    for v, w in enumerate(["_", "_", "_", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"])
+    if w != "_"
+}
+NUMBERS |= {"hundred": 100, "thousand": 1000, "million": 10**6, "dozen": 12}
+_MONTHS = [
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "december",
+]  # fmt: skip
+_NOTHING = frozenset({
+    "no solution", "no solutions", "none", "empty", "empty set", "the empty set", "no real solution",
+    "no real solutions", "does not exist", "dne", "undefined", "no such number", "no such integer",
+    "there are no solutions", "nothing", "null set",
+})  # fmt: skip
+_REALS = frozenset({
+    "all real numbers", "all reals", "all real x", "any real number", "the real numbers", "real numbers",
+    "all real values",
+})  # fmt: skip
+_FORMS = {"undefined": "does not exist", "dne": "does not exist"}
+_JOINT = re.compile(r"\s*,\s*(?:and\s+)?|\s+and\s+")
+# Layout within words and between them. Signs and commas beside single letters and digits are the answer: "a-b", "1, 2".
+_LAYOUT = re.compile(
+    r"(?<=L)(?: and |[ ,]+)(?=L)|(?<=LL)(?: and |[ \-_,]+)(?=L)|(?<=L)(?: and |[ \-_,]+)(?=LL)"
+    r"|(?<=LLL)[ \-_,]+(?=\d)|(?<=\d)[ \-_,]+(?=LLL)|(?<!\d) | (?!\d)".replace("L", r"[^\W\d_]")
+)
+_ARTICLE = re.compile(r"^(?:the|an|a)\s+(?!and\b|or\b)(?=\w{2,})")
+
+
+def plain(text: str) -> str:
+    r"""Letters, digits and signs of a text answer, layout removed.
+
+    >>> plain(r"\text{The  East}."), plain(r"\textbf{(B)}")
+    ('east', '(b)')
+    """
+    text = re.sub(r"\\(?:text\w*|math\w+|mbox|operatorname)\s*(?=\{)", "", text)
+    text = re.sub(r"[{}$]|\\(?![A-Za-z])|\\(?:quad|qquad)\b", " ", text)
+    text = re.sub(r"\s+", " ", text).strip(" .,;:!*\"'`").lower()
+    return _ARTICLE.sub("", text)
+
+
+def special(text: str) -> str | None:
+    """``empty``, ``reals``, or None: words that stand for a set.
+
+    >>> special("No solution"), special("all real numbers"), special("east")
+    ('empty', 'reals', None)
+    """
+    words = plain(text)
+    if words in _NOTHING and words not in _FORMS:
+        return "empty"
+    if words in _REALS:
+        return "reals"
+    return None
+
+
+def number(text: str) -> int | None:
+    """A number in words: ``four``, ``twenty-one``.
+
+    >>> number("Twenty-one"), number("four"), number("fourth")
+    (21, 4, None)
+    """
+    parts = plain(text).replace("-", " ").replace(" and ", " ").split()
+    if not parts or any(part not in NUMBERS for part in parts):
+        return None
+    total = current = 0
+    for part in parts:
+        value = NUMBERS[part]
+        if value >= 1000:
+            total, current = total + max(current, 1) * value, 0
+        elif value == 100:
+            current = max(current, 1) * value
+        elif current % 100 == 0 or (value < 10 and current % 10 == 0 and current % 100 >= 20):
+            current += value
+        else:
+            return None
+    return total + current
+
+
+def choice(text: str, strict: bool = True, whole: bool = False) -> str | None:
+    r"""The letter of a multiple-choice answer. Unless ``strict``, a bare letter or one with its option counts too.
+
+    ``whole``: an option may hold an "and" ("C. I and II"), if no letter of another option stands behind it.
+
+    >>> choice(r"\text{(C)}"), choice("C"), choice("C) 12", strict=False), choice("(C) 12", strict=False)
+    ('C', None, 'C', 'C')
+    """
+    bare = re.sub(r"\\(?:text|math)\w*\s*(?=\{)|[{}$*~]|\\[ ,;]", " ", text).strip(" .")
+    match = re.fullmatch(r"\(\s*([A-Ja-j])\s*\)", bare)
+    if match:
+        return match[1].upper()
+    if strict:
+        return None
+    match = re.match(
+        r"(?:(?:option|choice|answer)\s*:?\s*)?\(?\s*([A-J])\s*(?:\)|[.:](?=\s|$)|$)(?!\s*[,;]|\s*(?:and|or)\b)",
+        bare,
+        re.IGNORECASE,
+    )
+    if not match:
+        return None
+    option = bare[match.end() :]
+    if re.search(r"\([A-J]\)|\b(?:or|not)\b", option) or re.search(
+        r"\band\b.*\b[A-J]\b" if whole else r"\band\b", option
+    ):
+        return None
+    return match[1].upper()
+
+
+def time(text: str) -> tuple[int, int, int, str] | None:
+    r"""Hours, minutes, seconds and half of the day.
+
+    >>> time(r"5{:}21\text{ p.m.}"), time("17:21"), time("1:2")
+    ((5, 21, 0, 'pm'), (17, 21, 0, ''), None)
+    """
+    bare = re.sub(r"\\(?:text|math)\w*|[{}$\s~]|\\[ ,;!]", "", text).lower().replace(".", "").rstrip(",;")
+    match = re.fullmatch(r"(\d{1,2}):([0-5]\d)(?::([0-5]\d))?([ap]m|noon|midnight)?", bare)
+    if match is None:
+        whole = re.fullmatch(r"(\d{1,2})([ap]m)", bare)
+        return (int(whole[1]), 0, 0, whole[2]) if whole and 1 <= int(whole[1]) <= 12 else None
+    hours = int(match[1])
+    return (hours, int(match[2]), int(match[3] or 0), match[4] or "") if hours <= 24 else None
+
+
+def same_time(left: tuple[int, int, int, str], right: tuple[int, int, int, str]) -> bool:
+    """Equal on the clock; where only one names the half of the day, the other may be 24-hour or leave it out.
+
+    >>> same_time((5, 21, 0, "pm"), (17, 21, 0, "")), same_time((5, 21, 0, "am"), (5, 21, 0, "pm"))
+    (True, False)
+    """
+    if left == right:
+        return True
+    if bool(left[3]) == bool(right[3]):
+        return _minutes(left) == _minutes(right) and bool(left[3])
+    marked, bare = (left, right) if left[3] else (right, left)
+    return _minutes(marked) == (bare[0], bare[1], bare[2]) or marked[:3] == bare[:3]
+
+
+def _minutes(value: tuple[int, int, int, str]) -> tuple[int, int, int]:
+    hours = value[0]
+    if value[3] in ("am", "midnight"):
+        hours %= 12
+    elif value[3] in ("pm", "noon"):
+        hours = hours % 12 + 12
+    return hours, value[1], value[2]
+
+
+def date(text: str) -> tuple[int | None, int, int | None] | None:
+    """Year, month, day; the year may be missing.
+
+    >>> date("June 20"), date("20th June, 2024"), date("2024-06-20"), date("May")
+    ((None, 6, 20), (2024, 6, 20), (2024, 6, 20), None)
+    """
+    bare = re.sub(r"(\d)\s*(?:\^\s*)?(?:st|nd|rd|th)\b", r"\1", plain(text).replace(",", " ").replace("^", ""))
+    bare = re.sub(r"\b(?:the|of|on|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b", " ", bare)
+    iso = re.fullmatch(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})\s*", bare)
+    if iso:
+        return int(iso[1]), int(iso[2]), int(iso[3])
+    parts = bare.split()
+    months = [i for i, part in enumerate(parts) if _month(part)]
+    if len(months) != 1 or not 2 <= len(parts) <= 3:
+        return None
+    rest = [part for i, part in enumerate(parts) if i != months[0]]
+    if not all(part.isdigit() for part in rest):
+        return None
+    values = [int(part) for part in rest if len(part) <= 4]
+    days = [v for v in values if v <= 31]
+    years = [v for v in values if v > 31]
+    month = _month(parts[months[0]])
+    if len(days) > 1 or len(years) > 1 or len(values) != len(rest):
+        return None
+    return years[0] if years else None, month, days[0] if days else None
+
+
+def _month(word: str) -> int:
+    return next(
+        (
+            i + 1
+            for i, m in enumerate(_MONTHS)
+            if word == m or (len(word.rstrip(".")) >= 3 and word.rstrip(".") in (m[:3], m[:4]))
+        ),
+        0,
+    )
+
+
+def same_words(left: str, right: str) -> bool:
+    r"""Equal as text: letters and digits in the same order, case and layout aside.
+
+    >>> same_words(r"\text{Two lines}", "two lines."), same_words("parabola", "hyperbola")
+    (True, False)
+    """
+    a, b = plain(left), plain(right)
+    a, b = _FORMS.get(a, a), _FORMS.get(b, b)
+    if a == b:
+        return True
+    if sorted(_JOINT.split(a)) == sorted(_JOINT.split(b)):
+        return True
+    return _LAYOUT.sub("", a) == _LAYOUT.sub("", b) and len(a) > 1

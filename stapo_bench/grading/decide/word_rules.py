@@ -1,0 +1,138 @@
+"""The verdict by words: times, dates, options, choices, number words and text, each by a rule of its own."""
+
+import re
+from collections.abc import Callable
+
+from stapo_bench.grading.decide import text_answers
+from stapo_bench.grading.decide.by_trees import by_mathematics
+from stapo_bench.grading.decide.verdict import Question, Verdict
+from stapo_bench.grading.read import clean, parse
+from stapo_bench.grading.tree import Kind, Refusal
+
+_LETTER = re.compile(r"[A-J]")
+_WORDY = re.compile(r"[A-Za-z]{2,}")
+_OPTION = re.compile(r"(?:\\text)?\{?\(([A-E])\)\s*\}?\s+(.+)")
+_TEXT_ONLY = re.compile(r"(?:\\text\{[^{}\\]*\}[\s,.]*)+")
+
+
+def by_words(question: Question) -> Verdict | None:
+    """The verdict of the first rule that knows the gold; None where none does."""
+    return next((verdict for rule in RULES if (verdict := rule(question)) is not None), None)
+
+
+def time_of_day(question: Question) -> Verdict | None:
+    """A time on the clock."""
+    if (asked := text_answers.time(question.target)) is None:
+        return None
+    given = text_answers.time(question.response)
+    if given is not None:
+        return Verdict(text_answers.same_time(given, asked), "time")
+    is_sure = asked[3] or re.fullmatch(r"\d{1,2}:\d\d", question.response)  # 1:30 may be a ratio
+    return Verdict(False, "not a time") if is_sure else None
+
+
+def calendar_date(question: Question) -> Verdict | None:
+    """A day; the year may be missing on either side."""
+    if (asked := text_answers.date(question.target)) is None:
+        return None
+    given = text_answers.date(question.response)
+    same_year = given is not None and (None in (given[0], asked[0]) or given[0] == asked[0])
+    return Verdict(given is not None and same_year and given[1:] == asked[1:], "date")
+
+
+def option_with_text(question: Question) -> Verdict | None:
+    """A choice with its text, ``(B) 12``: either may stand for both."""
+    response, target, gold = question
+    asked = _OPTION.fullmatch(target)
+    if asked is None or asked[2].startswith(("(", ",", "and")):
+        return None
+    given = _OPTION.fullmatch(response)
+    if given is None and text_answers.choice(response, strict=False) == asked[1]:
+        return Verdict(True, "choice")
+    if given is not None and given[1] != asked[1]:
+        return Verdict(False, "choice")
+    return by_mathematics(Question(response if given is None else given[2], asked[2], gold))
+
+
+def choice(question: Question) -> Verdict | None:
+    """The letter of a choice."""
+    response, target, _ = question
+    letter = text_answers.choice(target)
+    if letter is None:
+        letter = text_answers.plain(target).upper()
+        if not _LETTER.fullmatch(letter) or target == target.lower():
+            return None
+        # A bare capital may be a constant too, so then the response must write the letter as it is.
+        if clean(response).strip() == letter.lower():
+            return Verdict(False, "choice")
+    if "=" in response:
+        return None
+    return Verdict(text_answers.choice(response, strict=False, whole=True) == letter, "choice")
+
+
+def number_word_in_gold(question: Question) -> Verdict | None:
+    """A gold such as "four"; the response may use the word or any number."""
+    response, target, gold = question
+    number = text_answers.number(target)
+    if number is None or not _WORDY.search(target):
+        return None
+    if text_answers.number(response) == number:
+        return Verdict(True, "number word")
+    return by_mathematics(Question(response, str(number), gold))
+
+
+def number_word_in_response(question: Question) -> Verdict | None:
+    """A response such as "four" to a gold in digits."""
+    number = text_answers.number(question.response)
+    if number is None or not re.fullmatch(r"[+-]?\d+", question.target):
+        return None
+    return Verdict(str(number) == question.target, "number word")
+
+
+def text(question: Question) -> Verdict | None:
+    """Words that are nothing of the above, and what the task says is text."""
+    response, target, gold = question
+    if not (_is_words(target) or gold.answer_type == "text"):
+        return None
+    kind = text_answers.special(target)
+    same_set = kind is not None and _special(response) == kind
+    return Verdict(same_set or text_answers.same_words(response, target), "words")
+
+
+RULES: tuple[Callable[[Question], Verdict | None], ...] = (
+    time_of_day,
+    calendar_date,
+    option_with_text,
+    choice,
+    number_word_in_gold,
+    number_word_in_response,
+    text,
+)
+
+
+def _special(response: str) -> str | None:
+    """The set that the response names in words or signs, "empty" or "reals"."""
+    kind = text_answers.special(response)
+    if kind is None:
+        kind = {r"\emptyset": "empty", r"\mathbb{R}": "reals", r"(-\infty , \infty )": "reals"}.get(response.strip())
+    return kind
+
+
+def _is_words(text: str) -> bool:
+    r"""Whether the text is words and no mathematics: ``\text{east}``, ``two lines``; not ``xy``, ``\pi``, ``5 cm``."""
+    if _TEXT_ONLY.fullmatch(text):
+        return True
+    bare = re.sub(r"\\text\s*\{([^{}]*)\}", r"\1", text)
+    if re.search(r"[\\\d=^_{}+*/<>|]", bare) or not _WORDY.search(bare):
+        return False
+    try:
+        node = parse(text)
+    except Refusal:
+        return True
+    return (
+        node.kind is Kind.SYMBOL
+        and (len(node.label) > 2 or node.label.lower() == "no")
+        and node.label.isalpha()
+        and node.label in text
+        and "\\" not in text
+    ) or (node.kind is Kind.LIST and all(a.kind is Kind.SYMBOL and len(a.label) > 2 for a in node.args))

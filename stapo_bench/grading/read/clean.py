@@ -1,0 +1,269 @@
+r"""Many ways to write an answer become one: Unicode, LaTeX layout and markdown are rewritten in plain LaTeX.
+
+Nothing here changes a value. What carries meaning but no layout (``\text``, units, percent, degrees) is left in place.
+"""
+
+import re
+from collections.abc import Callable
+
+from stapo_bench.grading.read.characters import GREEK, in_ascii
+
+_LAYOUT = re.compile(
+    r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])\s?\.?|\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|boldmath|rm|bf|it|sf|tt"
+    r"|centering|raggedright|mathstrut|strut|hfill|noindent|nonumber|[Ll]arge|LARGE|[Hh]uge|small|normalsize|allowbreak|protect|relax)(?![A-Za-z])\s?"
+)
+_SPACES = re.compile(
+    r"\\(?:[,;:> ]|quad(?![A-Za-z])|qquad(?![A-Za-z])|enspace(?![A-Za-z])|thinspace(?![A-Za-z]))|[~\s]"
+)
+_VANISH = re.compile(
+    r"\\(?:!|/|-)|\\[hv]?phantom\s*(?:\{[^{}]*\}|-|\+)|\\[hv]space\*?\s*\{[^{}]*\}|\\label\s*\{[^{}]*\}|\\tag\s*\{[^{}]*\}"
+)
+_RESTYLE = re.compile(
+    r"\\(?:math(?:bf|it|sf|tt|normal|cal|scr|frak)|textbf|textit|emph|underline|bm|boldsymbol|pmb|boxed|fbox|mathbin|mathord|mathop|ensuremath|hl|color\s*\{\w*\})(?![A-Za-z])\s*(?=\{)"
+)
+_LESS_OR_EQUAL = (re.compile(r"<=|=<"), r"\\le ")
+_GREATER_OR_EQUAL = (re.compile(r">="), r"\\ge ")
+_UNEQUAL = (re.compile(r"!="), r"\\ne ")
+_DOTS = (re.compile(r"\\(?:dots|cdots|dotsc|dotsb)(?![A-Za-z])|\.\.\.+"), r"\\ldots ")
+_SPELLINGS = (
+    (re.compile(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
+    (re.compile(r"\\[dt]binom(?![A-Za-z])"), r"\\binom"),
+    (re.compile(r"\\(?:leq|leqslant|leqq)(?![A-Za-z])"), r"\\le "),
+    (re.compile(r"\\(?:geq|geqslant|geqq)(?![A-Za-z])"), r"\\ge "),
+    (re.compile(r"\\lt(?![A-Za-z])"), "<"),
+    (re.compile(r"\\gt(?![A-Za-z])"), ">"),
+    (re.compile(r"\\(?:neq|not\s*=)"), r"\\ne "),
+    _LESS_OR_EQUAL,
+    _GREATER_OR_EQUAL,
+    _UNEQUAL,
+    (re.compile(r"\\not\s*\\in(?![A-Za-z])"), r"\\notin "),
+    (re.compile(r"\\(?:varnothing|O)(?![A-Za-z])|\\\{\s*\\\}"), r"\\emptyset "),
+    (re.compile(r"\\lbrace(?![A-Za-z])"), r"\\{"),
+    (re.compile(r"\\rbrace(?![A-Za-z])"), r"\\}"),
+    (re.compile(r"\\[lr]?vert(?![A-Za-z])"), "|"),
+    (re.compile(r"\\(?:Re|Im)?backslash(?![A-Za-z])"), r"\\setminus "),
+    (re.compile(r"\\var(epsilon|theta|phi|rho|sigma|pi)(?![A-Za-z])"), r"\\\1"),
+    _DOTS,
+    (re.compile(r"\\(?:text(?:normal|rm|sf|sc|tt)|[mh]box|mathrm|operatorname\*?)(?![A-Za-z])\s*"), r"\\text"),
+    (re.compile(r"\\text\s+(?=\{)"), r"\\text"),
+    (re.compile(r"\\(?:degree|textdegree)(?![A-Za-z])|(?<=[\d})])\s*\\deg(?![A-Za-z])"), r"^{\\circ}"),  # not \deg P
+    (re.compile(r"\^\s*\\circ(?![A-Za-z])|\^\s*\{\s*\\circ\s*\}"), r"^{\\circ}"),
+    (re.compile(r"\\(?:euro|texteuro)(?![A-Za-z])"), "€"),
+    (re.compile(r"\\(?:pounds|textsterling)(?![A-Za-z])"), "£"),
+    (re.compile(r"\\langle(?![A-Za-z])"), "("),
+    (re.compile(r"\\rangle(?![A-Za-z])"), ")"),
+    (re.compile(r"\\frac\s*\{\\text\{([^{}]*)\}\}\s*\{\\text\{([^{}]*)\}\}"), r"\\text{\1/\2}"),
+    (re.compile(r"\\colon(?![A-Za-z])"), ":"),
+    (re.compile(r"\\#"), "#"),
+    (re.compile(r"\\_"), "_"),
+    (re.compile(r"\\lbrack(?![A-Za-z])"), "["),
+    (re.compile(r"\\rbrack(?![A-Za-z])"), "]"),
+    (re.compile(r"\\&"), "&"),
+)  # fmt: skip
+_SPELLINGS_WITHOUT_LATEX = (_LESS_OR_EQUAL, _GREATER_OR_EQUAL, _UNEQUAL, _DOTS)
+_ROW_END = re.compile(
+    r"\\\\(?:\*|\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm)\s*\])?(?=\s|[-+&\d\w{}\\(]|$)|\\newline(?![A-Za-z])"
+)
+_THOUSANDS_TEX = re.compile(r"(?<=\d)(?:\{,\}|,\\!|\\!,\\!|\\,)\s*(?=\d{3}(?!\d))")
+_ALIGNED = re.compile(r"\\begin\s*\{(align(?:ed)?|gather(?:ed)?|split|equation)(\*?)\}(.*?)\\end\s*\{\1\2\}", re.DOTALL)
+_LENGTH = re.compile(r"(?:(\d+(?:\.\d+)?) ?')? ?(?:(\d+(?:\.\d+)?) ?(?:\"|''))?")
+_CALL = (
+    rf"(?:\\?({'|'.join(name for name in GREEK if name != 'pi')})|([a-z]))"
+    r"(_\w|_\{\w+\})?('*) ?\( ?([a-z]) ?\)"
+)
+_CALLED = re.compile(  # v(r) = ..., y_p(t) = ... at the start of a value
+    rf"(^\\text\{{[^{{}}]*\}} ?|^|(?<=[,;])|(?<=[,;] )|(?<=and )|(?<=and\}} )|(?<=and \}} )){_CALL} ?=(?=([^,;]*))"
+)
+_CALLED_LAST = re.compile(rf"([^=<>,;\\]|\\[a-z{{}}])+?= ?{_CALL}$")
+_EMPTY = re.compile(r"[\^_]\s*\{\s*\}|\\(?:checkmark|blacksquare|square|qed|Box|phantom)(?![A-Za-z])")
+_ENTITIES = {
+    "&lt;": "<",
+    "&gt;": ">",
+    "&le;": r"\le ",
+    "&ge;": r"\ge ",
+    "&amp;": "&",
+    "&nbsp;": " ",
+    "&minus;": "-",
+    "&pi;": r"\pi ",
+}
+
+
+def clean(text: str) -> str:
+    r"""Rewrite ``text`` in plain LaTeX with single spaces, by the rules of ``RULES`` one after the other.
+
+    >>> clean("−½ × 10⁻³")
+    '-\\frac{1}{2} \\times 10^{-3}'
+    >>> clean(r"$\left( \dfrac{3}{2},\, 11{,}000 \right)$.")
+    '( \\frac{3}{2}, 11000 )'
+    """
+    for rule in RULES:
+        text = rule(text)
+    return text
+
+
+def complete_commands(text: str) -> str:
+    r"""Drop a backslash at the end: half of a ``\ `` whose space was stripped."""
+    return text[:-1] if text.endswith("\\") and not text.endswith("\\\\") else text
+
+
+def spell_entities(text: str) -> str:
+    """Spell HTML's ``&lt;`` and the like."""
+    if "&" in text and ";" in text:
+        for entity, char in _ENTITIES.items():
+            text = text.replace(entity, char)
+    return text
+
+
+def spell_plainly(text: str) -> str:
+    r"""Use one spelling of each LaTeX command (``\dfrac``, ``\leqslant``, ``<=``) and none of those for layout."""
+    if "\\" in text or "{,}" in text:
+        return _plain_latex(text)
+    if any(c in text for c in "<>=!.") and not text.isalnum():
+        for pattern, spelling in _SPELLINGS_WITHOUT_LATEX:
+            text = pattern.sub(spelling, text)
+    return text
+
+
+def _plain_latex(text: str) -> str:
+    if "\\begin" not in text:
+        text = re.sub(r"\\\\(?=[A-Za-z])", r"\\", text)  # written for a language that escapes backslashes
+    text = _ALIGNED.sub(_unaligned, text) if "\\begin" in text else text
+    text = _ROW_END.sub(r"\\cr ", text)
+    text = _THOUSANDS_TEX.sub("", text)
+    text = _VANISH.sub("", text)
+    text = re.sub(r"\\\$", "USD ", text) if re.search(r"\\\$\s*-?[\d.(\\]", text) else text.replace("\\$", "")
+    text = re.sub(r"\\[()\[\]](?!\w*pt)", " ", text)
+    text = _LAYOUT.sub(" " if "\\right " in text else "", text)
+    text = _RESTYLE.sub("", text)
+    for pattern, spelling in _SPELLINGS:
+        text = pattern.sub(spelling, text)
+    text = _EMPTY.sub("", text)
+    return re.sub(r"\\text\{\s*((?:USD )?[-+]?[\d.,]+%?)\s*\}", r"\1", text)
+
+
+def separate_cells(text: str) -> str:
+    """Put a comma for each ``&`` outside an environment."""
+    return re.sub(r"\\?&", ", ", text) if "&" in text and "\\begin" not in text else text
+
+
+def drop_dollars(text: str) -> str:
+    """Drop the dollar signs around formulas; one before a lone number is money."""
+    return re.sub(r"^\$(?=\s*-?[\d.]+[^$]*$)", "USD ", text).replace("$", " ") if "$" in text else text
+
+
+def drop_bold(text: str) -> str:
+    """Drop markdown's ``**`` and ``__`` around a text, not the powers and products."""
+    if "*" in text or "_" in text:
+        return re.sub(r"(?<![\w)}])\*\*(?=\S)|(?<=\S)\*\*(?![\w({\\-])|^__|__$", "", text)
+    return text
+
+
+def space_singly(text: str) -> str:
+    """One blank for all the ways to leave space."""
+    return _SPACES.sub(" ", text)
+
+
+def strip_quotes(text: str) -> str:
+    """Without blanks in a row or at the ends, and without quotes around the whole."""
+    return _unquoted(re.sub(r" {2,}", " ", text).strip())
+
+
+def drop_emphasis(text: str) -> str:
+    """``7`` for markdown's ``*7*`` and ``_7_``."""
+    return re.sub(r"^(\*|_)(?=[^\s*_])([^*_]*[^\s*_])\1$", r"\2", text)
+
+
+def drop_modules(text: str) -> str:
+    """``sqrt`` for ``np.sqrt``."""
+    return re.sub(r"\b(?:np|numpy|math|sp)\.(?=[a-z])", "", text) if "." in text else text
+
+
+def strip_stops(text: str) -> str:
+    """Without the stops at the end, and quotes around what is left."""
+    return _unquoted(_without_stops(text))
+
+
+def spell_lengths(text: str) -> str:
+    """Feet and inches for ``5'6"``."""
+    if text.endswith(("'", '"')) and (length := _LENGTH.fullmatch(text)):
+        values = zip(length.groups(), ("ft", "in"), strict=True)
+        return " ".join(f"{number} \\text{{{unit}}}" for number, unit in values if number)
+    return text
+
+
+def name_functions(text: str) -> str:
+    """``v(r) = 2`` gives a value to a name; see ``_called``."""
+    if "(" in text and "=" in text:
+        if text.endswith(")") and _CALLED_LAST.fullmatch(text):
+            text = " = ".join(side.strip() for side in reversed(text.split("=")))
+        text = _CALLED.sub(_called, text)
+    return text
+
+
+def drop_braces(text: str) -> str:
+    """Without braces around the whole."""
+    for _ in range(4):
+        if not (text.startswith("{") and text.endswith("}") and _encloses(text)):
+            break
+        text = text[1:-1].strip()
+    return text
+
+
+def _without_stops(text: str) -> str:
+    """Without the stops at the end; ``\\;`` is a space and stays."""
+    bare = text.rstrip(" \t\n.;:,")
+    return bare + text[len(bare) : len(bare) + 1] if bare.endswith("\\") else bare
+
+
+def _unquoted(text: str) -> str:
+    """Without the quotes around the whole text; a single one is a prime, or the sign of feet or inches."""
+    for opening, closing in (("``", "''"), ('"', '"'), ("'", "'"), ("`", "`"), ("`", "'")):
+        inner = text[len(opening) : -len(closing)]
+        if len(text) > len(opening + closing) and text == opening + inner + closing:
+            return _without_stops(inner.strip()) if opening[0] not in inner and closing not in inner else text
+    return text
+
+
+def _called(match: re.Match[str]) -> str:
+    """``v(r) = 2`` has a name, and is no product; f, g, h are known as functions, ``y'(t) = y`` is an equation."""
+    before, greek, letter, index, primes, argument, value = match.groups()
+    head = greek or letter
+    if head in tuple("eifgh") or re.search(rf"(?<![A-Za-z{{]){head}(?![A-Za-z_}}])", value):
+        return match[0]
+    label = re.sub(r"[{}]", "", f"{head}{index or ''}{primes}({argument})")
+    return rf"{before}\text{{{label}}} ="
+
+
+def _unaligned(match: re.Match[str]) -> str:
+    """Lines set below each other are values side by side."""
+    return re.sub(r"\\\\", ", ", match[3].replace("&", " "))
+
+
+def _encloses(text: str) -> bool:
+    """Whether the first brace is closed by the last."""
+    depth = 0
+    for position, char in enumerate(text):
+        escaped = position and text[position - 1] == "\\"
+        depth += ((char == "{") - (char == "}")) * (not escaped)
+        if depth == 0:
+            return position == len(text) - 1
+    return False
+
+
+RULES: tuple[Callable[[str], str], ...] = (
+    in_ascii,
+    complete_commands,
+    spell_entities,
+    spell_plainly,
+    separate_cells,
+    drop_dollars,
+    space_singly,
+    drop_bold,
+    strip_quotes,
+    drop_emphasis,
+    drop_modules,
+    strip_stops,
+    spell_lengths,
+    name_functions,
+    drop_braces,
+)

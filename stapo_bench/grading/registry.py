@@ -1,0 +1,84 @@
+"""The panel: every grader by name. Naming one imports nothing; what it needs is loaded where it first grades.
+
+A grader is a module with ``grade_answer(completion, answer, answer_type=None) -> Grade`` and ``GRADER_VERSION``. It may
+offer more, which ``stapo_bench.grading.pool`` then uses:
+
+* ``quick_grade(completion, gold) -> Grade | None``: the verdict where it is cheap and cannot hang, else None;
+* ``grade_extracted(extracted, gold) -> Grade`` beside ``extract_answer(completion)``: then every answer is graded once
+  per gold, however many completions give it.
+
+The model judge (``stapo_bench.grading.judge``) is not here: it needs the question and an engine.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import cast
+
+from stapo_bench.errors import UsageError, did_you_mean
+from stapo_bench.records import Gold, Grade
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grader:
+    """A grader's name and where its code lies."""
+
+    name: str
+    summary: str
+    module: str
+    preload: tuple[str, ...] = ()  # heavy modules that a worker imports before its clock starts
+
+    def load(self) -> ModuleType:
+        return import_module(self.module)
+
+    @property
+    def version(self) -> str:
+        """As it stands in every grade (``Grade.grader``)."""
+        return cast(str, self.load().GRADER_VERSION)
+
+    def grade(self, completion: str, answer: str | Gold, answer_type: str | None = None) -> Grade:
+        """Grade in this process, without the pool's protection against hangs and crashes."""
+        function = cast(Callable[[str, str | Gold, str | None], Grade], self.load().grade_answer)
+        return function(completion, answer, answer_type)
+
+
+DEFAULT_GRADER = "math"
+
+GRADERS = {
+    grader.name: grader
+    for grader in (
+        Grader(
+            name=DEFAULT_GRADER,
+            summary="the default: mathematical equality by answer type",
+            module="stapo_bench.grading.graders.mathematics",
+            preload=("mpmath",),
+        ),
+        Grader(
+            name="strict",
+            summary="the training reward: last box in the final 100 characters, exact string equality (DAPO, verl)",
+            module="stapo_bench.grading.graders.strict",
+        ),
+        Grader(
+            name="qwen",
+            summary="a second opinion: text, numbers within 1e-4 and any factor of 100, sympy (Qwen2.5-Math)",
+            module="stapo_bench.grading.graders.qwen",
+            preload=("sympy", "latex2sympy2_extended"),
+        ),
+    )
+}
+
+
+def get_grader(name: str) -> Grader:
+    """The grader of that name.
+
+    >>> get_grader("strict").version
+    'strict-1'
+    >>> get_grader("mth")
+    Traceback (most recent call last):
+    stapo_bench.errors.UsageError: unknown grader 'mth' (graders: math, strict, qwen); did you mean 'math'?
+    """
+    if name in GRADERS:
+        return GRADERS[name]
+    hint = did_you_mean(name, GRADERS)
+    raise UsageError(f"unknown grader {name!r} (graders: {', '.join(GRADERS)})" + (f"; {hint}" if hint else ""))
