@@ -192,8 +192,8 @@ def _precision_of_product(node: Node) -> Fraction | None:
     for arg in node.args:
         if arg.kind is Kind.NUMBER and arg.ulp is not None and unit is None:
             unit = arg.ulp
-        elif arg.kind is Kind.NUMBER and arg.value in (1, -1, Fraction(1, 100)):
-            scale *= abs(arg.value or 1)
+        elif arg.value is not None and arg.value in (1, -1, Fraction(1, 100)):
+            scale *= abs(arg.value)
         elif arg.kind is Kind.POWER and arg.args[0] == num(10) and arg.args[1].kind is Kind.NUMBER:
             exponent = arg.args[1].value
             if exponent is None or exponent.denominator != 1 or abs(exponent) > 400:
