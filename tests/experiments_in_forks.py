@@ -1,4 +1,4 @@
-"""``scripts/experiments/run.py`` with every command as a fork of one process: what is tested is the same, and torch is
+"""``stapo-bench experiment`` with every command as a fork of one process: what is tested is the same, and torch is
 imported once instead of a dozen times. Started by ``test_experiments.py``."""
 
 import os
@@ -10,11 +10,13 @@ import torch
 import stapo_bench.cli
 import stapo_train.cli
 import stapo_train.run
-from stapo_train.experiments import lanes, run
+from stapo_bench.commands import run_commands
+from stapo_train import jobs
+from stapo_train.experiments.command import experiment
 
 
 class Fork:
-    """The part of Popen that ``lanes`` uses."""
+    """The part of Popen that ``jobs`` uses."""
 
     def __init__(self, pid: int) -> None:
         self.pid, self.returncode = pid, None
@@ -23,11 +25,11 @@ class Fork:
         os.kill(self.pid, number)
 
 
-def spawn(command, log) -> Fork:
+def spawn(command, log, threads, niceness) -> Fork:
     pid = os.fork()
     if pid:
         return Fork(pid)
-    lanes.die_with_the_runner()  # at this process's own priority: on a busy machine the lowest takes many times as long
+    jobs.die_with_the_runner()  # at this process's own priority: on a busy machine the lowest takes many times as long
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.dup2(log.fileno(), 1)
     os.dup2(log.fileno(), 2)
@@ -45,5 +47,5 @@ def spawn(command, log) -> Fork:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    lanes.spawn = spawn
-    run.main()
+    jobs.spawn = spawn
+    run_commands(experiment, "experiment", when_stopped="the same command goes on from here")

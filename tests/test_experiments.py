@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from stapo_bench.errors import StapoError, UsageError
-from stapo_train.experiments import design, gradients, index, lanes, pages, sections, steps
+from stapo_train.experiments import costs, design, gradients, index, pages, sections, steps
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent / "train" / "experiments"
@@ -205,9 +205,9 @@ def test_steps_run_after_what_they_need_and_only_once(tmp_path):
         step(tmp_path, "c", f"test -e {tmp_path}/b && touch {{}}", ("b",)),
     ]
     found = {s.name: s for s in plan}
-    lanes.run_steps(found, tmp_path, jobs=2)
-    lanes.run_steps(found, tmp_path, jobs=2)
-    rows = lanes.read_costs(tmp_path)
+    costs.run_steps(found, tmp_path, jobs=2)
+    costs.run_steps(found, tmp_path, jobs=2)
+    rows = costs.read_costs(tmp_path)
     assert sorted(row["step"] for row in rows) == ["a", "b", "c"]  # once each
     assert all({"commit", "dirty", "versions"} <= set(row) and "torch 2" in row["versions"] for row in rows)
     assert (tmp_path / "nice").read_text() == "19\n"
@@ -231,8 +231,8 @@ def test_a_failure_stops_everything_and_names_the_log(tmp_path):
     plan = [step(tmp_path, "slow", "exec sleep 60  # {}"), step(tmp_path, "bad", "echo no room; exit 3")]
     began = time.monotonic()
     with pytest.raises(StapoError, match=r"bad failed \(exit 3\): no room; all of it: .*bad.log"):
-        lanes.run_steps({s.name: s for s in plan}, tmp_path, jobs=2)
+        costs.run_steps({s.name: s for s in plan}, tmp_path, jobs=2)
     assert time.monotonic() - began < 20
     # Finished without its result is a failure, too.
     with pytest.raises(StapoError, match=r"quiet failed \(exit 0\)"):
-        lanes.run_steps({"quiet": step(tmp_path, "quiet", "true")}, tmp_path, jobs=1)
+        costs.run_steps({"quiet": step(tmp_path, "quiet", "true")}, tmp_path, jobs=1)

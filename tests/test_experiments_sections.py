@@ -13,7 +13,7 @@ from stapo_bench.analysis.plan import Components
 from stapo_bench.analysis.seed_comparison import compare_over_seeds
 from stapo_bench.presenting.figures.style import look
 from stapo_bench.runs.graded_samples import CountedRun
-from stapo_train.experiments import evaluation_questions, forest, results, sections
+from stapo_train.experiments import evaluation_questions, findings, forest, sections
 
 
 def score_of(value, run):
@@ -113,7 +113,7 @@ def test_the_same_weights_with_every_seed_are_one_training(tmp_path):
     weights = {"A": (b"a", b"b"), "B": (b"a", b"b"), "C": (b"a", b"c"), "D": (b"d", b"d"), "E": (b"d", b"d")}
     made = [training(variant, seed, one) for variant, found in weights.items() for seed, one in enumerate(found)]
     for reference, same in (("B", {"A": "B", "E": "D"}), ("E", {"B": "A", "D": "E"}), ("C", {"B": "A", "E": "D"})):
-        found = results.Results(SimpleNamespace(reference=reference), tmp_path)
+        found = findings.Findings(SimpleNamespace(reference=reference), tmp_path)
         found.__dict__["trainings"] = made
         assert found.same == same
 
@@ -162,7 +162,7 @@ def test_late_reward_is_that_of_the_last_tenth(tmp_path):
     rewards = [0.1] * 18 + [0.5, 0.7]
     lines = [f'{{"iteration": {i}, "reward": {r}, "entropy": 0.5}}\n' for i, r in enumerate(rewards, start=1)]
     (tmp_path / "metrics.jsonl").write_text("".join(lines))
-    found = results.Results(SimpleNamespace(), tmp_path)
+    found = findings.Findings(SimpleNamespace(), tmp_path)
     found.__dict__["trainings"] = [SimpleNamespace(variant="A", folder=tmp_path)]
     assert found.late_rewards() == {"A": [pytest.approx(0.6)]} and found.stabilities() == {"A": [1.0]}
 

@@ -30,7 +30,7 @@ FLOORS = {
         "cli __main__",
     ),
     "stapo_train": (
-        "parse train_records distributed advantages token_statistics",
+        "jobs parse train_records distributed advantages token_statistics",
         "objective",
         "objectives",
         "batch",

@@ -4,10 +4,13 @@ import ast
 import re
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from stapo_bench.cli import cli
 from stapo_bench.commands.entry import run_commands
 from stapo_bench.errors import EXTRAS, missing_package
 
@@ -169,3 +172,43 @@ def test_the_trainer_names_its_own_extra(capsys, monkeypatch):
     assert stop.value.code == 1
     assert capsys.readouterr().err == "stapo-train: torch is not installed: pip install 'stapo-bench[train]'\n"
     assert missing_package("stapo_bench.nothing") is None
+
+
+def test_every_entry_point_of_ours_can_be_loaded():
+    for group, points in PROJECT["entry-points"].items():
+        for name, value in points.items():
+            found = EntryPoint(name=name, value=value, group=group).load()
+            assert callable(found), (group, name)
+
+
+PLUGIN = """
+import click
+
+@click.command(help="Says hello.")
+def other():
+    click.echo("hello from elsewhere")
+
+@click.command(help="not ours")
+def score():
+    click.echo("not ours")
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path, monkeypatch):
+    """A package that offers two commands, one under a name of ours."""
+    about = tmp_path / "elsewhere-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1.0\n")
+    points = "[stapo_bench.commands]\nother = elsewhere_commands:other\nscore = elsewhere_commands:score\n"
+    (about / "entry_points.txt").write_text(points)
+    (tmp_path / "elsewhere_commands.py").write_text(PLUGIN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+def test_another_package_adds_a_command_and_replaces_none(plugin):
+    runner = CliRunner()
+    assert "Says hello." in runner.invoke(cli, ["--help"]).output
+    assert runner.invoke(cli, ["other"]).output == "hello from elsewhere\n"
+    assert "not ours" not in runner.invoke(cli, ["score", "--help"]).output
+    assert "did you mean 'other'?" in runner.invoke(cli, ["othr"]).output

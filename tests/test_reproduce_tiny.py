@@ -2,6 +2,7 @@
 
 import pytest
 
+from stapo_train import jobs
 from stapo_train.reproduce import tiny as script
 
 
@@ -9,7 +10,7 @@ def finish_in_order(plan, lanes):
     """Simulate: start what is ready, finish the oldest running job; returns names by start, and the most at once."""
     order, running, most = [], [], 0
     while not all(job.done for job in plan):
-        for job in script.ready(plan, lanes):
+        for job in jobs.ready(plan, lanes):
             job.process = object()
             running.append(job)
             order.append(job.name)
@@ -30,7 +31,7 @@ def test_every_job_runs_once_and_after_what_it_needs(tmp_path, lanes):
 
 
 def test_progress_is_the_last_count_in_the_log(tmp_path):
-    job = script.Job(name="x", command=[], weight=1, log=tmp_path / "x.log", process=object())
+    job = jobs.Job(name="x", command=[], weight=1, log=tmp_path / "x.log", process=object())
     assert job.progress() == ("", 0.0)
     job.log.write_text("step 3/40, loss 2.1\nstep 1,010/4,040\n")
     assert job.progress() == ("1,010/4,040", 0.25)

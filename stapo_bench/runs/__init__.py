@@ -29,7 +29,7 @@ from stapo_bench.runs.manifest import (
     open_run,
     prompts_digest,
 )
-from stapo_bench.runs.measured import measured_with
+from stapo_bench.runs.measured import commit, is_dirty, measured_with
 from stapo_bench.runs.nested import flatten
 from stapo_bench.runs.pace import Pace
 from stapo_bench.runs.sealed import seal, unseal

@@ -17,7 +17,8 @@ def measured_with(packages: Sequence[str]) -> dict[str, object]:
             versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return {"device": device(), "versions": versions, "commit": commit()}
+    state = "-dirty" if is_dirty() else ""
+    return {"device": device(), "versions": versions, "commit": (commit() or "unknown") + state}
 
 
 def device() -> str:
@@ -37,8 +38,23 @@ def _processor() -> str:
     return names[0] if names else "unknown processor"
 
 
-def commit() -> str:
-    """``git describe`` of this checkout; "-dirty" where something is not committed."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+def commit() -> str | None:
+    """Commit of the checkout that this code runs from; None in an installed wheel, or without git."""
+    return _git("rev-parse", "HEAD")
+
+
+def is_dirty() -> bool | None:
+    """Do tracked files differ from that commit? None where there is no commit to know."""
+    changed = _git("status", "--porcelain", "--untracked-files=no")
+    return None if changed is None else bool(changed)
+
+
+def _git(*arguments: str) -> str | None:
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():  # an installed wheel may lie inside another project's checkout
+        return None
+    try:
+        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()

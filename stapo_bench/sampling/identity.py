@@ -2,16 +2,14 @@
 
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
 from stapo_bench import __version__
 from stapo_bench.records import SamplingParams
-from stapo_bench.runs import Checkpoint, data_digest, environment_line, prompts_digest
+from stapo_bench.runs import Checkpoint, commit, data_digest, environment_line, prompts_digest
 from stapo_bench.sampling.work import Work
 from stapo_bench.tasks import resource_dir
 
@@ -77,20 +75,8 @@ def without_secrets(command: str) -> str:
 def started_now() -> dict[str, Any]:
     """By which command, code and machine, and when."""
     return {
-        "commit": _commit(),
+        "commit": commit(),
         "command": without_secrets(shlex.join(["stapo-bench", *sys.argv[1:]])),
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "device": environment_line(),
     }
-
-
-def _commit() -> str | None:
-    """Commit of the checkout that this code runs from; None in an installed wheel."""
-    root = Path(__file__).resolve().parents[2]
-    if not (root / ".git").exists():
-        return None
-    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return None

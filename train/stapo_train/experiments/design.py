@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from stapo_bench.engines import preset, sampling_in_words
+from stapo_bench.engines import PRESETS, preset, sampling_in_words
 from stapo_bench.errors import UsageError
 from stapo_train.config import TrainConfig, load_config
 
@@ -34,7 +34,7 @@ class Experiment:
     variants: Mapping[str, Sequence[str]]  # by the name that the page gives it; overrides, none: the base model
     reference: str  # the variant that every other is compared with
     verdicts: Sequence[str] = ()  # the variants whose comparison is told on top of the page; none: all
-    decodings: Sequence[str] = ("training", "justrl")
+    decodings: Sequence[str] = tuple(PRESETS)
     dumps: Sequence[int] = ()  # iterations whose last mini-batch is kept, with the weights that it met
     figures: Sequence[str] = ()  # of ``stapo-bench plot``
     sections: Sequence[str] = ()  # of pages.SECTIONS

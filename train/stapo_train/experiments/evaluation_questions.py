@@ -9,16 +9,16 @@ import numpy as np
 from stapo_bench.analysis import SEED_ERRORS, Comparison, SeedComparison, TaskPlan, compare_runs, plan_runs
 from stapo_bench.statistics import ERROR_NAMES, POWER, ErrorName, normal_quantile, signed, t_quantile
 from stapo_train.experiments.design import in_words
-from stapo_train.experiments.results import Results
+from stapo_train.experiments.findings import Findings
 from stapo_train.experiments.section import Section
 
 DETECT = 0.02
 """The difference that the questions are about: two points."""
 
 
-def samples(results: Results, folder: Path) -> Section:
+def samples(findings: Findings, folder: Path) -> Section:
     """How many samples, and how many seeds, does a difference of two points need?"""
-    points, reference = f"{100 * DETECT:g} points", results.experiment.reference
+    points, reference = f"{100 * DETECT:g} points", findings.experiment.reference
     lines = [
         f"## How many samples does a difference of {points} need?",
         "",
@@ -30,8 +30,8 @@ def samples(results: Results, folder: Path) -> Section:
         "|---|---|---|---|---|---|",
     ]
     answers = []
-    for decoding in results.experiment.decodings:
-        plans = [plan_runs(before, after, DETECT, POWER).tasks for before, after in _pairs(results, decoding)]
+    for decoding in findings.experiment.decodings:
+        plans = [plan_runs(before, after, DETECT, POWER).tasks for before, after in _pairs(findings, decoding)]
         if not plans:
             continue
         words = in_words(decoding)
@@ -47,7 +47,7 @@ def samples(results: Results, folder: Path) -> Section:
         lines.append(f"| {words} | Average | 1 × | {these} | {like} | |")
         answers.append(
             f"{words}: to show {points} of the average between two checkpoints takes {these} the present samples on "
-            f"{ERROR_NAMES[0]} and {like} on {ERROR_NAMES[1]}; between two methods, {_seeds(results, decoding)}."
+            f"{ERROR_NAMES[0]} and {like} on {ERROR_NAMES[1]}; between two methods, {_seeds(findings, decoding)}."
         )
     return Section(answers=answers, text="\n".join([*lines, "", *(f"- {answer}" for answer in answers)]))
 
@@ -80,17 +80,17 @@ def seeds_needed(deviation: float) -> int:
     return next(seeds for seeds in range(2, 10**6) if power(seeds) >= POWER)
 
 
-def _seeds(results: Results, decoding: str) -> str:
+def _seeds(findings: Findings, decoding: str) -> str:
     """In words; the seeds meet the same problems with the present samples."""
     found = [
         comparison.effects[0].difference.standard_error * math.sqrt(comparison.num_seeds)
-        for comparison in _of_trained(results, decoding)
+        for comparison in _of_trained(findings, decoding)
     ]
     known = [deviation for deviation in found if not math.isnan(deviation)]
     return f"{seeds_needed(_median(known))} seeds of each" if known else "seeds whose number these runs do not tell"
 
 
-def error_bars(results: Results, folder: Path) -> Section:
+def error_bars(findings: Findings, folder: Path) -> Section:
     """How far apart do the error bars lie?"""
     lines = [
         "## How far apart do the error bars lie?",
@@ -103,12 +103,12 @@ def error_bars(results: Results, folder: Path) -> Section:
         "|---|---|---|---|---|",
     ]
     answers = []
-    for decoding, found in results.scores.items():
+    for decoding, found in findings.scores.items():
         macros = [score.macro for scores in found.values() for score in scores]
         of_runs = [(m.these_problems.width, m.problems_like_these.width) for m in macros]
         widths = [float(np.mean(column)) for column in zip(*of_runs, strict=True)]
         for place in range(len(SEED_ERRORS)):
-            of_error = [c.effects[place].difference.interval().width for c in _of_trained(results, decoding)]
+            of_error = [c.effects[place].difference.interval().width for c in _of_trained(findings, decoding)]
             known = [width for width in of_error if not math.isnan(width)]
             widths.append(float(np.mean(known)) if known else math.nan)
         cells = ["–" if math.isnan(width) else f"{100 * width:.2f}" for width in widths]
@@ -121,25 +121,25 @@ def error_bars(results: Results, folder: Path) -> Section:
     return Section(answers=answers, text="\n".join(lines))
 
 
-def flips(results: Results, folder: Path) -> Section:
+def flips(findings: Findings, folder: Path) -> Section:
     """Does the choice of grader, or truncation, turn any verdict over seeds, or the sign of a pair of checkpoints?"""
     lines = ["## Does grader choice or truncation flip any verdict?", ""]
     answers = []
-    for decoding, by_variant in results.scores.items():
+    for decoding, by_variant in findings.scores.items():
         tasks = [task for scores in by_variant.values() for score in scores for task in score.tasks]
         cut, drawn = (sum(getattr(task, name) for task in tasks) for name in ("num_truncated", "num_samples"))
-        found = [compare_runs(before, after) for before, after in _pairs(results, decoding, untrained=True)]
+        found = [compare_runs(before, after) for before, after in _pairs(findings, decoding, untrained=True)]
         open_samples = [c for c in found if any(task.warnings for task in (*c.tasks, c.average))]
         notes: list[str] = []
         told = [
             f"of {drawn:,} samples {cut:,} are cut off, which could turn the sign of a task in {len(open_samples)} of "
             f"{len(found)} pairs of checkpoints"
         ]
-        for grader in results.experiment.graders:
-            turned = _turned(results.comparisons[decoding], results.compared(results.graded(decoding, grader)))
+        for grader in findings.experiment.graders:
+            turned = _turned(findings.comparisons[decoding], findings.compared(findings.graded(decoding, grader)))
             signs = [c for c in found if any(_is_of(grader, note) for note in c.notes)]
             told.append(
-                f"by grader {grader} {len(turned)} of {len(results.comparisons[decoding])} verdicts over seeds are "
+                f"by grader {grader} {len(turned)} of {len(findings.comparisons[decoding])} verdicts over seeds are "
                 f"others{' (' + ', '.join(turned) + ')' if turned else ''}, and {len(signs)} signs of pairs"
             )
             notes += [f"  - {_named(c)}: {note}" for c in signs for note in c.notes if _is_of(grader, note)]
@@ -162,20 +162,20 @@ def _turned(ours: Sequence[SeedComparison], theirs: Sequence[SeedComparison]) ->
     return [f"{name}: {verdict} becomes {other}" for name, verdict, other in pairs if verdict != other]
 
 
-def _of_trained(results: Results, decoding: str) -> Iterator[SeedComparison]:
-    untrained = results.experiment.untrained
-    return (found for found in results.comparisons[decoding] if found.name_b not in untrained)
+def _of_trained(findings: Findings, decoding: str) -> Iterator[SeedComparison]:
+    untrained = findings.experiment.untrained
+    return (found for found in findings.comparisons[decoding] if found.name_b not in untrained)
 
 
-def _pairs(results: Results, decoding: str, *, untrained: bool = False) -> list[tuple[Path, Path]]:
+def _pairs(findings: Findings, decoding: str, *, untrained: bool = False) -> list[tuple[Path, Path]]:
     """Run folders of the reference and of every other variant, seed by seed."""
-    reference = results.experiment.reference
-    others = [v for v in results.variants if v != reference and (untrained or v not in results.experiment.untrained)]
+    reference = findings.experiment.reference
+    others = [v for v in findings.variants if v != reference and (untrained or v not in findings.experiment.untrained)]
     return [
-        (results.folder(reference, seed, decoding), results.folder(variant, seed, decoding))
-        for seed in results.seeds
+        (findings.folder(reference, seed, decoding), findings.folder(variant, seed, decoding))
+        for seed in findings.seeds
         for variant in others
-        if reference in results.variants
+        if reference in findings.variants
     ]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from stapo_bench.analysis import SEED_ERRORS, SeedComparison
 from stapo_bench.statistics import signed
 from stapo_train.experiments.design import in_words
-from stapo_train.experiments.results import Results
+from stapo_train.experiments.findings import Findings
 from stapo_train.experiments.section import Section
 
 if TYPE_CHECKING:
@@ -21,22 +21,22 @@ BARS: dict[str, dict[str, Any]] = dict(
 """With few seeds either may be the wider one: both must be seen."""
 
 
-def differences(results: Results, folder: Path) -> Section:
+def differences(findings: Findings, folder: Path) -> Section:
     """The untrained model is left out of the figure, beside which nothing else could be told apart; so is a variant
     that is the reference itself."""
-    reference = results.experiment.reference
-    untrained = results.experiment.untrained
-    left_out = {*untrained, *results.same}
+    reference = findings.experiment.reference
+    untrained = findings.experiment.untrained
+    left_out = {*untrained, *findings.same}
     shown = {
         decoding: [comparison for comparison in found if comparison.name_b not in left_out]
-        for decoding, found in results.comparisons.items()
+        for decoding, found in findings.comparisons.items()
     }
     if not any(shown.values()):
         return Section(text="")
-    draw(shown, _labels(results.experiment.variants), folder / "differences.svg")
+    draw(shown, _labels(findings.experiment.variants), folder / "differences.svg")
     levels = [
         f"{found.name_b} ({in_words(decoding)}: {signed(found.effects[0].difference.value)})"
-        for decoding, comparisons in results.comparisons.items()
+        for decoding, comparisons in findings.comparisons.items()
         for found in comparisons
         if found.name_b in untrained
     ]
@@ -45,7 +45,7 @@ def differences(results: Results, folder: Path) -> Section:
         "",
         f"![Differences from {reference}](differences.svg)",
         "",
-        f"Differences from {reference} in points of the average over tasks, 95 %, {len(results.seeds)} seeds. "
+        f"Differences from {reference} in points of the average over tasks, 95 %, {len(findings.seeds)} seeds. "
         f"Thick: {SEED_ERRORS[0]}; thin: {SEED_ERRORS[1]}." + (f" Not shown: {', '.join(levels)}." if levels else ""),
     ]
     return Section(text="\n".join(lines))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stapo_bench.analysis import over_seeds
-from stapo_train.experiments.results import Results
+from stapo_train.experiments.findings import Findings
 from stapo_train.experiments.section import Section
 from stapo_train.experiments.silenced import dumps, open_dump
 
@@ -101,10 +101,10 @@ def joined(parts: Sequence[TokenGradients]) -> TokenGradients:
     return TokenGradients(**columns, vocabulary=parts[0].vocabulary)
 
 
-def gradients(results: Results, folder: Path) -> Section:
+def gradients(findings: Findings, folder: Path) -> Section:
     """Identity, bounds and the mean gradient norm of each quadrant."""
     by_seed: dict[int, list[TokenGradients]] = {}
-    for training in results.trainings:
+    for training in findings.trainings:
         by_seed.setdefault(training.seed, []).extend(read_gradients(dump) for dump in dumps(training.folder))
     seeds = [joined(parts) for parts in by_seed.values() if parts]
     heading = "## Gradient norms: the identity, its bounds, and the quadrants"

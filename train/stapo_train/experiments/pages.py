@@ -18,8 +18,8 @@ from stapo_bench.presenting.figures.registry import REGISTRY
 from stapo_bench.runs import load_manifest, write_atomically
 from stapo_bench.statistics import MARGIN, Difference
 from stapo_train.experiments.design import Experiment, in_words
+from stapo_train.experiments.findings import Findings, counted
 from stapo_train.experiments.provenance import how, provenance
-from stapo_train.experiments.results import Results, counted
 from stapo_train.experiments.section import in_points
 from stapo_train.experiments.sections import SECTIONS
 
@@ -33,40 +33,40 @@ def write_page(experiment: Experiment, out: Path, folder: Path) -> Path:
     Raises:
         StapoError: nothing is finished yet.
     """
-    results = Results(experiment, out)
-    results.check()
+    findings = Findings(experiment, out)
+    findings.check()
     folder.mkdir(parents=True, exist_ok=True)
     command = f"stapo-bench experiment {experiment.name}"
-    about = provenance(results, command)
+    about = provenance(findings, command)
     verdicts = [
         f"{in_words(decoding)}: {seeds_sentence(comparison)}"
-        for decoding, found in results.comparisons.items()
+        for decoding, found in findings.comparisons.items()
         for comparison in found
-        if comparison.name_b in results.told
+        if comparison.name_b in findings.told
     ]
     verdicts += [
         f"{variant} and {other} are one training here: the same weights, bit for bit, with every seed."
-        for variant, other in results.same.items()
+        for variant, other in findings.same.items()
     ]
-    sections = [SECTIONS[name](results, folder) for name in experiment.sections]
+    sections = [SECTIONS[name](findings, folder) for name in experiment.sections]
     answers = [*verdicts, *(answer for section in sections for answer in section.answers)]
     lines = [f"# {experiment.name}", "", f"**{experiment.question}**", ""]
     if missing := unfinished(about):
         lines += [missing, ""]
-    lines += [*(f"- {answer}" for answer in answers), "", *_figures(results, folder, command)]
+    lines += [*(f"- {answer}" for answer in answers), "", *_figures(findings, folder, command)]
     if experiment.decodings:  # a search looks at trainings alone
-        lines += [*_table(results), *_differences(results), ""]
+        lines += [*_table(findings), *_differences(findings), ""]
     for section in sections:
         lines += [section.text, ""]
-    write_atomically(folder / "page.md", "\n".join([*lines, *how(results, about)]) + "\n")
+    write_atomically(folder / "page.md", "\n".join([*lines, *how(findings, about)]) + "\n")
     if experiment.decodings:
-        write_atomically(folder / "table.csv", _csv(results))
-        write_atomically(folder / "runs.csv", _runs(results))
+        write_atomically(folder / "table.csv", _csv(findings))
+        write_atomically(folder / "runs.csv", _runs(findings))
     write_atomically(folder / "manifest.json", json.dumps(about, indent=1) + "\n")
     shown = {name: about[name] for name in ("question", "seeds", "not_run")}
     cpu_s = round(sum(about["cpu_s"].values()))
     write_atomically(folder / SUMMARY, json.dumps({**shown, "cpu_s": cpu_s, "answers": answers}, indent=1) + "\n")
-    _keep(results, folder)
+    _keep(findings, folder)
     return folder / "page.md"
 
 
@@ -79,51 +79,51 @@ def unfinished(about: Mapping[str, Any]) -> str:
     return f"**Partial: {'; '.join(parts)}.**" if parts else ""
 
 
-def _figures(results: Results, folder: Path, command: str) -> Iterator[str]:
-    for name in results.experiment.figures:
-        if (missing := REGISTRY[name].lacks(results.sources)) is not None:
+def _figures(findings: Findings, folder: Path, command: str) -> Iterator[str]:
+    for name in findings.experiment.figures:
+        if (missing := REGISTRY[name].lacks(findings.sources)) is not None:
             yield f"{REGISTRY[name].title}: not drawn, {missing}."
         else:
-            save(name, results.sources, folder / f"{name}.svg", command)
+            save(name, findings.sources, folder / f"{name}.svg", command)
             yield f"![{REGISTRY[name].title}]({name}.svg)"
             yield ""
-            yield caption(name, results.sources)
+            yield caption(name, findings.sources)
         yield ""
 
 
-def _table(results: Results) -> Iterator[str]:
+def _table(findings: Findings) -> Iterator[str]:
     """Variants x tasks: means over seeds, and the average with its interval."""
-    titles = [task.title for task in next(iter(next(iter(results.scores.values())).values()))[0].tasks]
-    yield f"## avg@k in percent, mean of {len(results.seeds)} seeds"
+    titles = [task.title for task in next(iter(next(iter(findings.scores.values())).values()))[0].tasks]
+    yield f"## avg@k in percent, mean of {len(findings.seeds)} seeds"
     yield ""
     yield f"| Variant | Decoding | {' | '.join(titles)} | Average [{SEED_ERRORS[1]}] |"
     yield "|" + "---|" * (len(titles) + 3)
-    for decoding, variant, tasks, average in _rows(results):
+    for decoding, variant, tasks, average in _rows(findings):
         cells = [f"{100 * value:.2f}" for value in tasks]
         yield f"| {variant} | {in_words(decoding)} | {' | '.join(cells)} | {_level(average)} |"
     yield ""
 
 
-def _rows(results: Results) -> Iterator[tuple[str, str, list[float], Difference]]:
-    for decoding, by_variant in results.scores.items():
+def _rows(findings: Findings) -> Iterator[tuple[str, str, list[float], Difference]]:
+    for decoding, by_variant in findings.scores.items():
         for variant, scores in by_variant.items():
             levels = means_by_task([counted(score) for score in scores])
             yield decoding, variant, [float(np.nanmean(task)) for task in levels], over_seeds(levels, SEED_ERRORS[1])
 
 
-def _differences(results: Results) -> Iterator[str]:
-    reference = results.experiment.reference
-    if not any(results.comparisons.values()):
+def _differences(findings: Findings) -> Iterator[str]:
+    reference = findings.experiment.reference
+    if not any(findings.comparisons.values()):
         yield f"No differences from {reference}: it needs a finished seed, and another variant."
         return
     yield f"## Differences from {reference} in points, paired by seed and problem"
     yield ""
     yield f"| Variant | Decoding | {' | '.join(f'{error} | p (Holm)' for error in SEED_ERRORS)} | Verdict |"
     yield "|" + "---|" * (3 + 2 * len(SEED_ERRORS))
-    for decoding, found in results.comparisons.items():
+    for decoding, found in findings.comparisons.items():
         for comparison in found:
             cells = [f"{in_points(e.difference)} | {_p(e.p_adjusted)}" for e in comparison.effects]
-            same = results.same.get(comparison.name_b) == reference
+            same = findings.same.get(comparison.name_b) == reference
             verdict = "same weights" if same else comparison.effects[1].verdict
             yield f"| {comparison.name_b} | {in_words(decoding)} | {' | '.join(cells)} | {verdict} |"
     yield ""
@@ -134,15 +134,15 @@ def _differences(results: Results) -> Iterator[str]:
     )
 
 
-def _csv(results: Results) -> str:
+def _csv(findings: Findings) -> str:
     """Fractions, all digits: levels, then differences from the reference."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["decoding", "variant", "minus", "error", "value", "low", "high", "p_holm", "verdict"])
-    for decoding, variant, _, average in _rows(results):
+    for decoding, variant, _, average in _rows(findings):
         interval = average.interval()
         writer.writerow([decoding, variant, "", SEED_ERRORS[1], average.value, interval.low, interval.high, "", ""])
-    for decoding, found in results.comparisons.items():
+    for decoding, found in findings.comparisons.items():
         for c in found:
             for e in c.effects:
                 ends = e.difference.interval()
@@ -151,25 +151,25 @@ def _csv(results: Results) -> str:
     return text.getvalue()
 
 
-def _runs(results: Results) -> str:
+def _runs(findings: Findings) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["run", "variant", "seed", "decoding", "average", "grader", "manifest_sha256", "commit"])
-    for e in results.evaluations:
+    for e in findings.evaluations:
         manifest = load_manifest(e.folder)
-        score = next(s for s in results.sources.scores if s.run == e.folder.name)
+        score = next(s for s in findings.sources.scores if s.run == e.folder.name)
         row = [e.folder.name, e.training.variant, e.training.seed, e.decoding, score.macro.value, score.grader]
         writer.writerow([*row, manifest.digest, manifest.about.get("commit") or ""])
     return text.getvalue()
 
 
-def _keep(results: Results, folder: Path) -> None:
+def _keep(findings: Findings, folder: Path) -> None:
     """One manifest per way of decoding (the others differ in seed and weights, see runs.csv), each training's log."""
-    for decoding in results.experiment.decodings:
-        run = next(e.folder for e in results.evaluations if e.decoding == decoding)
+    for decoding in findings.experiment.decodings:
+        run = next(e.folder for e in findings.evaluations if e.decoding == decoding)
         (folder / "manifests").mkdir(exist_ok=True)
         shutil.copy(run / "manifest.json", folder / "manifests" / f"{decoding}.json")
-    for training in results.trainings:
+    for training in findings.trainings:
         place = folder / "trainings" / training.folder.name
         place.mkdir(parents=True, exist_ok=True)
         for name in ("config.yaml", "metrics.jsonl"):

@@ -5,32 +5,32 @@ from collections.abc import Iterator
 from typing import Any
 
 from stapo_bench.runs import Manifest, load_manifest
-from stapo_train.experiments.lanes import read_costs
-from stapo_train.experiments.results import Results
+from stapo_train.experiments.costs import read_costs
+from stapo_train.experiments.findings import Findings
 from stapo_train.experiments.steps import CPU_SECONDS, plan
 
 
-def provenance(results: Results, command: str) -> dict[str, Any]:
+def provenance(findings: Findings, command: str) -> dict[str, Any]:
     """The manifest of a page.
 
     ``code``: by commit, how often a command was started under it and whether files differed; None: not recorded.
     ``cpu_s``: of the experiment's finished and unfinished commands alike, those that others need, too, included.
     """
-    experiment = results.experiment
-    steps = plan(experiment, results.out)
-    rows = [row for row in read_costs(results.out) if row["step"] in steps]
-    manifests = [load_manifest(evaluation.folder) for evaluation in results.evaluations]
+    experiment = findings.experiment
+    steps = plan(experiment, findings.out)
+    rows = [row for row in read_costs(findings.out) if row["step"] in steps]
+    manifests = [load_manifest(evaluation.folder) for evaluation in findings.evaluations]
     code = Counter((row.get("commit"), row.get("dirty")) for row in rows)
     return {
         "experiment": experiment.name,
         "question": experiment.question,
         "command": command,
-        "seeds": {"asked": list(experiment.used_seeds), "finished": list(results.seeds)},
+        "seeds": {"asked": list(experiment.used_seeds), "finished": list(findings.seeds)},
         "overrides": {"train": list(experiment.overrides), "pretrain": list(experiment.pretrain)},
         "evaluation": experiment.options,
-        "graders": sorted({score.grader for score in results.sources.scores}),
+        "graders": sorted({score.grader for score in findings.sources.scores}),
         "variants": {name: list(own) for name, own in experiment.variants.items()},
-        "not_run": [name for name in experiment.variants if name not in results.variants],
+        "not_run": [name for name in experiment.variants if name not in findings.variants],
         "code": [
             {"commit": commit, "dirty": dirty, "starts": count}
             for (commit, dirty), count in sorted(code.items(), key=str)
@@ -48,7 +48,7 @@ def _versions(manifest: Manifest) -> str:
     return ", ".join(f"{name} {found[name]}" for name in ("stapo_bench", "torch", "transformers") if name in found)
 
 
-def how(results: Results, about: dict[str, Any]) -> Iterator[str]:
+def how(findings: Findings, about: dict[str, Any]) -> Iterator[str]:
     """The last part of a page."""
     yield "## How it was made"
     yield ""
@@ -57,13 +57,13 @@ def how(results: Results, about: dict[str, Any]) -> Iterator[str]:
     parts = ", ".join(f"{about['commands'][kind]} × {kind} {seconds:,.0f}" for kind, seconds in spent.items())
     yield f"- Cost: {sum(spent.values()):,.0f} CPU-seconds ({parts}), what is shared with other experiments included."
     yield "- Code: " + "; ".join(_commit(row) for row in about["code"]) + ". Versions: " + "; ".join(about["versions"])
-    manifests = "; of one run of each way of decoding: `manifests/`" if results.experiment.decodings else ""
+    manifests = "; of one run of each way of decoding: `manifests/`" if findings.experiment.decodings else ""
     yield f"  (`manifest.json`{manifests})."
-    seeds = ", ".join(map(str, about["seeds"]["finished"]))
-    yield f"- Seeds ({results.experiment.seeds}): {seeds}. A seed decides the order of the problems and every draw, and"
+    seeds, kind = ", ".join(map(str, about["seeds"]["finished"])), findings.experiment.seeds
+    yield f"- Seeds ({kind}): {seeds}. A seed decides the order of the problems and every draw, and"
     yield "  is the same for all variants; evaluations draw with it, too."
     yield "- One base model for all: intervals say nothing about another one, nor about larger models."
-    if results.experiment.decodings:
+    if findings.experiment.decodings:
         limits = ", ".join(f"{name} {value}" for name, value in about["evaluation"].items())
         yield f"- Evaluated with {limits}; graded by {', '.join(about['graders'])}."
     yield f"- Settings on top of `train/configs/tiny/_recipe.yaml`, of all trainings: {_settings(about)}; of a variant:"

@@ -9,7 +9,7 @@ from stapo_bench.statistics import Difference, signed
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """Markdown from results: every number in it is read, none is typed."""
+    """Markdown from findings: every number in it is read, none is typed."""
 
     answers: Sequence[str] = ()  # sentences for the top of the page
     text: str  # begins with its heading

@@ -11,32 +11,32 @@ from stapo_bench.analysis import SEED_ERRORS, SeedComparison, changes_by_task, o
 from stapo_bench.statistics import LEVEL, Difference, holm, signed
 from stapo_train.experiments.design import in_words
 from stapo_train.experiments.evaluation_questions import error_bars, flips, samples
+from stapo_train.experiments.findings import Findings, counted
 from stapo_train.experiments.forest import differences
 from stapo_train.experiments.gradients import gradients
-from stapo_train.experiments.results import Results, counted
 from stapo_train.experiments.section import Section, in_points
 from stapo_train.experiments.silenced import spurious
 from stapo_train.inspect.stability import FACTOR, Verdict, read_entropies
 from stapo_train.inspect.stability import stability as steadiness
 
 
-def ranking(results: Results, folder: Path) -> Section:
+def ranking(findings: Findings, folder: Path) -> Section:
     """Does the order of the methods hold in both regimes, and which differences change between them?"""
     means = {
         decoding: {
             variant: float(np.mean([s.macro.value for s in scores]))
             for variant, scores in found.items()
-            if variant not in results.same
+            if variant not in findings.same
         }
-        for decoding, found in results.scores.items()
+        for decoding, found in findings.scores.items()
     }
     orders = {decoding: sorted(values, key=lambda v: -values[v]) for decoding, values in means.items()}
     lines = ["## Does the ranking hold in both regimes?", ""]
     lines += [f"- {in_words(decoding)}: {' > '.join(order)}" for decoding, order in orders.items()]
-    reference = results.experiment.reference
+    reference = findings.experiment.reference
     answers = [
         f"{in_words(decoding)}: told apart from {reference} on {SEED_ERRORS[1]}: {_told_apart(found)}."
-        for decoding, found in results.comparisons.items()
+        for decoding, found in findings.comparisons.items()
     ]
     for one, other in combinations(means, 2):
         pairs = list(combinations(means[one], 2))
@@ -48,8 +48,8 @@ def ranking(results: Results, folder: Path) -> Section:
         )
         changed = [
             f"{variant} by {in_points(difference)}"
-            for variant, difference in _changes_between(results, one, other).items()
-            if variant in means[one] and variant not in results.experiment.untrained
+            for variant, difference in _changes_between(findings, one, other).items()
+            if variant in means[one] and variant not in findings.experiment.untrained
         ]
         answers.append(
             f"Differences from {reference} that change {between} (points, {SEED_ERRORS[1]}, Holm): "
@@ -58,16 +58,16 @@ def ranking(results: Results, folder: Path) -> Section:
     return Section(answers=answers, text="\n\n".join(["\n".join(lines), *answers]))
 
 
-def _changes_between(results: Results, one: str, other: str) -> dict[str, Difference]:
+def _changes_between(findings: Findings, one: str, other: str) -> dict[str, Difference]:
     """Variant -> its difference from the reference under ``other`` minus that under ``one``, where p < 5 % by Holm."""
     found: dict[str, Difference] = {}
-    for variant in results.scores[one]:
-        if variant != results.experiment.reference:
+    for variant in findings.scores[one]:
+        if variant != findings.experiment.reference:
             first, second = (
                 changes_by_task(
                     *(
-                        [counted(score) for score in results.scores[decoding][name]]
-                        for name in (results.experiment.reference, variant)
+                        [counted(score) for score in findings.scores[decoding][name]]
+                        for name in (findings.experiment.reference, variant)
                     )
                 )
                 for decoding in (one, other)
@@ -78,9 +78,9 @@ def _changes_between(results: Results, one: str, other: str) -> dict[str, Differ
     return {variant: found[variant] for variant, p in zip(found, adjusted, strict=True) if p < LEVEL}
 
 
-def stability(results: Results, folder: Path) -> Section:
+def stability(findings: Findings, folder: Path) -> Section:
     """Entropy-stability score and late reward, paired over seeds: every variant against the reference."""
-    scores, rewards, reference = results.stabilities(), results.late_rewards(), results.experiment.reference
+    scores, rewards, reference = findings.stabilities(), findings.late_rewards(), findings.experiment.reference
     lines = [
         "## Entropy stability and late reward",
         "",
@@ -108,7 +108,7 @@ def stability(results: Results, folder: Path) -> Section:
     answers = [
         f"{variant}'s {name} is {_direction(*told[name][variant])} {reference}'s: {_told(told[name][variant][0])} "
         f"({len(scores[variant])} seeds)."
-        for variant in results.told
+        for variant in findings.told
         for name in measures
         if variant in told[name] and not math.isnan(told[name][variant][0].value)
     ]
@@ -134,7 +134,7 @@ def _direction(difference: Difference, p_adjusted: float) -> str:
     return "above" if difference.value > 0 else "below"
 
 
-def regimes(results: Results, folder: Path) -> Section:
+def regimes(findings: Findings, folder: Path) -> Section:
     """In which settings does entropy collapse or explode? Counted over seeds, by the last tenth of training."""
     lines = [
         "## Where does entropy collapse or explode?",
@@ -147,8 +147,8 @@ def regimes(results: Results, folder: Path) -> Section:
     ]
     counts: dict[Verdict, dict[str, str]] = {"collapse": {}, "explosion": {}}
     ratios: list[float] = []
-    for variant in results.variants:
-        found = [steadiness(read_entropies(t.folder)) for t in results.trainings if t.variant == variant]
+    for variant in findings.variants:
+        found = [steadiness(read_entropies(t.folder)) for t in findings.trainings if t.variant == variant]
         if not found:
             continue
         for verdict, of_verdict in counts.items():
@@ -172,7 +172,7 @@ def _ends(values: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-SECTIONS: Mapping[str, Callable[[Results, Path], Section]] = {
+SECTIONS: Mapping[str, Callable[[Findings, Path], Section]] = {
     "differences": differences,
     "ranking": ranking,
     "stability": stability,

@@ -20,7 +20,7 @@ from stapo_bench.presenting.figures.sources import read_training
 from stapo_bench.statistics import LEVEL, UNDECIDED, Difference, holm
 from stapo_train.experiments.arithmetic import stray_letters, written_steps
 from stapo_train.experiments.design import Training
-from stapo_train.experiments.results import Results
+from stapo_train.experiments.findings import Findings
 from stapo_train.experiments.section import Section, in_points
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def read_rollouts(folder: Path) -> dict[str, list[Rollout]]:
     return found
 
 
-def spurious(results: Results, folder: Path) -> Section:
+def spurious(findings: Findings, folder: Path) -> Section:
     """Does the mask hit steps that are wrong although the answer came out right?"""
     lines = [
         "## What are the silenced tokens?",
@@ -149,8 +149,8 @@ def spurious(results: Results, folder: Path) -> Section:
         "|" + "---|" * 11,
     ]
     answers, words = [], []
-    for variant in results.variants:
-        made = [training for training in results.trainings if training.variant == variant]
+    for variant in findings.variants:
+        made = [training for training in findings.trainings if training.variant == variant]
         by_mask: dict[str, list[Tally]] = {mask: [] for mask in MASKS}
         for training in made:
             dumped = [read_rollouts(dump) for dump in dumps(training.folder)]

@@ -20,7 +20,7 @@ from stapo_train.cost.estimate import (
     single_memory,
 )
 from stapo_train.cost.shapes import GPUS, SHAPES, Shape
-from stapo_train.reproduce.tiny import METHODS
+from stapo_train.reproduce.table import METHODS
 
 PAPER = Setup(gpu=GPUS["h20"], nodes=8, gpus_per_node=8)
 PAPER_DAYS = (5, 7)  # a run on PAPER, arXiv:2602.15620

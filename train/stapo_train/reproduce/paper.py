@@ -36,7 +36,7 @@ from stapo_train.cost.estimate import (
 from stapo_train.cost.shapes import GPUS, SHAPES, Shape
 from stapo_train.reproduce.paper_stages import Stage, stages, write
 from stapo_train.reproduce.paper_verl import MAX_PROMPT, compose, missing_packages, verl_overrides
-from stapo_train.reproduce.tiny import METHODS
+from stapo_train.reproduce.table import METHODS
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "paper"
 TENSOR_PARALLEL = {"1.7b": 1, "8b": 1, "14b": 2}

@@ -16,7 +16,7 @@ from stapo_train.config import TrainConfig
 from stapo_train.cost.estimate import Setup
 from stapo_train.objectives import for_run
 from stapo_train.reproduce.paper_verl import MODULES, environment
-from stapo_train.reproduce.tiny import REGIMES, run_folder
+from stapo_train.reproduce.table import REGIMES, run_folder
 
 ROOT = Path(__file__).resolve().parents[3]
 CONFIG_FILE = "launch/config.yaml"

@@ -34,7 +34,8 @@ from stapo_train.cost.estimate import (
     single_memory,
 )
 from stapo_train.cost.shapes import GPUS, Shape, read_shape
-from stapo_train.reproduce.tiny import METHODS, REGIMES, Job, run, run_folder, write_results
+from stapo_train.jobs import Job, run_jobs
+from stapo_train.reproduce.table import METHODS, REGIMES, run_folder, with_logs, write_results
 
 ROOT = Path(__file__).resolve().parents[3]
 CONFIGS = ROOT / "train" / "configs" / "small"
@@ -221,9 +222,7 @@ def jobs(plan: Plan, shape: Shape, setup: Setup) -> list[Job]:
             command += ["--out", str(run_folder(plan.out, model, regime))]
             weight = evaluation_seconds(plan, shape, setup)
             found.append(Job(name=f"eval {model} {regime}", command=command, weight=weight))
-    for job in found:
-        job.log = plan.out / "logs" / f"{job.name.replace(' ', '-')}.log"
-    return found
+    return with_logs(found, plan.out)
 
 
 def describe(found: Sequence[Job], shape: Shape, memory: Memory, setup: Setup) -> str:
@@ -260,7 +259,7 @@ def main() -> None:
         write_problems(_problems("scratch", plan.out))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        run(found, lanes=1)
+        run_jobs(found, lanes=1)
     except KeyboardInterrupt:
         sys.exit("\nstopped; start it again to go on from here")
     write_results(plan.out)

@@ -24,7 +24,7 @@ from stapo_train.experiments.steps import plan
 
 
 @dataclass(frozen=True)
-class Results:
+class Findings:
     """The finished runs of an experiment."""
 
     experiment: Experiment
@@ -62,7 +62,7 @@ class Results:
         if not self.variants or not self.seeds:
             raise StapoError(
                 f"{self.experiment.name}: expected a seed that every variant with a finished one has finished, got "
-                f"none in {self.out}; 'run.py {self.experiment.name}' goes on"
+                f"none in {self.out}; 'stapo-bench experiment {self.experiment.name}' goes on"
             )
 
     @cached_property

@@ -1,0 +1,173 @@
+"""Commands side by side in lanes: each after what it needs, a status line now and then, all stopped where one fails.
+
+    run_jobs([Job(name="a", command=["stapo-train", "a.yaml"], weight=60, log=Path("logs/a.log"))], lanes=2)
+
+The project's commands go on where they were stopped; so does whoever runs them again this way.
+"""
+
+import ctypes
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from stapo_bench.errors import StapoError
+
+LINE_EVERY_S = 10.0
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+@dataclass(kw_only=True)
+class Job:
+    """One command with its place in the order. ``weight``: CPU seconds on the machine it was last timed on."""
+
+    name: str
+    command: Sequence[str]
+    weight: float
+    needs: Sequence[str] = ()
+    all_lanes: bool = False  # runs alone, with a thread for every lane
+    log: Path = field(default_factory=Path)
+    is_done: Callable[[], bool] = lambda: True  # looks for what a command that ended well must have left
+    process: subprocess.Popen[bytes] | None = None
+    done: bool = False
+
+    def progress(self) -> tuple[str, float]:
+        """The last ``done/total`` that the command printed, as text and as a fraction."""
+        if self.done:
+            return "done", 1.0
+        if self.process is None or not self.log.exists():
+            return "", 0.0
+        with self.log.open("rb") as log:
+            log.seek(max(0, self.log.stat().st_size - 4096))
+            counts = re.findall(r"([\d,]+)/([\d,]+)", log.read().decode(errors="replace"))
+        if not counts:
+            return "starting", 0.0
+        done, total = (int(count.replace(",", "") or 0) for count in counts[-1])
+        return "/".join(counts[-1]), min(1.0, done / total) if total else 0.0
+
+
+Ended = Callable[[Job, resource.struct_rusage], None]
+"""Is told of every job that has ended, well or not, with what it cost."""
+
+
+def run_jobs(plan: Sequence[Job], lanes: int, niceness: int = 0, ended: Ended | None = None) -> None:
+    """Run all that are not done, in the order of the plan; stop everything where one fails.
+
+    Args:
+        plan: what needs another names it; jobs that are done already count as finished.
+        lanes: jobs at once, each with one thread: the same bits whatever else runs, and no core that two want.
+        niceness: added to this process's own; 19 is behind all others.
+        ended: is told what each job cost.
+
+    Raises:
+        StapoError: a command failed; the message names its log.
+    """
+    began, last_line = time.monotonic(), 0.0
+    todo = [job for job in plan if not job.done]
+    try:
+        while not all(job.done for job in todo):
+            for job in ready(plan, lanes):
+                _start(job, lanes, niceness)
+            time.sleep(0.05)
+            for job in todo:
+                if job.process is None or job.done or not _has_ended(job, ended):
+                    continue
+                _check(job)
+                job.done = True
+                print(f"[{_clock(began)}] {job.name}: done", flush=True)
+            if time.monotonic() - last_line >= LINE_EVERY_S:
+                last_line = time.monotonic()
+                print(status_line(todo, lanes, began), flush=True)
+    finally:
+        _stop([job for job in todo if job.process is not None and job.process.returncode is None], ended)
+
+
+def ready(plan: Sequence[Job], lanes: int) -> Iterator[Job]:
+    """Jobs that can start now: what they need is done and a lane is free; in order of the plan."""
+    running = [job for job in plan if job.process is not None and not job.done]
+    finished = {job.name for job in plan if job.done}
+    free = 0 if any(job.all_lanes for job in running) else lanes - len(running)
+    for job in plan:
+        is_waiting = job.process is None and not job.done
+        if is_waiting and finished.issuperset(job.needs) and free > 0 and not (job.all_lanes and running):
+            yield job
+            free = 0 if job.all_lanes else free - 1
+
+
+def status_line(plan: Sequence[Job], lanes: int, began: float) -> str:
+    """What runs now, how far all of it is, and the time left at the pace so far."""
+    running = [job for job in plan if job.process is not None and not job.done]
+    now = ", ".join(f"{job.name} {job.progress()[0]}" for job in running)
+    total = sum(job.weight for job in plan)
+    worked = sum(job.weight * job.progress()[1] for job in plan)
+    # The plan's own weights until enough has been seen; then this machine's pace.
+    pace = (time.monotonic() - began) / worked if worked > 0.05 * total else 1 / lanes
+    return f"[{_clock(began)}] {now} | {worked / total:.0%}, about {(total - worked) * pace / 60:.0f} min left"
+
+
+def spawn(command: Sequence[str], log: BinaryIO, threads: int, niceness: int) -> subprocess.Popen[bytes]:
+    """Start a command that writes to the log and ends with this process."""
+    settings = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
+    env = {**os.environ, **settings}
+
+    def in_the_new_process() -> None:
+        os.nice(niceness)
+        die_with_the_runner()
+
+    # This process starts no threads: preexec_fn is safe.
+    return subprocess.Popen(command, stdout=log, stderr=log, env=env, preexec_fn=in_the_new_process)  # noqa: PLW1509
+
+
+def die_with_the_runner() -> None:
+    """In the new process: no life beyond that of the runner, as a second runner may be writing then."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _start(job: Job, lanes: int, niceness: int) -> None:
+    job.log.parent.mkdir(parents=True, exist_ok=True)
+    with job.log.open("ab") as log:
+        job.process = spawn(job.command, log, lanes if job.all_lanes else 1, niceness)
+
+
+def _has_ended(job: Job, ended: Ended | None) -> bool:
+    """Reap the process, and tell what it cost."""
+    assert job.process is not None
+    pid, status, usage = os.wait4(job.process.pid, os.WNOHANG)
+    if not pid:
+        return False
+    job.process.returncode = os.waitstatus_to_exitcode(status)
+    if ended is not None:
+        ended(job, usage)
+    return True
+
+
+def _check(job: Job) -> None:
+    assert job.process is not None
+    code = job.process.returncode
+    if code == 0 and job.is_done():
+        return
+    last = job.log.read_text(errors="replace").strip().splitlines()[-1:]
+    raise StapoError(f"{job.name} failed (exit {code}): {' '.join(last)}; all of it: {job.log}")
+
+
+def _stop(running: list[Job], ended: Ended | None) -> None:
+    """Ask each to stop, and wait until all have."""
+    for job in running:
+        if job.process is not None:
+            job.process.send_signal(signal.SIGINT)
+    while running:
+        running = [job for job in running if not _has_ended(job, ended)]
+        time.sleep(0.05)
+
+
+def _clock(began: float) -> str:
+    seconds = int(time.monotonic() - began)
+    return f"{seconds // 60:2d}:{seconds % 60:02d}"

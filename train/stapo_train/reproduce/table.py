@@ -1,0 +1,43 @@
+"""What every scale's reproduction has in common: the methods, the two ways of decoding, the folders and the table."""
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from stapo_bench.engines import PRESETS
+from stapo_train.jobs import Job
+
+METHODS = ("grpo", "20-entropy", "justrl", "stapo")
+REGIMES = tuple(PRESETS)
+
+
+def run_folder(out: Path, model: str, regime: str) -> Path:
+    """Of one evaluation; ``model`` is ``base`` or a method."""
+    return out / "eval" / f"{model}-{regime}"
+
+
+def with_logs(plan: Sequence[Job], out: Path) -> list[Job]:
+    """The jobs, each with a log of its own below ``out``."""
+    for job in plan:
+        job.log = out / "logs" / f"{job.name.replace(' ', '-')}.log"
+    return list(plan)
+
+
+def write_results(out: Path) -> None:
+    """``<out>/results``: the tables, and what made them (each run's manifest, each training's config and curve)."""
+    results = out / "results"
+    runs = [run_folder(out, model, regime) for model in ("base", *METHODS) for regime in REGIMES]
+    (results / "manifests").mkdir(parents=True, exist_ok=True)
+    for run in runs:
+        shutil.copy(run / "manifest.json", results / "manifests" / f"{run.name}.json")
+    for method in METHODS:
+        (results / "trainings" / method).mkdir(parents=True, exist_ok=True)
+        for name in ("config.yaml", "metrics.jsonl"):
+            shutil.copy(out / method / name, results / "trainings" / method / name)
+    for kind in ("csv", "json", "md"):
+        command = ["stapo-bench", "table", *map(str, runs), "--format", kind]
+        table = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        (results / f"table.{kind}").write_text(table)
+    print(table)
+    print(f"written: {results / 'table.md'}, .csv, .json and what made them; the runs are in {out / 'eval'}")
