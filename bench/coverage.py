@@ -147,7 +147,7 @@ def draw_pool(folder: Path, rates: Rates, num_samples: int, seed: int) -> Pool:
     with (folder / "log").open("w") as log:
         evaluate(options, watch=log)
     grade_run(options.out, data_dir=folder, workers=1)
-    outcomes = load_run(options.out).outcomes("sums")[0]
+    outcomes = load_run(options.out).outcomes["sums"].scores
     assert not np.isnan(outcomes).any()
     return Pool(rates=rates, outcomes=outcomes, run=options.out)
 

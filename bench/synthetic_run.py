@@ -1,23 +1,23 @@
-"""The manifest of a run that nobody drew, for measurements of what comes after drawing."""
+"""The manifest of a run that nobody sampled, for measurements of what comes after sampling."""
 
-import json
 from pathlib import Path
 
-from stapo_bench.runs import canonical_digest
+from stapo_bench import runs
+from stapo_bench.records import SamplingParams
+from stapo_bench.runs import About, AskedTask, Identity, Manifest, TaskIdentity
 
 PROBLEM_IDS = tuple(f"p{i}" for i in range(500))
 
 
 def write_manifest(folder: Path, per_problem: int) -> None:
     """One task ``t``, so many samples of each of ``PROBLEM_IDS``."""
-    identity = {
-        "checkpoint": {"digest": "synthetic"},
-        "tasks": {"t": {"data": "d", "prompts": "p", "prompt_format": "plain"}},
-        "sampling": {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 1024},
-        "seed": 0,
-        "engine": {"engine": "synthetic"},
-    }
-    about = {"tasks": {"t": {"title": "T", "num_samples": per_problem, "problem_ids": list(PROBLEM_IDS)}}}
-    manifest = {"format": 1, "digest": canonical_digest(identity), "identity": identity, "about": about}
+    identity = Identity(
+        checkpoint_digest="synthetic",
+        tasks={"t": TaskIdentity(data="d", prompts="p", prompt_format="plain")},
+        sampling=SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=1024),
+        seed=0,
+        engine={"engine": "synthetic"},
+    )
+    about = About(tasks={"t": AskedTask(title="T", problem_ids=PROBLEM_IDS, num_samples=per_problem)})
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    runs.write_manifest(Manifest(run_dir=folder, identity=identity, about=about))

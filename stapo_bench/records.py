@@ -6,9 +6,14 @@ All are frozen: a stage makes new records and changes none. Scores are fractions
 rendered tables.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:  # who only grades needs no numpy
+    import numpy as np
+    from numpy.typing import NDArray
 
 FinishReason = Literal["stop", "length", "error"]
 """``stop``: the model ended. ``length``: the token limit cut it off (truncated). ``error``: the engine gave it up."""
@@ -134,3 +139,50 @@ class Grade:
     extracted: str | None
     detail: str = ""
     grader: str = ""  # name and version
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outcomes:
+    """What came out on one task: all that statistics take, from wherever it comes.
+
+    A run folder gives it with its grades (``LoadedRun.outcomes``), counts give it without the order of the samples; a
+    run of several tasks is a mapping of their names to these.
+    """
+
+    problem_ids: tuple[str, ...]  # names of the rows, in their order
+    scores: "NDArray[np.float64]"  # [num_problems, num_samples]: 1.0 right, 0.0 wrong, NaN where nothing is known
+    undecided: "NDArray[np.bool_]"  # [num_problems, num_samples]: there is a completion, but no verdict on it
+
+    def of(self, problem_ids: Sequence[str]) -> "Outcomes":
+        """The rows of these problems, in their order; nothing is known of a problem that is not there.
+
+        >>> found = Outcomes.of_counts({"p": (1, 2), "q": (0, 1)})
+        >>> found.of(["q", "r"]).scores
+        array([[ 0., nan],
+               [nan, nan]])
+        """
+        import numpy as np
+
+        row_of = {problem_id: row for row, problem_id in enumerate(self.problem_ids)}
+        scores = np.full((len(problem_ids), self.scores.shape[1]), np.nan)
+        undecided = np.zeros(scores.shape, dtype=np.bool_)
+        for row, problem_id in enumerate(problem_ids):
+            if (source := row_of.get(problem_id)) is not None:
+                scores[row], undecided[row] = self.scores[source], self.undecided[source]
+        return Outcomes(problem_ids=tuple(problem_ids), scores=scores, undecided=undecided)
+
+    @staticmethod
+    def of_counts(counts: Mapping[str, tuple[int, int]]) -> "Outcomes":
+        """From right and decided samples by problem. The right ones stand first, for the order is not known.
+
+        >>> Outcomes.of_counts({"p": (1, 2), "q": (0, 1)}).scores
+        array([[ 1.,  0.],
+               [ 0., nan]])
+        """
+        import numpy as np
+
+        scores = np.full((len(counts), max((decided for _, decided in counts.values()), default=0)), np.nan)
+        for row, (right, decided) in zip(scores, counts.values(), strict=True):
+            row[:decided] = 0.0
+            row[:right] = 1.0
+        return Outcomes(problem_ids=tuple(counts), scores=scores, undecided=np.zeros(scores.shape, dtype=np.bool_))

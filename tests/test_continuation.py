@@ -13,7 +13,7 @@ import pytest
 from stapo_bench.engines.params import refuse_drawn_ids
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Completion, Prompt, Request, Sample, SampleKey, SamplingParams
-from stapo_bench.runs.manifest import load_manifest
+from stapo_bench.runs.manifest import ContinuedFrom, load_manifest
 from stapo_bench.runs.store import read_samples, sample_to_line, scan_keys
 from stapo_bench.sampling.continuation import continue_run
 from stapo_bench.sampling.evaluation import evaluate
@@ -117,8 +117,8 @@ def test_the_new_run_is_one_of_the_larger_limit(tmp_path, options):
     run(options)
     go_on(options, 20)
     manifest = load_manifest(tmp_path / "run-20")
-    assert manifest.identity["sampling"]["max_new_tokens"] == 20
-    assert manifest.about["continued_from"] == {"run": "run", "max_new_tokens": 8}
+    assert manifest.identity.sampling.max_new_tokens == 20
+    assert manifest.about.continued_from == ContinuedFrom(run="run", max_new_tokens=8)
     evaluate(  # so it may grow like one
         replace(options, out=tmp_path / "run-20", max_new_tokens=20, samples=4), engine=Chain(), watch=io.StringIO()
     )

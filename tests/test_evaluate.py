@@ -164,8 +164,8 @@ def test_more_samples_and_problems_draw_only_the_new_ones(tmp_path, unbroken):
     run(options, engine)
     assert len(engine.requested) == len(unbroken) - 2 * 5 * 2
     assert completions(tmp_path / "run") == unbroken
-    about = load_manifest(tmp_path / "run").about["tasks"]["one"]
-    assert (about["num_problems"], about["num_samples"]) == (NUM_PROBLEMS, NUM_SAMPLES)
+    about = load_manifest(tmp_path / "run").about.tasks["one"]
+    assert (about.num_problems, about.num_samples) == (NUM_PROBLEMS, NUM_SAMPLES)
 
 
 def test_tasks_are_added_to_a_run(tmp_path, unbroken):
@@ -173,7 +173,7 @@ def test_tasks_are_added_to_a_run(tmp_path, unbroken):
     run(replace(options, tasks=options.tasks[:1]))
     run(replace(options, tasks=options.tasks[1:]))
     assert completions(tmp_path / "run") == unbroken
-    assert sorted(load_manifest(tmp_path / "run").identity["tasks"]) == ["one", "two"]
+    assert sorted(load_manifest(tmp_path / "run").identity.tasks) == ["one", "two"]
 
 
 def test_other_shards_in_any_order_make_the_same_run(tmp_path, unbroken):

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from stapo_bench.analysis.plan import Components
 from stapo_bench.analysis.seed_comparison import compare_over_seeds
 from stapo_bench.presenting.figures.style import look
-from stapo_bench.runs.graded_samples import CountedRun
+from stapo_bench.records import Outcomes
 from stapo_train.experiments import evaluation_questions, findings, forest, sections
 
 
@@ -27,7 +27,8 @@ def results_of(rates):
     for decoding, by_variant in rates.items():
         runs[decoding] = {
             variant: [
-                CountedRun(counts={"t": {f"p{i}": (rate + (i + seed) % 2, 12) for i in range(10)}}) for seed in range(5)
+                {"t": Outcomes.of_counts({f"p{i}": (rate + (i + seed) % 2, 12) for i in range(10)})}
+                for seed in range(5)
             ]
             for variant, rate in by_variant.items()
         }
@@ -62,7 +63,7 @@ def test_the_ranking_names_the_differences_that_change():
     def runs(rate):
         """Five seeds of 40 problems, each with its own noise."""
         return [
-            CountedRun(counts={"t": {f"p{i}": (int(n), 20) for i, n in enumerate(rng.binomial(20, rate, 40))}})
+            {"t": Outcomes.of_counts({f"p{i}": (int(n), 20) for i, n in enumerate(rng.binomial(20, rate, 40))})}
             for _ in range(5)
         ]
 
@@ -84,7 +85,7 @@ def test_the_ranking_names_the_differences_that_change():
 def test_the_ranking_names_those_that_are_told_apart():
     # C: four of twelve more at a third of the problems, another third with each seed; B: nothing that varies.
     a, b, c = (
-        [CountedRun(counts={"t": {f"p{i}": (5 + off * ((i + s) % 3 == 0), 12) for i in range(31)}}) for s in range(5)]
+        [{"t": Outcomes.of_counts({f"p{i}": (5 + off * ((i + s) % 3 == 0), 12) for i in range(31)})} for s in range(5)]
         for off in (0, 0, 4)
     )
     found = results_of({"training": {"A": 5, "B": 5, "C": 6}})
@@ -126,7 +127,7 @@ def test_the_figure_of_differences_shows_both_intervals_and_leaves_out_the_untra
     assert section.text.endswith("Not shown: Base (T=1.0, top-p 1.0: -33.3).") and "5 seeds" in section.text
     assert b"</svg>" in (tmp_path / "differences.svg").read_bytes()
     a, b = (
-        [CountedRun(counts={"t": {f"p{i}": (5 + off * (i * s % 3), 12) for i in range(10)}}) for s in range(5)]
+        [{"t": Outcomes.of_counts({f"p{i}": (5 + off * (i * s % 3), 12) for i in range(10)})} for s in range(5)]
         for off in (0, 1)
     )
     (first,) = compare_over_seeds({"A": a, "B": b}, [("A", "B")])

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.records import Sample
+from stapo_bench.records import Sample, SamplingParams
 from stapo_bench.runs.export import export_run
-from stapo_bench.runs.manifest import open_run
+from stapo_bench.runs.folder import open_run
+from stapo_bench.runs.manifest import About, Identity
 from stapo_bench.runs.store import SegmentWriter
 
 
@@ -17,7 +18,9 @@ from stapo_bench.runs.store import SegmentWriter
 def run(tmp_path) -> Path:
     """Three samples, two of them graded; one completion ends in half of a character."""
     folder = tmp_path / "run"
-    open_run(folder, {"tasks": {}, "seed": 0}, {"tasks": {}})
+    sampling = SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=8)
+    identity = Identity(checkpoint_digest="c0ffee", tasks={}, sampling=sampling, seed=0, engine={})
+    open_run(folder, identity, About(tasks={}))
     with SegmentWriter(folder, "shard0of1") as writer:
         for index, text in enumerate(["so \\boxed{4}", "cut \ud83d", 'a "quoted"\nline, with a comma']):
             writer.append(

@@ -132,7 +132,7 @@ def test_no_secret_reaches_a_manifest(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["stapo-bench", "eval", "--base-url", url])
     run(replace(make_options(tmp_path), samples=1))
     assert "sk-secret" not in (tmp_path / "run" / "manifest.json").read_text()
-    assert load_manifest(tmp_path / "run").about["command"].startswith("stapo-bench eval --base-url")
+    assert load_manifest(tmp_path / "run").about.command.startswith("stapo-bench eval --base-url")
 
 
 def test_links_in_a_run_folder_do_not_reach_files_of_ours(tmp_path):

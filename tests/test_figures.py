@@ -172,7 +172,7 @@ def test_differences_are_paired_and_carry_both_intervals_by_name(make_run):
     stapo = make_run("s", {"t": [[1, 0], [0, 1], [1, 1]]}, about={"method": "STAPO"}, identity={"seed": 1})
     (ax,) = axes_of("differences", Sources(runs=[stapo, base]))
     assert ax.get_title() == "STAPO − Base"
-    a, b = (run.outcomes("t")[0] for run in (load_run(base), load_run(stapo)))
+    a, b = (run.outcomes["t"].scores for run in (load_run(base), load_run(stapo)))
     like, these = (paired_difference(a, b, error).interval() for error in ("problems like these", "these problems"))
     zero, thin, thick = intervals_drawn(ax)
     assert zero[1] == [0.0, 0.0]

@@ -10,9 +10,9 @@ from stapo_bench.analysis.grader_agreement import compare_graders
 from stapo_bench.analysis.scores import score_run
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Gold, Problem, Request, SamplingParams
+from stapo_bench.runs.digests import canonical_digest, data_digest
 from stapo_bench.runs.graded_samples import read_grades
 from stapo_bench.runs.grades import grade_run
-from stapo_bench.runs.manifest import canonical_digest, data_digest
 from stapo_bench.sampling.judging import Judge, judge_run, open_judge
 from stapo_bench.tasks.errata import Errata, Erratum
 

@@ -5,22 +5,21 @@ import pytest
 
 from stapo_bench.analysis.relative_gain import headline, measured_headline, relative_gains
 from stapo_bench.presenting.headlines import headline_line
+from stapo_bench.records import Outcomes
 from stapo_bench.runs.graded_samples import load_run
 from stapo_bench.statistics.intervals import ERROR_NAMES
 
 
-class FakeRun:
-    """A run that is nothing but outcome matrices."""
-
-    def __init__(self, matrices):
-        self._matrices = matrices
-        self.tasks = {
-            task: {"problem_ids": list(range(len(m))), "num_samples": m.shape[1]} for task, m in matrices.items()
-        }
-
-    def outcomes(self, task, problem_ids=None):
-        ids = self.tasks[task]["problem_ids"] if problem_ids is None else problem_ids
-        return self._matrices[task][ids], None
+def run_of(matrices):
+    """A run that is nothing but outcome matrices, by task."""
+    return {
+        task: Outcomes(
+            problem_ids=tuple(map(str, range(len(scores)))),
+            scores=scores,
+            undecided=np.zeros(scores.shape, dtype=bool),
+        )
+        for task, scores in matrices.items()
+    }
 
 
 def sample_matrix(rng, rates, num_samples):
@@ -37,11 +36,11 @@ def test_gains_are_over_the_strongest_baseline_and_averaged_over_models():
 def test_measured_from_run_folders(make_run):
     a = make_run("GRPO", {"t": [[1, 0, 0, 0]] * 10})
     b = make_run("STAPO", {"t": [[1, 1, 0, 0]] * 10})
-    found = measured_headline({"Tiny": {"GRPO": load_run(a), "STAPO": load_run(b)}})
+    found = measured_headline({"Tiny": {"GRPO": load_run(a).outcomes, "STAPO": load_run(b).outcomes}})
     assert found.value == pytest.approx(1.0)
     assert found.strongest == {"Tiny": "GRPO"}
     assert "+100.00 % on average" in headline_line(found)
-    assert measured_headline({"Tiny": {"STAPO": load_run(b)}}) is None
+    assert measured_headline({"Tiny": {"STAPO": load_run(b).outcomes}}) is None
 
 
 def test_a_model_whose_baselines_solve_nothing_has_no_relative_gain(make_run):
@@ -52,7 +51,7 @@ def test_a_model_whose_baselines_solve_nothing_has_no_relative_gain(make_run):
         "small": {"Base": make_run("b", {"t": zero}), "STAPO": make_run("s", {"t": some})},
         "large": {"GRPO": make_run("g", {"t": some}), "STAPO": make_run("l", {"t": [[1, 1, 0, 0]] * 10})},
     }
-    loaded = {model: {name: load_run(run) for name, run in methods.items()} for model, methods in runs.items()}
+    loaded = {model: {name: load_run(run).outcomes for name, run in methods.items()} for model, methods in runs.items()}
     assert measured_headline({"small": loaded["small"]}) is None
     found = measured_headline(loaded)
     assert (found.value, found.gains) == (pytest.approx(1.0), {"large": pytest.approx(1.0)})
@@ -65,7 +64,7 @@ def test_a_baseline_that_may_be_zero_leaves_the_headline_without_an_interval():
     base, better = np.zeros((10, 16)), np.zeros((10, 16))
     base[0, 0] = 1
     better[:, :8] = 1
-    found = measured_headline({"m": {"Base": FakeRun({"t": base}), "STAPO": FakeRun({"t": better})}})
+    found = measured_headline({"m": {"Base": run_of({"t": base}), "STAPO": run_of({"t": better})}})
     assert found.value == pytest.approx(79)  # (80 / 160) / (1 / 160) - 1
     assert all(np.isnan(interval.low) and np.isnan(interval.high) for interval in found.intervals.values())
     assert "+7900.00 % on average, no interval (a baseline may be 0) for these problems" in headline_line(found)
@@ -73,12 +72,12 @@ def test_a_baseline_that_may_be_zero_leaves_the_headline_without_an_interval():
 
 def test_an_average_over_fewer_tasks_takes_no_part():
     half, most = np.tile([1.0, 0.0], (10, 2)), np.tile([1.0, 1.0, 1.0, 0.0], (10, 1))
-    whole = {"STAPO": FakeRun({"t": most, "u": half}), "GRPO": FakeRun({"t": half, "u": half})}
-    found = measured_headline({"m": {**whole, "Base": FakeRun({"t": most})}})
+    whole = {"STAPO": run_of({"t": most, "u": half}), "GRPO": run_of({"t": half, "u": half})}
+    found = measured_headline({"m": {**whole, "Base": run_of({"t": most})}})
     assert found.value == pytest.approx(0.25)  # (3/4 + 1/2) / (1/2 + 1/2) - 1
     assert found.tasks == ("t", "u")
     assert "(m +25.00 % over GRPO; left out: Base of m (lacks tasks))" in headline_line(found)
-    assert measured_headline({"m": {**whole, "STAPO": FakeRun({"t": most})}}) is None
+    assert measured_headline({"m": {**whole, "STAPO": run_of({"t": most})}}) is None
 
 
 def test_intervals_cover_the_true_headline_for_both_errors():
@@ -101,7 +100,7 @@ def test_intervals_cover_the_true_headline_for_both_errors():
     for _ in range(80):
         for error, difficulty in (("these problems", fixed), ("problems like these", rng.uniform(0.1, 0.5, 40))):
             runs = {
-                model: {name: FakeRun({"t": sample_matrix(rng, r, 16)}) for name, r in methods.items()}
+                model: {name: run_of({"t": sample_matrix(rng, r, 16)}) for name, r in methods.items()}
                 for model, methods in rates(difficulty).items()
             }
             interval = measured_headline(runs).intervals[error]
@@ -112,9 +111,7 @@ def test_intervals_cover_the_true_headline_for_both_errors():
 
 def test_runs_that_stopped_themselves_widen_both_intervals():
     rng = np.random.default_rng(2)
-    runs = {
-        "m": {name: FakeRun({"t": sample_matrix(rng, rng.uniform(0.2, 0.6, 30), 16)}) for name in ("STAPO", "GRPO")}
-    }
+    runs = {"m": {name: run_of({"t": sample_matrix(rng, rng.uniform(0.2, 0.6, 30), 16)}) for name in ("STAPO", "GRPO")}}
     fixed = measured_headline(runs).intervals
     stopped = measured_headline(runs, aims={("m", "STAPO"): 0.02, ("m", "GRPO"): 0.02}).intervals
     for error in ERROR_NAMES:

@@ -3,48 +3,44 @@
 import json
 import multiprocessing
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from stapo_bench.errors import StapoError
-from stapo_bench.records import Prompt
+from stapo_bench.records import Prompt, SamplingParams
 from stapo_bench.runs.checkpoint import file_hashes, folder_label, read_checkpoint
-from stapo_bench.runs.manifest import (
-    DifferentRunError,
-    canonical_digest,
-    differences,
-    load_manifest,
-    make_folder,
-    open_run,
-    prompts_digest,
-)
+from stapo_bench.runs.digests import prompts_digest
+from stapo_bench.runs.folder import DifferentRunError, differences, make_folder, open_run
+from stapo_bench.runs.manifest import About, AskedTask, Identity, TaskIdentity, load_manifest
 
 
-def identity(seed: int = 0, **tasks: str) -> dict:
-    return {
-        "checkpoint": {"digest": "c0ffee"},
-        "tasks": {name: {"data": data, "prompts": "p", "prompt_format": "base"} for name, data in tasks.items()},
-        "sampling": {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 64},
-        "seed": seed,
-        "engine": {"name": "scripted"},
-        "versions": {"stapo_bench": "0.1.0"},
-    }
+def identity(seed: int = 0, **tasks: str) -> Identity:
+    return Identity(
+        checkpoint_digest="c0ffee",
+        tasks={name: TaskIdentity(data=data, prompts="p", prompt_format="base") for name, data in tasks.items()},
+        sampling=SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=64),
+        seed=seed,
+        engine={"name": "scripted"},
+        versions={"stapo_bench": "0.1.0"},
+    )
 
 
-def about(num_samples: int = 4, ids: tuple[str, ...] = ("1", "2"), **tasks: str) -> dict:
-    names = tasks or {"a": ""}
-    task = {"title": "A", "num_problems": len(ids), "num_samples": num_samples, "problem_ids": list(ids)}
-    return {"method": "STAPO", "started": "now", "tasks": dict.fromkeys(names, task)}
+def about(num_samples: int = 4, ids: tuple[str, ...] = ("1", "2"), **tasks: str) -> About:
+    task = AskedTask(title="A", problem_ids=ids, num_samples=num_samples)
+    return About(method="STAPO", started="now", tasks=dict.fromkeys(tasks or {"a": ""}, task))
 
 
 # -- manifest ---------------------------------------------------------------------------------------------------------
 
 
 def test_every_differing_field_has_a_line_and_tasks_are_compared_in_common():
-    now = identity(seed=1, a="x2", c="z")
-    now["sampling"]["temperature"] = 0.7
-    now["engine"] = {"name": "transformers", "dtype": "float32"}
+    now = replace(
+        identity(seed=1, a="x2", c="z"),
+        sampling=SamplingParams(temperature=0.7, top_p=1.0, max_new_tokens=64),
+        engine={"name": "transformers", "dtype": "float32"},
+    )
     assert differences(identity(a="x", b="y"), now) == [
         "engine.dtype: the run has nothing, now float32",
         "engine.name: the run has scripted, now transformers",
@@ -59,18 +55,18 @@ def test_a_run_folder_keeps_its_manifest(tmp_path):
     run = open_run(tmp_path / "run", identity(a="x"), about())
     assert load_manifest(tmp_path / "run") == run
     raw = json.loads((tmp_path / "run/manifest.json").read_text())
-    assert (raw["format"], raw["digest"]) == (1, canonical_digest(identity(a="x")))
+    assert (raw["format"], raw["digest"]) == (1, identity(a="x").digest)
 
 
 def test_another_command_adds_tasks_problems_and_samples_and_takes_none_away(tmp_path):
     open_run(tmp_path, identity(a="x"), about(num_samples=4, ids=("1", "2")))
     open_run(tmp_path, identity(a="x", b="y"), about(num_samples=32, ids=("1",), a="", b=""))
-    run = open_run(tmp_path, identity(a="x"), about(num_samples=1, ids=("2", "3")) | {"started": "later"})
-    assert sorted(run.identity["tasks"]) == ["a", "b"]
-    task = run.about["tasks"]["a"]
-    assert (task["problem_ids"], task["num_problems"], task["num_samples"]) == (["1", "2", "3"], 3, 32)
-    assert run.about["started"] == "now"  # the first command's
-    assert run.digest == load_manifest(tmp_path).digest == canonical_digest(identity(a="x", b="y"))
+    run = open_run(tmp_path, identity(a="x"), replace(about(num_samples=1, ids=("2", "3")), started="later"))
+    assert sorted(run.identity.tasks) == ["a", "b"]
+    task = run.about.tasks["a"]
+    assert (task.problem_ids, task.num_problems, task.num_samples) == (("1", "2", "3"), 3, 32)
+    assert run.about.started == "now"  # the first command's
+    assert run.digest == load_manifest(tmp_path).digest == identity(a="x", b="y").digest
 
 
 def test_other_settings_are_refused_and_nothing_changes(tmp_path):
@@ -146,7 +142,7 @@ def test_shards_that_start_together_lose_no_addition(tmp_path):
     for process in processes:
         process.join()
     run = load_manifest(tmp_path)
-    assert sorted(run.identity["tasks"]) == sorted(run.about["tasks"]) == [f"t{i}" for i in range(8)]
+    assert sorted(run.identity.tasks) == sorted(run.about.tasks) == [f"t{i}" for i in range(8)]
 
 
 def test_prompts_digest_sees_one_token_and_not_the_order():

@@ -12,14 +12,14 @@ from stapo_bench.analysis.seed_comparison import (
     over_seeds,
 )
 from stapo_bench.presenting import seeds_sentence
-from stapo_bench.runs.graded_samples import CountedRun
+from stapo_bench.records import Outcomes
 
 SEEDS, BOTH = SEED_ERRORS
 
 
 def run_of(*right):
     """A run of one task with ten samples of each problem, so many of them right."""
-    return CountedRun(counts={"t": {f"p{i}": (count, 10) for i, count in enumerate(right)}})
+    return {"t": Outcomes.of_counts({f"p{i}": (count, 10) for i, count in enumerate(right)})}
 
 
 def test_both_errors_by_hand():

@@ -116,8 +116,8 @@ def test_a_sample_that_is_missing_is_sampled_again_and_the_manifest_stays(run, m
 def test_more_samples_join_it(run, monkeypatch):
     evaluate_again(run, monkeypatch, samples=5)
     loaded = load_run(run, "strict")
-    correct, undecided = loaded.outcomes("tiny_aime24")
-    assert correct.shape == (3, 5)
-    assert undecided.sum() == 3  # the fifth samples have no grade yet
-    graded = {key.outcome for key in loaded.draws["tiny_amc23"]}
+    outcomes = loaded.outcomes["tiny_aime24"]
+    assert outcomes.scores.shape == (3, 5)
+    assert outcomes.undecided.sum() == 3  # the fifth samples have no grade yet
+    graded = {sample.outcome for sample in loaded.draws["tiny_amc23"]}
     assert graded == {Outcome.CORRECT, Outcome.INCORRECT, Outcome.NO_ANSWER, None}

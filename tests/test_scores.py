@@ -10,8 +10,8 @@ import pytest
 from stapo_bench.analysis import scores
 from stapo_bench.analysis.scores import current_score, from_json, run_score, score_run, score_task, to_json
 from stapo_bench.errors import StapoError
-from stapo_bench.records import Outcome
-from stapo_bench.runs.graded_samples import CountedRun, Draw, matrix, read_draws, read_grades
+from stapo_bench.records import Outcome, Outcomes
+from stapo_bench.runs.graded_samples import Draw, outcomes_of, read_draws, read_grades
 from stapo_bench.statistics.estimators import avg_at_k
 from stapo_bench.statistics.intervals import clustered_variance, sampling_variance
 
@@ -114,7 +114,7 @@ def test_a_run_extended_to_more_samples_is_read_at_what_was_asked():
     draws = draws_of([[1, 0, 0, 0]], MARKS)
     assert score_task("t", "T", draws, ["p0"], 2).value == 0.5
     assert score_task("t", "T", draws, ["p0"], 2).num_samples == 2
-    assert np.isnan(matrix(draws, ["p0"], 5)[0][0, 4])
+    assert np.isnan(outcomes_of(draws, ["p0"], 5).scores[0, 4])
 
 
 def test_truncated_samples_are_counted(make_run):
@@ -248,8 +248,7 @@ def test_counts_are_all_that_averages_and_their_errors_need():
     correct = np.where(rng.random((20, 8)) < 0.1, NAN, (rng.random((20, 8)) < 0.4).astype(float))
     marks = {0.0: Outcome.INCORRECT, 1.0: Outcome.CORRECT}
     draws = draws_of([[None if np.isnan(x) else x for x in row] for row in correct], marks)
-    counted = CountedRun(counts={"t": score_task("t", "T", draws, [f"p{i}" for i in range(20)], 8).counts})
-    again = counted.outcomes("t")[0]
+    again = Outcomes.of_counts(score_task("t", "T", draws, [f"p{i}" for i in range(20)], 8).counts).scores
     assert avg_at_k(again) == pytest.approx(avg_at_k(correct))
     assert sampling_variance(again) == pytest.approx(sampling_variance(correct))
     assert clustered_variance(again) == pytest.approx(clustered_variance(correct))

@@ -1,15 +1,14 @@
 """Bounds for cut-off samples and the score at smaller limits, against hand values."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from stapo_bench.analysis.token_limits import truncation
 from stapo_bench.presenting import render_truncation
-from stapo_bench.records import Outcome
+from stapo_bench.records import Outcome, SamplingParams
 from stapo_bench.runs.graded_samples import Draw, LoadedRun, load_run
-from stapo_bench.runs.manifest import Manifest
+from stapo_bench.runs.manifest import About, AskedTask, Identity, Manifest, TaskIdentity
 
 RIGHT, WRONG, NONE = Outcome.CORRECT, Outcome.INCORRECT, Outcome.NO_ANSWER
 
@@ -21,7 +20,6 @@ def draw(problem: str, index: int, outcome: Outcome, num_tokens: int, truncated:
 @pytest.fixture
 def run() -> LoadedRun:
     """Two problems of two samples under a limit of 300 tokens."""
-    asked: dict[str, Any] = {"t": {"title": "T", "problem_ids": ["a", "b"], "num_samples": 2}}
     draws = [
         draw("a", 0, RIGHT, 64),
         draw("a", 1, RIGHT, 300, truncated=True),  # answered before it was cut
@@ -30,7 +28,15 @@ def run() -> LoadedRun:
         draw("gone", 0, RIGHT, 1),  # no longer asked for
         draw("b", 2, RIGHT, 1),
     ]
-    manifest = Manifest(run_dir=Path("r"), identity={"sampling": {"max_new_tokens": 300}}, about={"tasks": asked})
+    identity = Identity(
+        checkpoint_digest="c0ffee",
+        tasks={"t": TaskIdentity(data="d", prompts="p", prompt_format="plain")},
+        sampling=SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=300),
+        seed=0,
+        engine={},
+    )
+    about = About(tasks={"t": AskedTask(title="T", problem_ids=("a", "b"), num_samples=2)})
+    manifest = Manifest(run_dir=Path("r"), identity=identity, about=about)
     return LoadedRun(manifest=manifest, grader="math-1", draws={"t": draws})
 
 

@@ -55,12 +55,12 @@ def missing_draws(run: LoadedRun) -> Check:
     """Samples that were asked for and are not stored."""
     missing = []
     for task, asked in run.tasks.items():
-        number = int(asked["num_samples"])
+        number = asked.num_samples
         stored = {(draw.problem_id, draw.sample_index) for draw in run.draws.get(task, [])}
-        absent = [(i, j) for i in asked["problem_ids"] for j in range(number) if (i, j) not in stored]
+        absent = [(i, j) for i in asked.problem_ids for j in range(number) if (i, j) not in stored]
         if absent:
             first = ", ".join(f"{i}/{j}" for i, j in absent[:3])
-            missing.append(f"{run.title(task)} {len(absent)} of {len(asked['problem_ids']) * number} (first: {first})")
+            missing.append(f"{run.title(task)} {len(absent)} of {asked.num_problems * number} (first: {first})")
     return _check(run, "missing draws", not missing, "; ".join(missing) or "every sample asked for is stored")
 
 
@@ -81,7 +81,7 @@ def repeated_completions(run: LoadedRun) -> Check:
     one in a million are counted. Without them: chance spreads equal pairs over all distances between sample indices;
     copies of a neighbour, a shard or an earlier batch all lie at one distance.
     """
-    top_p = float(run.manifest.identity["sampling"]["top_p"])
+    top_p = float(run.manifest.identity.sampling.top_p)
     groups = [group for draws in run.draws.values() for group in _by_problem(draws).values() if len(group) > 1]
     name = "repeated completions"
     if groups and all(draw.sum_log_prob is not None for group in groups for draw in group):
@@ -150,7 +150,7 @@ def shared_samples(a: LoadedRun, b: LoadedRun) -> Check:
 
 def engine_drift(a: LoadedRun, b: LoadedRun) -> Check:
     """An A/A check: two runs of the same weights under the same sampling must not differ beyond chance."""
-    sampling = [run.manifest.identity["sampling"] for run in (a, b)]
+    sampling = [run.manifest.identity.sampling for run in (a, b)]
     if not same_weights(a, b) or sampling[0] != sampling[1]:
         message = f"{a.name}, {b.name}: not the same weights under the same sampling"
         return Check(name="engine drift", result="not testable", message=message)

@@ -131,9 +131,9 @@ def compare_loaded(a: LoadedRun, b: LoadedRun, margin: float = MARGIN) -> Compar
         common = shared_problems((a, b), task)
         if not common:
             raise StapoError(f"{task}: {a.name} and {b.name} have no problem in common; compare runs of the same data")
-        if dropped := sum(len(run.tasks[task]["problem_ids"]) - len(common) for run in (a, b)):
+        if dropped := sum(run.tasks[task].num_problems - len(common) for run in (a, b)):
             notes.append(f"{task}: {dropped} problems are in one run only and left out; {len(common)} are compared")
-        pairs.append((task, a.outcomes(task, common)[0], b.outcomes(task, common)[0]))
+        pairs.append((task, a.outcomes[task].of(common).scores, b.outcomes[task].of(common).scores))
         unsure.append(_unsure(a, b, task, common))
         notes += not_drawn((a, b), task, common)
     same_seeds = a.manifest.seed == b.manifest.seed
@@ -228,11 +228,12 @@ def _average(
 
 def _unsure(a: LoadedRun, b: LoadedRun, task: str, common: Sequence[str]) -> dict[str, Vector]:
     """By what is open about the samples: B - A as observed, at its lowest and highest; the open shares of A and B."""
-    (correct_a, open_a), (correct_b, open_b) = a.outcomes(task, common), b.outcomes(task, common)
+    of_a, of_b = a.outcomes[task].of(common), b.outcomes[task].of(common)
+    correct_a, correct_b = of_a.scores, of_b.scores
     cut_a, cut_b = _truncated(a, task, common, correct_a), _truncated(b, task, common, correct_b)
     observed = _gap(correct_a, correct_b)
     found = {}
-    for what, unsure_a, unsure_b in (("truncated", cut_a, cut_b), ("ungraded", open_a, open_b)):
+    for what, unsure_a, unsure_b in (("truncated", cut_a, cut_b), ("ungraded", of_a.undecided, of_b.undecided)):
         # What is open may have come out right in one run and wrong in the other.
         lowest = _gap(np.where(unsure_a, 1.0, correct_a), np.where(unsure_b, 0.0, correct_b))
         highest = _gap(np.where(unsure_a, 0.0, correct_a), np.where(unsure_b, 1.0, correct_b))
@@ -252,15 +253,15 @@ def _warnings(unsure: Mapping[str, Vector]) -> tuple[str, ...]:
 
 def shared_problems(runs: Sequence[LoadedRun], task: str) -> list[str]:
     """The problems that all runs were asked, in the order of the first."""
-    others = [set(run.tasks[task]["problem_ids"]) for run in runs[1:]]
-    return [i for i in runs[0].tasks[task]["problem_ids"] if all(i in other for other in others)]
+    others = [set(run.tasks[task].problem_ids) for run in runs[1:]]
+    return [i for i in runs[0].tasks[task].problem_ids if all(i in other for other in others)]
 
 
 def not_drawn(runs: Iterable[LoadedRun], task: str, problem_ids: Sequence[str]) -> list[str]:
     """A line for each run that has not drawn all samples of these problems."""
     wanted, notes = set(problem_ids), []
     for run in runs:
-        num_samples = int(run.tasks[task]["num_samples"])
+        num_samples = run.tasks[task].num_samples
         drawn = sum(d.problem_id in wanted and d.sample_index < num_samples for d in run.draws.get(task, []))
         if drawn < (asked := len(problem_ids) * num_samples):
             notes.append(f"{run.title(task)}: {run.name} has {drawn} of {asked} samples; the rest is not drawn")

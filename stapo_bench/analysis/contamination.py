@@ -36,16 +36,14 @@ def scores_without(
 ) -> list[WithAndWithout]:
     """Every task of a run; both scores come from the same draws."""
     run = load_run(run_dir, grader)
-    names = [asked.get("file") or task for task, asked in run.tasks.items()]
-    overlaps = overlaps_of_tasks(names, train, data_dir)
+    overlaps = overlaps_of_tasks(list(run.manifest.task_files.values()), train, data_dir)
     scores = []
     for task, asked in run.tasks.items():
         tainted = {overlap.problem_id for overlap in overlaps[task]}
-        everything: list[str] = asked["problem_ids"]
-        clean = [problem_id for problem_id in everything if problem_id not in tainted]
+        clean = [problem_id for problem_id in asked.problem_ids if problem_id not in tainted]
         with_all, without = (
-            score_task(task, run.title(task), run.draws.get(task, []), ids, asked["num_samples"])
-            for ids in (everything, clean)
+            score_task(task, run.title(task), run.draws.get(task, []), ids, asked.num_samples)
+            for ids in (asked.problem_ids, clean)
         )
-        scores.append(WithAndWithout(all=with_all, clean=without, num_excluded=len(everything) - len(clean)))
+        scores.append(WithAndWithout(all=with_all, clean=without, num_excluded=asked.num_problems - len(clean)))
     return scores

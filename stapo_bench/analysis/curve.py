@@ -74,7 +74,7 @@ def curve_runs(run_dirs: Sequence[Path], grader: str = DEFAULT_GRADER) -> Curve:
     matrices = [_common_matrices(runs, task) for task in tasks]
     if not matrices or any(len(of_task[0]) < 2 for of_task in matrices):
         raise StapoError("expected at least one task, and two problems of each, that all runs have sampled")
-    names, steps = [run.name for run in runs], [run.manifest.about.get("step") for run in runs]
+    names, steps = [run.name for run in runs], [run.manifest.about.step for run in runs]
     found = curve(matrices, names, steps, tasks, [aim_of(run) for run in runs])
     widened = "bands that involve it are widened to hold at every look (anytime-valid); the corrected best is not"
     missing = [note for task in tasks for note in not_drawn(runs, task, shared_problems(runs, task))]
@@ -128,11 +128,11 @@ def curve(
 def _in_order(runs: Sequence[LoadedRun]) -> list[LoadedRun]:
     """By training step where all are known; a first run of another method than all others is the base."""
     about = [run.manifest.about for run in runs]
-    rest = {other.get("method") for other in about[1:]}
-    num_base = int(len(rest) == 1 and about[0].get("method") not in rest)
-    if any(other.get("step") is None for other in about[num_base:]):
+    rest = {other.method for other in about[1:]}
+    num_base = int(len(rest) == 1 and about[0].method not in rest)
+    if any(other.step is None for other in about[num_base:]):
         return list(runs)
-    return [*runs[:num_base], *sorted(runs[num_base:], key=lambda run: int(run.manifest.about["step"]))]
+    return [*runs[:num_base], *sorted(runs[num_base:], key=lambda run: run.manifest.about.step or 0)]
 
 
 def _simultaneous(gains: Sequence[tuple[Steps, float]]) -> tuple[list[float], float]:
@@ -179,6 +179,6 @@ def _held_out_best(matrices: Sequence[Sequence[Matrix]]) -> float:
 def _common_matrices(runs: Sequence[LoadedRun], task: str) -> list[Matrix]:
     """Outcome matrices of a task over the problems that every run has decided."""
     ids = shared_problems(runs, task)
-    found = [run.outcomes(task, ids)[0] for run in runs]
+    found = [run.outcomes[task].of(ids).scores for run in runs]
     decided = ~np.isnan(np.stack([problem_means(run) for run in found])).any(axis=0)
     return [run[decided] for run in found]

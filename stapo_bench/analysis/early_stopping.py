@@ -14,8 +14,8 @@ WIDENED = "intervals and p-values are widened to hold at every look (anytime-val
 
 def aim_of(run: LoadedRun) -> float | None:
     """The half-width at which the run hoped to stop; None: its size was fixed beforehand."""
-    stopping = run.manifest.about.get("stopping")
-    return float(stopping["aim"]) if stopping else None
+    stopping = run.manifest.about.stopping
+    return float(stopping.aim) if stopping else None
 
 
 def smallest(aims: Iterable[float | None]) -> float | None:
@@ -31,7 +31,5 @@ def at_every_look(difference: Difference, aims: Iterable[float | None]) -> Diffe
 
 def stopped_note(runs: Sequence[LoadedRun], consequence: str) -> list[str]:
     """One line that names the runs that stopped themselves and what follows from it; none where no run did."""
-    rules = [
-        f"{run.name} stopped under {run.manifest.about['stopping']['rule']}" for run in runs if aim_of(run) is not None
-    ]
+    rules = [f"{run.name} stopped under {stopping.rule}" for run in runs if (stopping := run.manifest.about.stopping)]
     return [f"{', '.join(rules)}: {consequence}"] if rules else []

@@ -11,28 +11,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER
-from stapo_bench.records import Outcome, SampleKey
+from stapo_bench.records import Outcome, Outcomes, SampleKey
 from stapo_bench.runs import (
     Draw,
     Grades,
     Manifest,
     load_manifest,
-    matrix,
+    outcomes_of,
     read_draws,
     read_golds,
     read_grades,
     split_golds,
 )
 from stapo_bench.statistics import Interval, Matrix, avg_at_k, score_bounds
-
-Decided: TypeAlias = "tuple[Matrix, NDArray[np.bool_]]"  # outcomes, NaN where unknown; where a completion is undecided
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,20 +89,20 @@ def compare_graders(run_dir: Path, data_dir: Path | None = None) -> GraderAgreem
     if len(names) < 2:
         return None
     manifest = load_manifest(run_dir)
-    asked = manifest.about["tasks"]
+    asked = manifest.about.tasks
     grades = [read_grades(run_dir, name) for name in names]
     draws = _asked_draws(manifest)
-    decided = [_matrices(manifest, draws, each) for each in grades]
+    decided = [_outcomes_by_task(manifest, draws, each) for each in grades]
     disputes = _disputes(draws, grades)
     golds, note = _gold_texts(manifest, data_dir, names) if disputes else ({}, "")
     return GraderAgreement(
-        titles={task: str(asked[task].get("title", task)) for task in asked},
+        titles={task: asked[task].title for task in asked},
         scores=tuple(_score(*item) for item in zip(names, grades, decided, strict=True)),
         disagreements=tuple(
             Disagreement(
                 first=names[i],
                 second=names[j],
-                by_task={task: _disagreement(decided[i][task][0], decided[j][task][0]) for task in asked},
+                by_task={task: _disagreement(decided[i][task].scores, decided[j][task].scores) for task in asked},
             )
             for i, j in combinations(range(len(names)), 2)
         ),
@@ -118,20 +114,20 @@ def compare_graders(run_dir: Path, data_dir: Path | None = None) -> GraderAgreem
 def _asked_draws(manifest: Manifest) -> dict[str, list[Draw]]:
     """The stored samples that the run asks for, without grades."""
     draws = read_draws(manifest.run_dir, None, manifest.stamps)
-    asked = manifest.about["tasks"]
-    wanted = {task: (set(asked[task]["problem_ids"]), asked[task]["num_samples"]) for task in asked}
+    asked = manifest.about.tasks
+    wanted = {task: (set(asked[task].problem_ids), asked[task].num_samples) for task in asked}
     return {
         task: [d for d in draws.get(task, []) if d.problem_id in ids and d.sample_index < num_samples]
         for task, (ids, num_samples) in wanted.items()
     }
 
 
-def _matrices(manifest: Manifest, draws: Mapping[str, Sequence[Draw]], grades: Grades) -> dict[str, Decided]:
-    """``matrix`` of every task under one grader."""
+def _outcomes_by_task(manifest: Manifest, draws: Mapping[str, Sequence[Draw]], grades: Grades) -> dict[str, Outcomes]:
+    """The outcomes of every task under one grader."""
     found = {}
-    for task, asked in manifest.about["tasks"].items():
+    for task, asked in manifest.about.tasks.items():
         graded = [replace(draw, outcome=_outcome(grades, task, draw)) for draw in draws[task]]
-        found[task] = matrix(graded, asked["problem_ids"], asked["num_samples"])
+        found[task] = outcomes_of(graded, asked.problem_ids, asked.num_samples)
     return found
 
 
@@ -139,12 +135,12 @@ def _outcome(grades: Grades, task: str, draw: Draw) -> Outcome | None:
     return grades.outcomes.get(SampleKey(task, draw.problem_id, draw.sample_index), (None, None))[0]
 
 
-def _score(name: str, grades: Grades, decided: Mapping[str, Decided]) -> GraderScore:
-    ends = {task: score_bounds(*found) for task, found in decided.items()}
+def _score(name: str, grades: Grades, decided: Mapping[str, Outcomes]) -> GraderScore:
+    ends = {task: score_bounds(found.scores, found.undecided) for task, found in decided.items()}
     return GraderScore(
         name=name,
         version=grades.grader,
-        values={task: avg_at_k(correct) for task, (correct, _) in decided.items()},
+        values={task: avg_at_k(found.scores) for task, found in decided.items()},
         bounds={task: Interval(low=low, high=high) for task, (low, high) in ends.items()},
     )
 
@@ -177,7 +173,7 @@ def _gold_texts(
     """Golds by (task, problem_id) where no download is needed, with their corrections where a grader used them."""
     from stapo_bench.tasks import load_task
 
-    files = [task.get("file") or name for name, task in manifest.about["tasks"].items()]
+    files = manifest.task_files.values()
     try:
         if data_dir is None and any(load_task(file).source.generator is None for file in files):
             return {}, "golds are shown with --data-dir"

@@ -13,7 +13,7 @@ from typing import Literal
 
 from stapo_bench.analysis.scores import TaskScore
 from stapo_bench.errors import UsageError
-from stapo_bench.runs import CountedRun
+from stapo_bench.records import Outcomes
 from stapo_bench.statistics import pass_at_k, pass_hat_k
 
 
@@ -33,7 +33,7 @@ class Metric:
             return next(iter(task.maj_at.items()), None)
         if fewest_decided(task) < self.k:
             return None
-        correct = CountedRun(counts={task.task: task.counts}).outcomes(task.task)[0]
+        correct = Outcomes.of_counts(task.counts).scores
         return self.k, (pass_at_k if self.name == "pass@" else pass_hat_k)(correct, self.k)
 
 

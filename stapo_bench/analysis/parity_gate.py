@@ -5,11 +5,11 @@ then a gap between the runs is no evidence about the weights. It asks for ``caut
 but may (engine, precision, package versions). Another seed is what two runs ought to have, and is only noted.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from stapo_bench.runs import LoadedRun, flatten
+from stapo_bench.runs import Identity, LoadedRun
 
 Weight = Literal["confounds", "caution", "note"]
 
@@ -61,19 +61,20 @@ def same_weights(a: LoadedRun, b: LoadedRun) -> bool:
     return weights_of(a) == weights_of(b)
 
 
-def weights_of(run: LoadedRun) -> tuple[Any, Any]:
+def weights_of(run: LoadedRun) -> tuple[str, str | None]:
     """What stands for the weights: the checkpoint, and the script of a scripted engine, which has no checkpoint."""
     identity = run.manifest.identity
-    return identity["checkpoint"], identity["engine"].get(_SCRIPT)
+    return identity.checkpoint_digest, identity.engine.get(_SCRIPT)
 
 
-def _fields(identity: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(identity: Identity, other: Identity) -> dict[str, Any]:
     """Flat fields without the weights; tasks that only one run has are not compared at all."""
-    common = set(identity["tasks"]) & set(other["tasks"])
-    tasks = {name: task for name, task in identity["tasks"].items() if name in common}
-    engine = {name: value for name, value in identity["engine"].items() if name != _SCRIPT}
-    settings = {**identity, "tasks": tasks, "engine": engine}
-    return flatten({name: part for name, part in settings.items() if name != "checkpoint"})
+    fields = identity.with_tasks(identity.tasks.keys() & other.tasks.keys()).fields()
+    return {
+        name: value
+        for name, value in fields.items()
+        if not name.startswith("checkpoint.") and name != f"engine.{_SCRIPT}"
+    }
 
 
 def _short(value: Any) -> str:

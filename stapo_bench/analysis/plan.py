@@ -125,7 +125,7 @@ def need(found: Components, error: ErrorName, detect: float, power: float) -> Ne
 
 def _task_plan(a: LoadedRun, b: LoadedRun, task: str, detect: float, power: float) -> TaskPlan | None:
     ids = shared_problems((a, b), task)
-    correct = _sampled_twice(a.outcomes(task, ids)[0], b.outcomes(task, ids)[0])
+    correct = _sampled_twice(a.outcomes[task].of(ids).scores, b.outcomes[task].of(ids).scores)
     found = components(*correct, same_seeds=a.manifest.seed == b.manifest.seed)
     if found is None:
         return None

@@ -73,7 +73,7 @@ def compare_regimes(a1: Path, b1: Path, a2: Path, b2: Path, grader: str = DEFAUL
     """
     runs = [load_run(path, grader) for path in (a1, b1, a2, b2)]
     checkpoints = [weights_of(run) for run in runs]
-    sampling = [tuple(run.manifest.identity["sampling"][name] for name in _DECODING) for run in runs]
+    sampling = [tuple(getattr(run.manifest.identity.sampling, name) for name in _DECODING) for run in runs]
     if checkpoints[:2] != checkpoints[2:] or sampling[0] != sampling[1] or sampling[2] != sampling[3]:
         raise StapoError(
             "expected A and B under one regime, then the same A and B under the other; got "
@@ -123,10 +123,10 @@ def _contrast(runs: Sequence[LoadedRun], task: str, weights: Sequence[float], er
     ids = shared_problems(runs, task)
     used = [(run, weight) for run, weight in zip(runs, weights, strict=True) if weight]
     same_seeds = len({run.manifest.seed for run, _ in used}) == 1
-    matrices = [run.outcomes(task, ids)[0] for run, _ in used]
+    matrices = [run.outcomes[task].of(ids).scores for run, _ in used]
     return contrast(matrices, [weight for _, weight in used], error, same_seeds=same_seeds)
 
 
 def _words(run: LoadedRun) -> str:
-    sampling = run.manifest.identity["sampling"]
-    return sampling_in_words(sampling["temperature"], sampling["top_p"])
+    sampling = run.manifest.identity.sampling
+    return sampling_in_words(sampling.temperature, sampling.top_p)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from stapo_bench.runs import Outcomes
+from stapo_bench.records import Outcomes
 from stapo_bench.statistics import (
     ERROR_NAMES,
     ErrorName,
@@ -31,8 +31,8 @@ from stapo_bench.statistics import (
 Averages = Mapping[str, Mapping[str, float]]
 """model -> method -> average over the tasks, in any unit."""
 
-Runs = Mapping[str, Mapping[str, Outcomes]]
-"""model -> method -> run."""
+Runs = Mapping[str, Mapping[str, Mapping[str, Outcomes]]]
+"""model -> method -> task -> outcomes."""
 
 _BOOTSTRAPS = 2000
 
@@ -78,8 +78,8 @@ def measured_headline(
     ``aims``: by model and method, of the runs whose samples decided when to stop; see ``sequential``.
     """
     asked = _with_rivals(runs, method)
-    tasks = list(dict.fromkeys(task for methods in asked.values() for run in methods.values() for task in run.tasks))
-    partial = [(m, name) for m, methods in asked.items() for name in methods if set(methods[name].tasks) < set(tasks)]
+    tasks = list(dict.fromkeys(task for methods in asked.values() for run in methods.values() for task in run))
+    partial = [(m, name) for m, methods in asked.items() for name in methods if set(methods[name]) < set(tasks)]
     whole = {m: {name: methods[name] for name in methods if (m, name) not in partial} for m, methods in asked.items()}
     usable = _with_rivals(whole, method)
     every = [run for methods in usable.values() for run in methods.values()]
@@ -144,18 +144,18 @@ def _nested(names: Sequence[tuple[str, str]], values: Vector) -> dict[str, dict[
     return nested
 
 
-def _task_means(runs: Sequence[Outcomes], task: str) -> Vector:
+def _task_means(runs: Sequence[Mapping[str, Outcomes]], task: str) -> Vector:
     """Success rates over the problems that every run has decided, [num_runs, num_problems]."""
-    others = [set(run.tasks[task]["problem_ids"]) for run in runs]
-    ids = [i for i in runs[0].tasks[task]["problem_ids"] if all(i in other for other in others)]
-    means = np.stack([problem_means(run.outcomes(task, ids)[0]) for run in runs])
+    others = [set(run[task].problem_ids) for run in runs]
+    ids = [i for i in runs[0][task].problem_ids if all(i in other for other in others)]
+    means = np.stack([problem_means(run[task].of(ids).scores) for run in runs])
     decided: Vector = means[:, ~np.isnan(means).any(axis=0)]
     return decided
 
 
-def _sampling_shifts(runs: Sequence[Outcomes], tasks: Sequence[str]) -> Vector:
+def _sampling_shifts(runs: Sequence[Mapping[str, Outcomes]], tasks: Sequence[str]) -> Vector:
     """Errors of the runs' averages if samples are drawn again, [num_bootstraps, num_runs]: independent normals."""
-    variances = [[sampling_variance(run.outcomes(task)[0]) for run in runs] for task in tasks]
+    variances = [[sampling_variance(run[task].scores) for run in runs] for task in tasks]
     errors = np.sqrt(np.sum(variances, axis=0)) / len(tasks)
     shifts: Vector = np.random.default_rng(0).standard_normal((_BOOTSTRAPS, len(runs))) * errors
     return shifts

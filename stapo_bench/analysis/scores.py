@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER, equal_answers
-from stapo_bench.records import Outcome
+from stapo_bench.records import Outcome, Outcomes
 from stapo_bench.runs import (
-    CountedRun,
     Draw,
     Grades,
     Manifest,
@@ -152,39 +151,37 @@ def run_score(manifest: Manifest, name: str, grades: Grades) -> RunScore:
     """Score a run's stored samples with the grades of the file of that name; writes nothing."""
     draws = read_draws(manifest.run_dir, grades, manifest.stamps)
     tasks = []
-    for task, asked in manifest.about["tasks"].items():
-        title = str(asked.get("title", task))
-        tasks.append(score_task(task, title, draws.get(task, []), asked["problem_ids"], asked["num_samples"]))
-    identity, about = manifest.identity, manifest.about
+    for task, asked in manifest.about.tasks.items():
+        tasks.append(score_task(task, asked.title, draws.get(task, []), asked.problem_ids, asked.num_samples))
+    sampling, about = manifest.identity.sampling, manifest.about
     macro = macro_score(tasks)
-    if stopping := about.get("stopping"):
-        tasks, macro = _at_every_look(tasks, macro, float(stopping["aim"]))
+    if stopping := about.stopping:
+        tasks, macro = _at_every_look(tasks, macro, float(stopping.aim))
     return RunScore(
-        run=manifest.run_dir.resolve().name,
+        run=manifest.name,
         digest=manifest.digest,
-        checkpoint=str(about.get("checkpoint", "")),
-        model=about.get("model"),
-        method=str(about.get("method") or manifest.run_dir.resolve().name),
-        step=about.get("step"),
-        regime=about.get("regime"),
-        temperature=float(identity["sampling"]["temperature"]),
-        top_p=float(identity["sampling"]["top_p"]),
-        max_new_tokens=int(identity["sampling"]["max_new_tokens"]),
+        checkpoint=about.checkpoint or "",
+        model=about.model,
+        method=about.method or manifest.name,
+        step=about.step,
+        regime=about.regime,
+        temperature=float(sampling.temperature),
+        top_p=float(sampling.top_p),
+        max_new_tokens=sampling.max_new_tokens,
         seed=manifest.seed,
         grades=name,
         grader=grades.grader,
-        commit=about.get("commit"),
+        commit=about.commit,
         tasks=tuple(tasks),
         macro=macro,
-        stopping=stopping["rule"] if stopping else None,
-        aim=float(stopping["aim"]) if stopping else None,
+        stopping=stopping.rule if stopping else None,
+        aim=float(stopping.aim) if stopping else None,
     )
 
 
 def _at_every_look(tasks: Sequence[TaskScore], macro: MacroScore, aim: float) -> tuple[list[TaskScore], MacroScore]:
     """Intervals that stay valid although the samples themselves decided when to stop."""
-    counted = CountedRun(counts={task.task: task.counts for task in tasks})
-    found = [counted.outcomes(task.task)[0] for task in tasks]
+    found = [Outcomes.of_counts(task.counts).scores for task in tasks]
     widened = [replace(task, **_anytime([correct], aim)) for task, correct in zip(tasks, found, strict=True)]
     return widened, replace(macro, **_anytime(found, aim))
 

@@ -27,7 +27,7 @@ from typing import Literal
 import numpy as np
 
 from stapo_bench.analysis.compare import Verdict, decide
-from stapo_bench.runs import Outcomes
+from stapo_bench.records import Outcomes
 from stapo_bench.statistics import MARGIN, UNDECIDED, Difference, Matrix, Vector, holm, problem_means, t_quantile
 
 SeedError = Literal["seeds like these", "seeds and problems like these"]
@@ -55,7 +55,7 @@ class SeedComparison:
 
 
 def compare_over_seeds(
-    runs: Mapping[str, Sequence[Outcomes]], pairs: Sequence[tuple[str, str]], margin: float = MARGIN
+    runs: Mapping[str, Sequence[Mapping[str, Outcomes]]], pairs: Sequence[tuple[str, str]], margin: float = MARGIN
 ) -> list[SeedComparison]:
     """Compare methods over seeds; the p-values of all pairs are corrected together.
 
@@ -79,18 +79,18 @@ def compare_over_seeds(
     ]
 
 
-def changes_by_task(a: Sequence[Outcomes], b: Sequence[Outcomes]) -> list[Matrix]:
+def changes_by_task(a: Sequence[Mapping[str, Outcomes]], b: Sequence[Mapping[str, Outcomes]]) -> list[Matrix]:
     """[num_seeds, num_problems] of x_B - x_A per task; NaN where a run has not decided a problem."""
     if len(a) != len(b):
         raise ValueError(f"expected a run of both methods for every seed, got {len(a)} and {len(b)}")
     return [right - left for left, right in zip(means_by_task(a), means_by_task(b), strict=True)]
 
 
-def means_by_task(runs: Sequence[Outcomes]) -> list[Matrix]:
+def means_by_task(runs: Sequence[Mapping[str, Outcomes]]) -> list[Matrix]:
     """[num_seeds, num_problems] success rates per task, over the first run's tasks and problems."""
-    asked = runs[0].tasks
     return [
-        np.stack([problem_means(run.outcomes(task, asked[task]["problem_ids"])[0]) for run in runs]) for task in asked
+        np.stack([problem_means(run[task].of(first.problem_ids).scores) for run in runs])
+        for task, first in runs[0].items()
     ]
 
 

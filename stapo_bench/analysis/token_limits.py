@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stapo_bench.runs import LoadedRun, matrix
+from stapo_bench.runs import LoadedRun, outcomes_of
 from stapo_bench.statistics import avg_at_k
 
 
@@ -34,14 +34,14 @@ class TaskTruncation:
 
 def truncation(run: LoadedRun) -> list[TaskTruncation]:
     """Every task of a run."""
-    limit = int(run.manifest.identity["sampling"]["max_new_tokens"])
+    limit = run.manifest.identity.sampling.max_new_tokens
     return [task_truncation(run, task, limit) for task in run.tasks]
 
 
 def task_truncation(run: LoadedRun, task: str, limit: int) -> TaskTruncation:
     """One task, with the curve at powers of two up to the limit."""
     asked = run.tasks[task]
-    ids, num_samples = asked["problem_ids"], int(asked["num_samples"])
+    ids, num_samples = asked.problem_ids, asked.num_samples
     draws = [d for d in run.draws.get(task, []) if d.sample_index < num_samples and d.problem_id in set(ids)]
 
     def cells(values: Sequence[float]) -> np.ndarray:
@@ -52,7 +52,7 @@ def task_truncation(run: LoadedRun, task: str, limit: int) -> TaskTruncation:
         return found
 
     cut = cells([draw.truncated for draw in draws]) == 1
-    correct, _ = matrix(draws, ids, num_samples)
+    correct = outcomes_of(draws, ids, num_samples).scores
     tokens = cells([draw.num_tokens for draw in draws])
     return TaskTruncation(
         task=task,

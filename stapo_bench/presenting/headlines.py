@@ -7,7 +7,7 @@ from stapo_bench.analysis import Headline, headline, measured_headline, relative
 from stapo_bench.presenting.blocks import Block, same_line
 from stapo_bench.presenting.rows import Row
 from stapo_bench.presenting.words import change_interval
-from stapo_bench.runs import CountedRun
+from stapo_bench.records import Outcomes
 from stapo_bench.statistics import Interval, signed
 
 
@@ -42,14 +42,15 @@ def _measured_headlines(block: Block, rows: Sequence[Row]) -> Iterator[str]:
             yield f"{', '.join(about)}: {headline_line(found)}"
 
 
-def _runs(rows: Sequence[Row]) -> dict[str, dict[str, CountedRun]]:
+def _runs(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, Outcomes]]]:
     """Measured runs by model and method; a model with two runs of one method is left out, for neither is "the" run."""
-    runs: dict[str, dict[str, CountedRun]] = {}
+    runs: dict[str, dict[str, dict[str, Outcomes]]] = {}
     identities = [same_line(row) for row in rows]
     doubled = {row.model for row in rows if identities.count(same_line(row)) > 1}
     for row in rows:
         if row.counts is not None and row.model not in doubled:
-            runs.setdefault(_model(row), {})[_method(row)] = row.counts
+            outcomes = {task: Outcomes.of_counts(counts) for task, counts in row.counts.items()}
+            runs.setdefault(_model(row), {})[_method(row)] = outcomes
     return runs
 
 

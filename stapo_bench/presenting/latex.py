@@ -14,6 +14,7 @@ from stapo_bench.analysis import at_every_look
 from stapo_bench.presenting.blocks import Block
 from stapo_bench.presenting.rows import Cell, Row, Setting
 from stapo_bench.presenting.words import percent, score_interval
+from stapo_bench.records import Outcomes
 from stapo_bench.statistics import LEVEL, Difference, holm, mean_difference, paired_difference
 
 _ESCAPES = {"\\": r"\textbackslash{}", "–": "--", "×": r"$\times$", "−": "$-$", "†": r"$^\dagger$"}
@@ -82,10 +83,10 @@ def _difference(row_a: Row, row_b: Row, task: str) -> Difference:
     a, b = row_a.counts, row_b.counts
     assert a is not None and b is not None
     parts = []
-    for name in a.tasks if task == "average" else [task]:
-        shared = set(b.tasks[name]["problem_ids"])
-        ids = [problem_id for problem_id in a.tasks[name]["problem_ids"] if problem_id in shared]
-        parts.append(paired_difference(a.outcomes(name, ids)[0], b.outcomes(name, ids)[0], "problems like these"))
+    for name in a if task == "average" else [task]:
+        shared = [problem_id for problem_id in a[name] if problem_id in b[name]]
+        of_a, of_b = (Outcomes.of_counts(counts[name]).of(shared).scores for counts in (a, b))
+        parts.append(paired_difference(of_a, of_b, "problems like these"))
     return mean_difference(parts)
 
 

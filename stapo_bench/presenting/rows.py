@@ -13,7 +13,7 @@ from stapo_bench.analysis import AVG, MacroScore, Metric, RunScore, TaskScore, c
 from stapo_bench.engines import PRESETS, sampling_in_words
 from stapo_bench.presenting.published import PublishedRow, PublishedTable, load_published
 from stapo_bench.records import Origin
-from stapo_bench.runs import CountedRun, load_manifest, read_grades
+from stapo_bench.runs import load_manifest, read_grades
 from stapo_bench.statistics import UNKNOWN, Interval
 
 _STOPPED = "; stopped under {}: its intervals, and tests against it, hold at every look (anytime-valid)"
@@ -56,7 +56,7 @@ class Row:
     average: Cell
     details: str  # one line: what the source rests on
     step: int | None = None  # of the checkpoint, where it is known
-    counts: CountedRun | None = None  # of a measured row: what tests against other rows need
+    counts: Mapping[str, Mapping[str, tuple[int, int]]] | None = None  # of a measured row: ``TaskScore.counts``
     metric: Metric = AVG  # what its cells hold
     aim: float | None = None  # of a measured row that its own samples stopped: tests must then hold at every look
     max_new_tokens: int | None = None  # of a measured row
@@ -108,7 +108,7 @@ def _run_row(score: RunScore) -> Row:
         titles={task.task: task.title for task in score.tasks},
         average=_macro_cell(score.macro, score.tasks),
         details=_run_details(score),
-        counts=CountedRun(counts={task.task: task.counts for task in score.tasks}),
+        counts={task.task: task.counts for task in score.tasks},
         aim=score.aim,
         max_new_tokens=score.max_new_tokens,
         grader=score.grader,

@@ -1,33 +1,30 @@
 """The run folder: its manifest, samples and grades, written so that a kill loses nothing, read as records."""
 
 from stapo_bench.runs.checkpoint import Checkpoint, check_hashes, expand, file_hashes, folder_label, read_checkpoint
+from stapo_bench.runs.columns import Draw
+from stapo_bench.runs.digests import canonical_digest, data_digest, prompts_digest
 from stapo_bench.runs.export import export_run
+from stapo_bench.runs.folder import DifferentRunError, differences, find_run, make_folder, open_run, state_stopping
 from stapo_bench.runs.golds import read_golds, read_problems, split_golds, with_golds
 from stapo_bench.runs.graded_samples import (
-    CountedRun,
-    Draw,
     Grades,
     LoadedRun,
-    Outcomes,
     load_run,
-    matrix,
+    outcomes_of,
     read_draws,
     read_grades,
 )
 from stapo_bench.runs.grades import Grading, append_grades, damaged_grade, grade_from_line, grade_run, graded_keys
 from stapo_bench.runs.manifest import (
-    DifferentRunError,
+    About,
+    AskedTask,
+    ContinuedFrom,
+    Identity,
     Manifest,
-    annotate,
-    canonical_digest,
-    data_digest,
-    differences,
-    environment_line,
-    find_run,
+    Stopping,
+    TaskIdentity,
     load_manifest,
-    make_folder,
-    open_run,
-    prompts_digest,
+    write_manifest,
 )
 from stapo_bench.runs.measured import commit, is_dirty, measured_with
 from stapo_bench.runs.nested import flatten

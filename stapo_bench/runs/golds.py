@@ -10,7 +10,8 @@ from pathlib import Path
 
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Gold, Problem
-from stapo_bench.runs.manifest import Manifest, data_digest
+from stapo_bench.runs.digests import data_digest
+from stapo_bench.runs.manifest import Manifest
 from stapo_bench.tasks import Golds, errata
 
 _CORRECTED = "+corrected"
@@ -48,12 +49,11 @@ def read_problems(manifest: Manifest, data_dir: Path | None, golds: Golds = "pub
     """
     from stapo_bench.tasks import load_problems, load_task
 
-    for name, identity in manifest.identity["tasks"].items():
-        file = manifest.about["tasks"][name].get("file")
-        problems = load_problems(load_task(file or name), data_dir)
-        if (found := data_digest(problems)) != identity["data"]:
+    for name, file in manifest.task_files.items():
+        problems = load_problems(load_task(file), data_dir)
+        if (found := data_digest(problems)) != (expected := manifest.identity.tasks[name].data):
             raise StapoError(
-                f"{manifest.run_dir}: expected task {name} with content {identity['data'][:12]}, got {found[:12]}; "
+                f"{manifest.run_dir}: expected task {name} with content {expected[:12]}, got {found[:12]}; "
                 "grade with the task files and data that the run was made with"
             )
         yield from errata.apply_errata(problems, golds)

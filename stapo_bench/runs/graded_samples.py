@@ -1,6 +1,6 @@
 """What statistics need of a stored sample: one small ``Draw`` per sample, without its text.
 
-    samples/*.jsonl + grades/<grader>.jsonl --read_draws--> {task: Draws} --matrix--> [num_problems, num_samples]
+    samples/*.jsonl + grades/<grader>.jsonl --read_draws--> {task: Draws} --outcomes_of--> Outcomes
 
 Reading streams, and works while a run is still being written: what is not there yet is missing, never wrong.
 """
@@ -8,23 +8,19 @@ Reading streams, and works while a run is still being written: what is not there
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER
-from stapo_bench.records import Outcome, Sample, SampleKey
+from stapo_bench.records import Outcome, Outcomes, Sample, SampleKey
 from stapo_bench.runs.columns import DIGEST_SIZE, Draw, Draws, GradedKeys
 from stapo_bench.runs.grades import damaged_grade, grade_from_line
-from stapo_bench.runs.manifest import Manifest, load_manifest
+from stapo_bench.runs.manifest import AskedTask, Manifest, load_manifest
 from stapo_bench.runs.sealed import unseal
 from stapo_bench.runs.store import KeySet, check_stamp, complete_lines, sample_from_line, segments
-from stapo_bench.statistics import Matrix
-
-__all__ = ["CountedRun", "Draw", "Grades", "LoadedRun", "Outcomes", "load_run", "matrix", "read_draws", "read_grades"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,25 +85,25 @@ def read_draws(run_dir: Path, grades: Grades | None, stamps: Mapping[str, str] |
     return dict(sorted(draws.items()))
 
 
-def matrix(draws: Iterable[Draw], problem_ids: Sequence[str], num_samples: int) -> tuple[Matrix, NDArray[np.bool_]]:
-    """Outcomes as [num_problems, num_samples], rows in the given order, and where a completion stays undecided.
+def outcomes_of(draws: Iterable[Draw], problem_ids: Sequence[str], num_samples: int) -> Outcomes:
+    """Outcomes of a task's samples, rows in the given order.
 
-    Draws of other problems, or beyond ``num_samples``, are left out: a run that was extended to more samples can still
-    be read at the smaller number.
+    Samples of other problems, or beyond ``num_samples``, are left out: a run that was extended to more samples can
+    still be read at the smaller number.
 
-    >>> matrix([Draw(problem_id="b", sample_index=1, outcome=Outcome.CORRECT)], ["a", "b"], 2)[0]
+    >>> outcomes_of([Draw(problem_id="b", sample_index=1, outcome=Outcome.CORRECT)], ["a", "b"], 2).scores
     array([[nan, nan],
            [nan,  1.]])
     """
     row_of = {problem_id: row for row, problem_id in enumerate(problem_ids)}
-    correct = np.full((len(problem_ids), num_samples), np.nan)
-    ungraded = np.zeros(correct.shape, dtype=np.bool_)
+    scores = np.full((len(problem_ids), num_samples), np.nan)
+    undecided = np.zeros(scores.shape, dtype=np.bool_)
     for draw in draws:
         if draw.problem_id in row_of and draw.sample_index < num_samples:
             place = row_of[draw.problem_id], draw.sample_index
-            correct[place] = draw.correct
-            ungraded[place] = np.isnan(draw.correct)
-    return correct, ungraded
+            scores[place] = draw.correct
+            undecided[place] = np.isnan(draw.correct)
+    return Outcomes(problem_ids=tuple(problem_ids), scores=scores, undecided=undecided)
 
 
 def _draw(sample: Sample, segment: str, grades: Grades | None) -> Draw:
@@ -129,45 +125,6 @@ def _draw(sample: Sample, segment: str, grades: Grades | None) -> Draw:
     )
 
 
-class Outcomes(Protocol):
-    """A run as paired statistics see it: what was asked of each task, and what came out."""
-
-    @property
-    def tasks(self) -> Mapping[str, Any]:
-        """By task: at least ``problem_ids``."""
-        ...
-
-    def outcomes(self, task: str, problem_ids: Sequence[str] | None = None) -> tuple[Matrix, NDArray[np.bool_]]:
-        """``matrix`` of a task; of these problems in this order, or of all that were asked."""
-        ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class CountedRun:
-    """A run of which only counts are known; its matrices have the right samples first.
-
-    >>> CountedRun(counts={"t": {"p": (1, 2), "q": (0, 1)}}).outcomes("t")[0]
-    array([[ 1.,  0.],
-           [ 0., nan]])
-    """
-
-    counts: Mapping[str, Mapping[str, tuple[int, int]]]  # task -> problem -> right and decided samples
-
-    @property
-    def tasks(self) -> dict[str, dict[str, Any]]:
-        return {task: {"problem_ids": list(counts)} for task, counts in self.counts.items()}
-
-    def outcomes(self, task: str, problem_ids: Sequence[str] | None = None) -> tuple[Matrix, NDArray[np.bool_]]:
-        """As ``LoadedRun.outcomes``; nothing is ungraded."""
-        ids = self.counts[task] if problem_ids is None else problem_ids
-        counts = [self.counts[task][problem_id] for problem_id in ids]
-        correct = np.full((len(counts), max((decided for _, decided in counts), default=0)), np.nan)
-        for row, (right, decided) in zip(correct, counts, strict=True):
-            row[:decided] = 0.0
-            row[:right] = 1.0
-        return correct, np.zeros(correct.shape, dtype=np.bool_)
-
-
 @dataclass(frozen=True, kw_only=True)
 class LoadedRun:
     """A run's manifest with its draws: what comparisons, plans and audits read."""
@@ -178,21 +135,25 @@ class LoadedRun:
 
     @property
     def name(self) -> str:
-        return self.manifest.run_dir.resolve().name
+        """The folder's name."""
+        return self.manifest.name
 
     @property
-    def tasks(self) -> dict[str, dict[str, Any]]:
-        """What was asked of each task: title, problem_ids, num_samples."""
-        return dict(self.manifest.about["tasks"])
+    def tasks(self) -> Mapping[str, AskedTask]:
+        """What was asked of each task."""
+        return self.manifest.about.tasks
 
     def title(self, task: str) -> str:
-        return str(self.tasks[task].get("title", task))
+        """A task's name in a table."""
+        return self.tasks[task].title
 
-    def outcomes(self, task: str, problem_ids: Sequence[str] | None = None) -> tuple[Matrix, NDArray[np.bool_]]:
-        """``matrix`` of a task; of these problems in this order, or of all that were asked."""
-        asked = self.tasks[task]
-        ids = asked["problem_ids"] if problem_ids is None else problem_ids
-        return matrix(self.draws.get(task, []), ids, int(asked["num_samples"]))
+    @cached_property
+    def outcomes(self) -> Mapping[str, Outcomes]:
+        """By task, the outcomes of all that was asked for."""
+        return {
+            name: outcomes_of(self.draws.get(name, []), task.problem_ids, task.num_samples)
+            for name, task in self.tasks.items()
+        }
 
 
 def load_run(run_dir: Path, grader: str = DEFAULT_GRADER) -> LoadedRun:

@@ -1,30 +1,201 @@
-"""The manifest of a run: everything that decides a sample (``identity``), and what only describes it (``about``).
+"""The manifest of a run: all that decides its samples (``identity``), and what only describes it (``about``).
 
-A run folder takes samples of one identity. A second command may add tasks, problems or samples to it; any other
-difference is refused, listed field by field, so that no table ever mixes two settings under one name.
+    manifest = load_manifest(Path("results/base-justrl"))
+    manifest.identity.sampling.temperature, manifest.about.tasks["aime24"].num_samples
 
-    manifest = open_run(Path("results/base-justrl"), identity, about)
+``manifest.json`` is read and checked here and nowhere else. A field that this version does not know stays in ``extra``:
+it is written again, and counts in the digest.
 """
 
-import fcntl
-import hashlib
 import json
-import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from itertools import count
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from stapo_bench.errors import StapoError
-from stapo_bench.records import Problem, Prompt
+from stapo_bench.records import SamplingParams
+from stapo_bench.runs.digests import canonical_digest
+from stapo_bench.runs.json_fields import JsonFields, beyond, merged
 from stapo_bench.runs.nested import flatten
 from stapo_bench.runs.store import write_atomically
-from stapo_bench.tasks import ContentDigest, content_digest
 
 FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskIdentity:
+    """What a task brings to its samples."""
+
+    data: str  # digest of its problems, see ``data_digest``
+    prompts: str  # digest of the texts or token ids that the engine gets, see ``prompts_digest``
+    prompt_format: str  # chat, base or plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """Everything that decides a sample: a run folder takes samples of one identity."""
+
+    checkpoint_digest: str  # sha256 of names and contents of its files
+    tasks: Mapping[str, TaskIdentity]  # by name
+    sampling: SamplingParams
+    seed: int
+    engine: Mapping[str, str]  # what the engine says of itself
+    versions: Mapping[str, str] | None = None  # of what else takes part; None: not stated
+    extra: Mapping[str, Any] = field(default_factory=dict)  # what this version does not know, nested as in the file
+
+    @property
+    def digest(self) -> str:
+        """sha256 of its canonical JSON."""
+        return canonical_digest(self.to_json())
+
+    def fields(self) -> dict[str, Any]:
+        """Every field under its dotted name: ``sampling.top_p``, ``tasks.aime24.data``."""
+        return flatten(self.to_json())
+
+    def with_tasks(self, names: Iterable[str]) -> "Identity":
+        """The same with these of its tasks alone."""
+        wanted = set(names)
+        tasks = {name: task for name, task in self.tasks.items() if name in wanted}
+        others = {name: task for name, task in self.extra.get("tasks", {}).items() if name in wanted}
+        extra = {name: value for name, value in self.extra.items() if name != "tasks"}
+        return replace(self, tasks=tasks, extra={**extra, "tasks": others} if others else extra)
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in the file, and under its digest."""
+        known = {
+            "checkpoint": {"digest": self.checkpoint_digest},
+            "tasks": {name: asdict(task) for name, task in self.tasks.items()},
+            "sampling": asdict(self.sampling),
+            "seed": self.seed,
+            "engine": dict(self.engine),
+            **({} if self.versions is None else {"versions": dict(self.versions)}),
+        }
+        return merged(known, self.extra)
+
+    @staticmethod
+    def from_json(raw: Any) -> "Identity":
+        """The reverse of ``to_json``; ValueError says which field is not as expected."""
+        fields = JsonFields(raw, "identity")
+        sampling = fields.inner("sampling")
+        found = Identity(
+            checkpoint_digest=fields.inner("checkpoint").text("digest"),
+            tasks={
+                name: TaskIdentity(
+                    data=task.text("data"), prompts=task.text("prompts"), prompt_format=task.text("prompt_format")
+                )
+                for name, task in fields.members("tasks").items()
+            },
+            sampling=SamplingParams(
+                temperature=sampling.number("temperature"),
+                top_p=sampling.number("top_p"),
+                max_new_tokens=sampling.count("max_new_tokens"),
+            ),
+            seed=fields.integer("seed"),
+            engine=fields.texts("engine"),
+            versions=fields.texts("versions") if fields.states("versions") else None,
+        )
+        return replace(found, extra=beyond(raw, found.to_json()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedTask:
+    """What a run was asked to sample of a task."""
+
+    title: str
+    problem_ids: tuple[str, ...]
+    num_samples: int  # per problem
+    file: str | None = None  # of a task that does not travel with the package
+
+    @property
+    def num_problems(self) -> int:
+        """How many problems were asked for."""
+        return len(self.problem_ids)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stopping:
+    """The rule under which a run stops early. Its intervals then hold at every look."""
+
+    rule: str  # the command's option: "--until-width 0.02"
+    aim: float  # half-width at which it hopes to stop, see ``stapo_bench.statistics.sequential``
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContinuedFrom:
+    """The run whose cut-off samples this run continues."""
+
+    run: str  # its folder's name
+    max_new_tokens: int  # its limit
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What describes a run and decides no sample. None: not stated."""
+
+    tasks: Mapping[str, AskedTask]  # by name
+    checkpoint: str | None = None  # its path
+    model: str | None = None
+    method: str | None = None
+    step: int | None = None  # of training
+    regime: str | None = None  # name of the decoding preset
+    commit: str | None = None
+    command: str | None = None
+    started: str | None = None  # ISO 8601
+    device: str | None = None
+    stopping: Stopping | None = None  # None: the number of samples was fixed beforehand
+    continued_from: ContinuedFrom | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)  # what this version does not know, nested as in the file
+
+    @property
+    def digest(self) -> str:
+        """sha256 of its canonical JSON."""
+        return canonical_digest(self.to_json())
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in the file."""
+        known = asdict(replace(self, extra={}))
+        del known["extra"]
+        for name in ("stopping", "continued_from"):  # the others are null where they are not stated
+            if known[name] is None:
+                del known[name]
+        for task in known["tasks"].values():
+            task["problem_ids"] = list(task["problem_ids"])
+            task["num_problems"] = len(task["problem_ids"])
+        return merged(known, self.extra)
+
+    @staticmethod
+    def from_json(raw: Any) -> "About":
+        """The reverse of ``to_json``; ValueError says which field is not as expected. Only ``tasks`` must be there."""
+        fields = JsonFields(raw, "about")
+        stopping = fields.inner("stopping") if fields.states("stopping") else None
+        origin = fields.inner("continued_from") if fields.states("continued_from") else None
+        found = About(
+            tasks={
+                name: AskedTask(
+                    title=task.text_or_none("title") or name,
+                    problem_ids=task.text_list("problem_ids"),
+                    num_samples=task.count("num_samples"),
+                    file=task.text_or_none("file"),
+                )
+                for name, task in fields.members("tasks").items()
+            },
+            checkpoint=fields.text_or_none("checkpoint"),
+            model=fields.text_or_none("model"),
+            method=fields.text_or_none("method"),
+            step=fields.integer("step") if fields.states("step") else None,
+            regime=fields.text_or_none("regime"),
+            commit=fields.text_or_none("commit"),
+            command=fields.text_or_none("command"),
+            started=fields.text_or_none("started"),
+            device=fields.text_or_none("device"),
+            stopping=Stopping(rule=stopping.text("rule"), aim=stopping.number("aim")) if stopping else None,
+            continued_from=(
+                ContinuedFrom(run=origin.text("run"), max_new_tokens=origin.count("max_new_tokens")) if origin else None
+            ),
+        )
+        return replace(found, extra=beyond(raw, found.to_json()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,70 +203,36 @@ class Manifest:
     """A run folder and what its ``manifest.json`` says."""
 
     run_dir: Path
-    identity: dict[str, Any]
-    about: dict[str, Any]
+    identity: Identity
+    about: About
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.run_dir.resolve().name
 
     @property
     def digest(self) -> str:
-        return canonical_digest(self.identity)
+        """Of the identity: names the run."""
+        return self.identity.digest
 
     @property
     def seed(self) -> int:
-        return int(self.identity["seed"])
+        """The run's seed, from which every sample's is derived."""
+        return self.identity.seed
 
     @property
     def stamps(self) -> dict[str, str]:
-        """By task, eight digits that name all settings under which its samples are drawn; every sample carries them.
+        """By task, eight digits that name all settings under which its samples are made; every sample carries them.
 
         They stay as other tasks are added to the run.
         """
-        tasks = self.identity["tasks"]
-        return {name: canonical_digest({**self.identity, "tasks": {name: tasks[name]}})[:8] for name in tasks}
+        return {name: self.identity.with_tasks([name]).digest[:8] for name in self.identity.tasks}
 
-
-class DifferentRunError(StapoError):
-    """The run folder was made under other settings."""
-
-
-def canonical_digest(value: Any) -> str:
-    """sha256 of a value's canonical JSON (sorted keys, no blanks).
-
-    >>> canonical_digest({"a": 1, "b": 2}) == canonical_digest({"b": 2, "a": 1})
-    True
-    """
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def prompts_digest(prompts: Iterable[Prompt]) -> str:
-    """sha256 over every problem's exact token ids (its text where the engine takes text), in order of problem ids."""
-    return canonical_digest(
-        sorted([p.problem_id, p.text if p.token_ids is None else list(p.token_ids)] for p in prompts)
-    )
-
-
-def data_digest(problems: Iterable[Problem]) -> str:
-    """The content digest of a task's problems, as task files record it."""
-    return content_digest(ContentDigest.of(p.question, p.gold.answer) for p in problems)
-
-
-def differences(run: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Fields in which two identities differ, one line each. Tasks are compared where both have them.
-
-    >>> differences({"seed": 0, "tasks": {"a": {"data": "x"}}}, {"seed": 1, "tasks": {"b": {"data": "y"}}})
-    ['seed: the run has 0, now 1']
-    """
-    both = set(run.get("tasks", {})) & set(now.get("tasks", {}))
-    old, new = (flatten(_with_tasks(identity, both)) for identity in (run, now))
-    return [
-        f"{name}: the run has {old.get(name, 'nothing')}, now {new.get(name, 'nothing')}"
-        for name in sorted({*old, *new})
-        if old.get(name) != new.get(name)
-    ]
-
-
-def _with_tasks(identity: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
-    return {**identity, "tasks": {name: task for name, task in identity.get("tasks", {}).items() if name in names}}
+    @property
+    def task_files(self) -> dict[str, str]:
+        """By task, what ``load_task`` takes: its file, or its name where it travels with the package."""
+        return {name: task.file or name for name, task in self.about.tasks.items()}
 
 
 def load_manifest(run_dir: Path) -> Manifest:
@@ -105,138 +242,46 @@ def load_manifest(run_dir: Path) -> Manifest:
         StapoError: no run there, a damaged manifest, one of another format, or files that are none in the folder.
     """
     path = run_dir / "manifest.json"
-    _refuse_special_files(run_dir)
+    refuse_special_files(run_dir)
     if not path.is_file():
         raise StapoError(f"not a run folder: {run_dir}: expected manifest.json in it; 'stapo-bench eval' makes one")
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-        if raw["format"] != FORMAT:
-            raise StapoError(f"{path}: expected format {FORMAT}, got {raw['format']}; use the version that wrote it")
-        manifest = Manifest(run_dir=run_dir, identity=raw["identity"], about=raw["about"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise StapoError(f"{path}: expected a manifest, got damage ({error!r}); restore the file") from None
-    # Manifests that were made before ``about`` had a digest lack it.
-    for part, digest, found in (
-        ("identity", raw.get("digest"), manifest.digest),
-        ("about", raw.get("about_digest", canonical_digest(manifest.about)), canonical_digest(manifest.about)),
-    ):
-        if digest != found:
-            raise StapoError(
-                f"{path}: expected digest {found[:12]} for its {part}, got {str(digest)[:12]}: "
-                "the file was edited; restore it"
-            )
-    return manifest
+        raw = JsonFields(json.loads(path.read_text(encoding="utf-8")), "it")
+        if (found := raw.any("format")) != FORMAT:
+            raise StapoError(f"{path}: expected format {FORMAT}, got {found}; use the version that wrote it")
+        _check_digest(path, "identity", raw.any("identity"), raw.text_or_none("digest"))
+        if raw.states("about_digest"):  # manifests that were made before ``about`` had a digest lack it
+            _check_digest(path, "about", raw.any("about"), raw.text("about_digest"))
+        identity, about = Identity.from_json(raw.any("identity")), About.from_json(raw.any("about"))
+        if lacking := sorted(identity.tasks.keys() ^ about.tasks.keys()):
+            raise ValueError(f"identity and about differ in tasks: {', '.join(lacking)}")
+    except (ValueError, RecursionError) as error:
+        raise StapoError(f"{path}: expected a manifest, got damage ({error}); restore the file") from None
+    return Manifest(run_dir=run_dir, identity=identity, about=about)
 
 
-def _write(manifest: Manifest) -> None:
+def _check_digest(path: Path, part: str, content: Any, stated: str | None) -> None:
+    if stated != (found := canonical_digest(content)):
+        raise StapoError(
+            f"{path}: expected digest {found[:12]} for its {part}, got {str(stated)[:12]}: "
+            "the file was edited; restore it"
+        )
+
+
+def write_manifest(manifest: Manifest) -> None:
+    """Write a run's ``manifest.json``."""
+    about = manifest.about.to_json()
     content = {
         "format": FORMAT,
         "digest": manifest.digest,
-        "about_digest": canonical_digest(manifest.about),
-        "identity": manifest.identity,
-        "about": manifest.about,
+        "about_digest": canonical_digest(about),
+        "identity": manifest.identity.to_json(),
+        "about": about,
     }
     write_atomically(manifest.run_dir / "manifest.json", json.dumps(content, indent=2, sort_keys=True) + "\n")
 
 
-def open_run(
-    run_dir: Path, identity: dict[str, Any], about: dict[str, Any], *, allow_different: bool = False
-) -> Manifest:
-    """Make a run folder, or join the one that is there, adding this command's tasks, problems and sample counts.
-
-    Args:
-        run_dir: the folder; with ``allow_different``, the first of it, ``<name>-2``, ``<name>-3``, … that fits.
-        identity: what decides a sample; compared with the run's.
-        about: what describes it; the run's own is kept, only ``tasks`` grows.
-        allow_different: start a new run next to one made under other settings instead of refusing.
-
-    Raises:
-        DifferentRunError: the run was made under other settings.
-    """
-    for folder in _folders(run_dir):
-        try:
-            return _join(folder, identity, about)
-        except DifferentRunError:
-            if not allow_different:
-                raise
-    raise AssertionError("folders never end")
-
-
-def find_run(run_dir: Path, identity: Mapping[str, Any], *, allow_different: bool = False) -> Manifest | None:
-    """The run that ``open_run`` would join, as far as can be told before the engine is there; None: a new one.
-
-    Args:
-        run_dir: the folder, as for ``open_run``.
-        identity: what decides a sample; of ``engine`` only what is known of it.
-        allow_different: as for ``open_run``.
-
-    Raises:
-        DifferentRunError: the run was made under other settings.
-    """
-    for folder in _folders(run_dir):
-        if not (folder / "manifest.json").exists():
-            return None
-        run = load_manifest(folder)
-        found = differences(run.identity, {**identity, "engine": {**run.identity["engine"], **identity["engine"]}})
-        if not found:
-            return run
-        if not allow_different:
-            raise _different(folder, found)
-    raise AssertionError("folders never end")
-
-
-def _folders(run_dir: Path) -> Iterator[Path]:
-    """A run's folder and, for runs under other settings, those next to it."""
-    yield run_dir
-    for number in count(2):
-        yield run_dir.with_name(f"{run_dir.name}-{number}")
-
-
-def _different(run_dir: Path, found: Iterable[str]) -> DifferentRunError:
-    lines = "".join(f"\n  {line}" for line in found)
-    return DifferentRunError(
-        f"{run_dir}: this run was made under other settings; choose another --out, "
-        f"or --allow-different to start a new run next to it:{lines}"
-    )
-
-
-def _join(run_dir: Path, identity: dict[str, Any], about: dict[str, Any]) -> Manifest:
-    make_folder(run_dir)
-    with _locked(run_dir):
-        if (run_dir / "manifest.json").exists():
-            run = load_manifest(run_dir)
-            if found := differences(run.identity, identity):
-                raise _different(run_dir, found)
-            identity = {**run.identity, "tasks": {**run.identity["tasks"], **identity["tasks"]}}
-            about = {**run.about, "tasks": _grown(run.about["tasks"], about["tasks"])}
-        elif any((run_dir / "samples").glob("*.jsonl")):
-            raise StapoError(f"{run_dir}: holds samples but no manifest.json; restore it or choose another --out")
-        manifest = Manifest(run_dir=run_dir, identity=identity, about=about)
-        _write(manifest)
-        return manifest
-
-
-def annotate(run_dir: Path, **facts: Any) -> None:
-    """Add facts to what describes a run (``about``); one that is there already stays."""
-    with _locked(run_dir):
-        run = load_manifest(run_dir)
-        if facts.keys() <= run.about.keys():
-            return
-        _write(replace(run, about={**facts, **run.about}))
-
-
-def _grown(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Union of two ``about.tasks``: a smaller command takes nothing away from a run."""
-    grown = dict(old)
-    for name, task in new.items():
-        before = old.get(name, {"problem_ids": [], "num_samples": 0})
-        ids = list(dict.fromkeys([*before["problem_ids"], *task["problem_ids"]]))
-        num_samples = max(before["num_samples"], task["num_samples"])
-        grown[name] = {**task, "problem_ids": ids, "num_problems": len(ids), "num_samples": num_samples}
-    return grown
-
-
-def _refuse_special_files(run_dir: Path) -> None:
+def refuse_special_files(run_dir: Path) -> None:
     """In a run folder from elsewhere a pipe, a device, or a link to one would be read, or waited for, without end."""
     for path in run_dir.rglob("*"):
         try:
@@ -247,29 +292,3 @@ def _refuse_special_files(run_dir: Path) -> None:
             raise StapoError(f"{path}: expected a file of the run's own, got a pipe, device or socket; remove it")
         if path.suffix == ".lock" and path.is_symlink():  # two of them on one file would wait for each other
             raise StapoError(f"{path}: expected a file of the run's own, got a link to {path.readlink()}; remove it")
-
-
-def make_folder(run_dir: Path) -> None:
-    """Make a run's folder, or say in one line why that cannot be done."""
-    _refuse_special_files(run_dir)
-    try:
-        run_dir.mkdir(parents=True, exist_ok=True)
-        (run_dir / ".lock").touch()
-    except OSError as error:
-        raise StapoError(f"cannot write to {run_dir}: {error.strerror}; choose another --out") from None
-
-
-@contextmanager
-def _locked(run_dir: Path) -> Iterator[None]:
-    """One at a time: shards that start together must not overwrite each other's additions."""
-    with (run_dir / ".lock").open("a") as file:  # not "w": were it a link, the file behind it would be emptied
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-    # Closing the file releases the lock. It is never deleted: another process may be waiting on it.
-
-
-def environment_line() -> str:
-    """The machine in words, for ``about``."""
-    import platform
-
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}"

@@ -22,7 +22,9 @@ from stapo_bench.engines import Engine
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Request, Sample, SampleKey, SamplingParams
 from stapo_bench.runs import (
+    ContinuedFrom,
     DifferentRunError,
+    Identity,
     Manifest,
     SegmentWriter,
     differences,
@@ -68,7 +70,7 @@ def continue_run(
     """
     watch = watch or sys.stderr
     old = load_manifest(run_dir)
-    limit = old.identity["sampling"]["max_new_tokens"]
+    limit = old.identity.sampling.max_new_tokens
     if max_new_tokens <= limit:
         raise UsageError(f"--max-new-tokens: expected more than the run's {limit}, got {max_new_tokens}")
     out = out or run_dir.with_name(f"{run_dir.resolve().name}-{max_new_tokens}")
@@ -76,7 +78,7 @@ def continue_run(
     checkpoint = read_checkpoint(options.checkpoint)
     tokenizer = load_tokenizer(checkpoint)
     works = _works(old, data_dir, tokenizer)
-    identity = {**old.identity, "sampling": {**old.identity["sampling"], "max_new_tokens": max_new_tokens}}
+    identity = replace(old.identity, sampling=replace(old.identity.sampling, max_new_tokens=max_new_tokens))
     params = sampling_params(options)
     with Opener(engine) as opener:
         _check_settings(old, run_identity(checkpoint, works, params, options.seed, opener.identity(options)))
@@ -85,16 +87,16 @@ def continue_run(
             return Drawn(run_dir=out, num_drawn=0, num_missing=0, num_repeated=0)
         opened = opener.engine(options, works)
         _check_settings(old, run_identity(checkpoint, works, params, options.seed, opened.identity()))
-        origin = {"run": run_dir.resolve().name, "max_new_tokens": limit}
-        run = open_run(out, identity, {**old.about, **started_now(), "continued_from": origin})
+        origin = ContinuedFrom(run=old.name, max_new_tokens=limit)
+        run = open_run(out, identity, started_now(replace(old.about, continued_from=origin)))
         print(f"run folder: {run.run_dir}", file=watch)
         rest = _Rest(opened, replace(params, max_new_tokens=max_new_tokens), works, tokenizer)
         return _go_on(old, run, works, rest, watch)
 
 
-def _check_settings(old: Manifest, now: dict[str, Any]) -> None:
+def _check_settings(old: Manifest, now: Identity) -> None:
     """Refuse other settings than the run's; of an engine that is not open yet, as far as they are known."""
-    if found := differences(old.identity, {**now, "engine": {**old.identity["engine"], **now["engine"]}}):
+    if found := differences(old.identity, now, whole_engine=False):
         raise DifferentRunError(
             f"{old.run_dir}: cannot be continued under other settings than its own:"
             + "".join(f"\n  {line}" for line in found)
@@ -109,13 +111,15 @@ def _holds_all(new: Manifest, old: Manifest) -> bool:
 
 
 def _options(old: Manifest, out: Path, data_dir: Path | None) -> EvalOptions:
-    sampling, engine = old.identity["sampling"], old.identity["engine"]
+    if old.about.checkpoint is None or old.about.regime is None:
+        raise StapoError(f"{old.run_dir}: its manifest does not state its checkpoint and decoding; evaluate anew")
+    engine = old.identity.engine
     return EvalOptions(
-        checkpoint=Path(old.about["checkpoint"]),
-        decoding=old.about["regime"],
-        tasks=tuple(old.identity["tasks"]),
+        checkpoint=Path(old.about.checkpoint),
+        decoding=old.about.regime,
+        tasks=tuple(old.identity.tasks),
         out=out,
-        max_new_tokens=sampling["max_new_tokens"],
+        max_new_tokens=old.identity.sampling.max_new_tokens,
         engine=engine.get("engine", "auto"),
         model=engine.get("model"),
         tensor_parallel=int(engine["tensor_parallel"]) if "tensor_parallel" in engine else None,
@@ -126,19 +130,19 @@ def _options(old: Manifest, out: Path, data_dir: Path | None) -> EvalOptions:
 
 def _works(old: Manifest, data_dir: Path | None, tokenizer: Any | None) -> list[Work]:
     works = []
-    for name, identity in old.identity["tasks"].items():
-        about = old.about["tasks"][name]
-        task = load_task(about.get("file") or name)
+    for name, identity in old.identity.tasks.items():
+        asked = old.about.tasks[name]
+        task = load_task(old.task_files[name])
         problems = load_problems(task, data_dir)
-        prompt_format = identity["prompt_format"]
+        prompt_format = identity.prompt_format
         works.append(
             Work(
                 task=task,
                 problems=problems,
                 prompts=render_prompts(task, problems, tokenizer, prompt_format),
                 prompt_format=prompt_format,
-                num_problems=about["num_problems"],
-                num_samples=about["num_samples"],
+                num_problems=asked.num_problems,
+                num_samples=asked.num_samples,
             )
         )
     return works

@@ -1,66 +1,63 @@
 """What a run's manifest says: everything that decides a sample, and what only describes the run."""
 
+import os
+import platform
 import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Any
 
 from stapo_bench import __version__
 from stapo_bench.records import SamplingParams
-from stapo_bench.runs import Checkpoint, commit, data_digest, environment_line, prompts_digest
+from stapo_bench.runs import About, AskedTask, Checkpoint, Identity, TaskIdentity, commit, data_digest, prompts_digest
 from stapo_bench.sampling.work import Work
 from stapo_bench.tasks import resource_dir
 
 
 def run_identity(
     checkpoint: Checkpoint, works: Sequence[Work], params: SamplingParams, seed: int, engine: Mapping[str, str]
-) -> dict[str, Any]:
+) -> Identity:
     """Everything that decides a sample; ``engine`` is the engine's ``identity()``, or what is known of it."""
-    return {
-        "checkpoint": {"digest": checkpoint.digest},
-        "tasks": {
-            work.task.name: {
-                "data": data_digest(work.problems),
-                "prompts": prompts_digest(work.prompts),
-                "prompt_format": work.prompt_format,
-            }
+    return Identity(
+        checkpoint_digest=checkpoint.digest,
+        tasks={
+            work.task.name: TaskIdentity(
+                data=data_digest(work.problems),
+                prompts=prompts_digest(work.prompts),
+                prompt_format=work.prompt_format,
+            )
             for work in works
         },
-        "sampling": {
-            "temperature": params.temperature,
-            "top_p": params.top_p,
-            "max_new_tokens": params.max_new_tokens,
-        },
-        "seed": seed,
-        "engine": dict(engine),
-        "versions": {"stapo_bench": __version__},  # the engine names its own
-    }
+        sampling=params,
+        seed=seed,
+        engine=engine,
+        versions={"stapo_bench": __version__},  # the engine names its own
+    )
 
 
-def run_about(decoding: str, checkpoint: Checkpoint, works: Sequence[Work]) -> dict[str, Any]:
-    """What describes a run and decides nothing."""
+def run_about(decoding: str, checkpoint: Checkpoint, works: Sequence[Work]) -> About:
+    """What describes a run that starts now, and decides no sample."""
     ours = resource_dir("tasks")
-    return {
-        "checkpoint": str(checkpoint.path),
-        "model": checkpoint.model,
-        "method": checkpoint.method,
-        "step": checkpoint.step,
-        "regime": decoding,
-        "tasks": {
-            work.task.name: {
-                "title": work.task.title,
-                "num_problems": work.num_problems,
-                "num_samples": work.num_samples,
+    about = About(
+        tasks={
+            work.task.name: AskedTask(
+                title=work.task.title,
+                problem_ids=tuple(p.problem_id for p in work.problems[: work.num_problems]),
+                num_samples=work.num_samples,
                 # Needed to grade a task that does not travel with the package.
-                "file": None if work.task.path.is_relative_to(ours) else str(work.task.path),
-                "problem_ids": [p.problem_id for p in work.problems[: work.num_problems]],
-            }
+                file=None if work.task.path.is_relative_to(ours) else str(work.task.path),
+            )
             for work in works
         },
-        **started_now(),
-    }
+        checkpoint=str(checkpoint.path),
+        model=checkpoint.model,
+        method=checkpoint.method,
+        step=checkpoint.step,
+        regime=decoding,
+    )
+    return started_now(about)
 
 
 def without_secrets(command: str) -> str:
@@ -72,11 +69,12 @@ def without_secrets(command: str) -> str:
     return re.sub(r"(https?://[^\s?]*\?)[^\s']*", r"\1***", re.sub(r"(https?://)[^/\s@]*@", r"\1***@", command))
 
 
-def started_now() -> dict[str, Any]:
-    """By which command, code and machine, and when."""
-    return {
-        "commit": commit(),
-        "command": without_secrets(shlex.join(["stapo-bench", *sys.argv[1:]])),
-        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "device": environment_line(),
-    }
+def started_now(about: About) -> About:
+    """The same run, started now by this command, code and machine."""
+    return replace(
+        about,
+        commit=commit(),
+        command=without_secrets(shlex.join(["stapo-bench", *sys.argv[1:]])),
+        started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        device=f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}",
+    )

@@ -11,7 +11,7 @@ from typing import TextIO
 
 from stapo_bench.analysis import parity, same_weights
 from stapo_bench.errors import StapoError
-from stapo_bench.runs import LoadedRun, annotate, grade_run, load_run
+from stapo_bench.runs import LoadedRun, Stopping, grade_run, load_run, state_stopping
 from stapo_bench.statistics import MARGIN, Decision, until_decided, until_width
 
 
@@ -29,7 +29,7 @@ def width_below(width: float) -> Rule:
     return Rule(
         words=f"--until-width {width:g}",
         aim=width / 2.0,
-        decide=lambda run: until_width([run.outcomes(task)[0] for task in run.tasks], width),
+        decide=lambda run: until_width([outcomes.scores for outcomes in run.outcomes.values()], width),
     )
 
 
@@ -44,8 +44,8 @@ def decided_against(other_dir: Path) -> Rule:
         if lacking := sorted(set(run.tasks) - set(other.tasks)):
             raise StapoError(f"{other_dir}: expected the tasks of {run.name}, got none of {', '.join(lacking)}")
         decision = until_decided(
-            [run.outcomes(task)[0] for task in run.tasks],
-            [other.outcomes(task, run.tasks[task]["problem_ids"])[0] for task in run.tasks],
+            [outcomes.scores for outcomes in run.outcomes.values()],
+            [other.outcomes[task].of(outcomes.problem_ids).scores for task, outcomes in run.outcomes.items()],
         )
         confounders = [str(item) for item in parity(other, run) if item.weight == "confounds"]
         if not confounders or same_weights(other, run):  # the same weights are compared for what else differs
@@ -60,7 +60,7 @@ def looking(rule: Rule, data_dir: Path | None, watch: TextIO | None = None) -> C
     """Grades a run as far as it is, says what is known, and whether that is enough."""
 
     def enough(run_dir: Path) -> bool:
-        annotate(run_dir, stopping={"rule": rule.words, "aim": rule.aim})
+        state_stopping(run_dir, Stopping(rule=rule.words, aim=rule.aim))
         grade_run(run_dir, data_dir=data_dir)
         decision = rule.decide(load_run(run_dir))
         print(f"{'enough' if decision.stop else 'going on'}: {decision.reason}", file=watch or sys.stderr)

@@ -39,7 +39,7 @@ def test_the_command_evaluates_with_vllm_and_adds_only_what_is_missing(checkpoin
     first = {sample.key: sample.completion for sample in read_samples(run)}
     assert len(first) == 2 * 3 * 2
     assert len(set(first.values())) > 8
-    engine = load_manifest(run).identity["engine"]
+    engine = load_manifest(run).identity.engine
     assert engine["engine"] == "vllm"
     evaluate(checkpoint, run, samples=4)
     again = {sample.key: sample.completion for sample in read_samples(run)}

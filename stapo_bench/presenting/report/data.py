@@ -78,9 +78,9 @@ def collect(run_dirs: Sequence[Path], grader: str = DEFAULT_GRADER, data_dir: Pa
     shared = _Shared()
     manifests = [load_manifest(run_dir) for run_dir in run_dirs]
     for manifest in manifests:
-        for task, asked in manifest.about["tasks"].items():
-            shared.tasks.setdefault(task, str(asked.get("title", task)))
-            for problem_id in asked["problem_ids"]:
+        for task, asked in manifest.about.tasks.items():
+            shared.tasks.setdefault(task, asked.title)
+            for problem_id in asked.problem_ids:
                 shared.problem(task, problem_id)
     chunks: dict[str, str] = {}
     runs = []
@@ -126,12 +126,12 @@ def _run(manifest: Manifest, grader: str, shared: _Shared, prefix: str) -> tuple
     )
     graders = sorted(grade_files(run_dir), key=lambda name: name != grader)  # stable: the chosen one first
     verdicts = {name: read_verdicts(run_dir, name) for name in graders}
-    sampling, about = manifest.identity["sampling"], manifest.about
+    sampling = manifest.identity.sampling
     starts = list(chunk_starts((len(s.completion) for s in samples), CHUNK))
     columns = {
-        "method": str(about.get("method") or ""),
-        "sampling": sampling_in_words(sampling["temperature"], sampling["top_p"]),
-        "limit": int(sampling["max_new_tokens"]),
+        "method": manifest.about.method or "",
+        "sampling": sampling_in_words(sampling.temperature, sampling.top_p),
+        "limit": sampling.max_new_tokens,
         "problem": [shared.problem(s.task, s.problem_id) for s in samples],
         "sample": [s.sample_index for s in samples],
         "tokens": [s.num_tokens for s in samples],
@@ -200,7 +200,7 @@ def _questions(manifests: Sequence[Manifest], data_dir: Path | None, shared: _Sh
             if any(split_golds(name)[1] == "corrected" for name in grade_files(manifest.run_dir)):
                 corrected.update(_by_key(read_problems(manifest, data_dir, "corrected")))
         except StapoError as error:
-            note = f"No questions and golds of {manifest.run_dir.resolve().name}: {error}"
+            note = f"No questions and golds of {manifest.name}: {error}"
     rows: list[Any] = []
     for key in shared.problems:
         problem, other = known.get(key), corrected.get(key)
@@ -212,17 +212,14 @@ def _questions(manifests: Sequence[Manifest], data_dir: Path | None, shared: _Sh
 def _data_of(manifest: Manifest) -> str:
     """Names the problems and golds that a run needs."""
     golds = sorted({split_golds(name)[1] for name in grade_files(manifest.run_dir)})
-    return json.dumps(
-        [{name: task["data"] for name, task in manifest.identity["tasks"].items()}, golds], sort_keys=True
-    )
+    return json.dumps([{name: task.data for name, task in manifest.identity.tasks.items()}, golds], sort_keys=True)
 
 
 def _is_generated(manifest: Manifest) -> bool:
     """All its tasks make their problems themselves: no download is needed to show them."""
     from stapo_bench.tasks import load_task
 
-    files = [task.get("file") or name for name, task in manifest.about["tasks"].items()]
-    return all(load_task(file).source.generator is not None for file in files)
+    return all(load_task(file).source.generator is not None for file in manifest.task_files.values())
 
 
 def _by_key(problems: Iterator[Problem]) -> dict[tuple[str, str], Problem]:

@@ -18,7 +18,7 @@ from stapo_bench.presenting import score_by
 from stapo_bench.presenting.figures import Sources
 from stapo_bench.presenting.figures.settings import entropy_stability
 from stapo_bench.presenting.figures.sources import read_training
-from stapo_bench.runs import CountedRun
+from stapo_bench.records import Outcomes
 from stapo_train.experiments.design import Evaluation, Experiment, Training, evaluations, trainings
 from stapo_train.experiments.steps import plan
 
@@ -159,6 +159,6 @@ class Findings:
         return found
 
 
-def counted(score: RunScore) -> CountedRun:
+def counted(score: RunScore) -> dict[str, Outcomes]:
     """A run's counts, all that paired statistics need."""
-    return CountedRun(counts={task.task: task.counts for task in score.tasks})
+    return {task.task: Outcomes.of_counts(task.counts) for task in score.tasks}

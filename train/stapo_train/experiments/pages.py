@@ -159,7 +159,7 @@ def _runs(findings: Findings) -> str:
         manifest = load_manifest(e.folder)
         score = next(s for s in findings.sources.scores if s.run == e.folder.name)
         row = [e.folder.name, e.training.variant, e.training.seed, e.decoding, score.macro.value, score.grader]
-        writer.writerow([*row, manifest.digest, manifest.about.get("commit") or ""])
+        writer.writerow([*row, manifest.digest, manifest.about.commit or ""])
     return text.getvalue()
 
 

@@ -35,16 +35,16 @@ def provenance(findings: Findings, command: str) -> dict[str, Any]:
             {"commit": commit, "dirty": dirty, "starts": count}
             for (commit, dirty), count in sorted(code.items(), key=str)
         ],
-        "evaluated_by": sorted({str(m.about.get("commit")) for m in manifests}),
+        "evaluated_by": sorted({str(m.about.commit) for m in manifests}),
         "versions": sorted({row["versions"] for row in rows if "versions" in row} or {_versions(m) for m in manifests}),
-        "devices": sorted({str(m.about["device"]) for m in manifests}),
+        "devices": sorted({str(m.about.device) for m in manifests}),
         "cpu_s": {kind: round(sum(r["cpu_s"] for r in rows if r["kind"] == kind), 1) for kind in CPU_SECONDS},
         "commands": {kind: len({r["step"] for r in rows if r["kind"] == kind}) for kind in CPU_SECONDS},
     }
 
 
 def _versions(manifest: Manifest) -> str:
-    found = {**manifest.identity["versions"], **manifest.identity["engine"]}
+    found = {**(manifest.identity.versions or {}), **manifest.identity.engine}
     return ", ".join(f"{name} {found[name]}" for name in ("stapo_bench", "torch", "transformers") if name in found)
 
 

@@ -128,7 +128,7 @@ def is_evaluated(evaluation: Evaluation, options: dict[str, int]) -> bool:
     if found != asked or ("samples" in options and samples != {options["samples"]}):
         raise StapoError(f"{evaluation.folder}: expected a run of {asked}, got {found}; move it away")
     weights = read_checkpoint(evaluation.checkpoint).digest
-    if load_manifest(evaluation.folder).identity["checkpoint"]["digest"] != weights:
+    if load_manifest(evaluation.folder).identity.checkpoint_digest != weights:
         raise StapoError(f"{evaluation.folder}: {evaluation.checkpoint} had other weights when it ran; move it away")
     is_whole = all(task.num_samples == task.num_samples_expected and not task.num_ungraded for task in score.tasks)
     return is_whole and score.grader == get_grader("math").version
