@@ -17,7 +17,16 @@ from stapo_train.experiments import evaluation_questions, findings, forest, sect
 
 
 def score_of(value, run):
-    tasks = [SimpleNamespace(task=task, counts=counts) for task, counts in run.counts.items()]
+    tasks = [
+        SimpleNamespace(
+            task=task,
+            counts={
+                problem_id: (int(np.nansum(row)), int(np.isfinite(row).sum()))
+                for problem_id, row in zip(found.problem_ids, found.scores, strict=True)
+            },
+        )
+        for task, found in run.items()
+    ]
     return SimpleNamespace(macro=SimpleNamespace(value=value), tasks=tasks)
 
 
