@@ -15,6 +15,7 @@ from eval_setup import make_options, run
 
 from stapo_bench.engines.scripted import Script, ScriptedEngine
 from stapo_bench.errors import StapoError
+from stapo_bench.runs.manifest import About
 from stapo_bench.runs.store import scan_keys
 from stapo_bench.sampling.evaluation import evaluate
 from stapo_bench.sampling.generate import sole_writer
@@ -103,7 +104,7 @@ def test_a_run_names_the_commit_of_its_code(tmp_path, monkeypatch):
     if not (root / ".git").exists() or shutil.which("git") is None:
         pytest.skip("no checkout, or no git to ask")
     head = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
-    assert started_now()["commit"] == head.stdout.strip()
+    assert started_now(About(tasks={})).commit == head.stdout.strip()
     assert len(head.stdout.strip()) == 40
     # a git that knows no commit, and no git at all
     (tmp_path / "git").write_text("#!/bin/sh\necho nothing\nexit 128\n")
