@@ -110,6 +110,6 @@ def test_a_run_names_the_commit_of_its_code(tmp_path, monkeypatch):
     (tmp_path / "git").write_text("#!/bin/sh\necho nothing\nexit 128\n")
     (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert started_now()["commit"] is None
+    assert started_now(About(tasks={})).commit is None
     (tmp_path / "git").unlink()
-    assert started_now()["commit"] is None
+    assert started_now(About(tasks={})).commit is None

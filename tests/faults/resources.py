@@ -152,8 +152,8 @@ def few_handles(bench: Bench, rng: Random, folder: Path) -> Trial:
     def before() -> None:
         from stapo_bench.sampling import identity
 
-        commit = identity._commit()  # asked of git, which cannot start then; the manifest would lack it
-        identity._commit = lambda: commit
+        commit = identity.commit()  # asked of git, which cannot start then; the manifest would lack it
+        identity.commit = lambda: commit
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
     for command in commands(bench, run):
