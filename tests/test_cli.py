@@ -328,8 +328,9 @@ def test_many_checkpoints_give_a_run_each_and_one_table(stapo, small, monkeypatc
         return Drawn(run_dir=options.out, num_drawn=0, num_missing=0, num_repeated=0)
 
     monkeypatch.setattr("stapo_bench.sampling.evaluate", draw)
-    monkeypatch.setattr("stapo_bench.commands.draw.finish", lambda run_dir, data_dir: None)
-    monkeypatch.setattr("stapo_bench.commands.draw.show_table", lambda runs: print(*runs))
+    monkeypatch.setattr("stapo_bench.presenting.finish_run", lambda run_dir, data_dir: run_dir)
+    monkeypatch.setattr("stapo_bench.presenting.rows_from_scores", lambda run_dirs: run_dirs)
+    monkeypatch.setattr("stapo_bench.presenting.render_table", lambda run_dirs: " ".join(map(str, run_dirs)))
     arguments = ("eval", "--ckpt", "train/checkpoints/*", "--decoding", "training", "--tasks", "aime24", "--out", "e")
     code, output, _ = stapo(*arguments)
     assert (code, output) == (0, "e/train-step-9-training e/train-step-10-training\n")
@@ -351,8 +352,9 @@ def test_the_last_checkpoints_of_two_trainings_have_names_of_their_own(stapo, sm
         return Drawn(run_dir=options.out, num_drawn=0, num_missing=0, num_repeated=0)
 
     monkeypatch.setattr("stapo_bench.sampling.evaluate", draw)
-    monkeypatch.setattr("stapo_bench.commands.draw.finish", lambda run_dir, data_dir: None)
-    monkeypatch.setattr("stapo_bench.commands.draw.show_table", lambda runs: None)
+    monkeypatch.setattr("stapo_bench.presenting.finish_run", lambda run_dir, data_dir: run_dir)
+    monkeypatch.setattr("stapo_bench.presenting.rows_from_scores", lambda run_dirs: run_dirs)
+    monkeypatch.setattr("stapo_bench.presenting.render_table", lambda run_dirs: "")
     more = ("--decoding", "training", "--tasks", "aime24")
     assert stapo("eval", "--ckpt", "[ab]/checkpoints/*", *more)[0] == 0
     assert drawn == ["results/a-step-20-training", "results/a-final-training", "results/b-final-training"]

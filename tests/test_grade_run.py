@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from stapo_bench.analysis.grader_agreement import compare_graders
-from stapo_bench.analysis.scores import score_run
+from stapo_bench.analysis.score_file import score_run
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Gold, Problem, Request, SamplingParams
 from stapo_bench.runs.digests import canonical_digest, data_digest

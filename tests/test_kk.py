@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stapo_bench.analysis.scores import score_run
+from stapo_bench.analysis.score_file import score_run
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.grading import grade_answer
 from stapo_bench.grading.graders import strict

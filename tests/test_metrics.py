@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stapo_bench.analysis.metrics import parse_metric
-from stapo_bench.analysis.scores import from_json, score_run, to_json
+from stapo_bench.analysis.score_file import from_json, score_run, to_json
 from stapo_bench.commands.score import table
 from stapo_bench.errors import UsageError
 from stapo_bench.presenting import render_metrics

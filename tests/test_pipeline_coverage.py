@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from stapo_bench.analysis.compare import compare_runs
-from stapo_bench.analysis.scores import score_run
+from stapo_bench.analysis.score_file import score_run
 from stapo_bench.statistics.estimators import pass_at_k
 from stapo_bench.statistics.intervals import ERROR_NAMES, interval
 from stapo_bench.statistics.paired import paired_difference

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from report_setup import PLANTED, two_runs
 
-from stapo_bench.analysis.scores import score_run
+from stapo_bench.analysis.score_file import score_run
 from stapo_bench.cli import cli
 from stapo_bench.errors import StapoError
 from stapo_bench.presenting.report.data import CHUNK, collect

@@ -22,7 +22,7 @@ from eval_setup import (
     unbroken_run,
 )
 
-from stapo_bench.analysis.scores import score_run
+from stapo_bench.analysis.score_file import score_run
 from stapo_bench.errors import StapoError
 from stapo_bench.records import SampleKey
 from stapo_bench.runs.grades import grade_run

@@ -2,13 +2,13 @@
 
 import json
 import os
-import time
 
 import numpy as np
 import pytest
 
-from stapo_bench.analysis import scores
-from stapo_bench.analysis.scores import current_score, from_json, run_score, score_run, score_task, to_json
+from stapo_bench.analysis import score_file
+from stapo_bench.analysis.score_file import current_score, from_json, score_run, to_json
+from stapo_bench.analysis.scores import run_score, score_task
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Outcome, Outcomes
 from stapo_bench.runs.graded_samples import Draw, outcomes_of, read_draws, read_grades
@@ -157,17 +157,16 @@ def test_scores_that_a_slow_reader_writes_last_are_not_current(make_run, monkeyp
     grades = run / "grades" / "math.jsonl"
     whole = grades.read_text()
     grades.write_text("".join(whole.splitlines(keepends=True)[:2]))
-    read = scores.read_grades
+    read = score_file.read_grades
 
     def slowly(run_dir, grader):
         found = read(run_dir, grader)
-        monkeypatch.setattr(scores, "read_grades", read)
-        time.sleep(0.02)  # clocks of file systems tick in some milliseconds
+        monkeypatch.setattr(score_file, "read_grades", read)
         grades.write_text(whole)
         assert score_run(run).tasks[0].num_ungraded == 0
         return found
 
-    monkeypatch.setattr(scores, "read_grades", slowly)
+    monkeypatch.setattr(score_file, "read_grades", slowly)
     assert score_run(run).tasks[0].num_ungraded == 3
     assert current_score(run).tasks[0].num_ungraded == 0
 
@@ -180,15 +179,103 @@ def test_samples_without_a_grade_are_ungraded(make_run):
     assert (task.num_ungraded, task.value, task.bounds.low, task.bounds.high) == (2, 0.5, 0.25, 0.75)
 
 
+def quietly(path, old, new):
+    """Change a file without a trace in its times."""
+    times = path.stat()
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
 def test_scores_follow_the_files(make_run):
     run = make_run("r", {"t": [[1, 0]] * 2})
-    first = current_score(run)
-    assert current_score(run) == first
-    grades = run / "grades" / "math.jsonl"
-    grades.write_text(grades.read_text().replace("INCORRECT", "CORRECT"))
-    later = (run / "scores.json").stat().st_mtime + 10
-    os.utime(grades, (later, later))
+    assert current_score(run).tasks[0].value == 0.5
+    quietly(run / "grades" / "math.jsonl", "INCORRECT", "CORRECT")
     assert current_score(run).tasks[0].value == 1.0
+
+
+def test_scores_follow_grades_of_equal_size(make_run):
+    run = make_run("r", {"t": [[1, 0]] * 2})
+    assert current_score(run).tasks[0].num_no_answer == 0
+    quietly(run / "grades" / "math.jsonl", "INCORRECT", "NO_ANSWER")  # nine letters each
+    assert current_score(run).tasks[0].num_no_answer == 2
+
+
+def test_scores_follow_another_version_of_the_grader(make_run):
+    run = make_run("r", {"t": [[1, 0]] * 2}, grader="math-1")
+    assert current_score(run).grader == "math-1"
+    quietly(run / "grades" / "math.jsonl", "math-1", "math-2")
+    assert current_score(run).grader == "math-2"
+
+
+@pytest.mark.parametrize("segment", ["0001-all.jsonl", "0002-all.jsonl"], ids=["longer", "one more"])
+def test_scores_follow_the_samples(make_run, segment):
+    run = make_run("r", {"t": [[1, 0]] * 2})
+    (first, *rest) = (run / "samples" / "0001-all.jsonl").read_text().splitlines(keepends=True)
+    (run / "samples" / "0001-all.jsonl").write_text(first)
+    assert current_score(run).tasks[0].num_samples == 1
+    with (run / "samples" / segment).open("a") as file:
+        file.writelines(rest)
+    assert current_score(run).tasks[0].num_samples == 4
+
+
+def test_scores_follow_what_is_asked_for(make_run):
+    run = make_run("r", {"t": [[1, 0]] * 2}, about={"method": "GRPO"})
+    assert current_score(run).method == "GRPO"
+    quietly(run / "manifest.json", "GRPO", "DAPO")
+    assert current_score(run).method == "DAPO"
+
+
+def test_current_scores_are_not_made_again_whatever_the_times_say(make_run, tmp_path, monkeypatch):
+    run = make_run("r", {"t": [[1, 0]] * 2})
+    score = current_score(run)
+    monkeypatch.setattr(score_file, "run_score", None)
+    for file in run.rglob("*"):  # as a copy would have them, and a clock that was wrong
+        os.utime(file, (0, 0) if file.name == "scores.json" else None)
+    assert current_score(run) == score
+
+
+def test_scores_of_an_older_version_do_not_say_what_they_were_made_from(make_run):
+    run = make_run("r", {"t": [[1, 0]] * 2})
+    score = score_run(run)
+    (run / "scores.sources.json").unlink()
+    assert current_score(run) == score
+    (run / "scores.sources.json").unlink()
+    quietly(run / "grades" / "math.jsonl", "INCORRECT", "CORRECT")
+    assert current_score(run).tasks[0].value == 1.0
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[]", "{}"])
+def test_damage_of_what_scores_were_made_from_only_costs_time(make_run, damaged):
+    run = make_run("r", {"t": [[1, 0]] * 2})
+    score = score_run(run)
+    whole = (run / "scores.sources.json").read_text()
+    (run / "scores.sources.json").write_text(damaged)
+    assert current_score(run) == score
+    assert (run / "scores.sources.json").read_text() == whole
+
+
+def test_what_other_scores_were_made_from_says_nothing(make_run):
+    """Two commands write at the same time: the scores are of one, what they were made from of the other."""
+    run = make_run("r", {"t": [[1, 0]] * 2})
+    score_run(run)
+    old = (run / "scores.json").read_text()
+    quietly(run / "grades" / "math.jsonl", "INCORRECT", "CORRECT")
+    score_run(run)
+    (run / "scores.json").write_text(old)
+    assert current_score(run).tasks[0].value == 1.0
+
+
+def test_scores_do_not_depend_on_the_segments_in_which_samples_lie(make_run):
+    run = make_run("r", {"t": [[1, 0]] * 2})
+    score_run(run)
+    whole = (run / "scores.json").read_bytes()
+    lines = (run / "samples" / "0001-all.jsonl").read_text().splitlines(keepends=True)
+    (run / "samples" / "0001-all.jsonl").write_text("".join(lines[:1]))
+    (run / "samples" / "0002-all.jsonl").write_text("".join(lines[1:]))
+    score_run(run)
+    assert (run / "scores.json").read_bytes() == whole
 
 
 @pytest.mark.parametrize(
@@ -214,15 +301,6 @@ def test_scores_of_an_older_version_lack_a_digest(make_run):
     stored = json.loads((run / "scores.json").read_text())
     del stored["sha256"]
     assert from_json(stored) == score
-
-
-def test_scores_from_before_the_clock_was_put_back_are_made_again(make_run):
-    run = make_run("r", {"t": [[1, 0]] * 2})
-    current_score(run)
-    scores, grades = run / "scores.json", run / "grades" / "math.jsonl"
-    grades.write_text(grades.read_text().replace("INCORRECT", "CORRECT"))
-    os.utime(scores, (scores.stat().st_mtime + 1e6, scores.stat().st_mtime + 1e6))
-    assert current_score(run).tasks[0].value == 1.0
 
 
 def test_draws_carry_what_statistics_need(make_run):

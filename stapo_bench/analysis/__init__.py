@@ -19,7 +19,8 @@ from stapo_bench.analysis.parity_gate import ParityDifference, parity, same_weig
 from stapo_bench.analysis.plan import Plan, TaskPlan, plan_runs
 from stapo_bench.analysis.regimes import RegimeComparison, compare_regimes
 from stapo_bench.analysis.relative_gain import Headline, headline, measured_headline, relative_gains
-from stapo_bench.analysis.scores import MacroScore, RunScore, TaskScore, current_score, plain, run_score, score_run
+from stapo_bench.analysis.score_file import current_score, plain, score_by, score_run
+from stapo_bench.analysis.scores import MacroScore, RunScore, TaskScore, run_score
 from stapo_bench.analysis.seed_comparison import (
     SEED_ERRORS,
     SeedComparison,

@@ -1,36 +1,26 @@
 """From the graded samples of a run to its scores: estimates, intervals, counts and denominators.
 
-    score = score_run(Path("results/stapo-justrl"))     # writes results/stapo-justrl/scores.json
+    score = run_score(load_manifest(run_dir), "math", read_grades(run_dir, "math"))
 
 A run may be scored at any time while it goes on: what is missing is counted, declared, and never taken for wrong.
 """
 
-import json
 import math
-import os
-import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stapo_bench.errors import StapoError
-from stapo_bench.grading import DEFAULT_GRADER, equal_answers
+from stapo_bench.grading import equal_answers
 from stapo_bench.records import Outcome, Outcomes
 from stapo_bench.runs import (
     Draw,
     Grades,
     Manifest,
-    canonical_digest,
-    load_manifest,
     read_draws,
-    read_grades,
-    segments,
-    write_atomically,
 )
 from stapo_bench.statistics import (
     ERROR_NAMES,
@@ -46,8 +36,6 @@ from stapo_bench.statistics import (
     score_bounds,
     stability,
 )
-
-FORMAT = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,35 +104,6 @@ class RunScore:
     macro: MacroScore
     stopping: str | None = None  # the rule that ended drawing: all intervals then hold at every look
     aim: float | None = None  # of that rule, see ``sequential.boundary``
-
-
-def score_run(run_dir: Path, grader: str = DEFAULT_GRADER) -> RunScore:
-    """Score a run with the grades of one grader and write ``scores.json``."""
-    began, path = time.time_ns(), run_dir / "scores.json"
-    manifest = load_manifest(run_dir)
-    score = run_score(manifest, grader, read_grades(run_dir, grader))
-    write_atomically(path, json.dumps(to_json(score), indent=2, allow_nan=False) + "\n")
-    os.utime(path, ns=(began, began))  # of what came while it was read, these scores may know nothing
-    return score
-
-
-def current_score(run_dir: Path) -> RunScore:
-    """The scores of a run as its files are now: those stored, or new ones where samples or grades are newer."""
-    path = run_dir / "scores.json"
-    if not path.is_file():
-        return score_run(run_dir)
-    try:
-        score = from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, KeyError, TypeError) as error:
-        # Not made anew here: which grader's scores stood there is no longer known.
-        raise StapoError(
-            f"{path}: expected scores, got damage ({error!r}); 'stapo-bench score {run_dir}' makes them again"
-        ) from None
-    sources = [run_dir / "manifest.json", run_dir / "grades" / f"{score.grades}.jsonl", *segments(run_dir)]
-    written = path.stat().st_mtime_ns
-    is_current = all(source.exists() and source.stat().st_mtime_ns <= written for source in sources)
-    # Scores from the future: the clock was put back since, and times say nothing.
-    return score if is_current and written <= time.time_ns() else score_run(run_dir, score.grades)
 
 
 def run_score(manifest: Manifest, name: str, grades: Grades) -> RunScore:
@@ -260,62 +219,6 @@ def macro_score(tasks: Sequence[TaskScore]) -> MacroScore:
         ),
         num_tasks=len(tasks),
     )
-
-
-def to_json(score: RunScore) -> dict[str, Any]:
-    """A run's scores as plain JSON values, with their digest: NaN becomes null, an interval a pair."""
-    values = dict(plain({"format": FORMAT, **asdict(score)}))
-    return {**values, "sha256": canonical_digest(values)}
-
-
-def from_json(raw: Mapping[str, Any]) -> RunScore:
-    """The inverse of ``to_json``; ValueError where the values are not those that it gave."""
-    if raw["format"] != FORMAT:
-        raise ValueError(f"expected format {FORMAT}, got {raw['format']}")
-    values = {name: value for name, value in raw.items() if name != "sha256"}
-    if raw.get("sha256", digest := canonical_digest(values)) != digest:  # older files lack it
-        raise ValueError("its content is not what was written: sha256 does not fit")
-    tasks = tuple(
-        TaskScore(
-            **_with_intervals(task)
-            | {name: _int_keys(task.get(name, {})) for name in ("pass_at", "pass_hat", "maj_at")}
-            | {"counts": {problem_id: (right, decided) for problem_id, (right, decided) in task["counts"].items()}}
-        )
-        for task in raw["tasks"]
-    )
-    rest = {name: value for name, value in values.items() if name not in ("format", "tasks", "macro")}
-    return RunScore(**rest, tasks=tasks, macro=MacroScore(**_with_intervals(raw["macro"])))
-
-
-def _with_intervals(raw: Mapping[str, Any]) -> dict[str, Any]:
-    ends = {name: [_number(end) for end in raw[name]] for name in ("these_problems", "problems_like_these", "bounds")}
-    intervals = {name: Interval(low=low, high=high) for name, (low, high) in ends.items()}
-    return {**raw, "value": _number(raw["value"]), **intervals}
-
-
-def _int_keys(raw: Mapping[str, float]) -> dict[int, float]:
-    return {int(k): value for k, value in raw.items()}
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON holds it: what is not finite becomes null, an interval a pair, a key a string.
-
-    >>> plain({"k": (1, math.nan), "these": asdict(Interval(low=0.0, high=1.0))})
-    {'k': [1, None], 'these': [0.0, 1.0]}
-    """
-    if isinstance(value, dict):
-        if value.keys() == {"low", "high"}:
-            return [plain(value["low"]), plain(value["high"])]
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def _powers_of_two(limit: int) -> list[int]:

@@ -6,7 +6,6 @@ from typing import Any
 import click
 
 from stapo_bench.commands import options
-from stapo_bench.commands.score import finish, show_table
 from stapo_bench.engines import ENGINES, PRESETS
 from stapo_bench.errors import StapoError, UsageError
 
@@ -58,6 +57,7 @@ def eval_command(
 
     Example: stapo-bench eval --ckpt Qwen3-1.7B --decoding justrl --tasks aime24,amc23
     """
+    from stapo_bench.presenting import finish_run, render_table, rows_from_scores
     from stapo_bench.runs import expand, folder_label
     from stapo_bench.sampling import EvalOptions, Opener, evaluate
 
@@ -83,7 +83,7 @@ def eval_command(
             "evaluate them apart, each with an --out of its own"
         )
     num_missing = 0
-    runs = []
+    scores = []
     with Opener() as opener:
         for checkpoint in checkpoints:
             name = f"{folder_label(checkpoint)}-{more['decoding']}"
@@ -92,10 +92,9 @@ def eval_command(
             drawn = evaluate(evaluation, opener=opener, enough=enough)
             if drawn.num_repeated:
                 click.echo(f"{drawn.num_repeated} samples were drawn twice; the first of each counts", err=True)
-            finish(drawn.run_dir, data_dir=more["data_dir"])
+            scores.append(finish_run(drawn.run_dir, data_dir=more["data_dir"]))
             num_missing += drawn.num_missing
-            runs.append(drawn.run_dir)
-    show_table(runs)
+    click.echo(render_table(rows_from_scores(scores)))
     complain(num_missing)
 
 
@@ -115,11 +114,12 @@ def continue_command(
 
     Example: stapo-bench continue results/base-justrl --max-new-tokens 32768
     """
+    from stapo_bench.presenting import finish_run, render_table, rows_from_scores
     from stapo_bench.sampling import continue_run
 
     drawn = continue_run(run, max_new_tokens, out=out, data_dir=data_dir, base_urls=base_urls)
-    finish(drawn.run_dir, data_dir=data_dir)
-    show_table([drawn.run_dir])
+    score = finish_run(drawn.run_dir, data_dir=data_dir)
+    click.echo(render_table(rows_from_scores([score])))
     complain(drawn.num_missing)
 
 

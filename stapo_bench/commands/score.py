@@ -8,10 +8,8 @@ import click
 from stapo_bench.commands import options
 from stapo_bench.engines import ENGINES
 from stapo_bench.errors import UsageError
-from stapo_bench.grading import DEFAULT_GRADER
 
 if TYPE_CHECKING:
-    from stapo_bench.analysis import Metric
     from stapo_bench.runs import Grading
     from stapo_bench.tasks import Golds
 
@@ -108,14 +106,14 @@ def score(run: Path, grader: str, golds: "Golds", data_dir: Path | None, exclude
 
     Example: stapo-bench score results/base-justrl
     """
-    from stapo_bench.analysis import compare_graders, current_score
-    from stapo_bench.presenting import render_graders, render_metrics
+    from stapo_bench.analysis import compare_graders
+    from stapo_bench.presenting import finish_run, render_graders, render_metrics, render_table, rows_from_scores
     from stapo_bench.runs import with_golds
 
     name = with_golds(grader, golds)
-    finish(run, data_dir=data_dir, grader=name)
-    show_table([run])
-    if more := render_metrics(current_score(run)):
+    scored = finish_run(run, data_dir=data_dir, grader=name)
+    click.echo(render_table(rows_from_scores([scored])))
+    if more := render_metrics(scored):
         click.echo("\n" + more)
     if exclude_overlap is not None:
         from stapo_bench.analysis import scores_without
@@ -139,11 +137,13 @@ def table(runs: tuple[Path, ...], format_: str, published: bool, metric: str) ->
     if not runs and not published:
         raise UsageError("expected at least one run folder, or --published")
     from stapo_bench.analysis import AVG, parse_metric
+    from stapo_bench.presenting import published_rows, render_table, rows_from_runs
 
     shown = parse_metric(metric)
     if published and shown != AVG:
         raise UsageError(f"--published: the paper prints avg@k alone, got --metric {metric} beside it")
-    show_table(list(runs), format_, published=published, metric=shown)
+    rows = [*rows_from_runs(runs, shown), *(published_rows() if published else [])]
+    click.echo(render_table(rows, format_).rstrip("\n"))
 
 
 @click.command()
@@ -173,27 +173,3 @@ def export(run: Path, out: Path, grader: str) -> None:
     from stapo_bench.runs import export_run
 
     click.echo(f"{export_run(run, out, grader)} samples written to {out}")
-
-
-def finish(run_dir: Path, *, data_dir: Path | None, grader: str = DEFAULT_GRADER) -> None:
-    """Grade what is not graded yet, score, and write table.md. A judge is not asked again: that is for ``grade``."""
-    from stapo_bench.analysis import score_run
-    from stapo_bench.presenting import render_table, rows_from_runs
-    from stapo_bench.runs import grade_run, write_atomically
-    from stapo_bench.sampling import PREFIX, Ticker
-
-    if not grader.startswith(PREFIX):
-        grade_run(run_dir, grader, data_dir=data_dir, progress=Ticker("graded"))
-    score_run(run_dir, grader)
-    write_atomically(run_dir / "table.md", render_table(rows_from_runs([run_dir]), "md").rstrip("\n") + "\n")
-
-
-def show_table(
-    run_dirs: list[Path], format_: str = "md", *, published: bool = False, metric: "Metric | None" = None
-) -> None:
-    """Print the table of scored runs; ``metric`` None: avg@k."""
-    from stapo_bench.analysis import AVG
-    from stapo_bench.presenting import published_rows, render_table, rows_from_runs
-
-    rows = [*rows_from_runs(run_dirs, metric or AVG), *(published_rows() if published else [])]
-    click.echo(render_table(rows, format_).rstrip("\n"))

@@ -1,6 +1,7 @@
 """Objects to what people read: words, tables, figures and the report page."""
 
 from stapo_bench.presenting.curves import render_curve
+from stapo_bench.presenting.finish import finish_run
 from stapo_bench.presenting.graders import render_graders
 from stapo_bench.presenting.one_run import (
     render_audit,
@@ -10,7 +11,7 @@ from stapo_bench.presenting.one_run import (
     render_without,
 )
 from stapo_bench.presenting.planning import render_plan
-from stapo_bench.presenting.rows import published_rows, rows_from_runs, score_by
+from stapo_bench.presenting.rows import published_rows, rows_from_runs, rows_from_scores
 from stapo_bench.presenting.table import render_table
 from stapo_bench.presenting.verdicts import render_comparison
 from stapo_bench.presenting.verdicts_of_many import render_regimes, seeds_sentence

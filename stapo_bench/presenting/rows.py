@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from stapo_bench.analysis import AVG, MacroScore, Metric, RunScore, TaskScore, current_score, fewest_decided, run_score
+from stapo_bench.analysis import AVG, MacroScore, Metric, RunScore, TaskScore, fewest_decided, score_by
 from stapo_bench.engines import PRESETS, sampling_in_words
 from stapo_bench.presenting.published import PublishedRow, PublishedTable, load_published
 from stapo_bench.records import Origin
-from stapo_bench.runs import load_manifest, read_grades
 from stapo_bench.statistics import UNKNOWN, Interval
 
 _STOPPED = "; stopped under {}: its intervals, and tests against it, hold at every look (anytime-valid)"
@@ -72,8 +71,13 @@ def rows_from_runs(run_dirs: Sequence[Path], metric: Metric = AVG, grader: str |
 
     ``grader``: whose grades all rows rest on; None: those that each run was last scored with.
     """
-    rows = [(score, _run_row(score)) for score in (score_by(run_dir, grader) for run_dir in run_dirs)]
-    return [row if metric == AVG else _in_metric(row, score, metric) for score, row in rows]
+    return rows_from_scores([score_by(run_dir, grader) for run_dir in run_dirs], metric)
+
+
+def rows_from_scores(scores: Sequence[RunScore], metric: Metric = AVG) -> list[Row]:
+    """One row per run, from scores that were made or read before."""
+    rows = [_run_row(score) for score in scores]
+    return rows if metric == AVG else [_in_metric(row, score, metric) for score, row in zip(scores, rows, strict=True)]
 
 
 def published_rows(tables: Sequence[str] = ("stapo_v1",), model: str | None = None) -> list[Row]:
@@ -84,15 +88,6 @@ def published_rows(tables: Sequence[str] = ("stapo_v1",), model: str | None = No
         for row in table.rows
         if model is None or row.model == model
     ]
-
-
-def score_by(run_dir: Path, grader: str | None) -> RunScore:
-    """The stored scores where they rest on this grader, or any (None); else scored in memory, and the stored stay."""
-    if grader is None:
-        return current_score(run_dir)
-    if (run_dir / "scores.json").is_file() and (score := current_score(run_dir)).grades == grader:
-        return score
-    return run_score(load_manifest(run_dir), grader, read_grades(run_dir, grader))
 
 
 def _run_row(score: RunScore) -> Row:

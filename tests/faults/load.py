@@ -93,10 +93,10 @@ def many_samples(bench: Bench, rng: Random, folder: Path, *, count: int) -> Tria
 
 def no_grading() -> None:
     """In a new process: draw and store, and leave grades and scores to their own measurements."""
-    from stapo_bench.commands import draw
+    from stapo_bench import presenting
 
     skip: Callable[..., None] = lambda *_arguments, **_more: None  # noqa: E731
-    draw.finish = draw.show_table = skip
+    presenting.finish_run = presenting.rows_from_scores = presenting.render_table = skip
 
 
 FAULTS = (

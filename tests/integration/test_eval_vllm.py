@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stapo_bench.analysis.scores import score_run
+from stapo_bench.analysis.score_file import score_run
 from stapo_bench.runs.manifest import load_manifest
 from stapo_bench.runs.store import read_samples
 

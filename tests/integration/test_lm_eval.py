@@ -23,7 +23,7 @@ from lm_eval.api.model import LM
 from lm_eval.tasks import TaskManager
 
 import stapo_bench.lm_eval
-from stapo_bench.analysis.scores import TaskScore, score_run
+from stapo_bench.analysis import TaskScore, score_run
 from stapo_bench.records import Outcome
 from stapo_bench.runs.grades import grade_run
 from stapo_bench.runs.store import read_samples

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from stapo_bench import __version__
-from stapo_bench.analysis import RunScore
+from stapo_bench.analysis import RunScore, score_by
 from stapo_bench.errors import StapoError, UsageError, missing_package
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.presenting.figures import TITLES, Sources, available, caption, render_svg
@@ -26,7 +26,6 @@ from stapo_bench.presenting.report.data import collect
 from stapo_bench.presenting.report.encode import json_island, script_hash
 from stapo_bench.presenting.report.overview import overview
 from stapo_bench.presenting.report.tokens import collect_tokens, dumps
-from stapo_bench.presenting.rows import score_by
 from stapo_bench.runs import write_atomically
 
 _FOLDER = Path(__file__).resolve().parent

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from stapo_bench.analysis import RunScore, SeedComparison, compare_over_seeds, current_score
+from stapo_bench.analysis import RunScore, SeedComparison, compare_over_seeds, current_score, score_by
 from stapo_bench.errors import StapoError
-from stapo_bench.presenting import score_by
 from stapo_bench.presenting.figures import Sources
 from stapo_bench.presenting.figures.settings import entropy_stability
 from stapo_bench.presenting.figures.sources import read_training

@@ -1,0 +1,19 @@
+"""The end of an evaluation: from stored samples to grades, scores and the table in the run's folder."""
+
+from pathlib import Path
+
+from stapo_bench.analysis import RunScore, score_run
+from stapo_bench.grading import DEFAULT_GRADER
+from stapo_bench.presenting.rows import rows_from_scores
+from stapo_bench.presenting.table import render_table
+from stapo_bench.runs import grade_run, write_atomically
+from stapo_bench.sampling import PREFIX, Ticker
+
+
+def finish_run(run_dir: Path, *, data_dir: Path | None, grader: str = DEFAULT_GRADER) -> RunScore:
+    """Grade what is not graded yet, score, and write table.md. A judge is not asked again: that is for ``grade``."""
+    if not grader.startswith(PREFIX):
+        grade_run(run_dir, grader, data_dir=data_dir, progress=Ticker("graded"))
+    score = score_run(run_dir, grader)
+    write_atomically(run_dir / "table.md", render_table(rows_from_scores([score])) + "\n")
+    return score
