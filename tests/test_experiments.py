@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -89,8 +90,20 @@ def test_an_experiment_that_was_killed_twice_gives_the_same_page(tmp_path, monke
     assert [row.split(",")[1:4] for row in rows[1:]] == [
         [variant, seed, "training"] for seed in ("1", "2") for variant in ("JustRL", "STAPO")
     ]
-    written = (whole / "results" / "toy" / "trainings").iterdir()
-    assert sorted(p.name.rsplit("-", 2)[0] for p in written) == ["justrl-s1", "justrl-s2", "stapo-s1", "stapo-s2"]
+    kept = whole / "results" / "toy" / "trainings.tar.gz"
+    with tarfile.open(kept) as archive:
+        written = {member.name: archive.extractfile(member).read() for member in archive}
+    assert written == {
+        str(p.relative_to(whole / "out")): p.read_bytes()
+        for name in ("config.yaml", "metrics.jsonl")
+        for p in whole.glob(f"out/trainings/*/{name}")
+    }
+    trainings = {name.split("/")[1].rsplit("-", 2)[0] for name in written}
+    assert trainings == {"justrl-s1", "justrl-s2", "stapo-s1", "stapo-s2"} and len(written) == 8
+    before = kept.read_bytes()
+    monkeypatch.chdir(whole)
+    pages.write_page(design.load_experiment("toy.yaml"), Path("out"), Path("results/toy"))
+    assert kept.read_bytes() == before  # no clock in it
     assert len(list((whole / "out").glob("trainings/*-dumps/dumps/iteration-000002/dump.json"))) == 4
     monkeypatch.chdir(whole)
     assert all(step.is_done() for step in steps.plan(design.load_experiment("toy.yaml"), Path("out")).values())

@@ -12,6 +12,7 @@ def _normalise(text: str) -> str:
 
 
 def _short_digest(text: str) -> str:
+    """The first 16 hexadecimal digits of the sha256 of the normalised text."""
     return hashlib.sha256(_normalise(text).encode()).hexdigest()[:16]
 
 
@@ -24,6 +25,7 @@ class ContentDigest:
 
     @classmethod
     def of(cls, question: str, answer: str) -> "ContentDigest":
+        """Of a problem's text and answer as they stand in the data."""
         return cls(_short_digest(question), _short_digest(answer))
 
 

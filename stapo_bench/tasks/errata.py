@@ -41,6 +41,7 @@ class Errata:
     items: tuple[Erratum, ...]
 
     def of_task(self, task: str) -> tuple[Erratum, ...]:
+        """The known errors of one task, in the order of the file."""
         return tuple(item for item in self.items if item.task == task)
 
 

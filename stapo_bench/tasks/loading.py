@@ -20,7 +20,7 @@ from typing import Any
 from stapo_bench.errors import StapoError, UsageError, did_you_mean
 from stapo_bench.records import Gold, Problem
 from stapo_bench.tasks.content import ContentDigest, content_digest
-from stapo_bench.tasks.resources import resource_dir
+from stapo_bench.tasks.resources import offered_task_folders, resource_dir
 from stapo_bench.tasks.task import Source, Task
 from stapo_bench.tasks.task_file import read_yaml
 
@@ -28,23 +28,37 @@ _MOST = 1_000_000  # problems, or samples of each
 TASK_PREFIX = "stapo_"  # in lm-eval's registry, where names are shared with everyone's tasks
 
 
-def _task_files() -> dict[str, Path]:
+def _our_files() -> dict[str, Path]:
+    """The project's own task files by name."""
     return {p.stem: p for p in sorted(resource_dir("tasks").rglob("*.yaml")) if p.stem != "errata"}
 
 
+def _all_files() -> dict[str, Path]:
+    """Ours, then those of installed packages, whose tasks need names of their own."""
+    found = _our_files()
+    for folder in offered_task_folders():
+        for path in sorted(folder.rglob("*.yaml")):
+            if path.stem in found:
+                raise StapoError(f"task {path.stem}: expected one file, got {found[path.stem]} and {path}; rename one")
+            found[path.stem] = path
+    return found
+
+
 def task_names(suite: str | None = None) -> list[str]:
-    """Names of all tasks, or of a suite's in the paper's column order.
+    """Names of all tasks, or of a suite's in the paper's column order. A suite of ours has our tasks alone.
 
     >>> task_names("paper")
     ['aime24', 'aime25', 'amc23', 'math500', 'minerva', 'olympiadbench']
     """
-    tasks = [load_task(name) for name in _task_files()]
     if suite is None:
-        return [task.name for task in tasks]
-    names = [task.name for task in tasks if task.suite == suite]
-    if not names:
-        raise UsageError(f"unknown suite '{suite}': expected one of {', '.join(sorted({t.suite for t in tasks}))}")
-    return names
+        return [read_task(path).name for path in _all_files().values()]
+    suites: set[str] = set()
+    for files in (_our_files, _all_files):  # other packages are asked only where ours do not suffice
+        tasks = [read_task(path) for path in files().values()]
+        if names := [task.name for task in tasks if task.suite == suite]:
+            return names
+        suites |= {task.suite for task in tasks}
+    raise UsageError(f"unknown suite '{suite}': expected one of {', '.join(sorted(suites))}")
 
 
 def load_task(name: str) -> Task:
@@ -53,7 +67,9 @@ def load_task(name: str) -> Task:
         if not Path(name).is_file():
             raise UsageError(f"unknown task '{name}': no such file")
         return read_task(Path(name))
-    files = _task_files()
+    files = _our_files()
+    if name not in files:
+        files = _all_files()
     if name not in files:
         hint = did_you_mean(name, files) or f"known tasks: {', '.join(files)}"
         raise UsageError(f"unknown task '{name}': {hint}")
@@ -159,6 +175,7 @@ def _generate(task: Task, generator: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _read_jsonl(path: Path) -> list[dict[str, Any]]:
+    """The rows of a local file; StapoError names the line that is not a JSON object."""
     if not path.is_file():
         raise StapoError(f"{path}: no such file; expected one JSON object per line with id, problem, answer")
     rows = []
@@ -196,6 +213,7 @@ def _answer_text(value: Any, integer: bool) -> str:
 
 
 def _problem(task: Task, row: Mapping[str, Any], number: int, place: str) -> Problem:
+    """One row under our column names as a problem; ``place`` and ``number`` are for errors."""
     for key in ("problem", "answer"):
         if row.get(key) is None or row[key] in ("", []):
             raise StapoError(f"{place}, row {number}: expected a value for '{key}', got {row.get(key)!r}")

@@ -38,6 +38,7 @@ def render_question(template: str, problem: Problem) -> str:
         intercepted_binops = frozenset({"*", "**"})
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+            """Refuse the operator."""
             raise SecurityError(f"a template may not use {operator}")
 
     # keep_trailing_newline as in lm-eval, which renders the same template

@@ -26,6 +26,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _function_tag(loader: yaml.SafeLoader, node: yaml.Node) -> str:
+    """The text behind ``!function``."""
     if not isinstance(node, yaml.ScalarNode):
         raise yaml.YAMLError("!function expects a name")
     return str(loader.construct_scalar(node))

@@ -83,6 +83,7 @@ class TinyProblem:
 
     @property
     def answer(self) -> int:
+        """The value of every derivation."""
         return evaluate(self.derivations[0])
 
 

@@ -45,6 +45,7 @@ class Experiment:
 
     @property
     def used_seeds(self) -> tuple[int, ...]:
+        """The seeds of every variant: the first ``num_seeds`` of those that ``seeds`` names."""
         return SEEDS[self.seeds][: self.num_seeds]
 
     @property

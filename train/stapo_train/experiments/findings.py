@@ -71,6 +71,7 @@ class Findings:
 
     @cached_property
     def trainings(self) -> list[Training]:
+        """Those that count, without the untrained base."""
         return [
             training
             for training in trainings(self.experiment, self.out)
@@ -96,6 +97,7 @@ class Findings:
 
     @cached_property
     def evaluations(self) -> list[Evaluation]:
+        """Those that count, of the untrained base too."""
         return [e for e in evaluations(self.experiment, self.out) if self._is_used(e.training)]
 
     def _is_used(self, training: Training) -> bool:

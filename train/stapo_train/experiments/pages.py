@@ -17,6 +17,7 @@ from stapo_bench.presenting.figures import caption, save
 from stapo_bench.presenting.figures.registry import REGISTRY
 from stapo_bench.runs import load_manifest, write_atomically
 from stapo_bench.statistics import MARGIN, Difference
+from stapo_train.experiments.archive import write_trainings
 from stapo_train.experiments.design import Experiment, in_words
 from stapo_train.experiments.findings import Findings, counted
 from stapo_train.experiments.provenance import how, provenance
@@ -164,16 +165,12 @@ def _runs(findings: Findings) -> str:
 
 
 def _keep(findings: Findings, folder: Path) -> None:
-    """One manifest per way of decoding (the others differ in seed and weights, see runs.csv), each training's log."""
+    """One manifest per way of decoding (the others differ in seed and weights, see runs.csv), the trainings' logs."""
     for decoding in findings.experiment.decodings:
         run = next(e.folder for e in findings.evaluations if e.decoding == decoding)
         (folder / "manifests").mkdir(exist_ok=True)
         shutil.copy(run / "manifest.json", folder / "manifests" / f"{decoding}.json")
-    for training in findings.trainings:
-        place = folder / "trainings" / training.folder.name
-        place.mkdir(parents=True, exist_ok=True)
-        for name in ("config.yaml", "metrics.jsonl"):
-            shutil.copy(training.folder / name, place / name)
+    write_trainings({training.folder.name: training.folder for training in findings.trainings}, folder)
 
 
 def _level(average: Difference) -> str:

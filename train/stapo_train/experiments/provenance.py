@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from stapo_bench.runs import Manifest, load_manifest
+from stapo_train.experiments.archive import TRAININGS
 from stapo_train.experiments.costs import read_costs
 from stapo_train.experiments.findings import Findings
 from stapo_train.experiments.steps import CPU_SECONDS, plan
@@ -52,7 +53,7 @@ def how(findings: Findings, about: dict[str, Any]) -> Iterator[str]:
     """The last part of a page."""
     yield "## How it was made"
     yield ""
-    yield f"- Command: `{about['command']}`. Settings and curves of every training: `trainings/`."
+    yield f"- Command: `{about['command']}`. Settings and curves of every training: `{TRAININGS}`."
     spent = {kind: seconds for kind, seconds in about["cpu_s"].items() if seconds}
     parts = ", ".join(f"{about['commands'][kind]} × {kind} {seconds:,.0f}" for kind, seconds in spent.items())
     yield f"- Cost: {sum(spent.values()):,.0f} CPU-seconds ({parts}), what is shared with other experiments included."

@@ -70,6 +70,7 @@ class Tally:
 
     @property
     def num_candidates(self) -> int:
+        """Tokens that the mask could silence, silenced or not."""
         return self.whole.silenced + self.whole.kept
 
     def lift(self, places: Places) -> float:

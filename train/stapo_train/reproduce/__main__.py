@@ -13,6 +13,7 @@ SCALES = ("tiny", "small", "paper")
 
 
 def main(arguments: list[str]) -> None:
+    """Run the scale that ``--scale`` names with the other arguments."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--scale", choices=SCALES, default="tiny")
     chosen, rest = parser.parse_known_args(arguments)

@@ -102,6 +102,7 @@ def run(stage: Stage, script: Path) -> None:
 
 
 def main() -> None:
+    """Parse, estimate, write the stages and run those that are not finished."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=list(SHAPES), required=True)
     parser.add_argument("--nodes", type=int, default=8, help="(%(default)s)")

@@ -14,6 +14,7 @@ from stapo_train.tiny.pretrain import FINISHED_FILE, load_config, pretrain
 
 
 def main(config: Path, overrides: list[str]) -> None:
+    """Make the base model, on the GPU where there is one."""
     torch.set_default_device("cuda" if torch.cuda.is_available() else "cpu")
     made = pretrain(load_config(config, overrides))
     # No table must take it for the tiny suite's own base.

@@ -70,12 +70,15 @@ class Plan:
 
     @property
     def config_file(self) -> Path:
+        """The trainings' config: of the harder tiny levels, or of a real base model."""
         return CONFIGS / ("_harder.yaml" if self.kind == "scratch" else "_recipe.yaml")
 
     def overrides(self, method: str) -> list[str]:
+        """Settings of one method's training on top of ``config_file``."""
         return [f"objective.name={method}", f"model={self.base}", f"out={self.out / method}", *self.train]
 
     def config(self, method: str) -> TrainConfig:
+        """One method's training, read and checked."""
         return load_config(self.config_file, self.overrides(method))
 
 
@@ -138,6 +141,7 @@ def write_problems(path: Path) -> None:
 
 
 def shape_of(plan: Plan) -> Shape:
+    """Of the model to train: read from the checkpoint, or from the config that makes it."""
     if plan.kind == "base":
         return read_shape(plan.base)
     from stapo_train.tiny import pretrain
@@ -181,11 +185,13 @@ def check_memory(shape: Shape, setup: Setup, micro_batch_tokens: int) -> Memory:
 
 
 def training_seconds(config: TrainConfig, shape: Shape, setup: Setup) -> float:
+    """Wall seconds of one training, by the estimate."""
     seconds = iteration_seconds(shape, setup, recipe_of(config), passes(config.objective["name"])).total
     return START_S + config.iterations * (ITERATION_S + seconds)
 
 
 def evaluation_seconds(plan: Plan, shape: Shape, setup: Setup) -> float:
+    """Wall seconds of one evaluation, by the estimate."""
     limit = int(plan.evaluation["max-new-tokens"])
     recipe = Recipe(max_response=limit, mean_response=limit // 2)
     return START_S + generation_seconds(shape, setup, recipe, NUM_SAMPLES[plan.kind], limit)
@@ -226,6 +232,7 @@ def jobs(plan: Plan, shape: Shape, setup: Setup) -> list[Job]:
 
 
 def describe(found: Sequence[Job], shape: Shape, memory: Memory, setup: Setup) -> str:
+    """Size, memory and time before anything runs, in two lines."""
     hours = sum(job.weight for job in found) / 3600
     lines = [
         f"model: {shape.parameters / 1e6:,.0f} M parameters; {setup.gpu.name}: about {memory.while_updating:.0f} GiB "
@@ -237,6 +244,7 @@ def describe(found: Sequence[Job], shape: Shape, memory: Memory, setup: Setup) -
 
 
 def main() -> None:
+    """Parse, estimate, run, write the table and compare STAPO with JustRL."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", type=Path, help="checkpoint folder to train on; default: one is made from nothing")
     parser.add_argument("--out", type=Path, default=Path("runs/small"), help="folder of everything (%(default)s)")

@@ -59,6 +59,7 @@ def jobs(out: Path) -> list[Job]:
 
 
 def main() -> None:
+    """Parse, run all jobs and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--out", type=Path, default=Path("runs/tiny"), help="folder of everything made (default: %(default)s)"
