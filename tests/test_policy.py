@@ -11,8 +11,8 @@ from train_setup import grade_by_hash, make_config, make_values
 from stapo_bench.errors import StapoError
 from stapo_train import run
 from stapo_train.check.check_objective import loss_and_gradient
-from stapo_train.check.toy import toy_batch, toy_objective, toy_policy
-from stapo_train.fused import varlen
+from stapo_train.check.toy import VOCABULARY, toy_batch, toy_objective, toy_policy
+from stapo_train.fused import blocks, varlen
 from stapo_train.policy import set_attention
 
 
@@ -114,3 +114,21 @@ def test_attention_that_cannot_be_had_is_one_line():
     expected = "^attention: flash_attention_2 cannot be used here: .*; attention=sdpa always can$"
     with pytest.raises(StapoError, match=expected):
         set_attention(policy.model, "flash_attention_2")
+
+
+@pytest.mark.parametrize("what", ["plain", "bias", "proxy"])
+def test_a_vocabulary_in_parts_says_what_a_whole_one_says(what, monkeypatch):
+    """Parts know neither a bias of the output layer nor the proxy distribution: both want the logits at once."""
+    objective = toy_objective("lp-reg" if what == "proxy" else "stapo")
+    policy, batch = toy_policy(objective), toy_batch(objective)
+    if what == "bias":
+        policy.model.get_output_embeddings().bias = torch.nn.Parameter(torch.linspace(-1, 1, VOCABULARY).double())
+    (micro,) = policy.split(batch, range(len(batch.rows)))
+    whole = policy.stats(batch, micro)
+    monkeypatch.setattr(blocks, "COLUMNS", VOCABULARY // 4)
+    parts = policy.stats(batch, micro)
+    torch.testing.assert_close(parts.log_probs, whole.log_probs, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(parts.entropy, whole.entropy, rtol=1e-6, atol=1e-6)
+    assert (whole.proxy_kl is None) == (what != "proxy")
+    if what == "proxy":
+        torch.testing.assert_close(parts.proxy_kl, whole.proxy_kl)

@@ -166,3 +166,33 @@ def test_bad_task_files_are_refused_in_one_line(tmp_path, text, message):
     with pytest.raises(StapoError, match=message) as error:
         read_task(path)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("num_includes", "fine"), [(8, True), (9, False)])
+def test_eight_files_may_include_one_another_and_no_more(tmp_path, num_includes, fine):
+    for number in range(num_includes):
+        (tmp_path / f"{number}.yaml").write_text(f"include: {number + 1}.yaml\nmetadata: {{version: {number}}}\n")
+    last = "{task: t, repeats: 3, doc_to_text: x, metadata: {num_problems: 5, version: 99}}"
+    (tmp_path / f"{num_includes}.yaml").write_text(last)
+    if fine:
+        task = read_task(tmp_path / "0.yaml")
+        assert (task.name, task.num_samples, task.num_problems) == ("t", 3, 5)
+    else:
+        with pytest.raises(StapoError, match="at most 8 files that include one another"):
+            read_task(tmp_path / "0.yaml")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "golds"),
+    [
+        ("num_problems: 2", ["025", "27.0"]),
+        ("num_problems: 2, integer_answers: false", ["025", "27.0"]),
+        ("num_problems: 2, integer_answers: true", ["25", "27"]),
+    ],
+)
+def test_answers_are_read_as_integers_only_where_the_task_says_so(tmp_path, metadata, golds):
+    rows = [{"id": str(i), "problem": "?", "answer": answer} for i, answer in enumerate(["025", "27.0"])]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path = tmp_path / "t.yaml"
+    path.write_text(f"{{task: t, repeats: 1, doc_to_text: '{{{{problem}}}}', metadata: {{{metadata}}}}}")
+    assert [problem.gold.answer for problem in load_problems(read_task(path), tmp_path)] == golds
