@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from stapo_bench.engines import open_engine
 from stapo_bench.engines.sampling import draw_tokens, uniform_draws
 from stapo_bench.engines.slots import Batch
-from stapo_bench.engines.transformers import TransformersEngine
+from stapo_bench.engines.transformers import TransformersEngine, load_checkpoint
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Prompt, Request, SampleKey, SamplingParams
 from stapo_train.tiny.random_model import END
@@ -252,3 +252,12 @@ def test_a_tokenizer_of_another_model_is_refused(model, tokenizer):
 
     with pytest.raises(StapoError, match="301 tokens, the model 300"):
         TransformersEngine(model, LargerTokenizer())
+
+
+@pytest.mark.parametrize("asked", [None, "cpu", "meta"])
+def test_a_device_that_is_asked_for_is_taken_whatever_there_is(model, tokenizer, tmp_path, monkeypatch, asked):
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: asked == "cpu")  # a GPU that is not asked for
+    loaded, _ = load_checkpoint(tmp_path, device=asked)
+    assert loaded.device.type == (asked or "cpu")

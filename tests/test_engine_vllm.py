@@ -119,6 +119,18 @@ def test_tensor_parallel_reaches_vllm_and_is_read_back(fake_vllm, tmp_path: Path
     assert declared_identity("vllm", tmp_path) == {"engine": "vllm", "tensor_parallel": "1"}
 
 
+@pytest.mark.parametrize(
+    ("asked", "on_cpu", "expected"),
+    [("bfloat16", False, "bfloat16"), ("bfloat16", True, "bfloat16"), (None, False, "auto"), (None, True, "float32")],
+)
+def test_a_precision_that_is_asked_for_reaches_vllm(fake_vllm, tmp_path: Path, asked, on_cpu, expected):
+    from stapo_bench.engines import vllm as engine  # the stand-in answers for the package that it imports
+
+    engine.import_module("vllm.platforms").current_platform.is_cpu = lambda: on_cpu
+    engine.VllmEngine(tmp_path, dtype=asked)
+    assert fake_vllm["dtype"] == expected
+
+
 @pytest.mark.parametrize("name", ["transformers", "openai", "scripted"])
 def test_tensor_parallel_is_refused_by_other_engines(tmp_path: Path, name: str):
     for ask in (open_engine, declared_identity):
