@@ -16,10 +16,11 @@ NUMBERS |= {
     if w != "_"
 }
 NUMBERS |= {"hundred": 100, "thousand": 1000, "million": 10**6, "dozen": 12}
-_MONTHS = [
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
-    "december",
-]  # fmt: skip
+_MONTHS = {
+    "january": 1, "february": 2, "march": 3, "april": 4, "may": 5, "june": 6, "july": 7, "august": 8, "september": 9,
+    "october": 10, "november": 11, "december": 12,
+}  # fmt: skip
+_SHORT_MONTHS = {name[:letters]: month for name, month in _MONTHS.items() for letters in (3, 4)}
 _NOTHING = frozenset({
     "no solution", "no solutions", "none", "empty", "empty set", "the empty set", "no real solution",
     "no real solutions", "does not exist", "dne", "undefined", "no such number", "no such integer",
@@ -36,6 +37,17 @@ _LAYOUT = re.compile(
     r"(?<=L)(?: and |[ ,]+)(?=L)|(?<=LL)(?: and |[ \-_,]+)(?=L)|(?<=L)(?: and |[ \-_,]+)(?=LL)"
     r"|(?<=LLL)[ \-_,]+(?=\d)|(?<=\d)[ \-_,]+(?=LLL)|(?<!\d) | (?!\d)".replace("L", r"[^\W\d_]")
 )
+_STYLE = re.compile(r"\\(?:text\w*|math\w+|mbox|operatorname)\s*(?=\{)")
+_SIGNS = re.compile(r"[{}$]|\\(?![A-Za-z])|\\(?:quad|qquad)\b")
+_BLANKS = re.compile(r"\s+")
+_AROUND_CHOICE = re.compile(r"\\(?:text|math)\w*\s*(?=\{)|[{}$*~]|\\[ ,;]")
+_CHOICE = re.compile(r"\(\s*([A-Ja-j])\s*\)")
+_AROUND_TIME = re.compile(r"\\(?:text|math)\w*|[{}$\s~]|\\[ ,;!]")
+_TIME = re.compile(r"(\d{1,2}):([0-5]\d)(?::([0-5]\d))?([ap]m|noon|midnight)?")
+_HOUR = re.compile(r"(\d{1,2})([ap]m)")
+_ORDINAL = re.compile(r"(\d)\s*(?:\^\s*)?(?:st|nd|rd|th)\b")
+_AROUND_DATE = re.compile(r"\b(?:the|of|on|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b")
+_ISO_DATE = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})\s*")
 _ARTICLE = re.compile(r"^(?:the|an|a)\s+(?!and\b|or\b)(?=\w{2,})")
 
 
@@ -45,9 +57,8 @@ def plain(text: str) -> str:
     >>> plain(r"\text{The  East}."), plain(r"\textbf{(B)}")
     ('east', '(b)')
     """
-    text = re.sub(r"\\(?:text\w*|math\w+|mbox|operatorname)\s*(?=\{)", "", text)
-    text = re.sub(r"[{}$]|\\(?![A-Za-z])|\\(?:quad|qquad)\b", " ", text)
-    text = re.sub(r"\s+", " ", text).strip(" .,;:!*\"'`").lower()
+    text = _SIGNS.sub(" ", _STYLE.sub("", text))
+    text = _BLANKS.sub(" ", text).strip(" .,;:!*\"'`").lower()
     return _ARTICLE.sub("", text)
 
 
@@ -96,8 +107,8 @@ def choice(text: str, strict: bool = True, whole: bool = False) -> str | None:
     >>> choice(r"\text{(C)}"), choice("C"), choice("C) 12", strict=False), choice("(C) 12", strict=False)
     ('C', None, 'C', 'C')
     """
-    bare = re.sub(r"\\(?:text|math)\w*\s*(?=\{)|[{}$*~]|\\[ ,;]", " ", text).strip(" .")
-    match = re.fullmatch(r"\(\s*([A-Ja-j])\s*\)", bare)
+    bare = _AROUND_CHOICE.sub(" ", text).strip(" .")
+    match = _CHOICE.fullmatch(bare)
     if match:
         return match[1].upper()
     if strict:
@@ -123,10 +134,10 @@ def time(text: str) -> tuple[int, int, int, str] | None:
     >>> time(r"5{:}21\text{ p.m.}"), time("17:21"), time("1:2")
     ((5, 21, 0, 'pm'), (17, 21, 0, ''), None)
     """
-    bare = re.sub(r"\\(?:text|math)\w*|[{}$\s~]|\\[ ,;!]", "", text).lower().replace(".", "").rstrip(",;")
-    match = re.fullmatch(r"(\d{1,2}):([0-5]\d)(?::([0-5]\d))?([ap]m|noon|midnight)?", bare)
+    bare = _AROUND_TIME.sub("", text).lower().replace(".", "").rstrip(",;")
+    match = _TIME.fullmatch(bare)
     if match is None:
-        whole = re.fullmatch(r"(\d{1,2})([ap]m)", bare)
+        whole = _HOUR.fullmatch(bare)
         return (int(whole[1]), 0, 0, whole[2]) if whole and 1 <= int(whole[1]) <= 12 else None
     hours = int(match[1])
     return (hours, int(match[2]), int(match[3] or 0), match[4] or "") if hours <= 24 else None
@@ -141,12 +152,13 @@ def same_time(left: tuple[int, int, int, str], right: tuple[int, int, int, str])
     if left == right:
         return True
     if bool(left[3]) == bool(right[3]):
-        return _minutes(left) == _minutes(right) and bool(left[3])
+        return _on_the_clock(left) == _on_the_clock(right) and bool(left[3])
     marked, bare = (left, right) if left[3] else (right, left)
-    return _minutes(marked) == (bare[0], bare[1], bare[2]) or marked[:3] == bare[:3]
+    return _on_the_clock(marked) == (bare[0], bare[1], bare[2]) or marked[:3] == bare[:3]
 
 
-def _minutes(value: tuple[int, int, int, str]) -> tuple[int, int, int]:
+def _on_the_clock(value: tuple[int, int, int, str]) -> tuple[int, int, int]:
+    """Hours of the whole day, minutes and seconds."""
     hours = value[0]
     if value[3] in ("am", "midnight"):
         hours %= 12
@@ -161,9 +173,9 @@ def date(text: str) -> tuple[int | None, int, int | None] | None:
     >>> date("June 20"), date("20th June, 2024"), date("2024-06-20"), date("May")
     ((None, 6, 20), (2024, 6, 20), (2024, 6, 20), None)
     """
-    bare = re.sub(r"(\d)\s*(?:\^\s*)?(?:st|nd|rd|th)\b", r"\1", plain(text).replace(",", " ").replace("^", ""))
-    bare = re.sub(r"\b(?:the|of|on|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b", " ", bare)
-    iso = re.fullmatch(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})\s*", bare)
+    bare = _ORDINAL.sub(r"\1", plain(text).replace(",", " ").replace("^", ""))
+    bare = _AROUND_DATE.sub(" ", bare)
+    iso = _ISO_DATE.fullmatch(bare)
     if iso:
         return int(iso[1]), int(iso[2]), int(iso[3])
     parts = bare.split()
@@ -183,14 +195,8 @@ def date(text: str) -> tuple[int | None, int, int | None] | None:
 
 
 def _month(word: str) -> int:
-    return next(
-        (
-            i + 1
-            for i, m in enumerate(_MONTHS)
-            if word == m or (len(word.rstrip(".")) >= 3 and word.rstrip(".") in (m[:3], m[:4]))
-        ),
-        0,
-    )
+    """1 for "january", "jan" and "jan."; 0 for what is no month."""
+    return _MONTHS.get(word) or _SHORT_MONTHS.get(word.rstrip("."), 0)
 
 
 def same_words(left: str, right: str) -> bool:

@@ -10,8 +10,11 @@ from stapo_bench.grading.read import clean, parse
 from stapo_bench.grading.tree import Kind, Refusal
 
 _LETTER = re.compile(r"[A-J]")
+_DIGITS = re.compile(r"[+-]?\d+")
 _WORDY = re.compile(r"[A-Za-z]{2,}")
 _OPTION = re.compile(r"(?:\\text)?\{?\(([A-E])\)\s*\}?\s+(.+)")
+_TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
+_SIGN = re.compile(r"[\\\d=^_{}+*/<>|]")
 _TEXT_ONLY = re.compile(r"(?:\\text\{[^{}\\]*\}[\s,.]*)+")
 
 
@@ -84,7 +87,7 @@ def number_word_in_gold(question: Question) -> Verdict | None:
 def number_word_in_response(question: Question) -> Verdict | None:
     """A response such as "four" to a gold in digits."""
     number = text_answers.number(question.response)
-    if number is None or not re.fullmatch(r"[+-]?\d+", question.target):
+    if number is None or not _DIGITS.fullmatch(question.target):
         return None
     return Verdict(str(number) == question.target, "number word")
 
@@ -122,8 +125,8 @@ def _is_words(text: str) -> bool:
     r"""Whether the text is words and no mathematics: ``\text{east}``, ``two lines``; not ``xy``, ``\pi``, ``5 cm``."""
     if _TEXT_ONLY.fullmatch(text):
         return True
-    bare = re.sub(r"\\text\s*\{([^{}]*)\}", r"\1", text)
-    if re.search(r"[\\\d=^_{}+*/<>|]", bare) or not _WORDY.search(bare):
+    bare = _TEXT.sub(r"\1", text)
+    if _SIGN.search(bare) or not _WORDY.search(bare):
         return False
     try:
         node = parse(text)

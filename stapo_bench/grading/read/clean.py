@@ -76,6 +76,14 @@ _CALLED = re.compile(  # v(r) = ..., y_p(t) = ... at the start of a value
 )
 _CALLED_LAST = re.compile(rf"([^=<>,;\\]|\\[a-z{{}}])+?= ?{_CALL}$")
 _EMPTY = re.compile(r"[\^_]\s*\{\s*\}|\\(?:checkmark|blacksquare|square|qed|Box|phantom)(?![A-Za-z])")
+_ESCAPED = re.compile(r"\\\\(?=[A-Za-z])")  # written for a language that escapes backslashes
+_PRICE = re.compile(r"\\\$\s*-?[\d.(\\]")
+_DELIMITERS = re.compile(r"\\[()\[\]](?!\w*pt)")
+_NUMBER_AS_TEXT = re.compile(r"\\text\{\s*((?:USD )?[-+]?[\d.,]+%?)\s*\}")
+_BOLD = re.compile(r"(?<![\w)}])\*\*(?=\S)|(?<=\S)\*\*(?![\w({\\-])|^__|__$")
+_BLANKS = re.compile(r" {2,}")
+_EMPHASIS = re.compile(r"^(\*|_)(?=[^\s*_])([^*_]*[^\s*_])\1$")
+_MODULE = re.compile(r"\b(?:np|numpy|math|sp)\.(?=[a-z])")
 _ENTITIES = {
     "&lt;": "<",
     "&gt;": ">",
@@ -125,20 +133,22 @@ def spell_plainly(text: str) -> str:
 
 
 def _plain_latex(text: str) -> str:
+    """``spell_plainly`` where there is LaTeX."""
     if "\\begin" not in text:
-        text = re.sub(r"\\\\(?=[A-Za-z])", r"\\", text)  # written for a language that escapes backslashes
+        text = _ESCAPED.sub(r"\\", text)
     text = _ALIGNED.sub(_unaligned, text) if "\\begin" in text else text
     text = _ROW_END.sub(r"\\cr ", text)
     text = _THOUSANDS_TEX.sub("", text)
     text = _VANISH.sub("", text)
-    text = re.sub(r"\\\$", "USD ", text) if re.search(r"\\\$\s*-?[\d.(\\]", text) else text.replace("\\$", "")
-    text = re.sub(r"\\[()\[\]](?!\w*pt)", " ", text)
+    if "\\$" in text:
+        text = text.replace("\\$", "USD " if _PRICE.search(text) else "")
+    text = _DELIMITERS.sub(" ", text)
     text = _LAYOUT.sub(" " if "\\right " in text else "", text)
     text = _RESTYLE.sub("", text)
     for pattern, spelling in _SPELLINGS:
         text = pattern.sub(spelling, text)
     text = _EMPTY.sub("", text)
-    return re.sub(r"\\text\{\s*((?:USD )?[-+]?[\d.,]+%?)\s*\}", r"\1", text)
+    return _NUMBER_AS_TEXT.sub(r"\1", text)
 
 
 def separate_cells(text: str) -> str:
@@ -154,7 +164,7 @@ def drop_dollars(text: str) -> str:
 def drop_bold(text: str) -> str:
     """Drop markdown's ``**`` and ``__`` around a text, not the powers and products."""
     if "*" in text or "_" in text:
-        return re.sub(r"(?<![\w)}])\*\*(?=\S)|(?<=\S)\*\*(?![\w({\\-])|^__|__$", "", text)
+        return _BOLD.sub("", text)
     return text
 
 
@@ -165,17 +175,17 @@ def space_singly(text: str) -> str:
 
 def strip_quotes(text: str) -> str:
     """Without blanks in a row or at the ends, and without quotes around the whole."""
-    return _unquoted(re.sub(r" {2,}", " ", text).strip())
+    return _unquoted(_BLANKS.sub(" ", text).strip())
 
 
 def drop_emphasis(text: str) -> str:
     """``7`` for markdown's ``*7*`` and ``_7_``."""
-    return re.sub(r"^(\*|_)(?=[^\s*_])([^*_]*[^\s*_])\1$", r"\2", text)
+    return _EMPHASIS.sub(r"\2", text) if text.startswith(("*", "_")) else text
 
 
 def drop_modules(text: str) -> str:
     """``sqrt`` for ``np.sqrt``."""
-    return re.sub(r"\b(?:np|numpy|math|sp)\.(?=[a-z])", "", text) if "." in text else text
+    return _MODULE.sub("", text) if "." in text else text
 
 
 def strip_stops(text: str) -> str:

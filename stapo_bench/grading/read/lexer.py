@@ -55,6 +55,7 @@ _KNOWN = FUNCTIONS | SYMBOLS | frozenset(_ALIASES)
 _PREFIX = re.compile(
     r"(arcsin|arccos|arctan|sin|cos|tan|cot|sec|csc|sqrt|ln|log)(pi|theta|alpha|beta|phi|omega|[A-Za-z]{1,2})$"
 )
+_LETTER = re.compile(r"[A-Za-z]")
 _CONNECTIVES = {"and", "or"}
 _TOKEN = re.compile(
     r"(?P<space>\s+)|(?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+(?![\d.]))?)|(?P<text>\\text\{)"
@@ -130,7 +131,7 @@ def _text_tokens(content: str, space: bool, nested: int) -> list[Token]:
     head, _, tail = bare.rpartition(" ")
     if head and tail.lower() in _CONNECTIVES:  # "3 \\text{ hours and } 30"
         return [*_text_tokens(head, space, nested + 1), Token(TokenKind.SEPARATOR, tail.lower(), True)]
-    if not re.search(r"[A-Za-z]", bare) or "\\" in bare:
+    if not _LETTER.search(bare) or "\\" in bare:
         return lex(bare, nested=nested + 1)
     if (bare in FUNCTIONS and bare not in ("min", "deg")) or bare in ("i", "e", "d", "pi"):
         return [Token(TokenKind.NAME, bare, space)]
