@@ -65,6 +65,23 @@ INNER_DOORS = {
 }
 
 
+# Rooms inside a room, from the ground up: entered by their doors too, and no two of one floor see each other.
+INNER_FLOORS = {
+    "stapo_bench.grading": (
+        "tree units",
+        "names",
+        "evaluate",
+        "read",
+        "compare",
+        "decide",
+        "graders registry",
+        "process serve",
+        "pool",
+        "voting judge",
+    ),
+}
+
+
 class Arrow(NamedTuple):
     """An import: who, from where, and the name it takes (None: the module itself)."""
 
@@ -159,6 +176,27 @@ def test_other_rooms_are_entered_by_the_door():
         and not any(a.target == door or a.target.startswith(door + ".") for door in INNER_DOORS)
     ]
     assert inside == []
+
+
+@pytest.mark.parametrize("outer", INNER_FLOORS)
+def test_inner_rooms_stand_on_those_below(outer):
+    height = {f"{outer}.{name}": i for i, names in enumerate(INNER_FLOORS[outer]) for name in names.split()}
+
+    def inner(module: str) -> str:
+        return ".".join(module.split(".")[:3])
+
+    assert {inner(module) for module in MODULES if module.startswith(outer + ".")} == set(height)
+    inside = [
+        arrow
+        for arrow in ARROWS
+        if arrow.source.startswith(outer + ".")
+        and arrow.target.startswith(outer + ".")
+        and inner(arrow.source) != inner(arrow.target)
+    ]
+    assert len(inside) > 50
+    assert [arrow for arrow in inside if height[inner(arrow.source)] <= height[inner(arrow.target)]] == []
+    assert [arrow for arrow in inside if arrow.target != inner(arrow.target)] == []
+    assert [arrow for arrow in inside if arrow.name and arrow.name.startswith("_")] == []
 
 
 def test_nothing_private_is_taken_from_another_room():

@@ -1,4 +1,4 @@
-"""The panel: every grader by name. Naming one imports nothing; what it needs is loaded where it first grades.
+"""The registry: every grader by name, ours and those of other installed packages. Naming one imports nothing.
 
 A grader is a module with ``grade_answer(completion, answer, answer_type=None) -> Grade`` and ``GRADER_VERSION``. It may
 offer more, which ``stapo_bench.grading.pool`` then uses:
@@ -7,17 +7,26 @@ offer more, which ``stapo_bench.grading.pool`` then uses:
 * ``grade_extracted(extracted, gold) -> Grade`` beside ``extract_answer(completion)``: then every answer is graded once
   per gold, however many completions give it.
 
-The model judge (``stapo_bench.grading.judge``) is not here: it needs the question and an engine.
+A grader of ours is a module in ``stapo_bench.grading.graders`` and an entry of ``GRADERS`` here. Another package offers
+one by an entry point, in its ``pyproject.toml``:
+
+    [project.entry-points."stapo_bench.graders"]
+    theirs = "their_package.their_grader"
+
+A name of ours cannot be taken. The model judge (``stapo_bench.grading.judge``) is not here: it needs the question and
+an engine.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import cast
 
-from stapo_bench.errors import UsageError, did_you_mean
+from stapo_bench.errors import StapoError, UsageError, did_you_mean
 from stapo_bench.records import Gold, Grade
+
+GROUP = "stapo_bench.graders"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +39,21 @@ class Grader:
     preload: tuple[str, ...] = ()  # heavy modules that a worker imports before its clock starts
 
     def load(self) -> ModuleType:
-        return import_module(self.module)
+        """The grader's module.
+
+        Raises:
+            StapoError: it cannot be imported, or lacks what every grader has.
+        """
+        try:
+            module = import_module(self.module)
+        except ImportError as error:
+            raise StapoError(f"grader {self.name}: cannot import {self.module}: {error}; repair its package") from error
+        for needed in ("GRADER_VERSION", "grade_answer"):
+            if not hasattr(module, needed):
+                raise StapoError(
+                    f"grader {self.name}: expected {needed} in {self.module}, got none; repair its package"
+                )
+        return module
 
     @property
     def version(self) -> str:
@@ -69,6 +92,25 @@ GRADERS = {
 }
 
 
+def all_graders() -> Mapping[str, Grader]:
+    """The graders of ours, then those of other packages, by name.
+
+    Raises:
+        StapoError: two packages offer a grader of one name.
+    """
+    from importlib.metadata import entry_points
+
+    found = dict(GRADERS)
+    for point in sorted(entry_points(group=GROUP)):
+        grader = Grader(name=point.name, summary=f"by {point.value}", module=point.value)
+        if point.name not in GRADERS and found.setdefault(point.name, grader) != grader:
+            raise StapoError(
+                f"grader {point.name}: offered as {found[point.name].module} and as {point.value}; uninstall one of "
+                "the packages"
+            )
+    return found
+
+
 def get_grader(name: str) -> Grader:
     """The grader of that name.
 
@@ -78,7 +120,8 @@ def get_grader(name: str) -> Grader:
     Traceback (most recent call last):
     stapo_bench.errors.UsageError: unknown grader 'mth' (graders: math, strict, qwen); did you mean 'math'?
     """
-    if name in GRADERS:
-        return GRADERS[name]
-    hint = did_you_mean(name, GRADERS)
-    raise UsageError(f"unknown grader {name!r} (graders: {', '.join(GRADERS)})" + (f"; {hint}" if hint else ""))
+    known = GRADERS if name in GRADERS else all_graders()
+    if name in known:
+        return known[name]
+    hint = did_you_mean(name, known)
+    raise UsageError(f"unknown grader {name!r} (graders: {', '.join(known)})" + (f"; {hint}" if hint else ""))
