@@ -155,6 +155,11 @@ def _scale(dims: dict[str, int], factor: Fraction, name: str, times: int) -> Fra
 
 
 def singular(word: str) -> str:
+    """The word without the ending of its plural.
+
+    >>> singular("apples"), singular("boxes"), singular("glass")
+    ('apple', 'box', 'glass')
+    """
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
     if word.endswith(("ches", "shes", "xes")):

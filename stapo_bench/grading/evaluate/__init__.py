@@ -11,4 +11,4 @@ from stapo_bench.grading.evaluate.constants import (
     value,
     within,
 )
-from stapo_bench.grading.evaluate.exact import Env, Inexact, Undefined, exact
+from stapo_bench.grading.evaluate.rationals import Env, Inexact, Undefined, exact

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from stapo_bench.grading.evaluate.budget import TooLarge, spend
-from stapo_bench.grading.evaluate.exact import Env, Inexact, Undefined, exact
+from stapo_bench.grading.evaluate.rationals import Env, Inexact, Undefined, exact
 from stapo_bench.grading.tree import Kind, Node, Refusal
 
 MAX_LOG2 = 20_000  # bits of the exponent of the largest number, so 2^(2^20000) is out of reach

@@ -12,7 +12,7 @@ from typing import Any
 
 from stapo_bench.grading.evaluate.balls import Ball, Unresolved, context, evaluate
 from stapo_bench.grading.evaluate.budget import TooLarge, spend
-from stapo_bench.grading.evaluate.exact import PRIMES, Env, Inexact, Undefined, exact, residue
+from stapo_bench.grading.evaluate.rationals import PRIMES, Env, Inexact, Undefined, exact, residue
 from stapo_bench.grading.tree import Kind, Node, Refusal, add, negate, num
 
 MAX_BITS = 100_000

@@ -164,7 +164,7 @@ class AtomParser(NumberParser):
                 exponent = self.argument()
         if exponent == num(-1) and name in _TRIG:
             name, exponent = "arc" + name, None
-        args = self._function_arguments(name)
+        args = self._function_arguments()
         if base is not None:
             if name not in ("log", "lg"):
                 raise Refusal(f"subscript on {name}")
@@ -175,7 +175,7 @@ class AtomParser(NumberParser):
             node = call({"log": "ln", "sign": "sgn", "arg": "Arg"}.get(name, name), *args)
         return node if exponent is None else power(node, exponent)
 
-    def _function_arguments(self, name: str) -> tuple[Node, ...]:
+    def _function_arguments(self) -> tuple[Node, ...]:
         if self.peek().text in ("(", "[") and self.peek().kind is TokenKind.OPERATOR:
             closing = ")" if self.take().text == "(" else "]"
             args = [self.expression()]
