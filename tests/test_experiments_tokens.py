@@ -87,6 +87,7 @@ def hand_dump(advantages, logits):
     import torch
 
     from stapo_train.batch import collate, micro_batches
+    from stapo_train.inspect.dump import DumpedRun
     from stapo_train.train_records import Rollout
 
     rollouts = [
@@ -107,7 +108,7 @@ def hand_dump(advantages, logits):
         temperature=1.0,
         model=SimpleNamespace(config=SimpleNamespace(vocab_size=4)),
     )
-    about = {"objective": {"name": "stapo", "tau_p": 0.5}, "seed": 0, "max_new_tokens": 8}
+    about = DumpedRun(objective={"name": "stapo", "tau_p": 0.5}, seed=0, max_new_tokens=8, temperature=1.0)
     return SimpleNamespace(batch=replace(batch, stats=stats), policy=policy, about=about)
 
 

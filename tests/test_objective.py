@@ -30,7 +30,8 @@ def stats(probs, entropy=None, advantages=None, old=None, sequence=None):
 
 def loss(s, objective, selection=None, phase=0):
     selection = selection or select(s, objective, phase=phase)
-    return float(policy_loss(s, selection, objective).numerator.sum() / selection.denominator)
+    denominator = selection.denominator.clamp(min=1)  # as the trainer does where nothing is kept
+    return float(policy_loss(s, selection, objective).numerator.sum() / denominator)
 
 
 # --- S2T -------------------------------------------------------------------------------------------------------------

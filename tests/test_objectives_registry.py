@@ -169,26 +169,26 @@ def other_package(tmp_path, monkeypatch):
 
 def test_an_objective_of_another_package_is_one_like_ours(other_package):
     before = list(REGISTRY)
-    other_package("positive-only = their_package.positive:PositiveOnly")
-    assert list(REGISTRY) == [*before, "positive-only"]
+    other_package("their-positive = their_package.positive:PositiveOnly")
+    assert list(REGISTRY) == [*before, "their-positive"]
     assert "their_package.positive" not in sys.modules  # nobody asked for it yet
-    assert build("positive-only", least="1e-3").least == 0.001
-    assert build("positive-only").needs == Needs()
-    assert all(check.passed for check in check_objective("positive-only", ranks=False, large_vocabulary=False))
-    with pytest.raises(UsageError, match="unknown objective 'positive-onli': did you mean 'positive-only'"):
-        build("positive-onli")
-    with pytest.raises(UsageError, match="unknown setting of objective positive-only 'leest': did you mean 'least'"):
-        build("positive-only", leest=1)
+    assert build("their-positive", least="1e-3").least == 0.001
+    assert build("their-positive").needs == Needs()
+    assert all(check.passed for check in check_objective("their-positive", ranks=False, large_vocabulary=False))
+    with pytest.raises(UsageError, match="unknown objective 'their-positiv': did you mean 'their-positive'"):
+        build("their-positiv")
+    with pytest.raises(UsageError, match="unknown setting of objective their-positive 'leest': did you mean 'least'"):
+        build("their-positive", leest=1)
 
 
 def test_figures_and_commands_know_an_objective_of_another_package(other_package):
-    folder = other_package("positive-only = their_package.positive:PositiveOnly")
-    found = read_methods()["positive-only"]
+    folder = other_package("their-positive = their_package.positive:PositiveOnly")
+    found = read_methods()["their-positive"]
     assert (found.label, found.look) == ("Positive only", read_look("", "sky plus dashed"))
     assert found.look.colour == SKY
     code = (
-        "import sys; from stapo_train.objectives import methods; print(methods()['positive-only']); "
-        "import stapo_bench.presenting.figures.style as style; print(style.METHODS['positive-only'].label); "
+        "import sys; from stapo_train.objectives import methods; print(methods()['their-positive']); "
+        "import stapo_bench.presenting.figures.style as style; print(style.METHODS['their-positive'].label); "
         "print('torch' in sys.modules)"
     )
     path = f"{folder}:{':'.join(sys.path)}"

@@ -10,7 +10,7 @@ from train_setup import grade_by_hash, make_config, make_values
 
 from stapo_bench.errors import StapoError
 from stapo_train import run
-from stapo_train.check.check_objective import loss_and_gradient
+from stapo_train.check.computed import loss_and_gradient
 from stapo_train.check.toy import VOCABULARY, toy_batch, toy_objective, toy_policy
 from stapo_train.fused import blocks, varlen
 from stapo_train.policy import set_attention

@@ -32,7 +32,7 @@ def dump(folder):
 
 def test_a_dump_holds_the_mini_batch_and_the_weights_it_met(dump):
     assert len(dump.batch.rows) == 8  # half of 4 prompts x 4 rollouts
-    assert dump.about["objective"] == {"name": "stapo", "tau_p": 0.02}
+    assert dump.about.objective == {"name": "stapo", "tau_p": 0.02}
     advantages = group_advantages(dump.rewards.numpy(), dump.group_ids.numpy())
     assert dump.batch.row_advantages.tolist() == pytest.approx(advantages.tolist()) and advantages.any()
     # the last mini-batch of an iteration meets weights that one step has moved
@@ -130,7 +130,7 @@ def test_each_objective_is_replayed_with_advantages_of_its_own(dump, tmp_path):
 
     def saved(folder, name, advantages, **more):
         own = replace(dump.batch, row_advantages=advantages)
-        about = {**dump.about, "objective": {"name": name}}
+        about = replace(dump.about, objective={"name": name})
         save_dump(tmp_path / folder, own, dump.policy.model, dump.tokenizer, about, **more)
         return load_dump(tmp_path / folder)
 

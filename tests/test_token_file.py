@@ -51,7 +51,7 @@ def test_the_numbers_are_those_of_a_plain_forward_pass(folder):
     assert decode(prompt) == found["prompt"]
     with torch.no_grad():
         logits = dump.policy.model(input_ids=torch.tensor([prompt + response])).logits[0]
-    log_probs = (logits[len(prompt) - 1 : -1] / dump.about["temperature"]).log_softmax(-1)
+    log_probs = (logits[len(prompt) - 1 : -1] / dump.about.temperature).log_softmax(-1)
     taken = log_probs.gather(-1, torch.tensor(response)[:, None])[:, 0].exp().tolist()
     entropy = -(log_probs.exp() * log_probs).sum(-1)
     assert found["prob"] == pytest.approx(taken, rel=2e-3)

@@ -18,7 +18,7 @@ from train_setup import make_config, make_values, result, stop_after
 from stapo_bench.errors import StapoError
 from stapo_bench.runs.checkpoint import read_checkpoint
 from stapo_train import run
-from stapo_train.checkpoint import RunFolder, TrainState, whole_folder
+from stapo_train.checkpoint import Labels, RunFolder, TrainState, whole_folder
 
 pytestmark = pytest.mark.usefixtures("graded_by_hash")
 
@@ -273,7 +273,7 @@ def test_state_survives_the_way_to_disk(folder):
     optimizer.step()
     held = RunFolder(config, resume=False)
     state = TrainState(iteration=7, position=28, skipped_in_row=1)
-    held.save(state, model, tokenizer, optimizer, {}, final=False)
+    held.save(state, model, tokenizer, optimizer, Labels(method="m", base="b", base_digest="d"), final=False)
     again, _ = run.load_model(held.latest(), config)
     theirs = run.make_optimizer(again, config.optim)
     assert run.load_state(held.latest(), again, theirs) == state

@@ -1,4 +1,4 @@
-"""A run on disk: what a kill at any moment leaves, and how the run goes on from it.
+"""A run on disk: what a kill at any moment leaves, and how the run resumes from it.
 
     <run>/config.yaml                    what the run computes; another config is refused once an iteration has ended
     <run>/metrics.jsonl                  one line per iteration
@@ -35,11 +35,20 @@ FINAL = "final"
 
 @dataclass(frozen=True, kw_only=True)
 class TrainState:
-    """What the loop remembers beside weights and optimizer; every random draw is a function of these and the seed."""
+    """What the loop remembers beside weights and optimizer; every random number is a function of these and the seed."""
 
     iteration: int = 0  # finished
     position: int = 0  # prompts asked so far, see stapo_train.data
     skipped_in_row: int = 0  # optimizer steps without a finite gradient, up to now
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labels:
+    """What ``stapo.json`` says of every checkpoint of a run; the evaluation labels its rows by it."""
+
+    method: str  # the objective's label
+    base: str  # the model that the run began with
+    base_digest: str
 
 
 class RunFolder:
@@ -72,6 +81,7 @@ class RunFolder:
 
     @property
     def is_finished(self) -> bool:
+        """Whether the last iteration's checkpoint is there."""
         return self.final.is_dir()
 
     @property
@@ -81,7 +91,7 @@ class RunFolder:
         return has_lines or self.is_finished or bool(self._names("checkpoints"))
 
     def latest(self) -> Path | None:
-        """The checkpoint to go on from: the last whose state is there too; StapoError where either is damaged.
+        """The checkpoint to resume from: the last whose state is there too; StapoError where either is damaged.
 
         None: no iteration is saved. Checkpoints none of which has its state are not taken for that, nor a state past
         the first without its checkpoint: no kill leaves them so, and a run that began anew would write over them.
@@ -111,7 +121,7 @@ class RunFolder:
         model: Any,
         tokenizer: Any,
         optimizer: torch.optim.Optimizer,
-        about: dict[str, Any],
+        labels: Labels,
         *,
         final: bool,
     ) -> None:
@@ -127,8 +137,8 @@ class RunFolder:
                 model.save_pretrained(folder)
                 tokenizer.save_pretrained(folder)
                 weights = file_hashes(sorted(folder.glob("*.safetensors")))
-                labels = {**about, **self._about, "step": state.iteration, "sha256": weights}
-                (folder / "stapo.json").write_text(json.dumps(labels, indent=1) + "\n", encoding="utf-8")
+                about = {**asdict(labels), **self._about, "step": state.iteration, "sha256": weights}
+                (folder / "stapo.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
         except (OSError, SafetensorError) as error:  # safetensors wraps what the system says
             last = self._latest()
             full = getattr(error, "errno", None) == errno.ENOSPC or f"os error {errno.ENOSPC}" in str(error)

@@ -21,6 +21,7 @@ class Commands(click.Group):
     """A first argument that is no command is a config to run."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put ``run`` before a first argument that is no command."""
         if args and args[0] not in self.commands and args[0] not in ("-h", "--help", "--version"):
             args = ["run", *args]
         return super().parse_args(ctx, args)

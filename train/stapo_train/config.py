@@ -51,7 +51,7 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutConfig:
-    """How an iteration's rollouts are drawn."""
+    """How an iteration's rollouts are sampled."""
 
     prompts: int  # per iteration
     group_size: int = 8  # rollouts per prompt
@@ -59,7 +59,7 @@ class RolloutConfig:
     temperature: float = 1.0
     top_p: float = 1.0
     engine: Literal["transformers", "vllm"] = "transformers"
-    gpu_memory: float = 0.5  # share that vllm takes while it draws and gives back while weights are updated
+    gpu_memory: float = 0.5  # share that vllm takes while it samples and gives back while weights are updated
     max_rounds: int = 1  # above 1: dynamic sampling, more prompts until all groups are informative (arXiv:2503.14476)
 
     def __post_init__(self) -> None:
@@ -135,7 +135,7 @@ class TrainConfig:
     autocast: bool = False  # bfloat16 arithmetic over float32 weights
     gradient_checkpointing: bool = False
     # All but sdpa take rows end to end, without padding. Flash attention needs its package, an NVIDIA GPU and autocast;
-    # torch_varlen (fused/varlen.py) needs neither and cannot draw.
+    # torch_varlen (fused/varlen.py) needs neither and cannot sample.
     attention: Literal["sdpa", "torch_varlen", "flash_attention_2", "flash_attention_3"] = "sdpa"
     tensorboard: bool = False  # metrics.jsonl is written in any case
     wandb: bool = False
@@ -160,8 +160,8 @@ class TrainConfig:
             )
         if self.attention == "torch_varlen" and self.rollout.engine != "vllm":
             raise UsageError(
-                "attention: torch_varlen takes whole rows, but the transformers engine draws token by token with that "
-                "model; expected rollout.engine=vllm with it, or attention=sdpa"
+                "attention: torch_varlen takes whole rows, but the transformers engine samples token by token with "
+                "that model; expected rollout.engine=vllm with it, or attention=sdpa"
             )
 
     def nested(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Training problems and the order in which they are asked, a function of the seed and of nothing else.
 
 Position p of a run, counted over all its prompts, is problem ``permutation(epoch)[p mod n]`` with epoch = p div n: a
-run that goes on at position p needs to remember p alone.
+run that resumes at position p needs to remember p alone.
 """
 
 import json

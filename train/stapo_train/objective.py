@@ -39,7 +39,7 @@ class TokenStats:
     entropy: Tensor  # [N] nats, of the current policy's full next-token distribution
     advantages: Tensor  # [N] A_i, repeated over the tokens of rollout i
     sequence: Tensor  # [N] int64, which rollout; equal numbers are one rollout
-    key: Tensor  # [N] int64, names the token for seeded draws, whatever order or rank it stands in
+    key: Tensor  # [N] int64, names the token for seeded random numbers, whatever its order or rank
     ref_log_probs: Tensor | None = None  # [N] of the reference policy, for a KL penalty
     proxy_kl: Tensor | None = None  # [N] nats, see statistics.token_distribution; carries gradient
     importance: Tensor | None = None  # [N] truncated pi_old / pi_rollout; None: not corrected
@@ -97,9 +97,11 @@ class Reduce(Protocol):
 
 class _OneProcess:
     def sum(self, x: Tensor) -> Tensor:
+        """The one process's values."""
         return x
 
     def gather(self, x: Tensor) -> Tensor:
+        """The one process's values."""
         return x
 
 
@@ -329,7 +331,7 @@ def count_true(mask: Tensor, reduce: Reduce) -> int:
 
 
 def uniform(key: Tensor, seed: int) -> Tensor:
-    """A draw from [0, 1) for each key, float64; a hash and not a generator, so that order and ranks cannot matter.
+    """A random number in [0, 1) for each key, float64; a hash, not a generator, so that order and ranks cannot matter.
 
     The finaliser of SplitMix64 (Steele et al. 2014), in wrapping 64-bit arithmetic.
     """

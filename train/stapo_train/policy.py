@@ -32,6 +32,7 @@ class Policy:
 
     @property
     def device(self) -> torch.device:
+        """Where the weights are."""
         device: torch.device = self.model.device
         return device
 

@@ -2,15 +2,15 @@
 
     stapo-train train/configs/tiny/stapo.yaml
 
-One iteration: draw a group of rollouts per prompt -> reward each 0 or 1 -> advantage of each against its group ->
-log-probs of the policy that drew them -> for each mini-batch: select tokens, loss, one optimizer step -> StepRecord.
+One iteration: sample a group of rollouts per prompt -> reward each 0 or 1 -> advantage of each against its group ->
+log-probs of the policy that sampled them -> for each mini-batch: select tokens, loss, one optimizer step -> StepRecord.
 arXiv:2602.15620 (STAPO) is this loop with ``objective.name: stapo``; GRPO, JustRL and 20-Entropy differ in the
 objective alone.
 
 How it differs from a textbook PPO loop: no value model (the group's mean is the baseline), no KL penalty unless the
 objective asks for one, old log-probs come from the trainer's own forward pass and not from the sampling engine, and
-every random draw is a hash of (seed, purpose, iteration, ...), so a run that was killed and goes on computes the very
-same numbers.
+every random number is a hash of (seed, purpose, iteration, ...), so a run that was killed and is resumed computes the
+very same numbers.
 """
 
 import math
@@ -33,10 +33,10 @@ from stapo_bench.tasks import render_prompt, resolve_format
 from stapo_train import training_log
 from stapo_train.advantages import group_advantages
 from stapo_train.batch import Batch, collate
-from stapo_train.checkpoint import RunFolder, TrainState, load_state
+from stapo_train.checkpoint import Labels, RunFolder, TrainState, load_state
 from stapo_train.config import OptimConfig, TrainConfig
 from stapo_train.data import load_problems, problem_indices
-from stapo_train.inspect.dump import save_dump
+from stapo_train.inspect.dump import DumpedRun, save_dump
 from stapo_train.objective import Objective
 from stapo_train.objectives import for_run
 from stapo_train.policy import Policy, load_model
@@ -61,7 +61,7 @@ def train(config: TrainConfig, *, resume: bool = False, dump_iterations: Sequenc
 
     Args:
         config: what to compute.
-        resume: go on from the folder's last checkpoint, if there is one.
+        resume: continue from the folder's last checkpoint, if there is one.
         dump_iterations: whose last mini-batch is kept for ``replay``, ``sweep`` and ``audit``.
 
     Raises:
@@ -86,7 +86,6 @@ def _train(config: TrainConfig, folder: RunFolder, dump_iterations: Sequence[int
     optimizer = make_optimizer(model, config.optim)
     state = load_state(start, model, optimizer) if start else TrainState()
     training_log.keep_until(folder.metrics, state.iteration)
-
     policy = Policy(
         model=model,
         temperature=config.rollout.temperature,
@@ -111,7 +110,7 @@ def _train(config: TrainConfig, folder: RunFolder, dump_iterations: Sequence[int
         dump_iterations=tuple(dump_iterations),
     )
     print(training_log.describe(config, objective), file=sys.stderr)
-    about = labels(objective, Path(config.model))
+    checkpoint_labels = labels(objective, Path(config.model))
     trackers = open_trackers(config)
     progress = training_log.ProgressLine(state.iteration, config.iterations, stream=sys.stderr)
     with run.graders, closing(run.engine):
@@ -128,7 +127,7 @@ def _train(config: TrainConfig, folder: RunFolder, dump_iterations: Sequence[int
                 )
             final = state.iteration == config.iterations
             if final or state.iteration % config.checkpoint.every == 0:
-                folder.save(state, model, tokenizer, optimizer, about, final=final)
+                folder.save(state, model, tokenizer, optimizer, checkpoint_labels, final=final)
                 drop_rollouts(folder.path, state.iteration)
 
 
@@ -171,16 +170,7 @@ def iterate(run: Run, state: TrainState) -> tuple[TrainState, StepRecord]:
         learning_rate = set_learning_rate(run.optimizer, config.optim, iteration)
         updates, skipped_in_row = update(run, batch, rollouts, state.skipped_in_row, iteration)
 
-    record = training_log.step_record(
-        iteration,
-        rollouts,
-        old.entropy,
-        updates,
-        rollout_mismatch=training_log.rollout_mismatch(rollouts, old.log_probs),
-        learning_rate=learning_rate,
-        seconds=watch.seconds,
-        memory=watch.memory,
-    )
+    record = training_log.step_record(iteration, rollouts, old, updates, learning_rate=learning_rate, watch=watch)
     position = state.position + num_asked
     return TrainState(iteration=iteration, position=position, skipped_in_row=skipped_in_row), record
 
@@ -195,7 +185,7 @@ def informative_rollouts(
     that a group does not count for its lengths alone: arXiv:2503.14476, Eq. 11, asks for 0 < number correct < G.
     """
     stored = load_rollouts(run.folder, iteration)
-    if stored is not None:  # drawn before a kill, by the same weights
+    if stored is not None:  # sampled before a kill, by the same weights
         return stored
     config = run.config
     wanted, asked = config.rollout.prompts, 0
@@ -236,18 +226,18 @@ def informative_rollouts(
 def update(
     run: Run, batch: Batch, rollouts: Sequence[Rollout], skipped_in_row: int, iteration: int
 ) -> tuple[list[UpdateRecord], int]:
-    """The optimizer steps of an iteration: mini-batches of whole groups, in the order in which they were asked.
+    """The optimizer steps of an iteration: mini-batches of whole groups, in the order of their prompts.
 
-    ``skipped_in_row`` goes on from the iteration before; where it reaches its limit, the rest is left out.
+    ``skipped_in_row`` is counted on from the iteration before; where it reaches its limit, the rest is left out.
     """
     updates: list[UpdateRecord] = []
     settings = run.config.update
     groups_each = run.config.rollout.prompts // settings.mini_batches
     for number in range(settings.mini_batches):
         rows = [row for row, rollout in enumerate(rollouts) if rollout.group_id // groups_each == number]
-        mini_batch, drawn = batch.select_rows(rows), [rollouts[row] for row in rows]
+        mini_batch, sampled = batch.select_rows(rows), [rollouts[row] for row in rows]
         if iteration in run.dump_iterations and number == settings.mini_batches - 1:
-            dump(run, mini_batch, drawn, run.folder / "dumps" / f"iteration-{iteration:06d}")
+            dump(run, mini_batch, sampled, run.folder / "dumps" / f"iteration-{iteration:06d}")
         for phase in range(run.objective.num_phases):
             step = Step(
                 objective=run.objective,
@@ -261,7 +251,7 @@ def update(
                 skipped_in_row = 0
                 continue
             skipped_in_row += 1
-            dump(run, mini_batch, drawn, run.folder / "skipped" / f"iteration-{iteration:06d}-update-{len(updates)}")
+            dump(run, mini_batch, sampled, run.folder / "skipped" / f"iteration-{iteration:06d}-update-{len(updates)}")
             if skipped_in_row >= settings.max_skipped_in_row:
                 return updates, skipped_in_row
     return updates, skipped_in_row
@@ -293,17 +283,18 @@ def render(problems: Sequence[Problem], config: TrainConfig, tokenizer: Any) -> 
 
 def dump(run: Run, mini_batch: Batch, rollouts: Sequence[Rollout], folder: Path) -> None:
     """Keep a mini-batch with the weights that it meets."""
-    about = {
-        "objective": dict(run.config.objective),
-        "seed": run.config.seed,
-        "max_new_tokens": run.config.rollout.max_new_tokens,
-        "temperature": run.config.rollout.temperature,
-        "config_digest": run.config.digest(),
-    }
+    config = run.config
+    about = DumpedRun(
+        objective=dict(config.objective),
+        seed=config.seed,
+        max_new_tokens=config.rollout.max_new_tokens,
+        temperature=config.rollout.temperature,
+        config_digest=config.digest(),
+    )
     save_dump(folder, mini_batch, run.policy.model, run.tokenizer, about, rollouts=rollouts)
 
 
-def labels(objective: Objective, base: Path) -> dict[str, Any]:
-    """What ``stapo.json`` says of every checkpoint of the run; the evaluation labels its rows by it."""
+def labels(objective: Objective, base: Path) -> Labels:
+    """What the run's checkpoints are labelled by."""
     start = read_checkpoint(base)
-    return {"method": objective.label, "base": start.model or folder_label(base), "base_digest": start.digest}
+    return Labels(method=objective.label, base=start.model or folder_label(base), base_digest=start.digest)

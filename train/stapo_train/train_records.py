@@ -10,12 +10,12 @@ from stapo_bench.records import FinishReason, Outcome
 
 @dataclass(frozen=True, kw_only=True)
 class Rollout:
-    """One completion drawn for training. Equal ``group_id`` means one prompt; position means nothing."""
+    """One completion sampled for training. Equal ``group_id`` means one prompt; position means nothing."""
 
     group_id: int
     problem_id: str
     index: int  # within the group
-    seed: int  # names the rollout; all its random draws derive from it
+    seed: int  # names the rollout; all its random numbers derive from it
     prompt_ids: tuple[int, ...]
     response_ids: tuple[int, ...]  # the end-of-sequence token included when the model produced it
     rollout_log_probs: tuple[float, ...] | None  # as the sampling engine reports them, at the sampling temperature
@@ -70,7 +70,7 @@ class StepRecord:
     clip_high_share: float
     clip_low_share: float
     kl_to_old: float
-    rollout_mismatch: float | None  # mean |log pi_trainer - log pi_engine| per token, nats; None: the engine told none
+    rollout_mismatch: float | None  # mean |log pi_trainer - log pi_engine| per token, nats; None: none reported
     num_decisions_changed: int
     num_rows_rerun: int
     skipped_updates: list[str]

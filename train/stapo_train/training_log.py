@@ -21,7 +21,7 @@ from stapo_bench.errors import StapoError
 from stapo_bench.runs import complete_lines, flatten, seal, unseal, write_atomically
 from stapo_bench.sampling import duration
 from stapo_train.config import TrainConfig
-from stapo_train.objective import Objective, quantile
+from stapo_train.objective import Objective, TokenStats, quantile
 from stapo_train.train_records import Rollout, StepRecord, UpdateRecord
 
 ENTROPY_QUANTILES = (0.1, 0.5, 0.9, 0.99)
@@ -114,17 +114,25 @@ def peak_mib() -> float:
 
 
 def step_record(
-    iteration: int, rollouts: Sequence[Rollout], entropy: Tensor, updates: Sequence[UpdateRecord], **rest: Any
+    iteration: int,
+    rollouts: Sequence[Rollout],
+    old: TokenStats,
+    updates: Sequence[UpdateRecord],
+    *,
+    learning_rate: float,
+    watch: Stopwatch,
 ) -> StepRecord:
     """Sum an iteration up.
 
     Args:
         iteration: counted from 1.
         rollouts: graded.
-        entropy: [N] nats, before the first update.
+        old: [N] of the policy before the first update.
         updates: one per optimizer step.
-        rest: fields of ``StepRecord`` that are known elsewhere.
+        learning_rate: of all of them.
+        watch: has measured the stages.
     """
+    entropy = old.entropy
     rewards = np.array([r.reward for r in rollouts])
     graded = rewards[~np.isnan(rewards)]
     num_tokens, num_candidates, num_kept, num_silenced = (
@@ -153,13 +161,16 @@ def step_record(
         num_decisions_changed=sum(u.num_decisions_changed for u in updates),
         num_rows_rerun=sum(u.num_rows_rerun for u in updates),
         skipped_updates=[u.skipped for u in updates if u.skipped is not None],
+        rollout_mismatch=rollout_mismatch(rollouts, old.log_probs),
+        learning_rate=learning_rate,
+        seconds=watch.seconds,
+        memory=watch.memory,
         **means,
-        **rest,
     )
 
 
 def rollout_mismatch(rollouts: Sequence[Rollout], log_probs: Tensor) -> float | None:
-    """Mean |ln pi_trainer - ln pi_engine| per response token, nats; None where the engine tells no log-probs.
+    """Mean |ln pi_trainer - ln pi_engine| per response token, nats; None where the engine reports no log-probs.
 
     Args:
         rollouts: [R].

@@ -5,9 +5,9 @@ micro-batch has run. Exact ways, cheapest first, and when each is taken:
 
 * ``known``: the selection does not depend on the current policy, or this is the iteration's first step, where the
   current policy is the old one and has been measured already.
-* ``correct``: for selections that hang on few tokens. Gradients are linear in the token weights, so all micro-batches
-  run with the selection that the old statistics give; then the current statistics are there too, the selection is made
-  again, and only the rows on which the two differ run once more, with the difference.
+* ``correct``: where the current policy changes few decisions. Gradients are linear in the token weights, so all
+  micro-batches run with the selection that the old statistics give; then the current statistics are there too, the
+  selection is made again, and only the rows on which the two differ run once more, with the difference.
 * ``probe``: one pass without gradient before the others.
 
 ``old-policy`` takes the old statistics for the current ones and reports on how many tokens that was wrong: an

@@ -24,10 +24,12 @@ class Token:
 
     @property
     def prob(self) -> float:
+        """pi of the taken token, current policy."""
         return math.exp(self.log_prob)
 
     @property
     def ratio(self) -> float:
+        """pi / pi_old of the taken token."""
         return math.exp(self.log_prob - self.old_log_prob)
 
 
@@ -42,6 +44,7 @@ def reference_loss(name: str, objective: Any, tokens: Sequence[Token], phase: in
 
 
 def clip(o: Any, ratio: float, advantage: float) -> float:
+    """The clipped surrogate of one token (arXiv:1707.06347, Eq. 7), with a dual clip (arXiv:1912.09729) if set."""
     bounded = min(max(ratio, 1 - o.clip_low), 1 + o.clip_high)
     term: float = min(ratio * advantage, bounded * advantage)
     if o.dual_clip is not None and advantage < 0:
@@ -50,6 +53,7 @@ def clip(o: Any, ratio: float, advantage: float) -> float:
 
 
 def quantile(values: Sequence[float], q: float) -> float:
+    """Linear interpolation between order statistics."""
     ordered = sorted(values)
     place = q * (len(ordered) - 1)
     low = math.floor(place)
@@ -67,6 +71,7 @@ def draw(key: int, seed: int) -> float:
 
 
 def lengths(tokens: Sequence[Token]) -> dict[int, int]:
+    """Number of tokens of each rollout."""
     counts: dict[int, int] = {}
     for t in tokens:
         counts[t.sequence] = counts.get(t.sequence, 0) + 1
@@ -74,19 +79,23 @@ def lengths(tokens: Sequence[Token]) -> dict[int, int]:
 
 
 def largest(values: Sequence[tuple[float, int]], count: int) -> set[int]:
+    """Indices of the ``count`` largest of (value, index)."""
     return {i for _, i in sorted(values, reverse=True)[:count]}
 
 
 def grpo(o: Any, tokens: Sequence[Token], phase: int) -> Result:
+    """Mean over rollouts of each one's token mean; arXiv:2402.03300, Eq. 3."""
     length = lengths(tokens)
     return [clip(o, t.ratio, t.advantage) / length[t.sequence] for t in tokens], len(length)
 
 
 def token_mean(o: Any, tokens: Sequence[Token], phase: int) -> Result:
+    """Mean over all tokens: DAPO, arXiv:2503.14476, Eq. 8; JustRL."""
     return [clip(o, t.ratio, t.advantage) for t in tokens], len(tokens)
 
 
 def entropy20(o: Any, tokens: Sequence[Token], phase: int) -> Result:
+    """Tokens at or above the entropy quantile, over their number or over all; arXiv:2506.01939, Eq. 6."""
     tau = quantile([t.entropy for t in tokens], 1 - o.share)
     kept = [t.entropy >= tau for t in tokens]
     terms = [clip(o, t.ratio, t.advantage) if k else 0.0 for t, k in zip(tokens, kept, strict=True)]
@@ -94,6 +103,7 @@ def entropy20(o: Any, tokens: Sequence[Token], phase: int) -> Result:
 
 
 def silence(o: Any, tokens: Sequence[Token], score: Callable[[Token], float], over_all: bool = False) -> Result:
+    """The candidates (A > 0, pi < tau_p) below the q quantile of a score are left out; S2T of arXiv:2602.15620."""
     candidates = [t.advantage > 0 and t.prob < o.tau_p for t in tokens]
     population = [score(t) for t, c in zip(tokens, candidates, strict=True) if c or over_all]
     tau = quantile(population, o.q) if population else -math.inf
@@ -102,11 +112,13 @@ def silence(o: Any, tokens: Sequence[Token], score: Callable[[Token], float], ov
 
 
 def full_mask(o: Any, tokens: Sequence[Token], phase: int) -> Result:
+    """Every candidate is left out; ablation of arXiv:2602.15620v5."""
     kept = [not (t.advantage > 0 and t.prob < o.tau_p) for t in tokens]
     return [clip(o, t.ratio, t.advantage) if k else 0.0 for t, k in zip(tokens, kept, strict=True)], sum(kept)
 
 
 def silence_per_micro_batch(o: Any, tokens: Sequence[Token], phase: int) -> Result:
+    """``silence`` by entropy in each run of ``micro_batch_rollouts`` rollouts alone."""
     parts: dict[int, list[Token]] = {}
     for t in tokens:
         parts.setdefault(t.sequence // o.micro_batch_rollouts, []).append(t)
@@ -115,19 +127,23 @@ def silence_per_micro_batch(o: Any, tokens: Sequence[Token], phase: int) -> Resu
 
 
 def reweighted(o: Any, t: Token) -> float:
+    """The surrogate with A <- (alpha pi_old + 1 - alpha) A; arXiv:2505.12929, Eq. 8."""
     return clip(o, t.ratio, (o.alpha * math.exp(t.old_log_prob) + 1 - o.alpha) * t.advantage)
 
 
 def ar(o: Any, tokens: Sequence[Token], phase: int) -> Result:
+    """Mean of the reweighted surrogate; arXiv:2505.12929, Eq. 8."""
     return [reweighted(o, t) for t in tokens], len(tokens)
 
 
 def lopti(o: Any, tokens: Sequence[Token], phase: int) -> Result:
+    """First tokens with pi_old < eta, then the others, each over all tokens; arXiv:2505.12929, Alg. 1."""
     turn = [(math.exp(t.old_log_prob) < o.eta) == (phase == 0) for t in tokens]
     return [reweighted(o, t) if now else 0.0 for t, now in zip(tokens, turn, strict=True)], len(tokens)
 
 
 def stare(o: Any, tokens: Sequence[Token], phase: int) -> Result:
+    """More weight on the most surprising tokens of each sign of A while entropy is low; arXiv:2606.19236."""
     weights = [1.0] * len(tokens)
     if sum(t.entropy for t in tokens) / len(tokens) < o.max_entropy:
         for sign, weight in ((1, o.weight_positive), (-1, o.weight_negative)):
@@ -138,6 +154,7 @@ def stare(o: Any, tokens: Sequence[Token], phase: int) -> Result:
 
 
 def lp_reg(o: Any, tokens: Sequence[Token], phase: int) -> Result:
+    """A KL penalty on the least likely tokens with A < 0; arXiv:2510.03222."""
     failed = [(-t.log_prob, i) for i, t in enumerate(tokens) if t.advantage < 0]
     shielded = largest(failed, int(o.share * len(failed)))
     terms = [
@@ -147,12 +164,14 @@ def lp_reg(o: Any, tokens: Sequence[Token], phase: int) -> Result:
 
 
 def covariances(tokens: Sequence[Token]) -> list[float]:
+    """(A - mean A)(ln pi - mean ln pi) of each token; arXiv:2505.22617."""
     mean_a = sum(t.advantage for t in tokens) / len(tokens)
     mean_l = sum(t.log_prob for t in tokens) / len(tokens)
     return [(t.advantage - mean_a) * (t.log_prob - mean_l) for t in tokens]
 
 
 def kl_cov(o: Any, tokens: Sequence[Token], phase: int) -> Result:
+    """rho A, less beta |ln rho| at the tokens with the largest covariance; arXiv:2505.22617, Eq. 11."""
     cov = [(c, i) for i, c in enumerate(covariances(tokens))]
     told_apart = max(cov)[0] - min(cov)[0] > 1e-12
     paying = largest(cov, max(1, int(o.share * len(tokens)))) if told_apart else set()
@@ -162,6 +181,8 @@ def kl_cov(o: Any, tokens: Sequence[Token], phase: int) -> Result:
 
 
 def clip_cov(o: Any, tokens: Sequence[Token], phase: int) -> Result:
+    """Random tokens with a covariance in (low, high) are left out; arXiv:2505.22617, Eq. 9-10."""
+
     def is_clipped(t: Token) -> bool:
         return (t.advantage > 0 and t.ratio > 1 + o.clip_high) or (t.advantage < 0 and t.ratio < 1 - o.clip_low)
 
@@ -172,10 +193,12 @@ def clip_cov(o: Any, tokens: Sequence[Token], phase: int) -> Result:
 
 
 def dr_grpo(o: Any, tokens: Sequence[Token], phase: int) -> Result:
+    """Sum over tokens over rollouts times the maximum length; arXiv:2503.20783, Sec. 3.2."""
     return [clip(o, t.ratio, t.advantage) for t in tokens], len(lengths(tokens)) * o.max_length
 
 
 def gspo(o: Any, tokens: Sequence[Token], phase: int) -> Result:
+    """One ratio per rollout, the geometric mean of its tokens'; arXiv:2507.18071, Eq. 5-7."""
     length = lengths(tokens)
     total = dict.fromkeys(length, 0.0)
     for t in tokens:
@@ -185,11 +208,13 @@ def gspo(o: Any, tokens: Sequence[Token], phase: int) -> Result:
 
 
 def cispo(o: Any, tokens: Sequence[Token], phase: int) -> Result:
+    """The clipped ratio as a weight on A ln pi; arXiv:2506.13585, Eq. 4-5."""
     weight = [min(max(t.ratio, 1 - o.clip_low), 1 + o.clip_high) for t in tokens]
     return [w * t.advantage * t.log_prob for t, w in zip(tokens, weight, strict=True)], len(tokens)
 
 
 def sapo(o: Any, tokens: Sequence[Token], phase: int) -> Result:
+    """A sigmoid gate in place of the clip; arXiv:2511.20347."""
     length = lengths(tokens)
     terms = []
     for t in tokens:

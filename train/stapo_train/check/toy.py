@@ -1,5 +1,6 @@
 """A toy policy and a toy mini-batch in float64, on which exactness can be checked in a second."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ VOCABULARY = 64
 NUM_GROUPS, GROUP_SIZE = 3, 5
 
 
-def toy_objective(name: str, settings: dict[str, Any] | None = None) -> Objective:
+def toy_objective(name: str, settings: Mapping[str, Any] | None = None) -> Objective:
     """The objective with its settings for a toy vocabulary, or with ``settings`` where they are given."""
     own = REGISTRY[name].check_with if name in REGISTRY else {}
     return for_run({"name": name, **own, **(settings or {})}, seed=3, max_new_tokens=20)

@@ -4,8 +4,8 @@
     memory = sharded_memory(SHAPES["8b"], setup, PUBLISHED_RECIPE)
     seconds = iteration_seconds(SHAPES["8b"], setup, PUBLISHED_RECIPE, forward_passes=passes("stapo"))
 
-Two phases share a GPU. While it draws, vLLM has a fixed share of the memory beside the trainer's weights and optimizer;
-while it updates, vLLM has given its share back and gradients, activations and logits take its place.
+Two phases share a GPU. During sampling vLLM has a fixed share of the memory beside the trainer's weights and optimizer;
+during updates it has given its share back and gradients, activations and logits take its place.
 
 Memory follows ZeRO (arXiv:1910.02054, Sec. 3) and the activation count of arXiv:2205.05198, Sec. 4, for full
 recomputation; operations follow PaLM (arXiv:2204.02311, App. B). Three numbers are not derived: the share of a GPU's
@@ -44,7 +44,7 @@ EVAL_MAX_TOKENS = 20_480
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What an iteration draws and learns from. Lengths in tokens."""
+    """What an iteration samples and learns from. Lengths in tokens."""
 
     prompts: int = 256
     group_size: int = 8
@@ -58,14 +58,17 @@ class Recipe:
 
     @property
     def rollouts(self) -> int:
+        """Rollouts of an iteration."""
         return self.prompts * self.group_size
 
     @property
     def max_length(self) -> int:
+        """Most tokens of a sequence, prompt and response."""
         return self.max_prompt + self.max_response
 
     @property
     def mean_length(self) -> int:
+        """Mean tokens of a sequence, prompt and response."""
         return self.mean_prompt + self.mean_response
 
 
@@ -82,10 +85,11 @@ class Setup:
     gpus_per_node: int
     tensor_parallel: int = 1  # GPUs that share a vLLM engine's weights
     sequence_parallel: int = 1  # GPUs that share a sequence while it is trained on (Ulysses)
-    rollout_share: float = 0.6  # of the memory, vLLM's while it draws
+    rollout_share: float = 0.6  # of the memory, vLLM's while it samples
 
     @property
     def world(self) -> int:
+        """GPUs in all."""
         return self.nodes * self.gpus_per_node
 
 
@@ -106,14 +110,17 @@ class Memory:
 
     @property
     def while_updating(self) -> float:
+        """GiB while weights are updated; vLLM sleeps."""
         return self.state + self.gradients + self.gathered + self.activations + self.logits + FIXED_GIB
 
     @property
     def while_drawing(self) -> float:
+        """GiB while vLLM samples."""
         return self.state + self.rollout_weights + VLLM_FIXED_GIB + max(self.kv_cache, 0.0) + FIXED_GIB
 
     @property
     def most(self) -> float:
+        """GiB of the larger phase."""
         return max(self.while_updating, self.while_drawing)
 
 
@@ -210,6 +217,7 @@ class Seconds:
 
     @property
     def total(self) -> float:
+        """Seconds of an iteration."""
         return self.generation + self.passes
 
 
@@ -238,7 +246,7 @@ def iteration_seconds(shape: Shape, setup: Setup, recipe: Recipe, forward_passes
 
 
 def generation_seconds(shape: Shape, setup: Setup, recipe: Recipe, samples: int, max_tokens: int) -> float:
-    """Drawing ``samples`` on all GPUs. The longest one runs to the limit, and each of its tokens is a decoding step.
+    """Generating ``samples`` on all GPUs. The longest one runs to the limit, and each of its tokens is a decoding step.
 
     A step costs ``DECODE_STEP_S`` and reads the weights; over all steps the cache of every unfinished sequence is read,
     and every token computed. Where a GPU's cache cannot hold its sequences at once they come in waves.
@@ -258,7 +266,7 @@ def generation_seconds(shape: Shape, setup: Setup, recipe: Recipe, samples: int,
 
 
 def checkpoint_bytes(shape: Shape) -> int:
-    """A checkpoint that training goes on from: float32 weights and Adam's two moments."""
+    """A checkpoint that training resumes from: float32 weights and Adam's two moments."""
     return 12 * shape.parameters
 
 

@@ -45,6 +45,7 @@ class Shape:
 
     @property
     def layer_parameters(self) -> int:
+        """Parameters of one layer: attention, MLP, two norms, and those on queries and keys."""
         attention = 2 * self.hidden * self.head_dim * (self.heads + self.kv_heads)
         return attention + 3 * self.hidden * self.intermediate + 2 * self.hidden + 2 * self.head_dim
 
@@ -55,6 +56,7 @@ class Shape:
 
     @property
     def parameters(self) -> int:
+        """Parameters of the whole model."""
         return self.layers * self.layer_parameters + self.root_parameters
 
     @property

@@ -66,7 +66,7 @@ def read_gradients(folder: Path) -> TokenGradients:
     from stapo_train.token_statistics import logit_gradient_norm_bounds, logit_gradient_norm_squared, token_distribution
 
     dump = open_dump(folder)
-    objective, batch = objective_for(dump, dump.about["objective"]["name"]), dump.batch
+    objective, batch = objective_for(dump, dump.about.objective["name"]), dump.batch
     selection = select(batch.stats, objective)
     everything = torch.ones_like(selection.keep_mask)
     selection = replace(selection, keep_mask=everything, weights=torch.ones_like(selection.weights))

@@ -79,6 +79,7 @@ class _Linear(torch.autograd.Function):
     def forward(  # noqa: PLR0917 (autograd passes by position)
         ctx: Any, hidden: Tensor, weight: Tensor, taken: Tensor, temperature: float, backend: Backend
     ) -> tuple[Tensor, Tensor, Tensor]:
+        """[N] each: log-probs of the taken tokens, entropies, and sums of squared probabilities."""
         head = Head(hidden=hidden, weight=weight, taken=taken, temperature=temperature)
         parts = backend.measure(head, keep=any(ctx.needs_input_grad))
         log_sum, log_probs, entropy, sum_squares = _together(parts, taken)
@@ -92,6 +93,7 @@ class _Linear(torch.autograd.Function):
     def backward(
         ctx: Any, by_log_prob: Tensor | None, by_entropy: Tensor | None, by_sum_squares: None
     ) -> tuple[Tensor | None, ...]:
+        """The gradient by hidden states and weight; None by what has none."""
         hidden, weight, taken, log_sum, entropy = ctx.saved_tensors
         head = Head(hidden=hidden, weight=weight, taken=taken, temperature=ctx.temperature)
         demand = Demand(by_log_prob=by_log_prob, by_entropy=by_entropy, log_sum=log_sum, entropy=entropy)

@@ -45,6 +45,7 @@ def cut(num_rows: int, weight: Tensor, dtype: torch.dtype) -> Iterator[Block]:
 
 class _Blocks:
     def measure(self, head: Head, keep: bool) -> Parts:
+        """As ``Backend.measure``; powers are kept where they fit ``KEPT_BYTES``."""
         scaled, taken = _scaled(head.hidden, head.temperature), head.taken
         num_parts = -(-len(head.weight) // COLUMNS)
         log_sum, entropy, sum_squares = scaled.new_empty(3, num_parts, len(scaled))
@@ -77,6 +78,7 @@ class _Blocks:
         )
 
     def gradients(self, head: Head, demand: Demand, kept: Kept) -> tuple[Tensor, Tensor]:
+        """As ``Backend.gradients``, block by block, from the kept powers where there are any."""
         scaled = _scaled(head.hidden, head.temperature)
         by_hidden, by_weight = torch.empty_like(scaled), torch.empty_like(head.weight)
         by_part = by_weight  # the gradient by the weight of the part at hand, in the dtype of the sums

@@ -198,6 +198,7 @@ def _differentiate(  # type: ignore[no-untyped-def]
 
 class _Kernels:
     def measure(self, head: Head, keep: bool) -> Parts:
+        """As ``Backend.measure``; nothing is kept, whatever ``keep`` says."""
         hidden, weight = head.hidden.contiguous(), head.weight.contiguous()
         num_rows, num_columns, tiling = len(hidden), len(weight), _tiling(hidden)
         row_tiles = triton.cdiv(num_rows, tiling.rows)
@@ -207,20 +208,9 @@ class _Kernels:
         log_sum, entropy, sum_squares = torch.empty((3, num_parts, num_rows), device=hidden.device)
         taken_log_prob = torch.full((num_rows,), torch.nan, device=hidden.device)
         _measure[num_parts, row_tiles](
-            hidden,
-            weight,
-            head.taken,
-            log_sum,
-            entropy,
-            sum_squares,
-            taken_log_prob,
-            num_rows,
-            num_columns,
-            hidden.shape[1],
-            columns,
-            math.log2(math.e) / head.temperature,
-            **_constants(tiling, hidden),
-        )
+            hidden, weight, head.taken, log_sum, entropy, sum_squares, taken_log_prob, num_rows, num_columns,
+            hidden.shape[1], columns, math.log2(math.e) / head.temperature, **_constants(tiling, hidden),
+        )  # fmt: skip
         return Parts(
             columns=columns,
             log_sum=log_sum,
@@ -230,6 +220,7 @@ class _Kernels:
         )
 
     def gradients(self, head: Head, demand: Demand, kept: tuple[tuple[Tensor, Tensor], ...]) -> tuple[Tensor, Tensor]:
+        """As ``Backend.gradients``, some columns of the vocabulary at a time."""
         hidden, weight = head.hidden.contiguous(), head.weight.contiguous()
         (num_rows, depth), tiling = hidden.shape, _tiling(hidden)
         by_hidden = torch.zeros((num_rows, depth), device=hidden.device)  # float32: it is added to part by part

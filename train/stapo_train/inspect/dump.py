@@ -6,8 +6,8 @@
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,17 @@ from stapo_train.train_records import Rollout
 
 
 @dataclass(frozen=True, kw_only=True)
+class DumpedRun:
+    """What a dump knows of its run: the content of ``dump.json``."""
+
+    objective: Mapping[str, Any]  # name, and settings of that objective
+    seed: int
+    max_new_tokens: int
+    temperature: float
+    config_digest: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Dump:
     """A mini-batch, the policy that it met, and its tokenizer."""
 
@@ -33,11 +44,11 @@ class Dump:
     tokenizer: Any
     rewards: Tensor | None = None  # [R] float64; None: an older dump, which has the advantages alone
     group_ids: Tensor | None = None  # [R] int64; equal ids share one prompt
-    about: dict[str, Any]  # iteration, update, objective, seed, max_new_tokens, temperature
+    about: DumpedRun
 
 
 def save_dump(
-    folder: Path, batch: Batch, model: Any, tokenizer: Any, about: dict[str, Any], *, rollouts: Sequence[Rollout] = ()
+    folder: Path, batch: Batch, model: Any, tokenizer: Any, about: DumpedRun, *, rollouts: Sequence[Rollout] = ()
 ) -> None:
     """Write a dump; it is there whole or not at all.
 
@@ -64,14 +75,15 @@ def save_dump(
         model.save_pretrained(partial / "model")
         tokenizer.save_pretrained(partial / "model")
         save_file({name: value.cpu().contiguous() for name, value in tensors.items()}, partial / "batch.safetensors")
-        (partial / "dump.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        (partial / "dump.json").write_text(json.dumps(asdict(about), indent=1) + "\n", encoding="utf-8")
 
 
 def load_dump(folder: Path, micro_batch_tokens: int = 2048) -> Dump:
     """Read a dump; ``batch.stats`` are then the dumped policy's, with the older policy's ``old_log_probs``."""
     if not (folder / "dump.json").is_file():
         raise StapoError(f"{folder}: expected a dump (dump.json, batch.safetensors, model/), as --dump-rollouts writes")
-    about = json.loads((folder / "dump.json").read_text(encoding="utf-8"))
+    stored = json.loads((folder / "dump.json").read_text(encoding="utf-8"))
+    about = DumpedRun(**{field.name: stored[field.name] for field in fields(DumpedRun) if field.name in stored})
     found = load_file(folder / "batch.safetensors")
     prompts = [p.tolist() for p in found["prompt_ids"].split(found["prompt_lengths"].tolist())]
     responses = [r.tolist() for r in found["response_ids"].split(found["response_lengths"].tolist())]
@@ -93,7 +105,7 @@ def load_dump(folder: Path, micro_batch_tokens: int = 2048) -> Dump:
         ),
     )
     model, tokenizer = load_checkpoint(folder / "model", dtype="float32", device="cpu")
-    policy = Policy(model=model, temperature=about["temperature"], micro_batch_tokens=micro_batch_tokens)
+    policy = Policy(model=model, temperature=about.temperature, micro_batch_tokens=micro_batch_tokens)
     return Dump(
         batch=replace(batch, stats=policy.measure(batch)),
         policy=policy,

@@ -33,14 +33,14 @@ class Replayed:
 
 def objective_for(dump: Dump, name: str, **settings: float) -> Objective:
     """The objective with what the dumped run knew; the run's own settings where it is the run's objective."""
-    own = dump.about["objective"]
+    own = dump.about.objective
     values = {**(own if own["name"] == name else {}), **settings, "name": name}
-    return for_run(values, seed=dump.about["seed"], max_new_tokens=dump.about["max_new_tokens"])
+    return for_run(values, seed=dump.about.seed, max_new_tokens=dump.about.max_new_tokens)
 
 
 def batch_for(dump: Dump, objective: Objective) -> Batch:
     """The mini-batch with the advantages that a run of this objective would have given it."""
-    batch, own = dump.batch, dump.about["objective"]["name"]
+    batch, own = dump.batch, dump.about.objective["name"]
     if objective.divide_by_std == REGISTRY[own].divide_by_std:
         return batch
     if dump.rewards is None or dump.group_ids is None:

@@ -3,7 +3,7 @@
     x_t = ln(H_t / H_0),  H_0 the mean entropy of the first five iterations
     score = exp(-mean of |x_t| over all later iterations): 1 for a flat line, 1/2 where entropy is typically off by 2x
 
-The verdict looks at the end alone: the median of the last tenth (five iterations at least). Below a quarter of H_0:
+The verdict is by the end alone: the median of the last tenth (five iterations at least). Below a quarter of H_0:
 ``collapse``; above four times H_0: ``explosion``; else ``stable``. The definition is this project's own; the paper
 (arXiv:2602.15620) shows curves and gives no number.
 """

@@ -3,10 +3,10 @@
     trainer = StapoGRPOTrainer(objective={"name": "stapo"}, args=GRPOConfig(...), model=..., train_dataset=...,
                                reward_funcs=grader_reward())
 
-TRL draws, keeps the optimizer and the ranks; advantages, selection and loss are ours. TRL calls its loss once per
+TRL samples and keeps the optimizer and the ranks; advantages, selection and loss are ours. TRL calls its loss once per
 micro-batch, but a selection belongs to the accumulation window: the micro-batches of all ranks behind one optimizer
 step. So it is made when the window begins, in ``_prepare_inputs``: a pass without gradient under the current policy
-(none where the objective does not look at it), ``select``, and the window's denominator. Each micro-batch's loss is
+(none where the selection does not depend on it), ``select``, and the window's denominator. Each micro-batch's loss is
 then
 
     num_processes * sum of its numerators / denominator of the window
@@ -14,7 +14,7 @@ then
 TRL's trainer adds micro-batches up undivided (``loss_is_scaled_for_ga``) and averages ranks, which takes the
 ``num_processes`` away again. The model must be the same function in both passes: dropout has to be off.
 
-GRPOConfig's own settings of loss and advantages have no say here and are refused where they are changed.
+GRPOConfig's own settings of loss and advantages have no effect here and are refused where they are changed.
 """
 
 from collections.abc import Callable, Mapping, Sequence

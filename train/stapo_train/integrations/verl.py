@@ -10,8 +10,8 @@ verl knows neither and stops.
 
 verl calls a policy loss once per micro-batch, without entropies, but a selection belongs to the mini-batch behind one
 optimizer step: all micro-batches of all data-parallel ranks. So it is made in ``train_batch``, before the first
-micro-batch: a pass without gradient under the current policy (none where the objective does not look at it), ``select``
-over the ranks, and the mini-batch's denominator. Each micro-batch's loss is then
+micro-batch: a pass without gradient under the current policy (none where the selection does not depend on it),
+``select`` over the ranks, and the mini-batch's denominator. Each micro-batch's loss is then
 
     data-parallel size * sum of its numerators / denominator of the mini-batch
 
@@ -65,7 +65,7 @@ OPTIONAL = {"ref_log_prob": "ref_log_probs", "rollout_is_weights": "importance"}
 class MiniBatch:
     """This rank's share of the mini-batch behind one optimizer step, response tokens laid end to end."""
 
-    stats: TokenStats  # [N] under the policy before the step; NaN where the objective does not look at it
+    stats: TokenStats  # [N] under the policy before the step; NaN where the selection does not depend on it
     selection: Selection
     starts: tuple[int, ...]  # [B + 1] where a row's tokens begin in [N], and where the last row's end
 
@@ -94,7 +94,7 @@ class StapoTrainingWorker(TrainingWorker):  # type: ignore[misc]
         data = data.copy()  # of the keys, not of the tensors
         data[ROW] = torch.arange(len(data))
         output: TensorDict | None = super().train_batch(data)
-        if output is not None:  # else another rank of this one's sequence-parallel group tells
+        if output is not None:  # else another rank of this one's sequence-parallel group reports
             metrics = tensordict_utils.get(output, "metrics") | _notes(self._mini_batch.selection)
             tensordict_utils.assign_non_tensor(output, metrics=metrics)
         return output
@@ -127,7 +127,7 @@ class StapoTrainingWorker(TrainingWorker):  # type: ignore[misc]
         return MiniBatch(stats=stats, selection=select(stats, self.objective, self._reduce), starts=starts)
 
     def _probe(self, data: TensorDict, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """[N] log-probs and entropies under the current policy, NaN where the objective does not look at them.
+        """[N] log-probs and entropies under the current policy, NaN where the selection does not depend on them.
 
         In the micro-batches of the step itself, so that its rounding is the same.
         """
@@ -172,9 +172,9 @@ class StapoTrainingWorker(TrainingWorker):  # type: ignore[misc]
 
 
 def row_names(input_ids: Tensor) -> Tensor:
-    """[B] int64, a hash of each row's prompt and response, so that draws hang neither on ranks nor on the order.
+    """[B] int64, a hash of each row's tokens, so that random numbers depend neither on ranks nor on the order.
 
-    Rollouts of equal tokens share their name, and with it their draws.
+    Rollouts of equal tokens share their name, and with it their random numbers.
 
     Args:
         input_ids: [B, *] nested.

@@ -29,6 +29,7 @@ class RandomMask(Stapo):
     seed: int
 
     def score(self, stats: TokenStats) -> Tensor:
+        """[N] uniform in [0, 1): the q of them below their quantile are chosen at random."""
         return uniform(stats.key, self.seed)
 
 
@@ -43,6 +44,7 @@ class HighEntropyMask(Stapo):
     needs: ClassVar[Needs] = FEW
 
     def score(self, stats: TokenStats) -> Tensor:
+        """[N] -H: the lowest is the highest entropy."""
         return -stats.entropy
 
 
@@ -57,6 +59,7 @@ class FullMask(Stapo):
     needs: ClassVar[Needs] = FEW
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
+        """All candidates are silenced."""
         candidates = self.candidates(stats)
         return keep(stats, ~candidates, reduce, candidate_mask=candidates)
 
@@ -86,6 +89,7 @@ class StapoMicroBatch(Stapo):
         check_range(self, "micro_batch_rollouts", at_least=1)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
+        """STAPO's selection in each micro-batch of ``micro_batch_rollouts`` rollouts, counted over the mini-batch."""
         keep_mask = torch.ones_like(stats.advantages, dtype=torch.bool)
         micro_batch = stats.sequence // self.micro_batch_rollouts
         for number in micro_batch.unique():  # type: ignore[no-untyped-call]

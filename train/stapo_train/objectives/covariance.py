@@ -60,6 +60,7 @@ class KlCov(Objective):
         check_range(self, "beta", at_least=0)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
+        """All tokens are kept; those with the largest cov are marked to pay."""
         everything = torch.ones_like(stats.advantages, dtype=torch.bool)
         cov = covariance(stats, reduce)
         spread = mean((cov - mean(cov, reduce)).abs(), reduce)
@@ -69,6 +70,7 @@ class KlCov(Objective):
         return keep(stats, everything, reduce, marked_mask=marked)
 
     def term(self, stats: TokenStats, selection: Selection) -> Tensor:
+        """rho A, less beta |ln rho| at the marked tokens that have moved (Eq. 11)."""
         moved = log_ratio(stats).abs()
         pay = torch.where(selection.marked_mask & (moved > STILL), moved, torch.zeros_like(moved))
         return self.ratio(stats) * stats.advantages - self.beta * pay
@@ -76,7 +78,7 @@ class KlCov(Objective):
 
 @dataclass(frozen=True, kw_only=True)
 class ClipCov(Objective):
-    """DAPO's loss without a random 0.02 % of the tokens, drawn from those with 1 < cov < 5 that the clip leaves alone.
+    """DAPO's loss without a random 0.02 % of the tokens, chosen among those with 1 < cov < 5 inside the clip.
 
     A silenced token still counts in the denominator: its loss is zero and not absent.
     """
@@ -99,6 +101,7 @@ class ClipCov(Objective):
         check_range(self, "high", at_least=self.low)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
+        """A ``share`` of all tokens is silenced, at random among those in the clip with low < cov < high (Eq. 9-10)."""
         everything = torch.ones_like(stats.advantages, dtype=torch.bool)
         num_tokens = count_true(everything, reduce)
         cov, ratio = covariance(stats, reduce), self.ratio(stats)

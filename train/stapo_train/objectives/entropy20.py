@@ -32,6 +32,7 @@ class Entropy20(JustRl):
         check_range(self, "share", at_least=0, at_most=1)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
+        """Tokens at or above the 1 - share quantile of all tokens' entropy are kept."""
         everyone = reduce.gather(stats.entropy)
         tau = quantile(everyone, 1 - self.share)
         num_tokens = torch.tensor(len(everyone), dtype=torch.float64)

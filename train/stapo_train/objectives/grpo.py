@@ -33,13 +33,16 @@ class Grpo(Objective):
 
     @property
     def needs_reference(self) -> bool:
+        """With a KL penalty alone."""
         return self.kl_beta > 0
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
+        """All tokens, each with weight 1 / |y_i|, over the number of rollouts."""
         weights, num_rollouts = sequence_mean(stats, reduce)
         return replace(keep_all(stats, reduce), weights=weights, denominator=num_rollouts)
 
     def term(self, stats: TokenStats, selection: Selection) -> Tensor:
+        """The clipped surrogate less beta times the k3 estimate of KL(pi || pi_ref)."""
         surrogate = super().term(stats, selection)
         if not self.kl_beta:
             return surrogate

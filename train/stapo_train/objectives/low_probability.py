@@ -40,6 +40,7 @@ class AdvantageReweighting(Objective):
         check_range(self, "alpha", at_least=0, at_most=1)
 
     def term(self, stats: TokenStats, selection: Selection) -> Tensor:
+        """The clipped surrogate with A <- (alpha pi_old + 1 - alpha) A (Eq. 8)."""
         advantages = (self.alpha * stats.old_log_probs.exp() + 1 - self.alpha) * stats.advantages
         return clipped_surrogate(self.ratio(stats), advantages, self.clip_low, self.clip_high, self.dual_clip)
 
@@ -66,6 +67,7 @@ class Lopti(AdvantageReweighting):
         check_range(self, "eta", at_least=0, at_most=1)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
+        """In phase 0 tokens with pi_old < eta, in phase 1 the others (Alg. 1)."""
         unlikely = stats.old_log_probs.exp() < self.eta
         everyone = keep_all(stats, reduce).denominator
         return keep(stats, unlikely if phase == 0 else ~unlikely, reduce, denominator=everyone)

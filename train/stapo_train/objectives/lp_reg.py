@@ -37,12 +37,14 @@ class LpReg(Objective):
         check_range(self, "beta", at_least=0)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
+        """All tokens are kept; the ``share`` least likely of those with A < 0 are marked."""
         failed = stats.advantages < 0
         marked = top_mask(-stats.log_probs, failed, int(self.share * count_true(failed, reduce)), reduce)
         everything = torch.ones_like(marked)
         return keep(stats, everything, reduce, candidate_mask=failed, marked_mask=marked)
 
     def term(self, stats: TokenStats, selection: Selection) -> Tensor:
+        """DAPO's term, less beta KL(proxy || pi) at the marked tokens."""
         if stats.proxy_kl is None:
             raise ValueError("lp-reg: expected proxy_kl in the token statistics (min_p is set), got none")
         shield = torch.where(selection.marked_mask, stats.proxy_kl, torch.zeros_like(stats.proxy_kl))

@@ -39,6 +39,7 @@ class DrGrpo(Objective):
         check_range(self, "max_length", at_least=1)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
+        """All tokens over rollouts times ``max_length``."""
         _, num_rollouts = sequence_mean(stats, reduce)
         return replace(keep_all(stats, reduce), denominator=num_rollouts * self.max_length)
 
@@ -57,10 +58,12 @@ class Gspo(Objective):
     clip_high: float = 4e-4
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
+        """All tokens, each with weight 1 / |y_i|, over the number of rollouts."""
         weights, num_rollouts = sequence_mean(stats, reduce)
         return replace(keep_all(stats, reduce), weights=weights, denominator=num_rollouts)
 
     def ratio(self, stats: TokenStats) -> Tensor:
+        """[N] s_i = exp(mean over the rollout's tokens of ln rho), the same at each of them (Eq. 5-7)."""
         # A micro-batch holds whole rollouts, so their means are complete here.
         log_rho = log_ratio(stats)
         lengths = torch.bincount(stats.sequence)
@@ -86,6 +89,7 @@ class Cispo(Objective):
     clip_high: float = 4.0
 
     def term(self, stats: TokenStats, selection: Selection) -> Tensor:
+        """sg(clipped rho) A ln pi (Eq. 4-5)."""
         weight = self.ratio(stats).detach().clamp(1 - self.clip_low, 1 + self.clip_high)
         return weight * stats.advantages * stats.log_probs
 
@@ -108,10 +112,12 @@ class Sapo(Objective):
         check_range(self, "tau_positive", "tau_negative", above=0)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
+        """All tokens, each with weight 1 / |y_i|, over the number of rollouts."""
         weights, num_rollouts = sequence_mean(stats, reduce)
         return replace(keep_all(stats, reduce), weights=weights, denominator=num_rollouts)
 
     def term(self, stats: TokenStats, selection: Selection) -> Tensor:
+        """(4 / tau) sigmoid(tau (rho - 1)) A, with a tau for each sign of A."""
         # full_like: two bare numbers would make a float32, and 1.05 is not one
         tau = torch.full_like(stats.advantages, self.tau_negative)
         tau = tau.masked_fill(stats.advantages > 0, self.tau_positive)

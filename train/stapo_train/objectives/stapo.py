@@ -42,6 +42,7 @@ class Stapo(JustRl):
         check_range(self, "tau_p", "q", at_least=0, at_most=1)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
+        """Candidates whose score is below the q quantile of the population's scores are silenced."""
         candidates = self.candidates(stats)
         score = self.score(stats)
         tau = quantile(reduce.gather(score[self.population(stats, candidates)]), self.q)
@@ -74,4 +75,5 @@ class StapoOld(Stapo):
     q: float = 0.8
 
     def population(self, stats: TokenStats, candidates: Tensor) -> Tensor:
+        """[N] bool, every response token."""
         return candidates | True

@@ -35,6 +35,7 @@ class Stare(Objective):
         check_range(self, "weight_positive", "weight_negative", "max_entropy", at_least=0)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
+        """All tokens are kept; while mean entropy is low the most surprising of each sign of A weigh more or less."""
         weights = torch.ones_like(stats.advantages)
         entropy = mean(stats.entropy, reduce)
         if entropy < self.max_entropy:

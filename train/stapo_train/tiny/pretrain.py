@@ -4,7 +4,7 @@
 
 ``out`` becomes a Hugging Face checkpoint folder, with ``stapo.json`` beside the weights (written last: it marks the run
 as finished) and one line of ``metrics.jsonl`` per step. The batch of a step is a function of the seed and the step, so
-a run that was stopped goes on from its last save and ends where an unbroken run ends.
+a run that was stopped resumes from its last save and ends where an unbroken run ends.
 
 Matrices are optimised by Muon, which learns to copy numbers in about half the steps that AdamW takes here.
 """
@@ -154,7 +154,7 @@ def batch_loss(model: Qwen3ForCausalLM, batch: PackedBatch) -> torch.Tensor:
 
 @dataclass(kw_only=True)
 class Run:
-    """What changes while a run goes on, and what is saved of it."""
+    """What changes during a run, and what is saved of it."""
 
     model: Qwen3ForCausalLM
     optimizers: list[tuple[torch.optim.Optimizer, float]]
@@ -225,7 +225,7 @@ def pretrain(config: PretrainConfig) -> Path:
 
 
 def _train(run: Run, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, metrics: BinaryIO) -> None:
-    began, first_step, told = time.monotonic(), run.step, 0.0
+    began, first_step, last_shown = time.monotonic(), run.step, 0.0
     while run.step < config.steps:
         share = schedule(run.step, config.steps)
         loss = run.advance(batch_of_step(config, tokenizer, run.step), share)
@@ -234,8 +234,8 @@ def _train(run: Run, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast,
         if run.step % SAVE_EVERY == 0 or run.step == config.steps:
             metrics.flush()
             run.save(Path(config.out) / STATE_FILE)
-        if seconds - told >= PROGRESS_EVERY_S:
-            told = seconds
+        if seconds - last_shown >= PROGRESS_EVERY_S:
+            last_shown = seconds
             left = seconds / (run.step - first_step) * (config.steps - run.step)
             print(f"pretrain {run.step}/{config.steps}  loss {loss:.3f} nats  about {left:.0f} s left", flush=True)
 
