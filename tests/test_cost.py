@@ -124,6 +124,14 @@ def test_a_cache_that_is_too_small_makes_waves():
     assert times[1] > 2 * times[0]
 
 
+def test_without_room_for_a_whole_sequence_they_come_one_after_the_other():
+    # 4 rollouts on 2 GPUs without any cache: two waves of 100 steps; what is read and computed stays the same
+    recipe = Recipe(prompts=2, group_size=2, max_response=100, mean_prompt=20, mean_response=80)
+    roomy, none = (Setup(gpu=replace(SLOW, memory_gib=gib), nodes=1, gpus_per_node=2) for gib in (1000, 0))
+    seconds = [cost.generation_seconds(TOY, setup, recipe, 4, 100) for setup in (roomy, none)]
+    assert seconds[1] - seconds[0] == pytest.approx(100 * (0.010 + 3504 / 1e6))
+
+
 def test_disk_by_hand():
     assert cost.checkpoint_bytes(TOY) == 12 * 1752 and cost.folder_bytes(TOY) == 2 * 1752
     assert cost.samples_bytes(10, 100) == 10 * 900
