@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stapo_bench.analysis import decide
+from stapo_bench.engines import EngineOptions
 from stapo_bench.runs import grade_run, load_run, measured_with
 from stapo_bench.sampling import EvalOptions, evaluate
 from stapo_bench.statistics import ERROR_NAMES, ErrorName, Interval, holm, interval, paired_difference
@@ -140,7 +141,7 @@ def draw_pool(folder: Path, rates: Rates, num_samples: int, seed: int) -> Pool:
         decoding="training",
         tasks=(str(folder / "sums.yaml"),),
         out=folder / "run",
-        engine="scripted",
+        engine=EngineOptions(name="scripted"),
         data_dir=folder,
         seed=seed,
     )

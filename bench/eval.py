@@ -43,22 +43,22 @@ from typing import Any
 import torch
 
 from bench.makespan import SMALL, makespan
-from stapo_bench.engines import Engine
+from stapo_bench.engines import Engine, EngineOptions
 from stapo_bench.engines.vllm import VllmEngine, _vllm_params
 from stapo_bench.records import Completion, Request, SamplingParams
 from stapo_bench.runs import measured_with, open_run, read_checkpoint
 from stapo_bench.sampling import (
     EvalOptions,
-    Work,
-    draw,
-    look,
+    EvalTask,
+    generate_missing,
     open_for,
-    prepare,
+    prepare_tasks,
     requests,
     run_about,
     run_identity,
     sampling_params,
     shard_label,
+    shard_state,
     sole_writer,
 )
 from stapo_bench.tasks import load_task
@@ -73,8 +73,8 @@ MODELS: Mapping[str, Mapping[str, int]] = {
 SCRIPT = "success: 0.5\nmedian_tokens: 2000\ntruncated: 0.1\n"
 
 
-def bare(engine: Engine, works: Sequence[Work], options: EvalOptions) -> None:
-    params, asked = sampling_params(options), requests(works, options.seed)
+def bare(engine: Engine, eval_tasks: Sequence[EvalTask], options: EvalOptions) -> None:
+    params, asked = sampling_params(options), requests(eval_tasks, options.seed)
     if isinstance(engine, VllmEngine):  # its own call for many prompts, as its users make it
         engine._llm.generate(*for_vllm(asked, params), use_tqdm=False)
     else:
@@ -92,9 +92,11 @@ def for_vllm(asked: Iterable[Request], params: SamplingParams, *, plain: bool = 
     return [{"prompt_token_ids": list(request.prompt.token_ids or ())} for request in asked], told
 
 
-def bare_draws(engine: Engine, works: Sequence[Work], options: EvalOptions, *, plain: bool = False) -> Iterator[object]:
+def bare_draws(
+    engine: Engine, eval_tasks: Sequence[EvalTask], options: EvalOptions, *, plain: bool = False
+) -> Iterator[object]:
     """As ``bare``, one completion after another; for vLLM what its ``LLM.generate`` does, with a halt at each."""
-    params, asked = sampling_params(options), requests(works, options.seed)
+    params, asked = sampling_params(options), requests(eval_tasks, options.seed)
     if not isinstance(engine, VllmEngine):
         yield from engine.generate(asked, params)
         return
@@ -107,7 +109,7 @@ def bare_draws(engine: Engine, works: Sequence[Work], options: EvalOptions, *, p
                 yield output
 
 
-def harness(engine: Engine, works: Sequence[Work], options: EvalOptions) -> dict[str, float]:
+def harness(engine: Engine, eval_tasks: Sequence[EvalTask], options: EvalOptions) -> dict[str, float]:
     """As ``evaluate`` does it with an open engine, into a folder of its own under ``options.out``.
 
     Returns:
@@ -115,12 +117,12 @@ def harness(engine: Engine, works: Sequence[Work], options: EvalOptions) -> dict
     """
     start, clocked = time.perf_counter(), Clocked(engine)
     checkpoint, params = read_checkpoint(options.checkpoint), sampling_params(options)
-    identity = run_identity(checkpoint, works, params, options.seed, engine.identity())
+    identity = run_identity(checkpoint, eval_tasks, params, options.seed, engine.identity())
     run_dir = Path(tempfile.mkdtemp(dir=options.out))
     with sole_writer(run_dir, shard_label(options.shard)):
-        run = open_run(run_dir, identity, run_about(options.decoding, checkpoint, works))
-        stored = look(run, works, options.shard, io.StringIO())
-        draw(stored, works, clocked, params, io.StringIO())
+        run = open_run(run_dir, identity, run_about(options.decoding, checkpoint, eval_tasks))
+        state = shard_state(run, eval_tasks, options.shard, io.StringIO())
+        generate_missing(state, eval_tasks, clocked, params, io.StringIO())
     once_s = time.perf_counter() - start - clocked.engine_s - clocked.between_s
     return {"once_s": once_s, "between_s": clocked.between_s}
 
@@ -128,7 +130,7 @@ def harness(engine: Engine, works: Sequence[Work], options: EvalOptions) -> dict
 class Clocked:
     """An engine with a clock: seconds that it draws, and that pass between its completions."""
 
-    goes_on = False
+    continues_exactly = False
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -175,13 +177,13 @@ class Turns(Clocked):
 
 
 def by_turns(
-    engines: list[Engine], works: Sequence[Work], options: EvalOptions, repeats: int, *, plain: bool = False
+    engines: list[Engine], eval_tasks: Sequence[EvalTask], options: EvalOptions, repeats: int, *, plain: bool = False
 ) -> dict[str, Any]:
     """CPU time of all threads but for the bare side's draws, over theirs; the engines change sides every time."""
     ratios = []
     for _ in range(repeats):
-        turns = Turns(engines[0], bare_draws(engines[1], works, options, plain=plain))
-        ratios.append(measured(harness, turns, works, options)["cpu_s"] / turns.bare_cpu_s - 1)
+        turns = Turns(engines[0], bare_draws(engines[1], eval_tasks, options, plain=plain))
+        ratios.append(measured(harness, turns, eval_tasks, options)["cpu_s"] / turns.bare_cpu_s - 1)
         engines = engines[::-1]
     return {"cpu_ratio": round(statistics.median(ratios), 4), "runs": [round(ratio, 4) for ratio in ratios]}
 
@@ -205,23 +207,25 @@ def _children_cpu() -> float:
 
 def overhead(name: str, options: EvalOptions, seconds: float, repeats: int) -> dict[str, Any]:
     """Both sides in turn, each first every other time."""
-    works = prepare([load_task(task) for task in options.tasks], options, read_checkpoint(options.checkpoint))
-    engine = open_for(options, works)
+    eval_tasks = prepare_tasks(
+        [load_task(task) for task in options.tasks], options, read_checkpoint(options.checkpoint)
+    )
+    engine = open_for(options, eval_tasks)
     sides = {"bare": bare, "harness": harness}
     for side in sides.values():  # what is imported once is needed for the table anyway
-        side(engine, works, options)
-    works = lasting(seconds, engine, works, options)
+        side(engine, eval_tasks, options)
+    eval_tasks = lasting(seconds, engine, eval_tasks, options)
     runs: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
     for turn in range(repeats):
         for side in sides if turn % 2 == 0 else reversed(sides):
-            runs[side].append(measured(sides[side], engine, works, options))
+            runs[side].append(measured(sides[side], engine, eval_tasks, options))
     turns = plain = None
-    if options.engine != "scripted":
-        second = open_for(options, works)
-        bare(second, works, options)
-        turns = by_turns([engine, second], works, options, repeats)
-        if options.engine == "vllm":
-            plain = by_turns([engine, second], works, options, repeats, plain=True)
+    if options.engine.name != "scripted":
+        second = open_for(options, eval_tasks)
+        bare(second, eval_tasks, options)
+        turns = by_turns([engine, second], eval_tasks, options, repeats)
+        if options.engine.name == "vllm":
+            plain = by_turns([engine, second], eval_tasks, options, repeats, plain=True)
         second.close()
     engine.close()
 
@@ -233,19 +237,19 @@ def overhead(name: str, options: EvalOptions, seconds: float, repeats: int) -> d
         pairs = [a / b for a, b in zip(ours, theirs, strict=True)]
         return {"median": round(statistics.median(pairs), 4), "of_the_least": round(min(ours) / min(theirs), 4)}
 
-    num_samples = sum(work.num_keys for work in works)
+    num_samples = sum(eval_task.num_keys for eval_task in eval_tasks)
     bare_s, once_s, between_s = (
         statistics.median(of(*what)) for what in (("bare", "wall_s"), ("harness", "once_s"), ("harness", "between_s"))
     )
     return {
         "setting": name,
-        "engine": options.engine,
+        "engine": options.engine.name,
         "samples": num_samples,
         "max_new_tokens": options.max_new_tokens,
         "bare_s": round(bare_s, 1),
         "bare_ms_per_sample": round(1000 * bare_s / num_samples, 2),
         "wall_ratio": ratio("wall_s"),
-        "cpu_ratio": None if options.engine == "scripted" else ratio("cpu_s"),
+        "cpu_ratio": None if options.engine.name == "scripted" else ratio("cpu_s"),
         "by_turns": turns,
         "by_turns_plain": plain,
         "own": {
@@ -258,10 +262,10 @@ def overhead(name: str, options: EvalOptions, seconds: float, repeats: int) -> d
     }
 
 
-def lasting(seconds: float, engine: Engine, works: Sequence[Work], options: EvalOptions) -> list[Work]:
-    """The same work with as many samples of each problem as the bare engine draws in so many seconds, at least one."""
-    took = measured(bare, engine, works, options)["wall_s"] / options.samples
-    return [replace(work, num_samples=max(1, round(seconds / took))) for work in works]
+def lasting(seconds: float, engine: Engine, eval_tasks: Sequence[EvalTask], options: EvalOptions) -> list[EvalTask]:
+    """The same tasks with as many samples of each problem as the bare engine draws in so many seconds, at least one."""
+    took = measured(bare, engine, eval_tasks, options)["wall_s"] / options.samples
+    return [replace(eval_task, num_samples=max(1, round(seconds / took))) for eval_task in eval_tasks]
 
 
 def settings(folder: Path) -> Iterator[tuple[str, EvalOptions]]:
@@ -270,7 +274,7 @@ def settings(folder: Path) -> Iterator[tuple[str, EvalOptions]]:
     for rate in (50, 100):
         script = folder / f"script-{rate}.yaml"
         script.write_text(f"{SCRIPT}delay_s: {1 / rate}\n")
-        options = replace(plain, checkpoint=script, engine="scripted", max_new_tokens=4096)
+        options = replace(plain, checkpoint=script, engine=EngineOptions(name="scripted"), max_new_tokens=4096)
         yield f"scripted, {rate} completions/s", options
     for engine in ("transformers", "vllm") if find_spec("vllm") else ("transformers",):
         for name, samples, limit in (("small", 8, 128), ("larger", 1, 256)):
@@ -281,7 +285,13 @@ def settings(folder: Path) -> Iterator[tuple[str, EvalOptions]]:
             checkpoint = save(model, folder / name)
             yield (
                 f"{engine}, {name} random model ({millions:.1f} M parameters)",
-                replace(plain, checkpoint=checkpoint, engine=engine, samples=samples, max_new_tokens=limit),
+                replace(
+                    plain,
+                    checkpoint=checkpoint,
+                    engine=EngineOptions(name=engine),
+                    samples=samples,
+                    max_new_tokens=limit,
+                ),
             )
 
 

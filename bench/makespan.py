@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from stapo_bench.engines import Engine
-from stapo_bench.engines.slots import Work
+from stapo_bench.engines.slots import SequenceState
 from stapo_bench.engines.transformers import TransformersEngine
 from stapo_bench.records import Prompt, Request, SampleKey, SamplingParams
 from stapo_train.tiny.random_model import byte_tokenizer, random_model
@@ -33,10 +33,10 @@ class Stopped(TransformersEngine):
         self._lengths = lengths
         self.num_steps = 0
 
-    def _work(self, request: Request, max_new_tokens: int) -> Work:
-        return super()._work(request, self._lengths[request.seed])
+    def _sequence(self, request: Request, max_new_tokens: int) -> SequenceState:
+        return super()._sequence(request, self._lengths[request.seed])
 
-    def _step(self, batch: Any, params: SamplingParams) -> list[Work]:
+    def _step(self, batch: Any, params: SamplingParams) -> list[SequenceState]:
         self.num_steps += 1
         return super()._step(batch, params)
 

@@ -74,12 +74,14 @@ class SampleKey(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One completion to draw. Its seed is a function of its key, never of the batch that it happens to share."""
+    """One completion to generate. Its seed is a function of its key, never of the batch that it happens to share."""
 
     key: SampleKey
     prompt: Prompt
     seed: int
-    drawn_ids: tuple[int, ...] = ()  # drawn before, under a smaller limit; for engines with ``goes_on`` alone
+    generated_ids: tuple[int, ...] = ()
+    """What the completion begins with, generated before under a smaller limit; for engines with ``continues_exactly``
+    alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +90,8 @@ class Completion:
 
     ``token_ids`` are the generated ids, the end-of-sequence token included when the model produced it. ``log_probs``
     are the natural logs of their probabilities at the sampling temperature, before the top-p cut; of those behind the
-    request's ``drawn_ids``, which stand in the text, the ids and their number like any other. Both are None where the
-    engine does not tell.
+    request's ``generated_ids``, which stand in the text, the ids and their number like any other. Both are None where
+    the engine does not tell.
     """
 
     key: SampleKey

@@ -16,7 +16,7 @@ from pathlib import Path
 from stapo_bench.records import Completion, Request, SampleKey, SamplingParams
 from stapo_bench.runs.store import read_samples
 from stapo_bench.sampling.evaluation import evaluate
-from stapo_bench.sampling.generate import Drawn
+from stapo_bench.sampling.generate import SamplingResult
 from stapo_bench.sampling.options import EvalOptions
 
 NUM_PROBLEMS, NUM_SAMPLES = 12, 8
@@ -25,7 +25,7 @@ NUM_PROBLEMS, NUM_SAMPLES = 12, 8
 class FakeEngine:
     """Answers by the request's seed alone: equal requests get equal completions, in whatever order they come."""
 
-    goes_on = False
+    continues_exactly = False
 
     def __init__(self, *, seconds: float = 0.0, version: str = "1", fail_after: int | None = None) -> None:
         self.seconds = seconds
@@ -92,7 +92,7 @@ def make_options(folder: Path, **changes: object) -> EvalOptions:
     return replace(options, **changes)
 
 
-def run(options: EvalOptions, engine: FakeEngine | None = None) -> Drawn:
+def run(options: EvalOptions, engine: FakeEngine | None = None) -> SamplingResult:
     return evaluate(options, engine=engine or FakeEngine(), watch=io.StringIO())
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stapo_bench import cli
-from stapo_bench.sampling.evaluation import Drawn
+from stapo_bench.sampling.evaluation import SamplingResult
 
 NUM_PROBLEMS = 10
 
@@ -139,7 +139,7 @@ def test_ctrl_c_says_how_to_go_on(stapo, small, monkeypatch):
     def stop(*_args: object, **_options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("stapo_bench.engines.scripted.ScriptedEngine._draw", stop)
+    monkeypatch.setattr("stapo_bench.engines.scripted.ScriptedEngine._complete", stop)
     code, _, error = stapo(*EVAL, "--data-dir", ".")
     assert code == 130
     assert "run the same command again to go on" in error.splitlines()[-1]
@@ -323,9 +323,9 @@ def test_many_checkpoints_give_a_run_each_and_one_table(stapo, small, monkeypatc
         (folder / "model.safetensors").write_text(f"weights of {step}")
     drawn = []
 
-    def draw(options, opener, enough):
+    def draw(options, engines, rule):
         drawn.append(options)
-        return Drawn(run_dir=options.out, num_drawn=0, num_missing=0, num_repeated=0)
+        return SamplingResult(run_dir=options.out, num_sampled=0, num_missing=0, num_repeated=0)
 
     monkeypatch.setattr("stapo_bench.sampling.evaluate", draw)
     monkeypatch.setattr("stapo_bench.presenting.finish_run", lambda run_dir, data_dir: run_dir)
@@ -347,9 +347,9 @@ def test_the_last_checkpoints_of_two_trainings_have_names_of_their_own(stapo, sm
         (small / folder / "config.json").write_text("{}")
     drawn = []
 
-    def draw(options, opener, enough):
+    def draw(options, engines, rule):
         drawn.append(str(options.out))
-        return Drawn(run_dir=options.out, num_drawn=0, num_missing=0, num_repeated=0)
+        return SamplingResult(run_dir=options.out, num_sampled=0, num_missing=0, num_repeated=0)
 
     monkeypatch.setattr("stapo_bench.sampling.evaluate", draw)
     monkeypatch.setattr("stapo_bench.presenting.finish_run", lambda run_dir, data_dir: run_dir)

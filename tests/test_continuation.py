@@ -10,12 +10,13 @@ from typing import ClassVar
 
 import pytest
 
-from stapo_bench.engines.params import refuse_drawn_ids
+from stapo_bench.engines import EngineOptions
+from stapo_bench.engines.params import refuse_generated_ids
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Completion, Prompt, Request, Sample, SampleKey, SamplingParams
 from stapo_bench.runs.manifest import ContinuedFrom, load_manifest
 from stapo_bench.runs.store import read_samples, sample_to_line, scan_keys
-from stapo_bench.sampling.continuation import continue_run
+from stapo_bench.sampling.continuation import ContinueOptions, continue_run
 from stapo_bench.sampling.evaluation import evaluate
 from stapo_bench.sampling.generate import sole_writer
 from stapo_bench.sampling.options import EvalOptions
@@ -28,7 +29,7 @@ NUM_PROBLEMS, NUM_SAMPLES = 6, 2
 class Chain:
     """A "model" whose next character follows from the text so far, without chance: going on must change nothing."""
 
-    goes_on = False
+    continues_exactly = False
 
     def __init__(self, *, fail_after: int | None = None) -> None:
         self.fail_after = fail_after
@@ -90,9 +91,8 @@ def samples(run_dir: Path) -> dict[SampleKey, Sample]:
 
 
 def go_on(options: EvalOptions, limit: int, engine: Chain | None = None, **more: object) -> dict[SampleKey, Sample]:
-    drawn = continue_run(
-        options.out, limit, data_dir=options.data_dir, engine=engine or Chain(), watch=io.StringIO(), **more
-    )
+    asked = ContinueOptions(run_dir=options.out, max_new_tokens=limit, data_dir=options.data_dir, **more)
+    drawn = continue_run(asked, engine=engine or Chain(), watch=io.StringIO())
     return samples(drawn.run_dir)
 
 
@@ -160,7 +160,9 @@ def test_tasks_without_a_cut_off_sample_are_taken_over_beside_others(tmp_path, o
     assert any(sample.finish_reason == "length" for sample in stored.values())
     engine, watch = Chain(), io.StringIO()
     monkeypatch.setattr("stapo_bench.runs.store.Pace.due", lambda _: engine.num_requests > 0)
-    drawn = continue_run(both.out, 30, data_dir=tmp_path, engine=engine, watch=watch)
+    drawn = continue_run(
+        ContinueOptions(run_dir=both.out, max_new_tokens=30, data_dir=tmp_path), engine=engine, watch=watch
+    )
     assert samples(drawn.run_dir).keys() == stored.keys()
     assert f"{len(stored)} samples are safe" in watch.getvalue()
 
@@ -169,19 +171,19 @@ def test_a_failure_says_what_is_safe_and_a_run_with_gaps_what_it_lacks(tmp_path,
     with pytest.raises(StapoError, match="out of luck"):
         evaluate(options, engine=Chain(fail_after=7), watch=io.StringIO())
     assert len(samples(options.out)) == 7
-    watch = io.StringIO()
+    watch, asked = io.StringIO(), ContinueOptions(run_dir=options.out, max_new_tokens=20, data_dir=tmp_path)
     with pytest.raises(StapoError, match="out of luck"):
-        continue_run(options.out, 20, data_dir=tmp_path, engine=Chain(fail_after=1), watch=watch)
+        continue_run(asked, engine=Chain(fail_after=1), watch=watch)
     num_safe = len(samples(tmp_path / "run-20"))
     (segment,) = (options.out / "samples").glob("*.jsonl")
     whole = segment.read_bytes()
     segment.write_bytes(whole + b"damage\n")
     with pytest.raises(StapoError, match="damaged line"):
-        continue_run(options.out, 20, out=tmp_path / "other", data_dir=tmp_path, engine=Chain(), watch=watch)
+        continue_run(replace(asked, out=tmp_path / "other"), engine=Chain(), watch=watch)
     assert "; 0 of them went on" in watch.getvalue()
     segment.write_bytes(whole)
     assert f"{num_safe} samples are safe in {tmp_path / 'run-20'}; 1 of them went on" in watch.getvalue()
-    continue_run(options.out, 20, data_dir=tmp_path, engine=Chain(), watch=watch)
+    continue_run(asked, engine=Chain(), watch=watch)
     assert f"{options.out} holds 7 of its 12 samples: 'stapo-bench eval' draws the others" in watch.getvalue()
 
 
@@ -249,17 +251,20 @@ def test_cut_at_16_and_continued_to_64_is_the_run_at_64(tmp_path, options, name,
         checkpoint = tmp_path / "script.yaml"
     else:
         checkpoint = save(random_model(end_ids=range(256, 262)), tmp_path / "model")
-    options = replace(options, checkpoint=checkpoint, engine=name, max_new_tokens=16)
+    options = replace(options, checkpoint=checkpoint, engine=EngineOptions(name=name), max_new_tokens=16)
     evaluate(options, watch=io.StringIO())
     evaluate(replace(options, out=tmp_path / "long", max_new_tokens=64), watch=io.StringIO())
     for limit in (30, 64):  # a continued run may be continued again
-        continue_run(options.out, limit, out=tmp_path / f"at-{limit}", data_dir=tmp_path, watch=io.StringIO())
+        asked = ContinueOptions(
+            run_dir=options.out, max_new_tokens=limit, out=tmp_path / f"at-{limit}", data_dir=tmp_path
+        )
+        continue_run(asked, watch=io.StringIO())
         options = replace(options, out=tmp_path / f"at-{limit}")
     monkeypatch.setattr(
         "stapo_bench.sampling.engine_cache.open_for", None
     )  # nothing is left to draw: no engine is opened
-    again = continue_run(tmp_path / "at-30", 64, out=tmp_path / "at-64", data_dir=tmp_path, watch=io.StringIO())
-    assert (again.run_dir, again.num_drawn) == (tmp_path / "at-64", 0)
+    again = continue_run(asked, watch=io.StringIO())
+    assert (again.run_dir, again.num_sampled) == (tmp_path / "at-64", 0)
     long = lines(tmp_path / "long")
     assert lines(tmp_path / "at-64") == long
     num_tokens = sorted(sample.num_tokens for sample in samples(tmp_path / "long").values())
@@ -269,19 +274,19 @@ def test_cut_at_16_and_continued_to_64_is_the_run_at_64(tmp_path, options, name,
 
 def test_an_engine_that_cannot_go_on_refuses_drawn_ids():
     request = Request(key=SampleKey("t", "p", 3), prompt=Prompt(task="t", problem_id="p", text="?"), seed=1)
-    refuse_drawn_ids(request)
+    refuse_generated_ids(request)
     with pytest.raises(StapoError, match="t/p/3: this engine cannot go on behind drawn ids"):
-        refuse_drawn_ids(replace(request, drawn_ids=(5,)))
+        refuse_generated_ids(replace(request, generated_ids=(5,)))
 
 
 def test_what_a_continued_run_reports(tmp_path, options):
     short = run(options)
     cut = sum(sample.finish_reason == "length" for sample in short.values())
-    how = {"data_dir": options.data_dir, "engine": Chain(), "watch": io.StringIO()}
-    drawn = continue_run(options.out, 20, **how)
-    assert (drawn.num_drawn, drawn.num_missing, drawn.num_repeated) == (cut, 0, 0)
-    again = continue_run(options.out, 20, **how)
-    assert (again.num_drawn, again.num_missing, again.num_repeated) == (0, 0, 0)
+    asked = ContinueOptions(run_dir=options.out, max_new_tokens=20, data_dir=options.data_dir)
+    drawn = continue_run(asked, engine=Chain(), watch=io.StringIO())
+    assert (drawn.num_sampled, drawn.num_missing, drawn.num_repeated) == (cut, 0, 0)
+    again = continue_run(asked, engine=Chain(), watch=io.StringIO())
+    assert (again.num_sampled, again.num_missing, again.num_repeated) == (0, 0, 0)
     assert again.run_dir == drawn.run_dir == tmp_path / "run-20"
 
 

@@ -8,9 +8,10 @@ import pytest
 import torch
 from eval_setup import make_options
 
+from stapo_bench.engines import EngineOptions
 from stapo_bench.engines.transformers import TransformersEngine, load_checkpoint
 from stapo_bench.runs.store import read_samples
-from stapo_bench.sampling.engine_cache import Opener, read_weights
+from stapo_bench.sampling.engine_cache import EngineCache, read_weights
 from stapo_bench.sampling.evaluation import evaluate
 from stapo_bench.sampling.options import EvalOptions
 from stapo_train.tiny.random_model import random_model, save
@@ -19,7 +20,7 @@ from stapo_train.tiny.random_model import random_model, save
 @pytest.fixture
 def steps(tmp_path) -> list[EvalOptions]:
     """Evaluations of three checkpoints of one training run, and of a fourth that ends elsewhere."""
-    options = make_options(tmp_path, samples=1, limit=2, engine="transformers", decoding="training")
+    options = make_options(tmp_path, samples=1, limit=2, engine=EngineOptions(name="transformers"), decoding="training")
     found = []
     for step in range(4):
         model = random_model()
@@ -47,23 +48,23 @@ def test_checkpoints_in_one_go_get_the_samples_that_each_gets_alone(tmp_path, st
         TransformersEngine, "from_checkpoint", lambda path, **how: opened.append(path.name) or load(path, **how)
     )
     monkeypatch.setattr(TransformersEngine, "close", lambda self: closed.append(1) or close(self))
-    with Opener() as opener:
-        assert [completions(options, opener=opener) for options in steps] == alone
+    with EngineCache() as engines:
+        assert [completions(options, engines=engines) for options in steps] == alone
         assert (opened, len(closed)) == (["step-0", "step-3"], 1)  # other end tokens: another engine
-        completions(replace(steps[0], samples=2), opener=opener)  # finished runs are looked up without an engine,
+        completions(replace(steps[0], samples=2), engines=engines)  # finished runs are looked up without an engine,
         assert opened == ["step-0", "step-3", "step-0"]
-        completions(replace(steps[1], samples=1), opener=opener)
-        completions(replace(steps[0], samples=3), opener=opener)  # and do not displace the one that is there
+        completions(replace(steps[1], samples=1), engines=engines)
+        completions(replace(steps[0], samples=3), engines=engines)  # and do not displace the one that is there
         assert opened == ["step-0", "step-3", "step-0"]
     assert len(closed) == 3
 
 
 def test_other_settings_open_another_engine(tmp_path, steps):
-    with Opener() as opener:
-        first = opener.engine(steps[0], [])
-        assert opener.engine(steps[0], []) is first
-        assert opener.engine(steps[1], []) is first
-        assert opener.engine(replace(steps[1], slots=3), []) is not first
+    with EngineCache() as engines:
+        first = engines.engine(steps[0], [])
+        assert engines.engine(steps[0], []) is first
+        assert engines.engine(steps[1], []) is first
+        assert engines.engine(replace(steps[1], engine=EngineOptions(name="transformers", slots=3)), []) is not first
 
 
 @pytest.mark.parametrize("error", [KeyError, RuntimeError])
@@ -74,17 +75,17 @@ def test_weights_under_names_that_only_loading_understands_open_another_engine(s
         raise error("model.embed_tokens.weight")
 
     expected = completions(replace(steps[1], out=steps[1].out.with_name("alone")))
-    with Opener() as opener:
-        first = opener.engine(steps[0], [])
+    with EngineCache() as engines:
+        first = engines.engine(steps[0], [])
         monkeypatch.setattr("stapo_bench.sampling.engine_cache.read_weights", unknown)
-        assert opener.engine(steps[1], []) is not first
-        assert completions(steps[1], opener=opener) == expected
+        assert engines.engine(steps[1], []) is not first
+        assert completions(steps[1], engines=engines) == expected
 
 
 def test_an_engine_that_is_handed_over_stays_open(steps):
     theirs = TransformersEngine(*load_checkpoint(steps[0].checkpoint))
-    with Opener(theirs) as opener:
-        assert opener.engine(steps[2], []) is theirs
+    with EngineCache(theirs) as engines:
+        assert engines.engine(steps[2], []) is theirs
     assert theirs.identity()["engine"] == "transformers"
 
 

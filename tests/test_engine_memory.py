@@ -11,7 +11,7 @@ from engine_setup import PARAMS, make_requests, tokens_of
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from stapo_bench.engines.kv_cache import SlotCache, available_memory
-from stapo_bench.engines.slots import Batch
+from stapo_bench.engines.slots import RunningBatch
 from stapo_bench.engines.transformers import TransformersEngine
 from stapo_bench.errors import StapoError
 
@@ -78,16 +78,16 @@ class MemoryRunsOut(TorchDispatchMode):
         (MemoryRunsOut.calls, (SlotCache, "_reserve")),
         (MemoryRunsOut.calls, (SlotCache, "insert")),
         (MemoryRunsOut.calls, (SlotCache, "move")),
-        (MemoryRunsOut.operations, (Batch, "fill")),
-        (MemoryRunsOut.operations, (Batch, "advance")),
-        (MemoryRunsOut.operations, (Batch, "close_gaps")),
+        (MemoryRunsOut.operations, (RunningBatch, "fill")),
+        (MemoryRunsOut.operations, (RunningBatch, "advance")),
+        (MemoryRunsOut.operations, (RunningBatch, "close_gaps")),
     ],
     ids=lambda value: value[1] if isinstance(value, tuple) else value.__name__,
 )
 def test_wherever_memory_runs_out_the_samples_stay_the_same(model, tokenizer, watch, place):
     """Nine sequences in four slots: they end by token and by limit while others run and others wait."""
     requests, params = make_requests(9, samples=1), replace(PARAMS, max_new_tokens=8)
-    requests[0] = replace(requests[0], drawn_ids=(1, 2, 3))
+    requests[0] = replace(requests[0], generated_ids=(1, 2, 3))
     long = replace(requests[4].prompt, token_ids=tuple(range(60, 120)))  # outgrows the 64 positions of a new cache
     requests[4] = replace(requests[4], prompt=long)
     owner, name = place
@@ -116,8 +116,10 @@ def test_a_cache_larger_than_the_memory_left_is_not_begun(model, tokenizer, monk
     requests = make_requests(12)
     expected = tokens_of(TransformersEngine(model, tokenizer).generate(requests, PARAMS))
     rows = []
-    original = Batch.inputs
-    monkeypatch.setattr(Batch, "inputs", lambda self, dtype: rows.append(len(self.works)) or original(self, dtype))
+    original = RunningBatch.inputs
+    monkeypatch.setattr(
+        RunningBatch, "inputs", lambda self, dtype: rows.append(len(self.sequences)) or original(self, dtype)
+    )
     monkeypatch.setattr("stapo_bench.engines.kv_cache.available_memory", lambda: 512 * 1024.0)
     assert tokens_of(TransformersEngine(model, tokenizer, slots=32).generate(requests, PARAMS)) == expected
     assert max(rows) == 8

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from fake_server import PARAMS, QUICK, Handler, make_requests, serving
 
-from stapo_bench.engines import http, open_engine, openai
+from stapo_bench.engines import EngineOptions, http, open_engine, openai
 from stapo_bench.engines.openai import OFF, OpenAIEngine, Retries
 from stapo_bench.errors import StapoError, UsageError
 
@@ -249,7 +249,7 @@ def test_token_ids_are_kept_where_the_server_gives_them(serve):
 def test_opened_by_name_with_the_key_from_the_environment(serve, monkeypatch, tmp_path: Path):
     server = serve()
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    engine = open_engine("openai", tmp_path, base_urls=[server.url], model="tiny", slots=2)
+    engine = open_engine(EngineOptions(name="openai", base_urls=(server.url,), model="tiny", slots=2), tmp_path)
     assert len(list(engine.generate(make_requests(3), PARAMS))) == 3
     assert server.keys == {f"Bearer {KEY}"}
 

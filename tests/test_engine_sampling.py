@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stapo_bench.engines.params import check_params
-from stapo_bench.engines.sampling import draw_tokens, inverse_cdf, top_p_mask, uniform_draws
+from stapo_bench.engines.token_sampling import inverse_cdf, sample_tokens, top_p_mask, uniform_draws
 from stapo_bench.errors import UsageError
 from stapo_bench.records import SamplingParams
 
@@ -99,7 +99,7 @@ def test_a_last_token_without_mass_is_never_drawn():
 def test_log_probs_are_at_the_temperature_and_before_the_cut():
     # logits (0, ln 4) at temperature 2 are (0, ln 2): p = 1/3, 2/3. top-p 0.5 leaves token 1 alone, log p stays ln 2/3.
     logits = torch.tensor([[0.0, np.log(4.0)]], dtype=torch.float64)
-    tokens, log_probs = draw_tokens(logits, torch.tensor([0.0], dtype=torch.float64), 2.0, 0.5)
+    tokens, log_probs = sample_tokens(logits, torch.tensor([0.0], dtype=torch.float64), 2.0, 0.5)
     assert tokens.tolist() == [1]
     assert log_probs.dtype == torch.float32
     assert log_probs.item() == pytest.approx(np.log(2 / 3), abs=1e-6)
@@ -112,7 +112,7 @@ def test_draws_follow_the_distribution(top_p):
     probs = torch.softmax(logits / 0.7, -1)
     expected = probs.where(top_p_mask(probs[None], top_p)[0], torch.tensor(0.0))
     expected = (expected / expected.sum()).double().numpy()
-    tokens, _ = draw_tokens(logits.repeat(num, 1), torch.from_numpy(uniform_draws(1, num)), 0.7, top_p)
+    tokens, _ = sample_tokens(logits.repeat(num, 1), torch.from_numpy(uniform_draws(1, num)), 0.7, top_p)
     observed = np.bincount(tokens.numpy(), minlength=vocabulary)
     assert observed[expected == 0].sum() == 0
     inside = expected > 0
@@ -124,6 +124,6 @@ def test_rows_are_independent_of_each_other():
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(50, 300, generator=generator) * 3
     uniforms = torch.rand(50, dtype=torch.float64, generator=generator)
-    together, _ = draw_tokens(logits, uniforms, 0.7, 0.9)
-    alone = [draw_tokens(logits[i : i + 1], uniforms[i : i + 1], 0.7, 0.9)[0].item() for i in range(50)]
+    together, _ = sample_tokens(logits, uniforms, 0.7, 0.9)
+    alone = [sample_tokens(logits[i : i + 1], uniforms[i : i + 1], 0.7, 0.9)[0].item() for i in range(50)]
     assert together.tolist() == alone

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stapo_bench.engines import open_engine
+from stapo_bench.engines import EngineOptions, open_engine
 from stapo_bench.engines.scripted import Script, ScriptedEngine, load_script
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Prompt, Request, SampleKey, SamplingParams
@@ -88,7 +88,7 @@ def test_scripts_are_read_and_checked(tmp_path: Path):
     path = tmp_path / "script.yaml"
     path.write_text("success: {easy: 0.25, '*': 0.5}\nwrong: [123456]\nright: 'It is \\boxed{gold}'\n")
     assert load_script(path) == Script(success={"easy": 0.25, "*": 0.5}, wrong=("123456",), right="It is \\boxed{gold}")
-    engine = open_engine("scripted", path, golds=GOLDS)
+    engine = open_engine(EngineOptions(name="scripted", golds=GOLDS), path)
     assert {c.key for c in engine.generate(make_requests(2), PARAMS)} == {r.key for r in make_requests(2)}
     path.write_text("sucess: 0.5\n")
     with pytest.raises(UsageError, match=r"script\.yaml: expected a mapping with keys among success"):

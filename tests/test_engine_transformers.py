@@ -9,9 +9,9 @@ import transformers
 from engine_setup import PARAMS, make_requests, tokens_of
 from safetensors.torch import load_file, save_file
 
-from stapo_bench.engines import open_engine
-from stapo_bench.engines.sampling import draw_tokens, uniform_draws
-from stapo_bench.engines.slots import Batch
+from stapo_bench.engines import EngineOptions, open_engine
+from stapo_bench.engines.slots import RunningBatch
+from stapo_bench.engines.token_sampling import sample_tokens, uniform_draws
 from stapo_bench.engines.transformers import TransformersEngine, load_checkpoint
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Prompt, Request, SampleKey, SamplingParams
@@ -25,7 +25,7 @@ def slow_tokens(model, request: Request, params: SamplingParams, end_ids: set[in
     ids, new, log_probs = list(request.prompt.token_ids), [], []
     for j in range(params.max_new_tokens):
         logits = model(torch.tensor([ids + new])).logits[:, -1]
-        token, log_prob = draw_tokens(logits, draws[j : j + 1], params.temperature, params.top_p)
+        token, log_prob = sample_tokens(logits, draws[j : j + 1], params.temperature, params.top_p)
         new.append(token.item())
         log_probs.append(log_prob.item())
         if new[-1] in end_ids:
@@ -149,7 +149,7 @@ def test_weights_may_change_between_calls_and_train_mode_comes_back(model, token
     assert model.training
     assert model.config._attn_implementation == "sdpa"
     model.eval()
-    # Nothing computed for inference may be left in the model: a training step has to work afterwards.
+    # Nothing computed for inference may be left in the model: a training step has to sequence afterwards.
     model(torch.tensor([[1, 2, 3]])).logits.sum().backward()
     model.zero_grad()
 
@@ -163,20 +163,20 @@ def test_a_saved_checkpoint_gives_the_same_samples(model, tokenizer, tmp_path: P
     tokenizer.save_pretrained(tmp_path)
     requests = make_requests(4)
     expected = tokens_of(TransformersEngine(model, tokenizer).generate(requests, PARAMS))
-    engine = open_engine("auto", tmp_path, device="cpu")
+    engine = open_engine(EngineOptions(device="cpu"), tmp_path)
     assert tokens_of(engine.generate(requests, PARAMS)) == expected
     identity = engine.identity()
     assert identity["dtype"] == "float32"
     assert identity["end_token_ids"] == "40,41,42,43,44,45,46,47,48,49,50,51,256"
     assert identity["context_length"] == "128"
-    assert open_engine("transformers", tmp_path, dtype="bfloat16").identity()["dtype"] == "bfloat16"
+    assert open_engine(EngineOptions(name="transformers", dtype="bfloat16"), tmp_path).identity()["dtype"] == "bfloat16"
     engine.close()
 
 
 def test_what_is_no_checkpoint_is_refused_in_one_line(model, tokenizer, tmp_path: Path):
     def message(path: Path) -> str:
         with pytest.raises(StapoError) as caught:
-            open_engine("transformers", path)
+            open_engine(EngineOptions(name="transformers"), path)
         assert "\n" not in str(caught.value)
         return str(caught.value)
 
@@ -214,15 +214,17 @@ def test_rows_of_many_spans_read_only_their_own_length(model, tokenizer, monkeyp
     expected = tokens_of(TransformersEngine(model, tokenizer).generate(requests, PARAMS))
     monkeypatch.setattr("stapo_bench.engines.slots.SPAN_ROWS", 2)
     saved = []
-    original = Batch.spans
+    original = RunningBatch.spans
 
     def spans(self):
         found = original(self)
         longest = max(length for _, _, length in found)
-        saved.append(1 - sum((last - first) * length for first, last, length in found) / (longest * len(self.works)))
+        saved.append(
+            1 - sum((last - first) * length for first, last, length in found) / (longest * len(self.sequences))
+        )
         return found
 
-    monkeypatch.setattr(Batch, "spans", spans)
+    monkeypatch.setattr(RunningBatch, "spans", spans)
     assert tokens_of(TransformersEngine(model, tokenizer, slots=10).generate(requests, PARAMS)) == expected
     assert sum(saved) / len(saved) > 0.2  # of the positions that one span for all would read
 
@@ -238,7 +240,7 @@ def test_attention_that_slots_cannot_serve_is_refused(tokenizer):
 
 def test_unknown_engines_are_refused_with_the_nearest_name(model, tokenizer, tmp_path: Path):
     with pytest.raises(UsageError, match="did you mean 'transformers'"):
-        open_engine("transformer", tmp_path)
+        open_engine(EngineOptions(name="transformer"), tmp_path)
     with pytest.raises(UsageError, match="slots: expected at least 1, got 0"):
         TransformersEngine(model, tokenizer, slots=0)
 

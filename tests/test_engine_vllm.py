@@ -20,7 +20,7 @@ import pytest
 import torch
 import transformers
 
-from stapo_bench.engines import declared_identity, open_engine
+from stapo_bench.engines import EngineOptions, declared_identity, open_engine
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Prompt, Request, SampleKey, SamplingParams
 from stapo_train.tiny.random_model import ENDS, random_model, save
@@ -41,7 +41,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def engine(checkpoint: Path) -> Iterator:
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
-    opened = open_engine("vllm", checkpoint)
+    opened = open_engine(EngineOptions(name="vllm"), checkpoint)
     yield opened
     opened.close()
 
@@ -73,16 +73,16 @@ def comparable(completion: Completion) -> tuple[Any, ...]:
 @pytest.mark.skipif(INSTALLED, reason="vLLM is installed")
 def test_without_vllm_the_extra_is_named(tmp_path: Path):
     with pytest.raises(StapoError, match=r"stapo-bench\[vllm\]"):
-        open_engine("vllm", tmp_path)
+        open_engine(EngineOptions(name="vllm"), tmp_path)
 
 
 @pytest.mark.skipif(INSTALLED, reason="vLLM is installed")
 def test_auto_is_vllm_where_it_and_a_gpu_are_there(tmp_path: Path, monkeypatch):
     with pytest.raises(StapoError, match="checkpoint folder"):
-        open_engine("auto", tmp_path)
-    monkeypatch.setattr("stapo_bench.engines._vllm_on_gpu", lambda: True)
+        open_engine(EngineOptions(), tmp_path)
+    monkeypatch.setattr("stapo_bench.engines.registry._vllm_on_gpu", lambda: True)
     with pytest.raises(StapoError, match="engine vllm"):
-        open_engine("auto", tmp_path)
+        open_engine(EngineOptions(), tmp_path)
 
 
 @pytest.fixture
@@ -108,15 +108,16 @@ def fake_vllm(monkeypatch, tmp_path: Path) -> dict[str, Any]:
 
 def test_tensor_parallel_reaches_vllm_and_is_read_back(fake_vllm, tmp_path: Path, monkeypatch):
     monkeypatch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "1")  # has no say: a core that is killed would be waited for
-    open_engine("vllm", tmp_path, tensor_parallel=4)
+    open_engine(EngineOptions(name="vllm", tensor_parallel=4), tmp_path)
     assert fake_vllm["tensor_parallel_size"] == 4
-    open_engine("vllm", tmp_path)
+    open_engine(EngineOptions(name="vllm"), tmp_path)
     assert fake_vllm["tensor_parallel_size"] == 1
     with pytest.raises(StapoError, match="vLLM split the model over 4 GPUs where 8 were asked for"):
-        open_engine("vllm", tmp_path, tensor_parallel=8)
+        open_engine(EngineOptions(name="vllm", tensor_parallel=8), tmp_path)
     assert os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] == "0"
-    assert declared_identity("vllm", tmp_path, tensor_parallel=4) == {"engine": "vllm", "tensor_parallel": "4"}
-    assert declared_identity("vllm", tmp_path) == {"engine": "vllm", "tensor_parallel": "1"}
+    split = EngineOptions(name="vllm", tensor_parallel=4)
+    assert declared_identity(split, tmp_path) == {"engine": "vllm", "tensor_parallel": "4"}
+    assert declared_identity(EngineOptions(name="vllm"), tmp_path) == {"engine": "vllm", "tensor_parallel": "1"}
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ def test_a_precision_that_is_asked_for_reaches_vllm(fake_vllm, tmp_path: Path, a
 def test_tensor_parallel_is_refused_by_other_engines(tmp_path: Path, name: str):
     for ask in (open_engine, declared_identity):
         with pytest.raises(UsageError, match=f"--tensor-parallel: expected engine vllm, got {name}"):
-            ask(name, tmp_path, tensor_parallel=2)
+            ask(EngineOptions(name=name, tensor_parallel=2), tmp_path)
 
 
 @needs_vllm
@@ -259,7 +260,9 @@ def test_a_real_server_gives_what_the_engine_in_process_gives(engine, checkpoint
             assert server.poll() is None, (checkpoint / "server.log").read_text()[-2000:]
             assert time.monotonic() < deadline, "the server did not start in four minutes"
             try:
-                client = open_engine("openai", checkpoint, base_urls=[f"http://127.0.0.1:{port}/v1"])
+                client = open_engine(
+                    EngineOptions(name="openai", base_urls=(f"http://127.0.0.1:{port}/v1",)), checkpoint
+                )
             except StapoError:
                 time.sleep(1)
         # Prompts of ASCII alone: vLLM puts what a prompt has left of a character before the completion's text.

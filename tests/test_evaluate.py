@@ -16,13 +16,14 @@ from eval_setup import (
     unbroken_run,
 )
 
+from stapo_bench.engines import EngineOptions
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Completion, Prompt, SampleKey
 from stapo_bench.runs.manifest import load_manifest
 from stapo_bench.runs.store import read_samples, scan_keys
+from stapo_bench.sampling.eval_tasks import EvalTask, requests
 from stapo_bench.sampling.evaluation import evaluate
 from stapo_bench.sampling.generate import to_sample
-from stapo_bench.sampling.work import Work, requests
 from stapo_bench.seeds import derive_seed
 from stapo_bench.tasks.loading import load_task
 
@@ -56,7 +57,7 @@ def test_rounds_are_interleaved_so_that_every_prefix_is_fair(tmp_path):
 def test_shards_share_the_keys_out_and_each_meets_every_problem(tmp_path, num_shards):
     task = load_task(make_task(tmp_path, "one"))
     prompts = [Prompt(task="one", problem_id=str(i), text="") for i in range(NUM_PROBLEMS)]
-    work = Work(
+    work = EvalTask(
         task=task,
         problems=[],
         prompts=prompts,
@@ -76,7 +77,7 @@ def test_a_finished_run_asks_for_nothing(tmp_path):
     options = make_options(tmp_path)
     run(options)
     engine = FakeEngine()
-    assert run(options, engine).num_drawn == 0
+    assert run(options, engine).num_sampled == 0
     assert engine.requested == []
 
 
@@ -89,13 +90,13 @@ def no_engine(monkeypatch):
 
 
 def test_a_finished_run_is_found_finished_before_an_engine_is_opened(tmp_path, request):
-    options = make_options(tmp_path, samples=2, engine="scripted", max_new_tokens=4096)
+    options = make_options(tmp_path, samples=2, engine=EngineOptions(name="scripted"), max_new_tokens=4096)
     drawn = evaluate(options, watch=io.StringIO())
-    assert drawn.num_drawn == 2 * NUM_PROBLEMS * 2
+    assert drawn.num_sampled == 2 * NUM_PROBLEMS * 2
     request.getfixturevalue("no_engine")
     watch = io.StringIO()
     again = evaluate(options, watch=watch)
-    assert (again.run_dir, again.num_drawn, again.num_missing) == (tmp_path / "run", 0, 0)
+    assert (again.run_dir, again.num_sampled, again.num_missing) == (tmp_path / "run", 0, 0)
     assert watch.getvalue() == f"run folder: {tmp_path / 'run'}; nothing is missing\n"
     evaluate(replace(options, samples=1, limit=3, shard=(1, 2)), watch=watch)  # nor is a part of it
     with pytest.raises(AssertionError, match="an engine was opened"):
@@ -107,12 +108,15 @@ def test_a_finished_run_is_found_finished_before_an_engine_is_opened(tmp_path, r
     [
         ({"decoding": "training"}, "sampling.temperature: the run has 0.7, now 1.0"),
         ({"seed": 1}, "seed: the run has 0, now 1"),
-        ({"engine": "transformers"}, "engine.engine: the run has scripted, now transformers"),
-        ({"engine": "vllm", "tensor_parallel": 2}, "engine.tensor_parallel: the run has nothing, now 2"),
+        ({"engine": EngineOptions(name="transformers")}, "engine.engine: the run has scripted, now transformers"),
+        (
+            {"engine": EngineOptions(name="vllm", tensor_parallel=2)},
+            "engine.tensor_parallel: the run has nothing, now 2",
+        ),
     ],
 )
 def test_other_settings_are_refused_before_an_engine_is_opened(tmp_path, request, change, field):
-    options = make_options(tmp_path, samples=1, engine="scripted", max_new_tokens=4096)
+    options = make_options(tmp_path, samples=1, engine=EngineOptions(name="scripted"), max_new_tokens=4096)
     evaluate(options, watch=io.StringIO())
     request.getfixturevalue("no_engine")
     for more in ({}, {"samples": 2}):  # whether the run is finished or not
@@ -122,7 +126,7 @@ def test_other_settings_are_refused_before_an_engine_is_opened(tmp_path, request
 
 
 def test_another_script_is_refused_before_an_engine_is_opened(tmp_path, request):
-    options = make_options(tmp_path, samples=1, engine="scripted", max_new_tokens=4096)
+    options = make_options(tmp_path, samples=1, engine=EngineOptions(name="scripted"), max_new_tokens=4096)
     evaluate(options, watch=io.StringIO())
     options.checkpoint.write_text("success: 0.25\n")
     request.getfixturevalue("no_engine")
@@ -131,7 +135,7 @@ def test_another_script_is_refused_before_an_engine_is_opened(tmp_path, request)
 
 
 def test_a_run_next_to_it_is_found_finished_too(tmp_path, request):
-    options = make_options(tmp_path, samples=1, engine="scripted", max_new_tokens=4096)
+    options = make_options(tmp_path, samples=1, engine=EngineOptions(name="scripted"), max_new_tokens=4096)
     evaluate(options, watch=io.StringIO())
     other = replace(options, seed=1, allow_different=True)
     assert evaluate(other, watch=io.StringIO()).run_dir == tmp_path / "run-2"

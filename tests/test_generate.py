@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from eval_setup import make_options, run
 
+from stapo_bench.engines import EngineOptions
 from stapo_bench.engines.scripted import Script, ScriptedEngine
 from stapo_bench.errors import StapoError
 from stapo_bench.runs.manifest import About
@@ -28,7 +29,7 @@ def open_nothing(*_arguments: object) -> None:
 
 @pytest.mark.parametrize("is_new", [True, False])
 def test_a_second_writer_is_refused_before_it_opens_an_engine(tmp_path, monkeypatch, is_new):
-    options = make_options(tmp_path, engine="scripted", samples=1, max_new_tokens=4096)
+    options = make_options(tmp_path, engine=EngineOptions(name="scripted"), samples=1, max_new_tokens=4096)
     if not is_new:
         evaluate(options, watch=io.StringIO())
     options.out.mkdir(exist_ok=True)
@@ -38,7 +39,7 @@ def test_a_second_writer_is_refused_before_it_opens_an_engine(tmp_path, monkeypa
         with pytest.raises(StapoError, match="another process is drawing shard 0/1 of this run"):
             evaluate(more, watch=io.StringIO())
         if not is_new:  # what misses nothing writes nothing
-            assert evaluate(options, watch=io.StringIO()).num_drawn == 0
+            assert evaluate(options, watch=io.StringIO()).num_sampled == 0
     with pytest.raises(AssertionError, match="an engine was opened"):
         evaluate(more, watch=io.StringIO())
 
@@ -54,7 +55,7 @@ def test_a_shard_is_held_while_its_engine_opens(tmp_path, monkeypatch):
         return ScriptedEngine(Script(success=0.0), {})
 
     monkeypatch.setattr("stapo_bench.sampling.engine_cache.open_for", open_slowly)
-    assert evaluate(replace(options, engine="scripted"), watch=io.StringIO()).num_drawn == 24
+    assert evaluate(replace(options, engine=EngineOptions(name="scripted")), watch=io.StringIO()).num_sampled == 24
     assert refused == [1]
 
 
@@ -72,7 +73,7 @@ def test_what_another_writer_stored_between_the_look_and_the_lock_is_not_drawn_a
 
     monkeypatch.setattr("stapo_bench.sampling.evaluation.sole_writer", late)
     drawn = run(options)
-    assert (drawn.num_drawn, drawn.num_missing) == (0, 0)
+    assert (drawn.num_sampled, drawn.num_missing) == (0, 0)
     assert scan_keys(options.out, 0)[1] == 0
 
 

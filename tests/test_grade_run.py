@@ -3,17 +3,19 @@
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from stapo_bench.analysis.grader_agreement import compare_graders
 from stapo_bench.analysis.score_file import score_run
+from stapo_bench.engines import EngineOptions
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Gold, Problem, Request, SamplingParams
 from stapo_bench.runs.digests import canonical_digest, data_digest
 from stapo_bench.runs.graded_samples import read_grades
 from stapo_bench.runs.grades import grade_run
-from stapo_bench.sampling.judging import Judge, judge_run, open_judge
+from stapo_bench.sampling.judging import Judge, JudgeOptions, judge_run, open_judge
 from stapo_bench.tasks.errata import Errata, Erratum
 
 GOLDS = ("4", "5", "6")  # the second is wrong: 2 + 4
@@ -232,7 +234,9 @@ def test_an_opened_judge_is_named_after_its_folder_and_told_apart_by_its_content
     digests = []
     for text in ("success: 0.5\n", "success: 0.25\n"):
         (tmp_path / "my judge.yaml").write_text(text)
-        with open_judge(tmp_path / "my judge.yaml", engine="scripted") as judge:
+        with open_judge(
+            JudgeOptions(checkpoint=tmp_path / "my judge.yaml", engine=EngineOptions(name="scripted"))
+        ) as judge:
             assert judge.name == "my-judge"
             digests.append(judge.digest)
     assert digests[0] != digests[1]
@@ -241,17 +245,21 @@ def test_an_opened_judge_is_named_after_its_folder_and_told_apart_by_its_content
 def test_servers_take_the_place_of_an_engine_here(tmp_path, monkeypatch):
     opened = {}
 
-    def open_engine(name, checkpoint, **how):
-        opened.update(how, name=name)
+    def open_engine(options, checkpoint):
+        opened.update(vars(options))
         return FakeJudge({})
 
     monkeypatch.setattr("stapo_bench.sampling.judging.open_engine", open_engine)
     (tmp_path / "j.yaml").write_text("success: 1\n")
-    with open_judge(tmp_path / "j.yaml", base_urls=("http://localhost:1/v1",), model="served") as judge:
+    engine = EngineOptions(base_urls=("http://localhost:1/v1",), model="served")
+    with open_judge(JudgeOptions(checkpoint=tmp_path / "j.yaml", engine=engine)) as judge:
         assert judge.name == "j"
     assert (opened["name"], opened["base_urls"], opened["model"]) == ("openai", ("http://localhost:1/v1",), "served")
 
 
 def test_an_address_is_no_folder():
-    with pytest.raises(UsageError, match="give that as --judge-base-url"), open_judge("http://localhost:8000/v1"):
+    with (
+        pytest.raises(UsageError, match="give that as --judge-base-url"),
+        open_judge(JudgeOptions(checkpoint=Path("http://localhost:8000/v1"))),
+    ):
         pass

@@ -53,7 +53,7 @@ INNER_DOORS = {
     # Heavy, each behind an extra of its own: whoever needs one names it.
     "stapo_bench.engines.transformers",
     "stapo_bench.engines.kv_cache",
-    "stapo_bench.engines.sampling",
+    "stapo_bench.engines.token_sampling",
     "stapo_bench.engines.slots",
     "stapo_bench.engines.vllm",
     "stapo_bench.presenting.figures",

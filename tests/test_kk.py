@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stapo_bench.analysis.score_file import score_run
+from stapo_bench.engines import EngineOptions
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.grading import grade_answer
 from stapo_bench.grading.graders import strict
@@ -269,7 +270,11 @@ def test_a_scripted_model_is_evaluated_and_scored(tmp_path):
     script = tmp_path / "script.yaml"
     script.write_text("success: 0.5\n")
     options = EvalOptions(
-        checkpoint=script, decoding="training", tasks=("kk2", "kk5"), out=tmp_path / "run", engine="scripted"
+        checkpoint=script,
+        decoding="training",
+        tasks=("kk2", "kk5"),
+        out=tmp_path / "run",
+        engine=EngineOptions(name="scripted"),
     )
     run_dir = evaluate(options, watch=io.StringIO()).run_dir
     grade_run(run_dir)

@@ -43,7 +43,7 @@ def test_an_engine_that_dies_leaves_what_is_done_and_says_so(tmp_path, unbroken)
     assert len(completions(tmp_path / "run")) == 50
     assert "50 new samples are safe" in watch.getvalue()
     assert live_segments(tmp_path / "run") == []
-    assert run(options).num_drawn == len(unbroken) - 50
+    assert run(options).num_sampled == len(unbroken) - 50
     assert completions(tmp_path / "run") == unbroken
 
 
@@ -84,7 +84,7 @@ def test_what_an_engine_gave_up_or_dropped_stays_missing_and_is_drawn_next_time(
     options = make_options(tmp_path)
     drawn = run(options, Weary())
     assert drawn.num_missing == 20 + 20  # of 192: numbers 0, 10, … 190 and 1, 11, … 191
-    assert drawn.num_drawn == len(unbroken) - 40
+    assert drawn.num_sampled == len(unbroken) - 40
     assert run(options).num_missing == 0
     assert completions(tmp_path / "run") == unbroken
 
@@ -196,7 +196,7 @@ def test_a_resumed_run_counts_what_it_has_and_what_it_still_draws(tmp_path):
     watch = io.StringIO()
     drawn = evaluate(make_options(tmp_path), engine=FakeEngine(), watch=watch)
     per_task = NUM_PROBLEMS * NUM_SAMPLES
-    assert 0 < drawn.num_drawn < 2 * per_task
+    assert 0 < drawn.num_sampled < 2 * per_task
     counts = dict(line.split()[:2] for line in watch.getvalue().splitlines() if "/" in line.split()[1])
     done, all_done = f"{per_task}/{per_task}", f"{2 * per_task}/{2 * per_task}"
     assert counts == {"one": done, "two": done, "all": all_done}

@@ -18,6 +18,7 @@ from click.testing import CliRunner
 
 from stapo_bench.analysis.scores import current_score, score_run
 from stapo_bench.cli import cli
+from stapo_bench.engines import EngineOptions
 from stapo_bench.records import Outcome, SampleKey
 from stapo_bench.runs.graded_samples import load_run
 from stapo_bench.runs.manifest import load_manifest
@@ -88,7 +89,7 @@ def evaluate_again(run: Path, monkeypatch: pytest.MonkeyPatch, **more: int) -> s
         tasks=("tiny_aime24", "tiny_amc23"),
         out=Path("run"),
         max_new_tokens=64,
-        engine="scripted",
+        engine=EngineOptions(name="scripted"),
         seed=7,
         **asked,
     )

@@ -1,11 +1,11 @@
 """The commands of ``stapo-bench``, which parse, call and print: gives the list of them, and ``run_commands``."""
 
-from stapo_bench.commands import decide, draw, plot, report, score, tasks
+from stapo_bench.commands import decide, evaluate, plot, report, score, tasks
 from stapo_bench.commands.entry import HintingGroup, run_commands
 
 COMMANDS = (
-    draw.eval_command,
-    draw.continue_command,
+    evaluate.eval_command,
+    evaluate.continue_command,
     score.grade,
     score.score,
     score.table,

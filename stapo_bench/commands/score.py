@@ -1,16 +1,15 @@
 """Commands from samples to numbers: ``grade``, ``score``, ``table``, ``truncation``, ``export``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from stapo_bench.commands import options
-from stapo_bench.engines import ENGINES
+from stapo_bench.commands.records import ContextCommand, engine_of, engine_options
 from stapo_bench.errors import UsageError
 
 if TYPE_CHECKING:
-    from stapo_bench.runs import Grading
     from stapo_bench.tasks import Golds
 
 
@@ -23,7 +22,7 @@ golds_option = click.option(
 )
 
 
-@click.command()
+@click.command(cls=ContextCommand)
 @click.argument("run", type=options.RUN)
 @options.grader_option("Grader by name: math, strict or qwen.")
 @golds_option
@@ -33,11 +32,7 @@ golds_option = click.option(
     type=click.Path(path_type=Path),
     help="Also have this model (a checkpoint folder) judge what the grader rejects.",
 )
-@click.option("--judge-engine", type=click.Choice(ENGINES), default="auto", show_default=True)
-@click.option(
-    "--judge-base-url", "judge_base_urls", multiple=True, help="Server of the judge: http://host:8000/v1; repeatable."
-)
-@click.option("--judge-model", help="Its served name there; default: the one model that is served.")
+@engine_options("judge-")
 @click.option(
     "--judge-max-new-tokens",
     type=click.IntRange(min=1),
@@ -45,7 +40,7 @@ golds_option = click.option(
     show_default=True,
     help="Of a judge's reply; raise it for a judge that thinks first.",
 )
-def grade(run: Path, grader: str, golds: "Golds", data_dir: Path | None, *, judge: Path | None, **judging: Any) -> None:
+def grade(ctx: click.Context) -> None:
     """Grade a run's samples again where the grader is newer, and those without a grade. Draws no samples.
 
     Each grader writes a file of its own (grades/math.jsonl, math+corrected.jsonl, judge-NAME.jsonl); 'score' shows them
@@ -54,40 +49,20 @@ def grade(run: Path, grader: str, golds: "Golds", data_dir: Path | None, *, judg
     Example: stapo-bench grade results/base-justrl --grader strict
     """
     from stapo_bench.runs import grade_run, with_golds
-    from stapo_bench.sampling import Ticker
+    from stapo_bench.sampling import JudgeOptions, Ticker, judge_run, open_judge
 
-    if judge is None and (judging["judge_base_urls"] or judging["judge_model"]):
+    given, engine = ctx.params, engine_of(ctx.params, "judge-")
+    run, data_dir = given["run"], given["data_dir"]
+    if given["judge"] is None and (engine.base_urls or engine.model):
         raise UsageError("expected --judge with the judge's folder beside --judge-base-url and --judge-model")
-    name = with_golds(grader, golds)
+    name = with_golds(given["grader"], given["golds"])
     passes = [grade_run(run, name, data_dir=data_dir, progress=Ticker("graded"))]
-    if judge is not None:
-        passes.append(run_judge(run, name, data_dir, judge, **judging))
+    if given["judge"] is not None:
+        judging = JudgeOptions(checkpoint=given["judge"], engine=engine, max_new_tokens=given["judge_max_new_tokens"])
+        with open_judge(judging) as judge:
+            passes.append(judge_run(run, judge, name, data_dir=data_dir, progress=Ticker("judged")))
     for done in passes:
         click.echo(f"{done.grader}: {done.num_graded} samples graded, {done.num_kept} graded before")
-
-
-def run_judge(
-    run: Path,
-    rule: str,
-    data_dir: Path | None,
-    judge: Path,
-    *,
-    judge_engine: str,
-    judge_base_urls: tuple[str, ...],
-    judge_model: str | None,
-    judge_max_new_tokens: int,
-) -> "Grading":
-    """Open the judge, and have it look at what the rule rejected."""
-    from stapo_bench.sampling import Ticker, judge_run, open_judge
-
-    with open_judge(
-        judge,
-        engine=judge_engine,
-        base_urls=judge_base_urls,
-        model=judge_model,
-        max_new_tokens=judge_max_new_tokens,
-    ) as opened:
-        return judge_run(run, opened, rule, data_dir=data_dir, progress=Ticker("judged"))
 
 
 @click.command()

@@ -16,17 +16,21 @@ Being told to wait (429, or 503 with Retry-After) uses up no try while the serve
 
 import itertools
 import json
+import os
 import random
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 from urllib.parse import urlsplit
 
 from stapo_bench.engines.http import LONGEST_PAUSE_S, Http, PassingError, address
-from stapo_bench.engines.params import check_params, refuse_drawn_ids, token_budget
+from stapo_bench.engines.openai_answers import find_model, read_completion
+from stapo_bench.engines.params import check_params, refuse_generated_ids, token_budget
+from stapo_bench.engines.registry import EngineOptions
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Request, SamplingParams
 
@@ -51,9 +55,10 @@ class Retries:
 
 
 class OpenAIEngine:
-    """Draws completions from servers; see the module's docstring."""
+    """Has servers generate completions; see the module's docstring."""
 
-    goes_on = False  # a server seeds a request from its first token on
+    continues_exactly = False  # a server seeds a request from its first token on
+    takes = frozenset({"base_urls", "model", "slots"})
 
     def __init__(
         self,
@@ -85,30 +90,30 @@ class OpenAIEngine:
         self._http = Http(api_key)
         self._retries = retries or Retries()
         self._concurrency = concurrency or 128 * len(base_urls)
-        cards = self._find_models(model)
-        self._model = str(cards[0]["id"])
-        if others := sorted({str(card["id"]) for card in cards} - {self._model}):
-            raise StapoError(
-                f"the servers serve different models, {self._model} and {others[0]}: name one with --model"
-            )
-        lengths = [card["max_model_len"] for card in cards if card.get("max_model_len") is not None]
-        if wrong := [length for length in lengths if not _is_count(length) or length < 1]:
-            raise StapoError(
-                f"{address(self._urls[0])}: expected a number of positions as max_model_len, got {wrong[0]!r}"
-            )
-        self._context_length = min(lengths) if lengths else None
+        self._served = find_model(self._http, self._urls, model, min(START_TIMEOUT_S, self._retries.timeout_s))
+
+    @classmethod
+    def open(cls, checkpoint: Path, options: EngineOptions) -> "OpenAIEngine":
+        """The key is read from ``OPENAI_API_KEY``, and nothing of the checkpoint: the servers have a model."""
+        key = os.environ.get("OPENAI_API_KEY")
+        return cls(options.base_urls, model=options.model, api_key=key, concurrency=options.slots)
+
+    @classmethod
+    def declared_identity(cls, checkpoint: Path, options: EngineOptions) -> dict[str, str]:
+        """The engine, and the served name where that is asked for."""
+        return {"engine": "openai", **({"model": options.model} if options.model else {})}
 
     @property
     def context_length(self) -> int | None:
         """Positions that the servers take, prompt and completion together; None where they do not say."""
-        return self._context_length
+        return self._served.context_length
 
     def identity(self) -> dict[str, str]:
         """The served name and what is sent; not the addresses, which may change between two parts of a run."""
         return {
             "engine": "openai",
-            "model": self._model,
-            "context_length": str(self._context_length),
+            "model": self._served.name,
+            "context_length": str(self._served.context_length),
             "sent": json.dumps(OFF, sort_keys=True),
         }
 
@@ -126,16 +131,16 @@ class OpenAIEngine:
 
     def _budget(self, request: Request, params: SamplingParams) -> int:
         """New tokens to ask for; StapoError for a request that cannot be drawn."""
-        refuse_drawn_ids(request)
+        refuse_generated_ids(request)
         prompt = request.prompt
-        if prompt.token_ids is None or self._context_length is None:
+        if prompt.token_ids is None or self._served.context_length is None:
             return params.max_new_tokens
-        return token_budget(prompt, len(prompt.token_ids), params.max_new_tokens, self._context_length)
+        return token_budget(prompt, len(prompt.token_ids), params.max_new_tokens, self._served.context_length)
 
     def _body(self, request: Request, params: SamplingParams) -> dict[str, Any]:
         prompt = request.prompt
         return {
-            "model": self._model,
+            "model": self._served.name,
             "prompt": prompt.text if prompt.token_ids is None else prompt.token_ids,
             "max_tokens": self._budget(request, params),
             "temperature": params.temperature,
@@ -222,7 +227,7 @@ class OpenAIEngine:
         try:
             answer = self._http.send(f"{url}/completions", body, self._retries.timeout_s)
             self._rests_until[url] = 0.0
-            completion = self._completion(request, body, answer, time.monotonic() - started)
+            completion = read_completion(request, body["max_tokens"], answer, time.monotonic() - started)
             self._answered_at = time.monotonic()
             return completion
         finally:
@@ -252,58 +257,3 @@ class OpenAIEngine:
         if self._rests_until[url]:  # this request looks whether it is back; the others wait for its answer
             self._rests_until[url] = time.monotonic() + self._retries.rest_s
         return url
-
-    def _completion(
-        self, request: Request, body: Mapping[str, Any], answer: Mapping[str, Any], seconds: float
-    ) -> Completion:
-        try:
-            (choice,) = answer["choices"]
-            text, reason = choice["text"], choice["finish_reason"]
-            token_ids = choice.get("token_ids")
-            num_tokens = len(token_ids) if token_ids is not None else answer["usage"]["completion_tokens"]
-            if token_ids is not None and not (isinstance(token_ids, list) and all(map(_is_count, token_ids))):
-                raise ValueError("token_ids that are no list of token ids")
-            if not _is_count(num_tokens):
-                raise ValueError(f"completion_tokens {num_tokens!r}")
-        except (KeyError, TypeError, ValueError) as error:
-            raise PassingError(f"an answer without one choice, its reason and its length ({error!r})") from error
-        if reason not in ("stop", "length") or not isinstance(text, str):
-            raise PassingError(f"expected finish_reason stop or length, got {reason!r}")
-        if num_tokens > body["max_tokens"]:
-            raise PassingError(f"{num_tokens} tokens where {body['max_tokens']} were asked for")
-        return Completion(
-            key=request.key,
-            text=text,
-            finish_reason=reason,
-            num_tokens=num_tokens,
-            token_ids=tuple(token_ids) if token_ids is not None else None,
-            seconds=seconds,
-        )
-
-    def _find_models(self, model: str | None) -> list[Mapping[str, Any]]:
-        """What each server says of the model. One line names all that do not answer."""
-        found: list[Mapping[str, Any]] = []
-        dead: list[str] = []
-        for url in self._urls:
-            try:
-                answer = self._http.send(f"{url}/models", None, min(START_TIMEOUT_S, self._retries.timeout_s))
-                cards: dict[str, Mapping[str, Any]] = {str(card["id"]): {**card} for card in answer["data"]}
-            except (PassingError, KeyError, TypeError) as error:
-                dead.append(f"{address(url)}: {self._http.masked(str(error))}")
-                continue
-            name = next(iter(cards)) if model is None and len(cards) == 1 else model
-            if name not in cards:
-                named = f"model {model}" if model else "one model (name it with --model)"
-                raise StapoError(f"{address(url)}: expected {named}, got {', '.join(sorted(cards)) or 'none'}")
-            found.append(cards[name])
-        if dead:
-            raise StapoError(
-                f"expected an OpenAI-compatible server with /models at each --base-url, got none at {'; '.join(dead)} "
-                f"({len(found)} of {len(self._urls)} answer); start it or leave it out"
-            )
-        return found
-
-
-def _is_count(value: object) -> bool:
-    """Whether a value is a whole number from 0 up that 31 bits hold."""
-    return type(value) is int and 0 <= value < 1 << 31

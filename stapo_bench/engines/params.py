@@ -1,4 +1,4 @@
-"""What every engine asks of requests and parameters before it draws."""
+"""What every engine asks of requests and parameters before it generates."""
 
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Prompt, Request, SamplingParams
@@ -17,7 +17,7 @@ def check_params(params: SamplingParams) -> None:
 def token_budget(prompt: Prompt, num_prompt: int, max_new_tokens: int, context_length: int) -> int:
     """New tokens that a prompt of ``num_prompt`` tokens leaves room for, at most ``max_new_tokens``.
 
-    A prompt that is empty or fills the context is an error, to be raised before anything is drawn.
+    A prompt that is empty or fills the context is an error, to be raised before anything is generated.
     """
     budget = min(max_new_tokens, context_length - num_prompt)
     if num_prompt < 1 or budget < 1:
@@ -28,9 +28,9 @@ def token_budget(prompt: Prompt, num_prompt: int, max_new_tokens: int, context_l
     return budget
 
 
-def refuse_drawn_ids(request: Request) -> None:
-    """For engines without ``goes_on``: they would draw the first tokens once more."""
-    if request.drawn_ids:
+def refuse_generated_ids(request: Request) -> None:
+    """For engines without ``continues_exactly``: they would generate the first tokens once more."""
+    if request.generated_ids:
         raise StapoError(
             f"{'/'.join(map(str, request.key))}: this engine cannot go on behind drawn ids: expected them in the prompt"
         )

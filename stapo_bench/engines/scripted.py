@@ -25,6 +25,7 @@ from pathlib import Path
 
 import yaml
 
+from stapo_bench.engines.registry import EngineOptions
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Request, SamplingParams
 
@@ -99,12 +100,25 @@ def load_script(path: Path) -> Script:
 class ScriptedEngine:
     """Answers as its script says; see the module's docstring."""
 
-    goes_on = True  # what a request gets does not depend on the limit, except where it is cut
+    continues_exactly = True  # what a request gets does not depend on the limit, except where it is cut
+
+    takes = frozenset({"golds"})  # it has to know what is right
 
     def __init__(self, script: Script, golds: Golds) -> None:
+        """``golds``: the answers of all problems that it is to be asked."""
         self._script = script
         self._golds = golds
-        self._num_drawn = 0
+        self._num_generated = 0
+
+    @classmethod
+    def open(cls, checkpoint: Path, options: EngineOptions) -> "ScriptedEngine":
+        """``checkpoint``: the script's YAML file."""
+        return cls(load_script(checkpoint), {} if options.golds is None else options.golds)
+
+    @classmethod
+    def declared_identity(cls, checkpoint: Path, options: EngineOptions) -> dict[str, str]:
+        """All of it: a script is read in no time."""
+        return cls.open(checkpoint, options).identity()
 
     def identity(self) -> dict[str, str]:
         """The script's digest, faults left out: a run that crashed goes on under a script that does not."""
@@ -116,12 +130,12 @@ class ScriptedEngine:
         """Yield completions in the order in which they would end."""
         pending = iter(requests)
         while window := list(islice(pending, _WINDOW)):
-            drawn = [(request, self._draw(request, params)) for request in window]
-            for request, completion in sorted(drawn, key=lambda pair: pair[1].num_tokens):
-                if self._num_drawn == self._script.crash_after:
-                    raise RuntimeError(f"scripted crash after {self._num_drawn} samples")
+            completions = [(request, self._complete(request, params)) for request in window]
+            for request, completion in sorted(completions, key=lambda pair: pair[1].num_tokens):
+                if self._num_generated == self._script.crash_after:
+                    raise RuntimeError(f"scripted crash after {self._num_generated} samples")
                 time.sleep(self._script.delay_s)
-                self._num_drawn += 1
+                self._num_generated += 1
                 yield completion
                 if random.Random(f"duplicate {request.seed}").random() < self._script.duplicates:
                     yield completion
@@ -129,7 +143,7 @@ class ScriptedEngine:
     def close(self) -> None:
         """Nothing to give back."""
 
-    def _draw(self, request: Request, params: SamplingParams) -> Completion:
+    def _complete(self, request: Request, params: SamplingParams) -> Completion:
         script, rng = self._script, random.Random(request.seed)
         task, problem_id, _ = request.key
         share = rng.random()
@@ -145,8 +159,8 @@ class ScriptedEngine:
         ids = tuple((thinking + ending).encode())
         cut = not ending or len(ids) > params.max_new_tokens
         ids = ids[: params.max_new_tokens]
-        if ids[: len(request.drawn_ids)] != request.drawn_ids:
-            raise StapoError(f"{request.key}: expected drawn ids of this script, got other ones")
+        if ids[: len(request.generated_ids)] != request.generated_ids:
+            raise StapoError(f"{request.key}: expected generated ids of this script, got other ones")
         return Completion(
             key=request.key,
             text=bytes(ids).decode(errors="ignore"),

@@ -1,4 +1,4 @@
-"""The rows of a running batch: what each active sequence has drawn and what it is to be fed next.
+"""The rows of a running batch: what each active sequence has generated and what it is to be fed next.
 
 Active sequences are rows 0 to B - 1 of every forward pass. When some end, the last active rows move into the gaps, so
 a pass never computes a row that has nothing to do; a move costs about one step's reading of that row. Whenever rows
@@ -18,14 +18,14 @@ from dataclasses import dataclass, replace
 import torch
 
 from stapo_bench.engines.kv_cache import Ids, SlotCache, Span
-from stapo_bench.engines.sampling import uniform_draws
+from stapo_bench.engines.token_sampling import uniform_draws
 from stapo_bench.records import Request
 
 SPAN_ROWS = 64  # small spans follow the lengths closely, large ones make fewer calls
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class SequenceState:
     """A request and how far it has come."""
 
     request: Request
@@ -37,11 +37,11 @@ class Work:
 
     @property
     def fed_ids(self) -> Ids:
-        """What the model has to see before the next draw."""
+        """What the model has to see before the next token."""
         return self.prompt_ids + self.new_ids
 
 
-class Batch:
+class RunningBatch:
     """Active sequences over a ``SlotCache``. ``close_gaps``, ``fill`` if any are free, ``inputs``, ``advance`` in turn.
 
     Whatever raises leaves every sequence as it was before the call, and the batch good for ``unfinished`` alone.
@@ -50,7 +50,7 @@ class Batch:
     def __init__(self, cache: SlotCache, *, slots: int, width: int, end_ids: torch.Tensor) -> None:
         self.cache = cache
         self.slots = slots
-        self.works: dict[int, Work] = {}  # by slot: what is active
+        self.sequences: dict[int, SequenceState] = {}  # by slot: what is active
         self._end_ids = end_ids
         device = end_ids.device
         self._next_ids = torch.zeros(slots, dtype=torch.long, device=device)
@@ -59,34 +59,40 @@ class Batch:
         self._budgets = torch.zeros(slots, dtype=torch.long, device=device)
         self._new_ids = torch.zeros((slots, width), dtype=torch.long, device=device)
         self._log_probs = torch.zeros((slots, width), dtype=torch.float32, device=device)
-        self._draws = torch.zeros((slots, width), dtype=torch.float64, device=device)
+        self._uniforms = torch.zeros((slots, width), dtype=torch.float64, device=device)
         self._order: list[int] = []  # the slot of each row of the cache
         self._rows = torch.zeros(0, dtype=torch.long, device=device)  # [B] the same
         self._longest: list[int] = []  # of _positions in each span; kept here so that a step need not ask the device
 
     @property
     def num_free(self) -> int:
-        return self.slots - len(self.works)
+        """Slots without a sequence."""
+        return self.slots - len(self.sequences)
 
-    def fill(self, works: Sequence[Work], prefixes: Sequence[torch.Tensor]) -> None:
-        """Start works in the next free rows. ``prefixes`` are the cached states of all their fed ids but the last."""
+    def fill(self, sequences: Sequence[SequenceState], prefixes: Sequence[torch.Tensor]) -> None:
+        """Start sequences in the next free rows.
+
+        ``prefixes`` are the cached states of all their fed ids but the last.
+        """
         self.cache.insert(len(self._order), prefixes)
-        slots = [slot for slot in range(self.slots) if slot not in self.works][: len(works)]
-        for slot, work in zip(slots, works, strict=True):
-            self._draws[slot, : work.budget] = torch.from_numpy(uniform_draws(work.request.seed, work.budget))
-            if work.new_ids:
-                self._new_ids[slot, : len(work.new_ids)] = torch.tensor(work.new_ids)
-                self._log_probs[slot, : len(work.new_ids)] = torch.tensor(work.log_probs)
-            self._next_ids[slot] = work.fed_ids[-1]
-            self._positions[slot] = len(work.fed_ids) - 1
-            self._num_new[slot] = len(work.new_ids)
-            self._budgets[slot] = work.budget
+        slots = [slot for slot in range(self.slots) if slot not in self.sequences][: len(sequences)]
+        for slot, sequence in zip(slots, sequences, strict=True):
+            self._uniforms[slot, : sequence.budget] = torch.from_numpy(
+                uniform_draws(sequence.request.seed, sequence.budget)
+            )
+            if sequence.new_ids:
+                self._new_ids[slot, : len(sequence.new_ids)] = torch.tensor(sequence.new_ids)
+                self._log_probs[slot, : len(sequence.new_ids)] = torch.tensor(sequence.log_probs)
+            self._next_ids[slot] = sequence.fed_ids[-1]
+            self._positions[slot] = len(sequence.fed_ids) - 1
+            self._num_new[slot] = len(sequence.new_ids)
+            self._budgets[slot] = sequence.budget
         self._order = self._order + slots
         lengths: list[int] = self._positions.tolist()
         self._arrange(sorted(self._order, key=lambda slot: -lengths[slot]))
         now = time.perf_counter()
-        started = [replace(work, started=now) if work.started is None else work for work in works]
-        self.works.update(zip(slots, started, strict=True))  # last: until here they are the caller's alone
+        started = [replace(sequence, started=now) if sequence.started is None else sequence for sequence in sequences]
+        self.sequences.update(zip(slots, started, strict=True))  # last: until here they are the caller's alone
 
     def inputs(self, dtype: torch.dtype) -> dict[str, object]:
         """Arguments of the next forward pass: each row's next id at its own position, blind to what lies beyond it."""
@@ -111,11 +117,11 @@ class Batch:
             for start, longest in zip(range(0, rows, SPAN_ROWS), self._longest, strict=True)
         ]
 
-    def draws(self) -> torch.Tensor:
-        """[B] the number that decides each row's next token."""
-        return self._draws[self._rows, self._num_new[self._rows]]
+    def uniforms(self) -> torch.Tensor:
+        """[B] the number in [0, 1) that decides each row's next token."""
+        return self._uniforms[self._rows, self._num_new[self._rows]]
 
-    def advance(self, tokens: torch.Tensor, log_probs: torch.Tensor) -> list[Work]:
+    def advance(self, tokens: torch.Tensor, log_probs: torch.Tensor) -> list[SequenceState]:
         """Append a token to every row; return the sequences that ended, whose slots are free again."""
         num_new = self._num_new[self._rows]
         self._new_ids[self._rows, num_new] = tokens
@@ -128,29 +134,32 @@ class Batch:
         ended = {row: self._order[row] for row in over.nonzero().squeeze(-1).tolist()}
         finished = [self._progress(slot, int(num_new[row])) for row, slot in ended.items()]
         # The tokens count from here on. Were it earlier, memory might run out with ended sequences still active, and
-        # they would be drawn on past their end.
+        # they would go on past their end.
         self._num_new[self._rows] = num_new
         for slot in ended.values():
-            del self.works[slot]
+            del self.sequences[slot]
         return finished
 
-    def unfinished(self) -> list[Work]:
+    def unfinished(self) -> list[SequenceState]:
         """Everything active, as far as it has come."""
         counts: list[int] = self._num_new.tolist()
-        return [self._progress(slot, counts[slot]) for slot in self.works]
+        return [self._progress(slot, counts[slot]) for slot in self.sequences]
 
-    def _progress(self, slot: int, num_new: int) -> Work:
-        """A work with what it has drawn. Nothing is allocated on the device, where there may be no memory left."""
+    def _progress(self, slot: int, num_new: int) -> SequenceState:
+        """A sequence with what it has generated.
+
+        Nothing is allocated on the device, where there may be no memory left.
+        """
         ids, log_probs = self._new_ids[slot, :num_new].tolist(), self._log_probs[slot, :num_new].tolist()
-        return replace(self.works[slot], new_ids=tuple(ids), log_probs=tuple(log_probs))
+        return replace(self.sequences[slot], new_ids=tuple(ids), log_probs=tuple(log_probs))
 
     @torch.inference_mode()  # the cache may have grown in this mode, and is then closed to changes outside it
     def close_gaps(self) -> None:
         """Move the last active rows into the gaps that ended sequences have left."""
-        left = len(self.works)
+        left = len(self.sequences)
         if left < len(self._order):
-            movers = (slot for slot in self._order[left:] if slot in self.works)
-            self._arrange([slot if slot in self.works else next(movers) for slot in self._order[:left]])
+            movers = (slot for slot in self._order[left:] if slot in self.sequences)
+            self._arrange([slot if slot in self.sequences else next(movers) for slot in self._order[:left]])
 
     def _arrange(self, order: list[int]) -> None:
         """Bring the keys and values of slots into this order, from row 0 on."""

@@ -6,7 +6,7 @@
 
 Batching is continuous: a sequence that ends leaves its slot, and once a share of the slots is free they are filled
 from the queue; nobody waits for the longest. A prompt is run once for its samples. The last prompt token is fed by
-the ordinary step, so that there is one place where tokens are drawn.
+the ordinary step, so that there is one place where tokens are sampled.
 
 A sample's tokens depend on its prompt, seed and parameters alone, up to floating-point rounding: matrix kernels round
 differently for other batch sizes, so a draw within rounding of the boundary between two tokens may fall on either
@@ -27,8 +27,9 @@ from safetensors import SafetensorError
 
 from stapo_bench.engines.kv_cache import SPAN_ATTENTION, Ids, PrefixStore, SlotCache
 from stapo_bench.engines.params import check_params, token_budget
-from stapo_bench.engines.sampling import draw_tokens
-from stapo_bench.engines.slots import Batch, Work
+from stapo_bench.engines.registry import EngineOptions
+from stapo_bench.engines.slots import RunningBatch, SequenceState
+from stapo_bench.engines.token_sampling import sample_tokens
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Request, SamplingParams
 
@@ -38,9 +39,10 @@ REFILL_SHARE = 0.25  # of the slots that must be free: prompts are run several a
 
 
 class TransformersEngine:
-    """Draws completions with a model in this process; see the module's docstring."""
+    """Generates completions with a model in this process; see the module's docstring."""
 
-    goes_on = True
+    continues_exactly = True
+    takes = frozenset({"dtype", "device", "slots"})
 
     def __init__(self, model: Any, tokenizer: Any, *, slots: int | None = None) -> None:
         """The model stays the caller's: its weights may change between calls of ``generate``, not during one.
@@ -67,6 +69,16 @@ class TransformersEngine:
         """Load a Hugging Face folder; see ``load_checkpoint``."""
         return cls(*load_checkpoint(path, dtype=dtype, device=device), slots=slots)
 
+    @classmethod
+    def open(cls, checkpoint: Path, options: EngineOptions) -> "TransformersEngine":
+        """As ``from_checkpoint``, with the options as one record."""
+        return cls.from_checkpoint(checkpoint, dtype=options.dtype, device=options.device, slots=options.slots)
+
+    @classmethod
+    def declared_identity(cls, checkpoint: Path, options: EngineOptions) -> dict[str, str]:
+        """The engine alone: everything else comes from the model."""
+        return {"engine": "transformers"}
+
     @property
     def context_length(self) -> int:
         """Positions that the model can take, prompt and completion together."""
@@ -88,9 +100,9 @@ class TransformersEngine:
         }
 
     def generate(self, requests: Iterable[Request], params: SamplingParams) -> Iterator[Completion]:
-        """Yield one completion per request as each ends. What cannot be drawn is refused before the first token."""
+        """Yield one completion per request as each ends. What cannot be generated is refused before the first token."""
         check_params(params)
-        return self._run(deque(self._work(request, params.max_new_tokens) for request in requests), params)
+        return self._run(deque(self._sequence(request, params.max_new_tokens) for request in requests), params)
 
     def load_weights(self, weights: Mapping[str, Any]) -> None:
         """Put other weights in the place of the model's: its whole ``state_dict()``, in any precision."""
@@ -100,17 +112,21 @@ class TransformersEngine:
         """Let go of the model."""
         self._model = None
 
-    def _work(self, request: Request, max_new_tokens: int) -> Work:
+    def _sequence(self, request: Request, max_new_tokens: int) -> SequenceState:
         ids = request.prompt.token_ids
         if ids is None:
             ids = tuple(self._tokenizer.encode(request.prompt.text, add_special_tokens=False))
         budget = token_budget(request.prompt, len(ids), max_new_tokens, self.context_length)
-        if len(request.drawn_ids) >= budget:
-            raise StapoError(f"{request.key}: expected fewer than {budget} drawn ids, got {len(request.drawn_ids)}")
-        known = (math.nan,) * len(request.drawn_ids)
-        return Work(request=request, prompt_ids=ids, budget=budget, new_ids=request.drawn_ids, log_probs=known)
+        if len(request.generated_ids) >= budget:
+            raise StapoError(
+                f"{request.key}: expected fewer than {budget} generated ids, got {len(request.generated_ids)}"
+            )
+        known = (math.nan,) * len(request.generated_ids)
+        return SequenceState(
+            request=request, prompt_ids=ids, budget=budget, new_ids=request.generated_ids, log_probs=known
+        )
 
-    def _run(self, queue: deque[Work], params: SamplingParams) -> Iterator[Completion]:
+    def _run(self, queue: deque[SequenceState], params: SamplingParams) -> Iterator[Completion]:
         was_training, attention = self._model.training, self._model.config._attn_implementation
         self._model.eval()
         if attention == "sdpa":
@@ -126,13 +142,15 @@ class TransformersEngine:
             self._model.set_attn_implementation(attention)
             self._model.train(was_training)
 
-    def _drain(self, queue: deque[Work], slots: int, prefix_bytes: int, params: SamplingParams) -> Iterator[Completion]:
+    def _drain(
+        self, queue: deque[SequenceState], slots: int, prefix_bytes: int, params: SamplingParams
+    ) -> Iterator[Completion]:
         """Run the queue until it is empty, or until memory runs out: then what was active stands in the queue again."""
-        batch: Batch | None = None
+        batch: RunningBatch | None = None
         try:
             prefixes = PrefixStore(self._prefill, prefix_bytes)
             batch = self._new_batch(queue, slots)
-            while queue or batch.works:
+            while queue or batch.sequences:
                 batch.close_gaps()  # only now that what ended is handed over: it may take memory that is not there
                 if queue and batch.num_free >= REFILL_SHARE * slots:
                     self._refill(batch, queue, prefixes)
@@ -146,26 +164,26 @@ class TransformersEngine:
                 ) from error
             queue.extendleft(reversed(batch.unfinished() if batch else []))
 
-    def _new_batch(self, queue: deque[Work], slots: int) -> Batch:
-        limit = max(len(work.prompt_ids) + work.budget for work in queue)
+    def _new_batch(self, queue: deque[SequenceState], slots: int) -> RunningBatch:
+        limit = max(len(sequence.prompt_ids) + sequence.budget for sequence in queue)
         weight = next(self._model.parameters())
         cache = SlotCache(_states_shape(self._model.config), slots, limit, like=weight)
         end_ids = torch.tensor(self._end_ids, device=weight.device)
-        return Batch(cache, slots=slots, width=max(work.budget for work in queue), end_ids=end_ids)
+        return RunningBatch(cache, slots=slots, width=max(sequence.budget for sequence in queue), end_ids=end_ids)
 
     @torch.inference_mode()
-    def _refill(self, batch: Batch, queue: deque[Work], prefixes: PrefixStore) -> None:
-        works = list(islice(queue, batch.num_free))
-        batch.fill(works, prefixes.get([work.fed_ids[:-1] for work in works]))
-        for _ in works:  # only now: had memory run out above, they would still be in the queue
+    def _refill(self, batch: RunningBatch, queue: deque[SequenceState], prefixes: PrefixStore) -> None:
+        sequences = list(islice(queue, batch.num_free))
+        batch.fill(sequences, prefixes.get([sequence.fed_ids[:-1] for sequence in sequences]))
+        for _ in sequences:  # only now: had memory run out above, they would still be in the queue
             queue.popleft()
 
     @torch.inference_mode()
-    def _step(self, batch: Batch, params: SamplingParams) -> list[Work]:
+    def _step(self, batch: RunningBatch, params: SamplingParams) -> list[SequenceState]:
         """Draw one token for every active sequence; return those that ended."""
         spans = {"spans": batch.spans()} if self._model.config._attn_implementation == SPAN_ATTENTION else {}
         logits = self._model(**batch.inputs(self._model.dtype), **spans, use_cache=True).logits[:, -1]
-        return batch.advance(*draw_tokens(logits, batch.draws(), params.temperature, params.top_p))
+        return batch.advance(*sample_tokens(logits, batch.uniforms(), params.temperature, params.top_p))
 
     def _prefill(self, prefixes: list[Ids]) -> list[torch.Tensor]:
         """Keys and values of each prefix, [T, 2L, H, D], in order; the shorter ones are run together."""
@@ -194,20 +212,20 @@ class TransformersEngine:
         together = torch.stack(states, dim=1).permute(0, 3, 1, 2, 4)  # [R, T, 2L, H, D]
         return [together[row, : len(prefix)].clone() for row, prefix in enumerate(prefixes)]
 
-    def _completions(self, works: Sequence[Work]) -> Iterator[Completion]:
-        if not works:
+    def _completions(self, sequences: Sequence[SequenceState]) -> Iterator[Completion]:
+        if not sequences:
             return
-        texts = self._tokenizer.batch_decode([work.new_ids for work in works], skip_special_tokens=True)
+        texts = self._tokenizer.batch_decode([sequence.new_ids for sequence in sequences], skip_special_tokens=True)
         now = time.perf_counter()
-        for work, text in zip(works, texts, strict=True):
+        for sequence, text in zip(sequences, texts, strict=True):
             yield Completion(
-                key=work.request.key,
+                key=sequence.request.key,
                 text=text,
-                finish_reason="stop" if work.new_ids[-1] in self._end_ids else "length",
-                num_tokens=len(work.new_ids),
-                token_ids=work.new_ids,
-                log_probs=work.log_probs[len(work.request.drawn_ids) :],
-                seconds=now - (work.started or now),
+                finish_reason="stop" if sequence.new_ids[-1] in self._end_ids else "length",
+                num_tokens=len(sequence.new_ids),
+                token_ids=sequence.new_ids,
+                log_probs=sequence.log_probs[len(sequence.request.generated_ids) :],
+                seconds=now - (sequence.started or now),
             )
 
 

@@ -18,7 +18,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from stapo_bench.engines.params import check_params, refuse_drawn_ids, token_budget
+from stapo_bench.engines.params import check_params, refuse_generated_ids, token_budget
+from stapo_bench.engines.registry import EngineOptions
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Completion, Request, SamplingParams
 
@@ -39,9 +40,10 @@ AHEAD = 2048  # requests handed over before they are needed: vLLM runs as many a
 
 
 class VllmEngine:
-    """Draws completions with vLLM; see the module's docstring."""
+    """Generates completions with vLLM; see the module's docstring."""
 
-    goes_on = False  # its generator starts with the request, not with the sample
+    continues_exactly = False  # its generator starts with the request, not with the sample
+    takes = frozenset({"dtype", "slots", "tensor_parallel"})
 
     def __init__(
         self,
@@ -95,6 +97,17 @@ class VllmEngine:
         self._version = str(vllm.__version__)
         self._platform = str(platforms.current_platform.device_type)
 
+    @classmethod
+    def open(cls, checkpoint: Path, options: EngineOptions) -> "VllmEngine":
+        """Load a Hugging Face folder for this process alone."""
+        split = options.tensor_parallel or 1
+        return cls(checkpoint, dtype=options.dtype, slots=options.slots, tensor_parallel=split)
+
+    @classmethod
+    def declared_identity(cls, checkpoint: Path, options: EngineOptions) -> dict[str, str]:
+        """The engine, and over how many GPUs it splits the model."""
+        return {"engine": "vllm", "tensor_parallel": str(options.tensor_parallel or 1)}
+
     @property
     def context_length(self) -> int:
         """Positions that the engine takes, prompt and completion together."""
@@ -116,11 +129,11 @@ class VllmEngine:
         }
 
     def generate(self, requests: Iterable[Request], params: SamplingParams) -> Iterator[Completion]:
-        """Yield one completion per request as each ends. What cannot be drawn is refused before the first token."""
+        """Yield one completion per request as each ends. What cannot be generated is refused before the first token."""
         check_params(params)
-        works = [(request, self._budget(request, params)) for request in requests]
+        budgets = [(request, self._budget(request, params)) for request in requests]
         self._check_effective(params)
-        return self._run(works, params)
+        return self._run(budgets, params)
 
     def load_weights(self, weights: Mapping[str, Any]) -> None:
         """Put other weights in the place of the engine's, in memory, and forget what the old ones computed.
@@ -153,15 +166,15 @@ class VllmEngine:
             self._llm = None
 
     def _budget(self, request: Request, params: SamplingParams) -> int:
-        refuse_drawn_ids(request)
+        refuse_generated_ids(request)
         prompt = request.prompt
         if prompt.token_ids is None:
             raise StapoError(f"{prompt.task}, problem {prompt.problem_id}: expected token ids, got text alone")
         return token_budget(prompt, len(prompt.token_ids), params.max_new_tokens, self.context_length)
 
-    def _run(self, works: list[tuple[Request, int]], params: SamplingParams) -> Iterator[Completion]:
+    def _run(self, budgets: list[tuple[Request, int]], params: SamplingParams) -> Iterator[Completion]:
         dead_error: type[Exception] = import_module("vllm.v1.engine.exceptions").EngineDeadError
-        engine, pending = self._llm.llm_engine, iter(works)
+        engine, pending = self._llm.llm_engine, iter(budgets)
         running: dict[str, Request] = {}
         number = 0
         try:
@@ -188,8 +201,8 @@ class VllmEngine:
 
     def _texts(self, ended: Sequence[Any]) -> list[str]:
         """One per sequence, of all its tokens but the end token."""
-        drawn = [output.outputs[0] for output in ended]
-        kept = [one.token_ids[:-1] if one.finish_reason == "stop" else one.token_ids for one in drawn]
+        completions = [output.outputs[0] for output in ended]
+        kept = [one.token_ids[:-1] if one.finish_reason == "stop" else one.token_ids for one in completions]
         return list(self._tokenizer.batch_decode(kept, skip_special_tokens=True)) if kept else []
 
     def _effective(self, params: SamplingParams) -> Any:
@@ -229,22 +242,22 @@ def _vllm_params(params: SamplingParams, seed: int, budget: int) -> Any:
 
 
 def _completion(request: Request, output: Any, text: str) -> Completion:
-    (drawn,) = output.outputs
-    if drawn.finish_reason not in ("stop", "length"):
+    (completion,) = output.outputs
+    if completion.finish_reason not in ("stop", "length"):
         return Completion(key=request.key, text="", finish_reason="error", num_tokens=0)
-    ids = tuple(drawn.token_ids)
+    ids = tuple(completion.token_ids)
     return Completion(
         key=request.key,
         text=text,
-        finish_reason=drawn.finish_reason,
+        finish_reason=completion.finish_reason,
         num_tokens=len(ids),
         token_ids=ids,
-        log_probs=_log_probs(drawn.logprobs, ids) if drawn.logprobs is not None else None,
+        log_probs=_log_probs(completion.logprobs, ids) if completion.logprobs is not None else None,
     )
 
 
 def _log_probs(told: Any, ids: tuple[int, ...]) -> tuple[float, ...]:
-    """Of the drawn tokens; ``told`` is vLLM's FlatLogprobs, which holds more where more is asked for."""
+    """Of the sampled tokens; ``told`` is vLLM's FlatLogprobs, which holds more where more is asked for."""
     if tuple(told.token_ids) != ids:
         raise StapoError(
             f"vLLM: expected the log-probs of {len(ids)} drawn tokens and no others, got {len(told.token_ids)}"

@@ -1,24 +1,25 @@
 """Give the cut-off samples of a run more tokens: a new run whose samples go on where the old ones were cut.
 
-    continue_run(Path("results/base-justrl"), 32_768)     # writes results/base-justrl-32768
+    options = ContinueOptions(run_dir=Path("results/base-justrl"), max_new_tokens=32_768)
+    continue_run(options)     # writes results/base-justrl-32768
 
 Samples that ended are taken over as they are; a cut-off one goes on from its stored tokens. The new run is what an
 evaluation under the larger limit would have given:
 
-* ``transformers``, ``scripted``: token for token, up to rounding, for draw j depends on the sample's seed and j alone.
-* ``vllm``, ``openai``: in distribution. They seed a request from its first token on, so the draws behind the cut
-  are made under a seed of their own; a prefix and its continuation are together a draw under the larger limit.
+* ``transformers``, ``scripted``: token for token, up to rounding, for token j depends on the sample's seed and j alone.
+* ``vllm``, ``openai``: in distribution. They seed a request from its first token on, so the tokens behind
+  the cut are sampled under a seed of their own; both parts together are a sample under the larger limit.
 """
 
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import fsum
 from pathlib import Path
 from typing import Any, TextIO
 
-from stapo_bench.engines import Engine
+from stapo_bench.engines import Engine, options_of
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Request, Sample, SampleKey, SamplingParams
 from stapo_bench.runs import (
@@ -36,62 +37,64 @@ from stapo_bench.runs import (
     repair,
     scan_keys,
 )
-from stapo_bench.sampling.engine_cache import Opener
+from stapo_bench.sampling.engine_cache import EngineCache
+from stapo_bench.sampling.eval_tasks import EvalTask
 from stapo_bench.sampling.evaluation import load_tokenizer, sampling_params
-from stapo_bench.sampling.generate import Drawn, engine_failures, shard_label, sole_writer
+from stapo_bench.sampling.generate import SamplingResult, engine_failures, shard_label, sole_writer
 from stapo_bench.sampling.identity import run_identity, started_now
 from stapo_bench.sampling.options import EvalOptions
 from stapo_bench.sampling.progress import Progress
-from stapo_bench.sampling.work import Work
 from stapo_bench.seeds import derive_seed
 from stapo_bench.tasks import load_problems, load_task, render_prompts
 
 
+@dataclass(frozen=True, kw_only=True)
+class ContinueOptions:
+    """Which run is to be continued, and how far."""
+
+    run_dir: Path  # it stays as it is
+    max_new_tokens: int  # the new limit, above the run's
+    out: Path | None = None  # folder of the new run; None: ``<run>-<max_new_tokens>`` beside it
+    data_dir: Path | None = None  # as for ``evaluate``: the prompts are rendered again, and have to be the same
+    base_urls: tuple[str, ...] = ()  # servers, where the run's engine is ``openai``
+
+
 def continue_run(
-    run_dir: Path,
-    max_new_tokens: int,
-    *,
-    out: Path | None = None,
-    data_dir: Path | None = None,
-    base_urls: tuple[str, ...] = (),
-    engine: Engine | None = None,
-    watch: TextIO | None = None,
-) -> Drawn:
-    """Go on from the cut-off samples of a run; stopped and started again, it goes on where it was.
+    options: ContinueOptions, *, engine: Engine | None = None, watch: TextIO | None = None
+) -> SamplingResult:
+    """Continue the cut-off samples of a run; stopped and started again, it goes on where it was.
 
     Args:
-        run_dir: the run; it stays as it is.
-        max_new_tokens: the new limit, above the run's.
-        out: folder of the new run; None: ``<run>-<max_new_tokens>`` beside it.
-        data_dir: as for ``evaluate``: the prompts are rendered again, and have to be the same.
-        base_urls: servers, where the run's engine is ``openai``.
+        options: the run and its new limit.
         engine: an open one; None: the run's, opened and closed here.
         watch: where progress goes; None: standard error.
     """
     watch = watch or sys.stderr
-    old = load_manifest(run_dir)
+    old = load_manifest(options.run_dir)
     limit = old.identity.sampling.max_new_tokens
-    if max_new_tokens <= limit:
-        raise UsageError(f"--max-new-tokens: expected more than the run's {limit}, got {max_new_tokens}")
-    out = out or run_dir.with_name(f"{run_dir.resolve().name}-{max_new_tokens}")
-    options = replace(_options(old, out, data_dir), base_urls=base_urls)
-    checkpoint = read_checkpoint(options.checkpoint)
+    if options.max_new_tokens <= limit:
+        raise UsageError(f"--max-new-tokens: expected more than the run's {limit}, got {options.max_new_tokens}")
+    out = options.out or options.run_dir.with_name(f"{options.run_dir.resolve().name}-{options.max_new_tokens}")
+    before = _options(old, out, options)
+    checkpoint = read_checkpoint(before.checkpoint)
     tokenizer = load_tokenizer(checkpoint)
-    works = _works(old, data_dir, tokenizer)
-    identity = replace(old.identity, sampling=replace(old.identity.sampling, max_new_tokens=max_new_tokens))
-    params = sampling_params(options)
-    with Opener(engine) as opener:
-        _check_settings(old, run_identity(checkpoint, works, params, options.seed, opener.identity(options)))
+    eval_tasks = _eval_tasks(old, options.data_dir, tokenizer)
+    params = sampling_params(before)
+    longer = replace(params, max_new_tokens=options.max_new_tokens)
+    identity = replace(old.identity, sampling=longer)
+    with EngineCache(engine) as engines:
+        known = engines.identity(before)
+        _check_settings(old, run_identity(checkpoint, eval_tasks, params, before.seed, known))
         if (new := find_run(out, identity)) and _holds_all(new, old):
             print(f"run folder: {out}; nothing is missing", file=watch)
-            return Drawn(run_dir=out, num_drawn=0, num_missing=0, num_repeated=0)
-        opened = opener.engine(options, works)
-        _check_settings(old, run_identity(checkpoint, works, params, options.seed, opened.identity()))
+            return SamplingResult(run_dir=out, num_sampled=0, num_missing=0, num_repeated=0)
+        opened = engines.engine(before, eval_tasks)
+        _check_settings(old, run_identity(checkpoint, eval_tasks, params, before.seed, opened.identity()))
         origin = ContinuedFrom(run=old.name, max_new_tokens=limit)
         run = open_run(out, identity, started_now(replace(old.about, continued_from=origin)))
         print(f"run folder: {run.run_dir}", file=watch)
-        rest = _Rest(opened, replace(params, max_new_tokens=max_new_tokens), works, tokenizer)
-        return _go_on(old, run, works, rest, watch)
+        with sole_writer(run.run_dir, shard_label((0, 1))):
+            return _continue_samples(old, run, _Continuation(opened, longer, eval_tasks, tokenizer), watch)
 
 
 def _check_settings(old: Manifest, now: Identity) -> None:
@@ -110,33 +113,32 @@ def _holds_all(new: Manifest, old: Manifest) -> bool:
     return all(sample.key in done for sample in read_samples(old.run_dir))
 
 
-def _options(old: Manifest, out: Path, data_dir: Path | None) -> EvalOptions:
+def _options(old: Manifest, out: Path, options: ContinueOptions) -> EvalOptions:
+    """The evaluation that made the run, into another folder."""
     if old.about.checkpoint is None or old.about.regime is None:
         raise StapoError(f"{old.run_dir}: its manifest does not state its checkpoint and decoding; evaluate anew")
-    engine = old.identity.engine
     return EvalOptions(
         checkpoint=Path(old.about.checkpoint),
         decoding=old.about.regime,
         tasks=tuple(old.identity.tasks),
         out=out,
         max_new_tokens=old.identity.sampling.max_new_tokens,
-        engine=engine.get("engine", "auto"),
-        model=engine.get("model"),
-        tensor_parallel=int(engine["tensor_parallel"]) if "tensor_parallel" in engine else None,
-        data_dir=data_dir,
+        engine=replace(options_of(old.identity.engine), base_urls=options.base_urls),
+        data_dir=options.data_dir,
         seed=old.seed,
     )
 
 
-def _works(old: Manifest, data_dir: Path | None, tokenizer: Any | None) -> list[Work]:
-    works = []
+def _eval_tasks(old: Manifest, data_dir: Path | None, tokenizer: Any | None) -> list[EvalTask]:
+    """The run's tasks, with the prompts rendered again."""
+    eval_tasks = []
     for name, identity in old.identity.tasks.items():
         asked = old.about.tasks[name]
         task = load_task(old.task_files[name])
         problems = load_problems(task, data_dir)
         prompt_format = identity.prompt_format
-        works.append(
-            Work(
+        eval_tasks.append(
+            EvalTask(
                 task=task,
                 problems=problems,
                 prompts=render_prompts(task, problems, tokenizer, prompt_format),
@@ -145,27 +147,22 @@ def _works(old: Manifest, data_dir: Path | None, tokenizer: Any | None) -> list[
                 num_samples=asked.num_samples,
             )
         )
-    return works
+    return eval_tasks
 
 
-def _go_on(old: Manifest, run: Manifest, works: Sequence[Work], rest: "_Rest", watch: TextIO) -> Drawn:
-    """Take over what ended, draw on what was cut off. The cut-off samples stand in memory, the others pass through."""
-    with sole_writer(run.run_dir, shard_label((0, 1))):
-        return _take_over(old, run, works, rest, watch)
-
-
-def _take_over(old: Manifest, run: Manifest, works: Sequence[Work], rest: "_Rest", watch: TextIO) -> Drawn:
+def _continue_samples(old: Manifest, run: Manifest, continuation: "_Continuation", watch: TextIO) -> SamplingResult:
+    """Take over what ended, continue what was cut off. The cut-off samples stand in memory, the others pass through."""
     repair(run.run_dir)
     stamps = run.stamps
     done, num_repeated = scan_keys(run.run_dir, run.seed, stamps=stamps)
     cut: dict[SampleKey, Sample] = {}
-    num_old = went_on = 0
+    num_old = num_continued = 0
     writer = SegmentWriter(run.run_dir, "continued")
     try:
         for sample in read_samples(old.run_dir, old.stamps):
             num_old += 1
             if sample.key not in done:
-                if rest.can_go_on(sample):
+                if continuation.can_continue(sample):
                     cut[sample.key] = sample
                 else:
                     writer.append(replace(sample, stamp=stamps[sample.task]))
@@ -173,63 +170,68 @@ def _take_over(old: Manifest, run: Manifest, works: Sequence[Work], rest: "_Rest
         progress = Progress(Counter(key.task for key in cut), stream=watch)
         progress.start(cut)
         with engine_failures():
-            for sample in rest.draw(cut):
-                went_on += 1
+            for sample in continuation.generate(cut):
+                num_continued += 1
                 for safe in writer.append(replace(sample, stamp=stamps[sample.task])):
                     progress.add(safe)
     finally:
         try:
             writer.close()
         finally:
-            print(f"{writer.num_safe} samples are safe in {run.run_dir}; {went_on} of them went on", file=watch)
-    if (asked := sum(work.num_keys for work in works)) > num_old:
+            print(f"{writer.num_safe} samples are safe in {run.run_dir}; {num_continued} of them went on", file=watch)
+    if continuation.num_asked > num_old:
         print(
-            f"{old.run_dir} holds {num_old} of its {asked} samples: 'stapo-bench eval' draws the others, "
-            "and this command again goes on from them",
+            f"{old.run_dir} holds {num_old} of its {continuation.num_asked} samples: 'stapo-bench eval' draws the "
+            "others, and this command again goes on from them",
             file=watch,
         )
-    return Drawn(run_dir=run.run_dir, num_drawn=went_on, num_missing=len(cut), num_repeated=num_repeated)
+    return SamplingResult(
+        run_dir=run.run_dir, num_sampled=num_continued, num_missing=len(cut), num_repeated=num_repeated
+    )
 
 
-class _Rest:
-    """Draws the rest of cut-off samples."""
+class _Continuation:
+    """Generates the rest of cut-off samples."""
 
-    def __init__(self, engine: Engine, params: SamplingParams, works: Sequence[Work], tokenizer: Any | None) -> None:
+    def __init__(
+        self, engine: Engine, params: SamplingParams, eval_tasks: Sequence[EvalTask], tokenizer: Any | None
+    ) -> None:
         self._engine = engine
         self._params = params  # with the new limit
-        self._prompts = {(p.task, p.problem_id): p for work in works for p in work.prompts}
+        self._prompts = {(p.task, p.problem_id): p for one in eval_tasks for p in one.prompts}
         self._tokenizer = tokenizer
         self._context_length: int | None = getattr(engine, "context_length", None)
+        self.num_asked = sum(one.num_keys for one in eval_tasks)  # samples that the run is to have
 
-    def can_go_on(self, sample: Sample) -> bool:
+    def can_continue(self, sample: Sample) -> bool:
         """Whether a sample was cut off by the limit; by the end of the model's context it stays cut off."""
         if sample.finish_reason != "length" or sample.num_tokens >= self._params.max_new_tokens:
             return False
         ids = self._prompts[sample.task, sample.problem_id].token_ids
         return self._context_length is None or ids is None or len(ids) + sample.num_tokens < self._context_length
 
-    def draw(self, cut: dict[SampleKey, Sample]) -> Iterator[Sample]:
+    def generate(self, cut: dict[SampleKey, Sample]) -> Iterator[Sample]:
         """Yield the samples with their rest as each ends, and take them out of ``cut``; what is left there failed."""
-        if self._engine.goes_on:
-            for whole in self._engine.generate([self._longer(sample) for sample in cut.values()], self._params):
+        if self._engine.continues_exactly:
+            for whole in self._engine.generate([self._whole_request(sample) for sample in cut.values()], self._params):
                 if whole.finish_reason != "error":
-                    yield self._grown(cut.pop(whole.key), whole)
+                    yield self._extended(cut.pop(whole.key), whole)
             return
         for length in sorted({sample.num_tokens for sample in cut.values()}):  # one for all as a rule
-            requests = [self._behind(sample) for sample in cut.values() if sample.num_tokens == length]
+            requests = [self._rest_request(sample) for sample in cut.values() if sample.num_tokens == length]
             params = replace(self._params, max_new_tokens=self._params.max_new_tokens - length)
             for rest in self._engine.generate(requests, params):
                 if rest.finish_reason != "error":
                     sample = cut.pop(rest.key)
-                    yield self._grown(sample, self._joined(sample, rest))
+                    yield self._extended(sample, self._joined(sample, rest))
 
-    def _longer(self, sample: Sample) -> Request:
-        """The sample's own request, with what it has drawn."""
+    def _whole_request(self, sample: Sample) -> Request:
+        """The sample's own request, with what it has generated."""
         prompt = self._prompts[sample.task, sample.problem_id]
-        return Request(key=sample.key, prompt=prompt, seed=sample.seed, drawn_ids=_stored_ids(sample))
+        return Request(key=sample.key, prompt=prompt, seed=sample.seed, generated_ids=_stored_ids(sample))
 
-    def _behind(self, sample: Sample) -> Request:
-        """A request whose prompt ends with what the sample has drawn."""
+    def _rest_request(self, sample: Sample) -> Request:
+        """A request whose prompt ends with what the sample has generated."""
         prompt = self._prompts[sample.task, sample.problem_id]
         return Request(
             key=sample.key,
@@ -249,7 +251,7 @@ class _Rest:
             text = self._tokenizer.decode(ids, skip_special_tokens=True)
         return replace(rest, text=text, token_ids=ids, num_tokens=sample.num_tokens + rest.num_tokens)
 
-    def _grown(self, sample: Sample, whole: Completion) -> Sample:
+    def _extended(self, sample: Sample, whole: Completion) -> Sample:
         """The sample under the larger limit; ``whole`` has the log-probs and the time of its rest."""
         log_prob = None
         if sample.sum_log_prob is not None and whole.log_probs is not None:
@@ -266,6 +268,7 @@ class _Rest:
 
 
 def _stored_ids(sample: Sample) -> tuple[int, ...]:
+    """The token ids of a cut-off sample; StapoError where its engine told none."""
     if sample.token_ids is None:
         raise StapoError(
             f"{'/'.join(map(str, sample.key))}: its token ids are not stored, so it cannot be continued; "

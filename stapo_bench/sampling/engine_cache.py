@@ -1,18 +1,19 @@
 """Engines when they are needed: none for a finished run, one for all checkpoints whose weights fit into it.
 
-with Opener() as opener:
+with EngineCache() as engines:
     for options in several:
-        evaluate(options, opener=opener)
+        evaluate(options, engines=engines)
 """
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from stapo_bench.engines import Engine, declared_identity, open_engine
+from stapo_bench.engines import Engine, EngineOptions, declared_identity, open_engine
+from stapo_bench.sampling.eval_tasks import EvalTask
 from stapo_bench.sampling.options import EvalOptions
-from stapo_bench.sampling.work import Work
 
 _FRAME = (".json", ".jinja", ".model", ".tiktoken", ".txt")
 _NO_FRAME = ("model.safetensors.index.json", "stapo.json", "trainer_state.json")  # say where weights are, and come from
@@ -27,33 +28,32 @@ class TakesWeights(Protocol):
         ...
 
 
-class Opener:
+class EngineCache:
     """Opens an engine when it is first asked for, and keeps it for the next checkpoint where that takes its place.
 
     An engine that is handed over serves every evaluation and stays open.
     """
 
     def __init__(self, engine: Engine | None = None) -> None:
+        """``engine``: an open one, the caller's; None: opened here."""
         self._theirs = engine
         self._ours: Engine | None = None
-        self._settings: tuple[object, ...] = ()  # under which ours was opened
-        self._checkpoint = Path()  # whose weights it has
+        self._opened_with = EngineOptions()
+        self._checkpoint = Path()  # whose weights ours has
 
     def identity(self, options: EvalOptions) -> dict[str, str]:
         """The engine's; before it is open for these options, what is known of it."""
         if self._theirs:
             return self._theirs.identity()
-        if self._ours and (self._settings, self._checkpoint) == (_settings(options), options.checkpoint):
+        if self._ours and (self._opened_with, self._checkpoint) == (options.engine, options.checkpoint):
             return self._ours.identity()
-        return declared_identity(
-            options.engine, options.checkpoint, model=options.model, tensor_parallel=options.tensor_parallel
-        )
+        return declared_identity(options.engine, options.checkpoint)
 
-    def engine(self, options: EvalOptions, works: Sequence[Work]) -> Engine:
+    def engine(self, options: EvalOptions, eval_tasks: Sequence[EvalTask]) -> Engine:
         """An engine for these options, open by now."""
         if self._theirs:
             return self._theirs
-        if self._ours and self._settings == _settings(options):
+        if self._ours and self._opened_with == options.engine:
             if self._checkpoint == options.checkpoint:
                 return self._ours
             if isinstance(self._ours, TakesWeights) and same_but_weights(self._checkpoint, options.checkpoint):
@@ -63,8 +63,8 @@ class Opener:
                     self._checkpoint = options.checkpoint
                     return self._ours
         self.close()  # two models may not fit into memory
-        self._ours = open_for(options, works)
-        self._settings, self._checkpoint = _settings(options), options.checkpoint
+        self._ours = open_for(options, eval_tasks)
+        self._opened_with, self._checkpoint = options.engine, options.checkpoint
         return self._ours
 
     def close(self) -> None:
@@ -73,16 +73,11 @@ class Opener:
         if engine:
             engine.close()
 
-    def __enter__(self) -> "Opener":
+    def __enter__(self) -> "EngineCache":
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-def _settings(options: EvalOptions) -> tuple[object, ...]:
-    """What an engine is opened with, the checkpoint apart."""
-    return options.engine, options.slots, options.base_urls, options.model, options.tensor_parallel
 
 
 def same_but_weights(one: Path, other: Path) -> bool:
@@ -95,18 +90,10 @@ def _frame(checkpoint: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in files}
 
 
-def open_for(options: EvalOptions, works: Sequence[Work]) -> Engine:
-    """The engine asked for; only the scripted one is told what is right."""
-    golds = {(work.task.name, p.problem_id): p.gold.answer for work in works for p in work.problems}
-    return open_engine(
-        options.engine,
-        options.checkpoint,
-        golds=golds if options.engine == "scripted" else None,
-        slots=options.slots,
-        base_urls=options.base_urls,
-        model=options.model,
-        tensor_parallel=options.tensor_parallel,
-    )
+def open_for(options: EvalOptions, eval_tasks: Sequence[EvalTask]) -> Engine:
+    """The engine asked for. The golds go along; ``open_engine`` hands them only to one that answers at a known rate."""
+    golds = {(one.task.name, p.problem_id): p.gold.answer for one in eval_tasks for p in one.problems}
+    return open_engine(replace(options.engine, golds=golds), options.checkpoint)
 
 
 def read_weights(checkpoint: Path) -> dict[str, Any]:

@@ -9,92 +9,90 @@ evaluate(EvalOptions(checkpoint=Path("Qwen3-1.7B"), decoding="justrl", tasks=("a
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TextIO
 
 from stapo_bench.engines import Engine, preset
 from stapo_bench.errors import StapoError
 from stapo_bench.records import SamplingParams
 from stapo_bench.runs import Checkpoint, find_run, make_folder, open_run, read_checkpoint, segment_sizes
-from stapo_bench.sampling.engine_cache import Opener
-from stapo_bench.sampling.generate import Drawn, draw, look, shard_label, sole_writer
+from stapo_bench.sampling.engine_cache import EngineCache
+from stapo_bench.sampling.eval_tasks import EvalTask
+from stapo_bench.sampling.generate import SamplingResult, generate_missing, shard_label, shard_state, sole_writer
 from stapo_bench.sampling.identity import run_about, run_identity
 from stapo_bench.sampling.options import EvalOptions
-from stapo_bench.sampling.work import Work
+from stapo_bench.sampling.stop_rules import StopRule, is_settled
 from stapo_bench.tasks import Task, load_problems, load_task, render_prompts, resolve_format
 
-_ROUNDS_PER_LOOK = 4
+_ROUNDS_PER_CHECK = 4  # of a stop rule
 
 
 def evaluate(
     options: EvalOptions,
     *,
     engine: Engine | None = None,
-    opener: Opener | None = None,
-    enough: Callable[[Path], bool] | None = None,
+    engines: EngineCache | None = None,
+    rule: StopRule | None = None,
     watch: TextIO | None = None,
-) -> Drawn:
-    """Draw what is missing of a run. Grades and scores are made from its folder: ``grade_run``, ``score_run``.
+) -> SamplingResult:
+    """Sample what is missing of a run. Grades and scores are made from its folder: ``grade_run``, ``score_run``.
 
     Args:
-        options: what to draw, and where to.
+        options: what to sample, and where to.
         engine: an open one to be used and left open; None: opened and closed here.
-        opener: opens the engine instead, and may keep it for the next checkpoint.
-        enough: asked every few rounds with the run's folder; True ends the run with what it has.
+        engines: opens the engine instead, and may keep it for the next checkpoint.
+        rule: asked every few rounds; where it is met, the run ends with what it has.
         watch: where progress goes; None: standard error.
     """
     watch = watch or sys.stderr
     tasks = [load_task(name) for name in options.tasks]
     checkpoint = read_checkpoint(options.checkpoint)
-    works = prepare(tasks, options, checkpoint)
-    with nullcontext(opener) if opener else Opener(engine) as opened:
-        opened.identity(options)  # what no engine can do is refused before a folder is made,
+    eval_tasks = prepare_tasks(tasks, options, checkpoint)
+    with nullcontext(engines) if engines else EngineCache(engine) as cache:
+        cache.identity(options)  # what no engine can do is refused before a folder is made,
         make_folder(options.out)  # and a folder that cannot be made before an engine is opened
-        for part in [works] if enough is None else growing(works):
-            drawn = complete(checkpoint, part, options, opened, watch)
-            if enough is not None and enough(drawn.run_dir):
+        for stage in [eval_tasks] if rule is None else stages(eval_tasks):
+            result = complete_run(checkpoint, stage, options, cache, watch)
+            if rule is not None and is_settled(rule, result.run_dir, options.data_dir, watch):
                 break
-        return drawn
+        return result
 
 
-def complete(
-    checkpoint: Checkpoint, works: Sequence[Work], options: EvalOptions, opener: Opener, watch: TextIO
-) -> Drawn:
-    """Draw what is missing of a run, if anything is."""
-    params, about = sampling_params(options), run_about(options.decoding, checkpoint, works)
-    known = run_identity(checkpoint, works, params, options.seed, opener.identity(options))
+def complete_run(
+    checkpoint: Checkpoint, eval_tasks: Sequence[EvalTask], options: EvalOptions, engines: EngineCache, watch: TextIO
+) -> SamplingResult:
+    """Sample what is missing of a run, if anything is."""
+    params, about = sampling_params(options), run_about(options.decoding, checkpoint, eval_tasks)
+    known = run_identity(checkpoint, eval_tasks, params, options.seed, engines.identity(options))
     run = find_run(options.out, known, allow_different=options.allow_different)
-    stored = None if run is None else look(run, works, options.shard, watch)
-    if stored and not stored.num_missing:
-        print(f"run folder: {stored.run.run_dir}; nothing is missing", file=watch)
-        return Drawn(run_dir=stored.run.run_dir, num_drawn=0, num_missing=0, num_repeated=stored.num_repeated)
+    state = None if run is None else shard_state(run, eval_tasks, options.shard, watch)
+    if state and not state.num_missing:
+        print(f"run folder: {state.run.run_dir}; nothing is missing", file=watch)
+        return SamplingResult(run_dir=state.run.run_dir, num_sampled=0, num_missing=0, num_repeated=state.num_repeated)
     label = shard_label(options.shard)
     with ExitStack() as lock:
-        if (
-            not options.allow_different
-        ):  # then the folder is known: a second writer is refused without opening an engine
+        if not options.allow_different:  # the folder is known: a second writer is refused without opening an engine
             lock.enter_context(sole_writer(options.out, label))
-        engine = opener.engine(options, works)
-        identity = run_identity(checkpoint, works, params, options.seed, engine.identity())
+        engine = engines.engine(options, eval_tasks)
+        identity = run_identity(checkpoint, eval_tasks, params, options.seed, engine.identity())
         run = open_run(options.out, identity, about, allow_different=options.allow_different)
         if options.allow_different:
             lock.enter_context(sole_writer(run.run_dir, label))
         print(f"run folder: {run.run_dir}", file=watch)
-        # Another writer of this shard, gone by now, may have stored more since that look.
-        if stored is None or stored.run.run_dir != run.run_dir or stored.sizes != segment_sizes(run.run_dir):
-            stored = look(run, works, options.shard, watch)
-        stored = replace(stored, run=run)  # the manifest has this command's tasks by now
-        return draw(stored, works, engine, params, watch)
+        # Another writer of this shard, gone by now, may have stored more since it was read.
+        if state is None or state.run.run_dir != run.run_dir or state.sizes != segment_sizes(run.run_dir):
+            state = shard_state(run, eval_tasks, options.shard, watch)
+        state = replace(state, run=run)  # the manifest has this command's tasks by now
+        return generate_missing(state, eval_tasks, engine, params, watch)
 
 
-def growing(works: Sequence[Work]) -> Iterator[list[Work]]:
-    """The same work with more and more samples per problem, up to all."""
-    most = max(work.num_samples for work in works)
-    for rounds in [*range(_ROUNDS_PER_LOOK, most, _ROUNDS_PER_LOOK), most]:
-        yield [replace(work, num_samples=min(work.num_samples, rounds)) for work in works]
+def stages(eval_tasks: Sequence[EvalTask]) -> Iterator[list[EvalTask]]:
+    """The same tasks with more and more samples per problem, up to all: a stop rule is asked after each stage."""
+    most = max(one.num_samples for one in eval_tasks)
+    for rounds in [*range(_ROUNDS_PER_CHECK, most, _ROUNDS_PER_CHECK), most]:
+        yield [replace(one, num_samples=min(one.num_samples, rounds)) for one in eval_tasks]
 
 
 def sampling_params(options: EvalOptions) -> SamplingParams:
@@ -103,12 +101,12 @@ def sampling_params(options: EvalOptions) -> SamplingParams:
     return params if options.max_new_tokens is None else replace(params, max_new_tokens=options.max_new_tokens)
 
 
-def prepare(tasks: Sequence[Task], options: EvalOptions, checkpoint: Checkpoint) -> list[Work]:
-    """Load and check every task's data, and render every prompt, before anything is drawn."""
+def prepare_tasks(tasks: Sequence[Task], options: EvalOptions, checkpoint: Checkpoint) -> list[EvalTask]:
+    """Load and check every task's data, and render every prompt, before anything is sampled."""
     loaded = [(task, load_problems(task, options.data_dir)) for task in tasks]
     tokenizer = load_tokenizer(checkpoint)
     return [
-        Work(
+        EvalTask(
             task=task,
             problems=problems,
             prompts=render_prompts(task, problems, tokenizer, options.prompt_format),

@@ -1,8 +1,8 @@
-"""Draw the missing samples of a run: requests -> engine -> store, each sample on disk before it is counted.
+"""Sample what is missing of a run: requests -> engine -> store, each sample on disk before it is counted.
 
 with sole_writer(run.run_dir, shard_label((0, 1))):
-    stored = look(run, works, (0, 1), sys.stderr)
-    drawn = draw(stored, works, engine, SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=512), sys.stderr)
+    state = shard_state(run, eval_tasks, (0, 1), sys.stderr)
+    result = generate_missing(state, eval_tasks, engine, preset("training"), sys.stderr)
 """
 
 import fcntl
@@ -17,67 +17,69 @@ from stapo_bench.engines import Engine
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Completion, Request, Sample, SampleKey, SamplingParams
 from stapo_bench.runs import KeySet, Manifest, SegmentWriter, repair, scan_keys, segment_sizes
+from stapo_bench.sampling.eval_tasks import EvalTask, count_samples, requests, sample_keys
 from stapo_bench.sampling.live_grading import LiveGrader
 from stapo_bench.sampling.progress import Progress
-from stapo_bench.sampling.work import Work, count, keys, requests
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drawn:
-    """How drawing ended."""
+class SamplingResult:
+    """What a command added to a run, and what it could not."""
 
     run_dir: Path
-    num_drawn: int  # by this command
+    num_sampled: int  # by this command
     num_missing: int  # of what it asked for: the engine gave them up
     num_repeated: int  # stored lines, or completions, that repeat a key; the first counts
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stored:
-    """What a run holds before a shard of it is drawn."""
+class ShardState:
+    """What a run holds before the missing samples of a shard are generated."""
 
     run: Manifest
     shard: tuple[int, int]
-    keys: KeySet
+    keys: KeySet  # of the whole run
     num_repeated: int
     num_missing: int  # of the shard
     sizes: Mapping[str, int]  # of the segments that were read, in bytes
     progress: Progress
 
 
-def look(run: Manifest, works: Sequence[Work], shard: tuple[int, int], watch: TextIO) -> Stored:
+def shard_state(run: Manifest, eval_tasks: Sequence[EvalTask], shard: tuple[int, int], watch: TextIO) -> ShardState:
     """Repair what a kill left, and read what is there."""
     if torn := repair(run.run_dir):
         print(f"{torn} torn last lines cut off; their samples are drawn again", file=watch)
-    asked = count(works, shard)
+    asked = count_samples(eval_tasks, shard)
     progress, sizes = Progress(asked, stream=watch), segment_sizes(run.run_dir)
     found, num_repeated = scan_keys(run.run_dir, run.seed, progress.see, run.stamps)
-    return Stored(
+    return ShardState(
         run=run,
         shard=shard,
         keys=found,
         num_repeated=num_repeated,
-        num_missing=sum(asked.values()) - sum(count(works, shard, among=found).values()),
+        num_missing=sum(asked.values()) - sum(count_samples(eval_tasks, shard, among=found).values()),
         sizes=sizes,
         progress=progress,
     )
 
 
-def draw(stored: Stored, works: Sequence[Work], engine: Engine, params: SamplingParams, watch: TextIO) -> Drawn:
-    """Draw the missing samples of a shard and store each as it ends. The caller holds the shard (``sole_writer``)."""
-    run, shard, progress = stored.run, stored.shard, stored.progress
-    done, num_repeated = stored.keys, stored.num_repeated
-    progress.start(key for key, _ in keys(works, shard) if key not in done)
+def generate_missing(
+    state: ShardState, eval_tasks: Sequence[EvalTask], engine: Engine, params: SamplingParams, watch: TextIO
+) -> SamplingResult:
+    """Generate a shard's missing samples and store each as it ends. The caller holds the shard (``sole_writer``)."""
+    run, shard, progress = state.run, state.shard, state.progress
+    done, num_repeated = state.keys, state.num_repeated
+    progress.start(key for key, _ in sample_keys(eval_tasks, shard) if key not in done)
     waiting: dict[SampleKey, int] = {}  # seeds of what is asked for and has not come
     stamps = run.stamps
 
     def missing() -> Iterator[Request]:
-        for request in requests(works, run.seed, shard):
+        for request in requests(eval_tasks, run.seed, shard):
             if request.key not in done:
                 waiting[request.key] = request.seed
                 yield request
 
-    golds = {(work.task.name, p.problem_id): p.gold for work in works for p in work.problems}
+    golds = {(one.task.name, p.problem_id): p.gold for one in eval_tasks for p in one.problems}
     writer = SegmentWriter(run.run_dir, shard_label(shard))
     grader = LiveGrader(run.run_dir, golds, progress.grade)
 
@@ -86,7 +88,7 @@ def draw(stored: Stored, works: Sequence[Work], engine: Engine, params: Sampling
             progress.add(sample)
             grader.put(sample)
 
-    num_kept = 0
+    num_sampled = 0
     try:
         with engine_failures():
             for completion in engine.generate(missing(), params):
@@ -94,7 +96,7 @@ def draw(stored: Stored, works: Sequence[Work], engine: Engine, params: Sampling
                 if key in waiting:
                     if completion.finish_reason != "error":
                         done.add(key)
-                        num_kept += 1
+                        num_sampled += 1
                         count_safe(writer.append(to_sample(completion, waiting.pop(key), stamps[key.task])))
                 elif key in done:
                     num_repeated += 1
@@ -107,11 +109,8 @@ def draw(stored: Stored, works: Sequence[Work], engine: Engine, params: Sampling
             grader.close()
             progress.close()
             print(f"{writer.num_safe} new samples are safe in {run.run_dir}", file=watch)
-    return Drawn(
-        run_dir=run.run_dir,
-        num_drawn=num_kept,
-        num_missing=len(waiting),
-        num_repeated=num_repeated,
+    return SamplingResult(
+        run_dir=run.run_dir, num_sampled=num_sampled, num_missing=len(waiting), num_repeated=num_repeated
     )
 
 
@@ -156,7 +155,7 @@ def sole_writer(run_dir: Path, label: str) -> Iterator[None]:
     """Hold a shard of a run, before an engine is opened for it; the lock ends with its process, however that ends.
 
     Raises:
-        StapoError: a live process draws the same shard, or a shard of another split, whose samples overlap.
+        StapoError: a live process samples the same shard, or a shard of another split, whose samples overlap.
     """
     split = label.split("of")[1]
     with (run_dir / f".{label}.lock").open("a") as own:  # never deleted: another process may be about to lock it

@@ -12,23 +12,23 @@ from datetime import datetime, timezone
 from stapo_bench import __version__
 from stapo_bench.records import SamplingParams
 from stapo_bench.runs import About, AskedTask, Checkpoint, Identity, TaskIdentity, commit, data_digest, prompts_digest
-from stapo_bench.sampling.work import Work
+from stapo_bench.sampling.eval_tasks import EvalTask
 from stapo_bench.tasks import resource_dir
 
 
 def run_identity(
-    checkpoint: Checkpoint, works: Sequence[Work], params: SamplingParams, seed: int, engine: Mapping[str, str]
+    checkpoint: Checkpoint, eval_tasks: Sequence[EvalTask], params: SamplingParams, seed: int, engine: Mapping[str, str]
 ) -> Identity:
     """Everything that decides a sample; ``engine`` is the engine's ``identity()``, or what is known of it."""
     return Identity(
         checkpoint_digest=checkpoint.digest,
         tasks={
-            work.task.name: TaskIdentity(
-                data=data_digest(work.problems),
-                prompts=prompts_digest(work.prompts),
-                prompt_format=work.prompt_format,
+            one.task.name: TaskIdentity(
+                data=data_digest(one.problems),
+                prompts=prompts_digest(one.prompts),
+                prompt_format=one.prompt_format,
             )
-            for work in works
+            for one in eval_tasks
         },
         sampling=params,
         seed=seed,
@@ -37,19 +37,19 @@ def run_identity(
     )
 
 
-def run_about(decoding: str, checkpoint: Checkpoint, works: Sequence[Work]) -> About:
+def run_about(decoding: str, checkpoint: Checkpoint, eval_tasks: Sequence[EvalTask]) -> About:
     """What describes a run that starts now, and decides no sample."""
     ours = resource_dir("tasks")
     about = About(
         tasks={
-            work.task.name: AskedTask(
-                title=work.task.title,
-                problem_ids=tuple(p.problem_id for p in work.problems[: work.num_problems]),
-                num_samples=work.num_samples,
+            one.task.name: AskedTask(
+                title=one.task.title,
+                problem_ids=tuple(p.problem_id for p in one.problems[: one.num_problems]),
+                num_samples=one.num_samples,
                 # Needed to grade a task that does not travel with the package.
-                file=None if work.task.path.is_relative_to(ours) else str(work.task.path),
+                file=None if one.task.path.is_relative_to(ours) else str(one.task.path),
             )
-            for work in works
+            for one in eval_tasks
         },
         checkpoint=str(checkpoint.path),
         model=checkpoint.model,

@@ -1,7 +1,7 @@
 """Have a model judge what a rule rejected in a run: ``grades/judge-<name>.jsonl``, beside the rule's own file.
 
     grade_run(Path("results/base-justrl"))
-    with open_judge(Path("CompassVerifier-3B")) as judge:
+    with open_judge(JudgeOptions(checkpoint=Path("CompassVerifier-3B"))) as judge:
         judge_run(Path("results/base-justrl"), judge)
 
 The rule's verdict stands where it accepted or found no answer. Where the judge itself failed (GRADER_ERROR), the same
@@ -11,12 +11,12 @@ command asks it again.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from stapo_bench.engines import Engine, open_engine
+from stapo_bench.engines import Engine, EngineOptions, open_engine
 from stapo_bench.errors import UsageError
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.grading.judge import GRADER_VERSION, JudgeCase, judge_rejected
@@ -25,16 +25,31 @@ from stapo_bench.runs import (
     Grading,
     append_grades,
     canonical_digest,
+    folder_label,
     graded_keys,
     load_manifest,
+    read_checkpoint,
     read_grades,
     read_problems,
     read_samples,
     split_golds,
 )
+from stapo_bench.sampling.evaluation import load_tokenizer
+from stapo_bench.sampling.generate import engine_failures
 
 PREFIX = "judge-"
 _BATCH = 512  # samples looked at between two syncs
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeOptions:
+    """Which model is to judge, and how it is run."""
+
+    checkpoint: Path
+    """Its Hugging Face folder; with servers its tokenizer is what is used of it. For the engine ``scripted`` a script,
+    in which a right answer is the letter A."""
+    engine: EngineOptions = field(default_factory=EngineOptions)  # servers imply ``openai``
+    max_new_tokens: int = 256  # of a reply; more for a judge that thinks first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,41 +64,23 @@ class Judge:
 
 
 @contextmanager
-def open_judge(
-    checkpoint: Path,
-    *,
-    engine: str = "auto",
-    base_urls: Sequence[str] = (),
-    model: str | None = None,
-    max_new_tokens: int = 256,
-) -> Iterator[Judge]:
-    """Open a judge for as long as the block lasts.
-
-    Args:
-        checkpoint: its Hugging Face folder; with servers its tokenizer is what is used of it. For the engine
-            ``scripted`` a script, in which a right answer is the letter A.
-        engine: as for ``open_engine``; servers imply ``openai``.
-        base_urls: servers, where it is not run here.
-        model: the name under which the servers have it.
-        max_new_tokens: of a reply; more for a judge that thinks first.
-    """
-    from stapo_bench.runs import folder_label, read_checkpoint
-    from stapo_bench.sampling.evaluation import load_tokenizer
-
+def open_judge(options: JudgeOptions) -> Iterator[Judge]:
+    """Open a judge for as long as the block lasts."""
+    checkpoint, engine = options.checkpoint, options.engine
     if str(checkpoint).startswith(("http:", "https:")):
         raise UsageError("--judge: expected the judge's folder, got a server's address; give that as --judge-base-url")
-    if base_urls:
-        engine = "openai"
+    if engine.base_urls:
+        engine = replace(engine, name="openai")
     content = read_checkpoint(checkpoint)
     tokenizer = load_tokenizer(content)
-    opened = open_engine(engine, checkpoint, golds=_AlwaysA(), base_urls=base_urls, model=model)
+    opened = open_engine(replace(engine, golds=_AlwaysA()), checkpoint)
     try:
         yield Judge(
             name=re.sub(r"[^\w.-]+", "-", folder_label(checkpoint)),
             digest=canonical_digest([content.digest, opened.identity()]),
             engine=opened,
             tokenizer=tokenizer,
-            max_new_tokens=max_new_tokens,
+            max_new_tokens=options.max_new_tokens,
         )
     finally:
         opened.close()
@@ -94,9 +91,6 @@ class _AlwaysA(dict[tuple[str, str], str]):
 
     def __missing__(self, key: tuple[str, str]) -> str:
         return "A"
-
-    def __bool__(self) -> bool:
-        return True  # though it lists no problem
 
 
 def judge_file(judge: str, rule: str) -> str:
@@ -162,8 +156,6 @@ def _rule_grade(found: tuple[Outcome, str | None], grader: str) -> Grade:
 
 
 def _judged(judge: Judge, cases: Sequence[JudgeCase]) -> list[tuple[SampleKey, Grade]]:
-    from stapo_bench.sampling.generate import engine_failures
-
     with engine_failures():
         grades = judge_rejected(
             cases,

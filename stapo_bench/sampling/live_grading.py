@@ -1,4 +1,4 @@
-"""Grade while drawing: the running score for the person watching, and less left to grade at the end.
+"""Grade while sampling: the running score for the person watching, and less left to grade at the end.
 
 Grading must not hold up the engine, with which it shares the interpreter: it rests in proportion to what it used. What
 is not graded in time, or at all, ``grade_run`` grades afterwards.

@@ -1,12 +1,16 @@
-"""What an evaluation was asked for."""
+"""What an evaluation was asked for, and which run folder belongs to which checkpoint."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from stapo_bench.engines import EngineOptions
+from stapo_bench.errors import UsageError
+from stapo_bench.runs import expand, folder_label
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvalOptions:
-    """What ``stapo-bench eval`` was asked for."""
+    """What ``stapo-bench eval`` was asked for, for one checkpoint."""
 
     checkpoint: Path
     decoding: str  # a preset's name
@@ -15,13 +19,38 @@ class EvalOptions:
     samples: int | None = None  # per problem; None: the task's own
     limit: int | None = None  # first problems of each task; None: all
     max_new_tokens: int | None = None  # None: the preset's
-    engine: str = "auto"
-    base_urls: tuple[str, ...] = ()  # servers of the openai engine
-    model: str | None = None  # its served name; None: the one model that is served
-    slots: int | None = None  # sequences at once; None: the engine's own choice
-    tensor_parallel: int | None = None  # GPUs that share the model, for vllm
+    engine: EngineOptions = field(default_factory=EngineOptions)
     data_dir: Path | None = None
-    shard: tuple[int, int] = (0, 1)  # this command draws part i of n
+    shard: tuple[int, int] = (0, 1)  # this command samples part i of n
     seed: int = 0
     prompt_format: str | None = None  # None: the task's own
     allow_different: bool = False
+
+
+def run_folders(ckpt: Path, out: Path | None, decoding: str, engine: EngineOptions) -> dict[Path, Path]:
+    """The run folder of each checkpoint that is to be evaluated, by the checkpoint's.
+
+    Args:
+        ckpt: a checkpoint, or a pattern that many match.
+        out: the run folder, where there are many the folder of their run folders; None: under ``results/``.
+        decoding: the preset, which stands in a run folder's name.
+        engine: asked for all of them.
+    """
+    checkpoints = expand(ckpt)
+    if len(checkpoints) > 1 and engine.base_urls:
+        raise UsageError(
+            f"--engine {engine.name}: expected one checkpoint, what the server serves, got {len(checkpoints)}"
+        )
+    by_label: dict[str, Path] = {}
+    for checkpoint in checkpoints:
+        label = folder_label(checkpoint)
+        if label in by_label:
+            raise UsageError(
+                f"--ckpt: {by_label[label]} and {checkpoint} would share the name {label}; "
+                "evaluate them apart, each with an --out of its own"
+            )
+        by_label[label] = checkpoint
+    if out is not None and len(checkpoints) == 1:
+        return {checkpoints[0]: out}
+    folder = out or Path("results")
+    return {checkpoint: folder / f"{label}-{decoding}" for label, checkpoint in by_label.items()}

@@ -105,7 +105,7 @@ class Progress:
         return Pace(TERMINAL_SECONDS if self._terminal else LOG_SECONDS, share=_SHARE, clock=self._clock)
 
     def start(self, missing: Iterable[SampleKey]) -> None:
-        """Begin to count; ``missing`` is what this command draws."""
+        """Begin to count; ``missing`` is what this command asks for."""
         for task in self._tasks.values():
             task.done = task.total
         for key in missing:
@@ -116,7 +116,7 @@ class Progress:
         self._pace = self._new_pace()
 
     def see(self, sample: Sample) -> None:
-        """Take note of a sample that was stored before, whoever drew it."""
+        """Take note of a sample that was stored before, whoever sampled it."""
         if (task := self._tasks.get(sample.task)) is not None:
             self._count(task, sample)
             task.set(sample.key, UNDECIDED)  # until the grade that it has is read; one that has none is not waited for

@@ -1,40 +1,50 @@
-"""Draw only as much as a decision needs: ``eval --until-width``, ``eval --until-decided``.
+"""Early stopping: an evaluation samples only as much as a decision needs (``--until-width``, ``--until-decided``).
 
-The decisions of ``stapo_bench.statistics`` stay valid however often one looks: looking between rounds costs nothing.
+Here stand the rules that a running evaluation asks. The mathematics is ``statistics.sequential``: its decisions stay
+valid however often they are asked for, so asking between rounds costs nothing. How a run that stopped itself is read
+afterwards is ``analysis.early_stopping``.
 """
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
 from stapo_bench.analysis import parity, same_weights
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.runs import LoadedRun, Stopping, grade_run, load_run, state_stopping
 from stapo_bench.statistics import MARGIN, Decision, until_decided, until_width
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
-    """When to stop. A run that was drawn under a rule says so, for its intervals must hold at every look."""
+class StopRule:
+    """When to stop. A run's manifest names the rule it is under, for its intervals must hold whenever it is asked."""
 
     words: str
     aim: float  # half-width at which it hopes to stop, see ``sequential.boundary``
     decide: Callable[[LoadedRun], Decision]
 
 
-def width_below(width: float) -> Rule:
-    """Enough when the interval of the mean over tasks is no wider than ``width``, a fraction."""
-    return Rule(
+def stop_rule(width: float | None, other_dir: Path | None) -> StopRule | None:
+    """The rule that a command was given: a width, or a run to be told apart from; None where it was given neither."""
+    if width is not None and other_dir is not None:
+        raise UsageError("expected --until-width or --until-decided, got both")
+    if width is not None:
+        return width_below(width)
+    return None if other_dir is None else decided_against(other_dir)
+
+
+def width_below(width: float) -> StopRule:
+    """Stop when the interval of the mean over tasks is no wider than ``width``, a fraction."""
+    return StopRule(
         words=f"--until-width {width:g}",
         aim=width / 2.0,
         decide=lambda run: until_width([outcomes.scores for outcomes in run.outcomes.values()], width),
     )
 
 
-def decided_against(other_dir: Path) -> Rule:
-    """Enough when the run is told apart from a finished one, or shown to be tied with it.
+def decided_against(other_dir: Path) -> StopRule:
+    """Stop when the run is told apart from a finished one, or shown to be tied with it.
 
     What differs besides the weights is said with each decision, as ``compare`` says it.
     """
@@ -53,17 +63,13 @@ def decided_against(other_dir: Path) -> Rule:
         unfair = f"no evidence about the weights: A = {other.name}, B = {run.name}, {', '.join(confounders)}"
         return replace(decision, reason=f"{decision.reason}; {unfair}")
 
-    return Rule(words=f"--until-decided {other.name}", aim=MARGIN, decide=decide)
+    return StopRule(words=f"--until-decided {other.name}", aim=MARGIN, decide=decide)
 
 
-def looking(rule: Rule, data_dir: Path | None, watch: TextIO | None = None) -> Callable[[Path], bool]:
-    """Grades a run as far as it is, says what is known, and whether that is enough."""
-
-    def enough(run_dir: Path) -> bool:
-        state_stopping(run_dir, Stopping(rule=rule.words, aim=rule.aim))
-        grade_run(run_dir, data_dir=data_dir)
-        decision = rule.decide(load_run(run_dir))
-        print(f"{'enough' if decision.stop else 'going on'}: {decision.reason}", file=watch or sys.stderr)
-        return decision.stop
-
-    return enough
+def is_settled(rule: StopRule, run_dir: Path, data_dir: Path | None, watch: TextIO) -> bool:
+    """Grade a run as far as it is, say what is known, and whether the rule is met; the manifest names the rule."""
+    state_stopping(run_dir, Stopping(rule=rule.words, aim=rule.aim))
+    grade_run(run_dir, data_dir=data_dir)
+    decision = rule.decide(load_run(run_dir))
+    print(f"{'enough' if decision.stop else 'going on'}: {decision.reason}", file=watch)
+    return decision.stop

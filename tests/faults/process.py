@@ -20,7 +20,7 @@ from tests.faults.trial import BrokenError, check
 PATIENCE_S = 120.0  # a command that takes longer hangs
 NEEDED = (
     "stapo_bench.cli",
-    "stapo_bench.commands.draw",
+    "stapo_bench.commands.evaluate",
     "stapo_bench.commands.score",
     "stapo_bench.sampling.evaluation",
     "stapo_bench.engines.openai",

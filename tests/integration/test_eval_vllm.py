@@ -71,7 +71,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from stapo_bench.sampling.evaluation import evaluate
 from stapo_bench.sampling.options import EvalOptions
-from stapo_bench.sampling.engine_cache import Opener
+from stapo_bench.sampling.engine_cache import EngineCache
 from stapo_bench.runs.store import read_samples
 
 first, folder = Path(sys.argv[1]), Path(sys.argv[2])
@@ -81,17 +81,17 @@ torch.manual_seed(0)
 weights = {name: weight + 0.02 * torch.randn_like(weight) for name, weight in weights.items()}
 save_file(weights, second / "model.safetensors", metadata={"format": "pt"})
 options = EvalOptions(checkpoint=first, decoding="training", tasks=("tiny_aime24",), out=folder / "alone", samples=2,
-                      limit=3, max_new_tokens=24, engine="vllm")
+                      limit=3, max_new_tokens=24, engine=EngineOptions(name="vllm"))
 
-def drawn(options, opener):
-    run_dir = evaluate(options, opener=opener, watch=io.StringIO()).run_dir
+def drawn(options, engines):
+    run_dir = evaluate(options, engines=engines, watch=io.StringIO()).run_dir
     return sorted([*sample.key, sample.completion] for sample in read_samples(run_dir))
 
-engines, together = set(), []
-with Opener() as opener:
-    alone = drawn(options, opener)
+opened, together = set(), []
+with EngineCache() as engines:
+    alone = drawn(options, engines)
     for number, checkpoint in enumerate((first, second, first)):
-        together.append(drawn(replace(options, checkpoint=checkpoint, out=folder / str(number)), opener))
-        engines.add(id(opener._ours))
+        together.append(drawn(replace(options, checkpoint=checkpoint, out=folder / str(number)), engines))
+        opened.add(id(engines._ours))
 print(json.dumps({"alone": alone, "together": together, "engines": len(engines)}))
 """

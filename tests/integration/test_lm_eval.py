@@ -24,6 +24,7 @@ from lm_eval.tasks import TaskManager
 
 import stapo_bench.lm_eval
 from stapo_bench.analysis import TaskScore, score_run
+from stapo_bench.engines import EngineOptions
 from stapo_bench.records import Outcome
 from stapo_bench.runs.grades import grade_run
 from stapo_bench.runs.store import read_samples
@@ -78,7 +79,7 @@ def draw(name: str, folder: Path, limit: int | None, data_dir: Path | None = Non
         decoding="justrl",
         tasks=(name,),
         out=folder / "run",
-        engine="scripted",
+        engine=EngineOptions(name="scripted"),
         limit=limit,
         data_dir=data_dir,
         max_new_tokens=120,

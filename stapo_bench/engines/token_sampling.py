@@ -1,4 +1,4 @@
-"""Drawing tokens: a sample's tokens are a function of its seed, whatever shares its batch.
+"""Sampling of tokens: a sample's tokens are a function of its seed, whatever shares its batch.
 
 Draw j of a sample is number j of the Philox stream keyed by the sample's seed. The token is the inverse CDF of the
 next-token distribution at that number, in the order of token ids:
@@ -69,10 +69,10 @@ def inverse_cdf(weights: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     return torch.searchsorted(cumulative, targets, right=True).squeeze(-1)
 
 
-def draw_tokens(
+def sample_tokens(
     logits: torch.Tensor, uniforms: torch.Tensor, temperature: float, top_p: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draw one token a row.
+    """Sample one token a row.
 
     Args:
         logits: [B, V], any float type.

@@ -1,16 +1,16 @@
-"""Commands that draw samples: ``eval``, ``continue``."""
+"""Commands that sample: ``eval``, ``continue``."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from stapo_bench.commands import options
-from stapo_bench.engines import ENGINES, PRESETS
-from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.commands.records import ContextCommand, engine_of, engine_options, record_of
+from stapo_bench.engines import PRESETS
+from stapo_bench.errors import StapoError
 
 
-@click.command("eval")
+@click.command("eval", cls=ContextCommand)
 @click.option(
     "--ckpt", type=click.Path(path_type=Path), required=True, help="Checkpoint folder; many: 'runs/x/step-*'."
 )
@@ -22,11 +22,7 @@ from stapo_bench.errors import StapoError, UsageError
 @click.option("--samples", type=click.IntRange(min=1), help="Samples per problem; default: each task's own (32 or 4).")
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first K problems of each task.")
 @click.option("--max-new-tokens", type=click.IntRange(min=1), help="Default: 20480.")
-@click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True)
-@options.base_urls
-@click.option("--model", help="Served name, for --engine openai; default: the one model that is served.")
-@click.option("--slots", type=click.IntRange(min=1), help="Sequences (requests) at once; default: the engine's choice.")
-@click.option("--tensor-parallel", type=click.IntRange(min=1), help="GPUs that share the model, for --engine vllm.")
+@engine_options()
 @options.data_dir
 @click.option("--shard", default="0/1", callback=options.parse_shard, help="Draw part i of n of the samples: i/n.")
 @click.option("--seed", type=int, default=0, show_default=True)
@@ -43,57 +39,28 @@ from stapo_bench.errors import StapoError, UsageError
 @click.option(
     "--until-decided", type=options.RUN, help="Stop as soon as it is told apart from, or tied with, that run."
 )
-def eval_command(
-    tasks: str | None,
-    suite: str | None,
-    ckpt: Path,
-    out: Path | None,
-    *,
-    until_width: float | None,
-    until_decided: Path | None,
-    **more: Any,
-) -> None:
+def eval_command(ctx: click.Context) -> None:
     """Draw samples, grade them and print the table. Stopped and started again, it goes on where it was.
 
     Example: stapo-bench eval --ckpt Qwen3-1.7B --decoding justrl --tasks aime24,amc23
     """
     from stapo_bench.presenting import finish_run, render_table, rows_from_scores
-    from stapo_bench.runs import expand, folder_label
-    from stapo_bench.sampling import EvalOptions, Opener, evaluate
+    from stapo_bench.sampling import EngineCache, EvalOptions, evaluate, run_folders, stop_rule
 
-    if until_width is not None and until_decided is not None:
-        raise UsageError("expected --until-width or --until-decided, got both")
-    enough = None
-    if until_width is not None or until_decided is not None:
-        from stapo_bench.sampling import stop_rules as until
-
-        decide = until.decided_against(until_decided) if until_decided else until.width_below(until_width or 0.0)
-        enough = until.looking(decide, more["data_dir"])
-    if (more["base_urls"] or more["model"]) and more["engine"] != "openai":
-        raise UsageError(f"--base-url and --model name a server: expected --engine openai, got {more['engine']}")
-    names = options.task_list(tasks, suite)
-    checkpoints = expand(ckpt)
-    if len(checkpoints) > 1 and more["engine"] == "openai":
-        raise UsageError(f"--engine openai: expected one checkpoint, what the server serves, got {len(checkpoints)}")
-    labels = {folder_label(checkpoint): checkpoint for checkpoint in checkpoints}
-    if twins := [path for path in checkpoints if labels[folder_label(path)] != path]:
-        other = labels[folder_label(twins[0])]
-        raise UsageError(
-            f"--ckpt: {twins[0]} and {other} would share the name {folder_label(other)}; "
-            "evaluate them apart, each with an --out of its own"
-        )
+    given, engine = ctx.params, engine_of(ctx.params)
+    rule = stop_rule(given["until_width"], given["until_decided"])
+    tasks = options.task_list(given["tasks"], given["suite"])
+    folders = run_folders(given["ckpt"], given["out"], given["decoding"], engine)
     num_missing = 0
     scores = []
-    with Opener() as opener:
-        for checkpoint in checkpoints:
-            name = f"{folder_label(checkpoint)}-{more['decoding']}"
-            run_dir = Path("results") / name if out is None else out / name if len(checkpoints) > 1 else out
-            evaluation = EvalOptions(checkpoint=checkpoint, tasks=names, out=run_dir, **more)
-            drawn = evaluate(evaluation, opener=opener, enough=enough)
-            if drawn.num_repeated:
-                click.echo(f"{drawn.num_repeated} samples were drawn twice; the first of each counts", err=True)
-            scores.append(finish_run(drawn.run_dir, data_dir=more["data_dir"]))
-            num_missing += drawn.num_missing
+    with EngineCache() as engines:
+        for checkpoint, run_dir in folders.items():
+            own = {"checkpoint": checkpoint, "out": run_dir, "tasks": tasks, "engine": engine}
+            result = evaluate(record_of(EvalOptions, {**given, **own}), engines=engines, rule=rule)
+            if result.num_repeated:
+                click.echo(f"{result.num_repeated} samples were drawn twice; the first of each counts", err=True)
+            scores.append(finish_run(result.run_dir, data_dir=given["data_dir"]))
+            num_missing += result.num_missing
     click.echo(render_table(rows_from_scores(scores)))
     complain(num_missing)
 
@@ -115,12 +82,13 @@ def continue_command(
     Example: stapo-bench continue results/base-justrl --max-new-tokens 32768
     """
     from stapo_bench.presenting import finish_run, render_table, rows_from_scores
-    from stapo_bench.sampling import continue_run
+    from stapo_bench.sampling import ContinueOptions, continue_run
 
-    drawn = continue_run(run, max_new_tokens, out=out, data_dir=data_dir, base_urls=base_urls)
-    score = finish_run(drawn.run_dir, data_dir=data_dir)
+    asked = ContinueOptions(run_dir=run, max_new_tokens=max_new_tokens, out=out, data_dir=data_dir, base_urls=base_urls)
+    result = continue_run(asked)
+    score = finish_run(result.run_dir, data_dir=data_dir)
     click.echo(render_table(rows_from_scores([score])))
-    complain(drawn.num_missing)
+    complain(result.num_missing)
 
 
 def complain(num_missing: int) -> None:

@@ -1,0 +1,82 @@
+"""Commands with many parameters: the function takes the click context, and makes typed records of what it holds."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+
+import click
+from click.types import StringParamType
+
+from stapo_bench.engines import EngineOptions, engine_names, has_engine
+from stapo_bench.errors import did_you_mean
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Record = TypeVar("Record", bound="DataclassInstance")
+
+
+class ContextCommand(click.Command):
+    """A command whose function takes its context alone; ``context.params`` holds the parameters."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Call the function with the context."""
+        assert self.callback is not None
+        return ctx.invoke(self.callback, ctx)
+
+
+def record_of(record: type[Record], params: Mapping[str, Any]) -> Record:
+    """A record of those parameters that are named as its fields are."""
+    names = {field.name for field in fields(record)}
+    return record(**{name: value for name, value in params.items() if name in names})
+
+
+class EngineName(StringParamType):
+    """An engine's name: one of ours, or one that another package brings."""
+
+    name = "engine"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """All names, as a choice shows them."""
+        return f"[{'|'.join(engine_names())}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name itself; a usage error with the nearest one for a name that no engine has."""
+        if not has_engine(value):
+            names = engine_names()
+            hint = did_you_mean(value, names)
+            listed = ", ".join(map(repr, names))
+            self.fail(f"{value!r} is not one of {listed}" + (f"; {hint}" if hint else ""), param, ctx)
+        return str(value)
+
+
+def engine_options(prefix: str = "") -> Callable[[Function], Function]:
+    """``--engine`` and every engine option that has a flag; with the prefix ``judge-``: ``--judge-engine``, …"""
+
+    def add(function: Function) -> Function:
+        for option in reversed(fields(EngineOptions)):
+            if option.metadata:
+                function = click.option(
+                    option.metadata["flag"].replace("--", f"--{prefix}", 1),
+                    _parameter(prefix, option.name),
+                    type=click.IntRange(min=1) if int in get_args(option.type) else str,
+                    multiple=isinstance(option.default, tuple),
+                    help=option.metadata["help"].replace("--engine", f"--{prefix}engine"),
+                )(function)
+        engine = _parameter(prefix, "engine")
+        return click.option(f"--{prefix}engine", engine, type=EngineName(), default="auto", show_default=True)(function)
+
+    return add
+
+
+def engine_of(params: Mapping[str, Any], prefix: str = "") -> EngineOptions:
+    """The record of what ``engine_options`` added."""
+    names = [option.name for option in fields(EngineOptions) if option.metadata]
+    given = {name: params[_parameter(prefix, name)] for name in names}
+    return EngineOptions(name=params[_parameter(prefix, "engine")], **given)
+
+
+def _parameter(prefix: str, name: str) -> str:
+    """The parameter's name in Python."""
+    return prefix.replace("-", "_") + name

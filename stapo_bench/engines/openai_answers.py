@@ -1,0 +1,95 @@
+"""What servers that speak OpenAI's protocol answer, read and checked: which model they serve, and a completion."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stapo_bench.engines.http import Http, PassingError, address
+from stapo_bench.errors import StapoError
+from stapo_bench.records import Completion, Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedModel:
+    """The one model that all servers have."""
+
+    name: str
+    context_length: int | None  # positions of prompt and completion together, the fewest; None: no server says it
+
+
+def find_model(http: Http, urls: Sequence[str], name: str | None, timeout_s: float) -> ServedModel:
+    """Ask every server what it serves.
+
+    Args:
+        http: sends the questions.
+        urls: the servers, with the version: ``http://host:8000/v1``.
+        name: the served name; None: the one model that they have.
+        timeout_s: for each server's answer.
+
+    Raises:
+        StapoError: a server does not answer or does not have the model, or they have different ones.
+    """
+    cards = _cards(http, urls, name, timeout_s)
+    served = str(cards[0]["id"])
+    if others := sorted({str(card["id"]) for card in cards} - {served}):
+        raise StapoError(f"the servers serve different models, {served} and {others[0]}: name one with --model")
+    lengths = [card["max_model_len"] for card in cards if card.get("max_model_len") is not None]
+    if wrong := [length for length in lengths if not _is_count(length) or length < 1]:
+        raise StapoError(f"{address(urls[0])}: expected a number of positions as max_model_len, got {wrong[0]!r}")
+    return ServedModel(name=served, context_length=min(lengths) if lengths else None)
+
+
+def _cards(http: Http, urls: Sequence[str], model: str | None, timeout_s: float) -> list[Mapping[str, Any]]:
+    """What each server says of the model. One line names all that do not answer."""
+    found: list[Mapping[str, Any]] = []
+    dead: list[str] = []
+    for url in urls:
+        try:
+            answer = http.send(f"{url}/models", None, timeout_s)
+            cards: dict[str, Mapping[str, Any]] = {str(card["id"]): {**card} for card in answer["data"]}
+        except (PassingError, KeyError, TypeError) as error:
+            dead.append(f"{address(url)}: {http.masked(str(error))}")
+            continue
+        name = next(iter(cards)) if model is None and len(cards) == 1 else model
+        if name not in cards:
+            named = f"model {model}" if model else "one model (name it with --model)"
+            raise StapoError(f"{address(url)}: expected {named}, got {', '.join(sorted(cards)) or 'none'}")
+        found.append(cards[name])
+    if dead:
+        raise StapoError(
+            f"expected an OpenAI-compatible server with /models at each --base-url, got none at {'; '.join(dead)} "
+            f"({len(found)} of {len(urls)} answer); start it or leave it out"
+        )
+    return found
+
+
+def read_completion(request: Request, max_tokens: int, answer: Mapping[str, Any], seconds: float) -> Completion:
+    """The completion in a server's answer to a request for ``max_tokens``; PassingError for an answer without one."""
+    try:
+        (choice,) = answer["choices"]
+        text, reason = choice["text"], choice["finish_reason"]
+        token_ids = choice.get("token_ids")
+        num_tokens = len(token_ids) if token_ids is not None else answer["usage"]["completion_tokens"]
+        if token_ids is not None and not (isinstance(token_ids, list) and all(map(_is_count, token_ids))):
+            raise ValueError("token_ids that are no list of token ids")
+        if not _is_count(num_tokens):
+            raise ValueError(f"completion_tokens {num_tokens!r}")
+    except (KeyError, TypeError, ValueError) as error:
+        raise PassingError(f"an answer without one choice, its reason and its length ({error!r})") from error
+    if reason not in ("stop", "length") or not isinstance(text, str):
+        raise PassingError(f"expected finish_reason stop or length, got {reason!r}")
+    if num_tokens > max_tokens:
+        raise PassingError(f"{num_tokens} tokens where {max_tokens} were asked for")
+    return Completion(
+        key=request.key,
+        text=text,
+        finish_reason=reason,
+        num_tokens=num_tokens,
+        token_ids=tuple(token_ids) if token_ids is not None else None,
+        seconds=seconds,
+    )
+
+
+def _is_count(value: object) -> bool:
+    """Whether a value is a whole number from 0 up that 31 bits hold."""
+    return type(value) is int and 0 <= value < 1 << 31

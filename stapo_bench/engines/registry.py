@@ -1,0 +1,206 @@
+"""What an engine is, what it can be asked for, and which engines there are by name.
+
+    engine = open_engine(EngineOptions(name="vllm", tensor_parallel=2), Path("checkpoint"))
+
+An engine is a class that is an ``EngineType``. One of ours is a file in this package and a line in ``BUILT_IN``;
+another package's is an entry point, loaded when it is asked for:
+
+    [project.entry-points."stapo_bench.engines"]
+    mine = "my_package.engine:MyEngine"
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from importlib.util import find_spec
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from stapo_bench.errors import StapoError, UsageError, did_you_mean
+from stapo_bench.records import Completion, Request, SamplingParams
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
+
+BUILT_IN = {
+    "transformers": "stapo_bench.engines.transformers:TransformersEngine",
+    "vllm": "stapo_bench.engines.vllm:VllmEngine",
+    "openai": "stapo_bench.engines.openai:OpenAIEngine",
+    "scripted": "stapo_bench.engines.scripted:ScriptedEngine",
+}
+"""Our engines: name -> where its class stands."""
+
+AUTO = "auto"
+"""The name for ``vllm`` where it and a GPU are there, else ``transformers``."""
+
+_GROUP = "stapo_bench.engines"
+
+
+_SERVER = "--base-url and --model name a server: expected --engine openai, got {name}"
+
+
+def _option(flag: str, help_text: str, *, refusal: str, default: Any = None) -> Any:
+    """An option of the command line; ``refusal``: what is said where the engine ``{name}`` does not take it."""
+    return field(default=default, metadata={"flag": flag, "help": help_text, "refusal": refusal})
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """Which engine is asked for, and how it is to run; None leaves a setting to the engine.
+
+    A new option is one line here; the engines that can apply it name it in their ``takes``. Those made with ``_option``
+    stand on the command line.
+    """
+
+    name: str = AUTO
+    base_urls: tuple[str, ...] = _option(
+        "--base-url", "Server of --engine openai: http://host:8000/v1; may be repeated.", refusal=_SERVER, default=()
+    )
+    model: str | None = _option(
+        "--model", "Served name, for --engine openai; default: the one model that is served.", refusal=_SERVER
+    )
+    slots: int | None = _option(
+        "--slots",
+        "Sequences (requests) at once; default: the engine's choice.",
+        refusal="--slots: expected an engine that runs several sequences at once, got {name}",
+    )
+    tensor_parallel: int | None = _option(
+        "--tensor-parallel",
+        "GPUs that share the model, for --engine vllm.",
+        refusal="--tensor-parallel: expected engine vllm, got {name}, which cannot split a model over GPUs",
+    )
+    dtype: str | None = None  # of the weights: float32, bfloat16, float16
+    device: str | None = None  # as torch names it
+    golds: Mapping[tuple[str, str], str] | None = field(default=None, compare=False, repr=False)
+    """(task, problem_id) -> answer. Only an engine that takes them, to answer at a known rate, gets to see them."""
+
+
+class Engine(Protocol):
+    """Generates completions for requests.
+
+    Implementations: ``stapo_bench.engines.transformers`` (any machine), ``.vllm`` (GPUs), ``.openai`` (any compatible
+    server), ``.scripted`` (known success rates, for tests).
+    """
+
+    continues_exactly: bool
+    """Whether it continues behind a request's ``generated_ids`` with the very tokens that one longer generation would
+    have had: token j of a sample depends on its seed and on j alone. Other engines refuse requests that have any."""
+
+    def identity(self) -> dict[str, str]:
+        """Name (``engine``), version, device, dtype: what could change a sample though the request stays the same."""
+        ...
+
+    def generate(self, requests: Iterable[Request], params: SamplingParams) -> Iterator[Completion]:
+        """Yield one completion per request, as each ends and in any order.
+
+        A request's completion depends on its prompt, its seed and ``params``, not on the requests beside it
+        (up to floating-point rounding in engines that batch).
+        """
+        ...
+
+    def close(self) -> None:
+        """Give back memory, processes and connections."""
+        ...
+
+
+class EngineType(Protocol):
+    """What stands behind an engine's name: the class that opens it, and says what it can be asked for."""
+
+    takes: frozenset[str]
+    """The fields of ``EngineOptions``, beside ``name``, that it applies; any other one that is given is refused."""
+
+    def open(self, checkpoint: Path, options: EngineOptions) -> Engine:
+        """An engine for a checkpoint: a Hugging Face folder, or whatever else this engine reads."""
+        ...
+
+    def declared_identity(self, checkpoint: Path, options: EngineOptions) -> dict[str, str]:
+        """The part of ``Engine.identity`` that is known before a model is loaded, ``engine`` at least."""
+        ...
+
+
+def open_engine(options: EngineOptions, checkpoint: Path) -> Engine:
+    """Start an engine.
+
+    Raises:
+        UsageError: no engine has that name, or the engine does not take one of the options.
+    """
+    engine_type, options = _resolved(options)
+    return engine_type.open(checkpoint, options)
+
+
+def declared_identity(options: EngineOptions, checkpoint: Path) -> dict[str, str]:
+    """What an engine's ``identity()`` will say, as far as the options tell.
+
+    Enough to refuse another engine or another script before a model is loaded. Raises as ``open_engine`` does.
+    """
+    engine_type, options = _resolved(options)
+    return engine_type.declared_identity(checkpoint, options)
+
+
+def options_of(identity: Mapping[str, str]) -> EngineOptions:
+    """The options behind a stored ``identity()``, as far as it tells them."""
+    split = identity.get("tensor_parallel")
+    return EngineOptions(
+        name=identity.get("engine", AUTO),
+        model=identity.get("model"),
+        tensor_parallel=int(split) if split is not None else None,
+    )
+
+
+def engine_names() -> list[str]:
+    """Every name that ``EngineOptions`` may have: ours, then those of other packages."""
+    return [AUTO, *BUILT_IN, *sorted({entry.name for entry in _plugged_in()} - {AUTO, *BUILT_IN})]
+
+
+def has_engine(name: str) -> bool:
+    """Whether an engine has this name."""
+    return name in (AUTO, *BUILT_IN) or name in engine_names()
+
+
+def _resolved(options: EngineOptions) -> tuple[EngineType, EngineOptions]:
+    """The class behind the name, and the options that it gets; one that it does not take is refused."""
+    name = options.name
+    if name == AUTO:
+        name = "vllm" if _vllm_on_gpu() else "transformers"
+    engine_type = _engine_type(name)
+    for option in fields(options):
+        if option.name not in engine_type.takes | {"name", "golds"} and getattr(options, option.name):
+            refusal = option.metadata.get("refusal", "{name}: expected no option " + option.name)
+            raise UsageError(refusal.format(name=name))
+    return engine_type, options if "golds" in engine_type.takes else replace(options, golds=None)
+
+
+def _engine_type(name: str) -> EngineType:
+    """The class behind a name; what it needs is imported here."""
+    if name in BUILT_IN:
+        return cast(EngineType, resolve_name(BUILT_IN[name]))
+    found = {entry.value: entry for entry in _plugged_in() if entry.name == name}
+    if not found:
+        names = engine_names()
+        hint = did_you_mean(name, names)
+        raise UsageError(f"engine: expected one of {', '.join(names)}, got {name!r}" + (f"; {hint}" if hint else ""))
+    if len(found) > 1:
+        raise UsageError(f"engine {name}: expected one package that has it, got {' and '.join(sorted(found))}")
+    (entry,) = found.values()
+    try:
+        return cast(EngineType, entry.load())
+    except (ImportError, AttributeError) as error:
+        raise StapoError(
+            f"engine {name}: {entry.value} cannot be loaded: {error}; see to the package that it comes from"
+        ) from error
+
+
+def _plugged_in() -> "EntryPoints":
+    """The engines of other packages."""
+    from importlib.metadata import entry_points  # takes time, which a command's help should not
+
+    return entry_points(group=_GROUP)
+
+
+def _vllm_on_gpu() -> bool:
+    """Whether ``auto`` means vLLM on this machine."""
+    if find_spec("vllm") is None:
+        return False
+    import torch
+
+    return torch.cuda.is_available()
