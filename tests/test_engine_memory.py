@@ -143,3 +143,21 @@ def test_out_of_memory_with_one_slot_is_an_error_and_other_errors_pass(model, to
                 list(TransformersEngine(model, tokenizer, slots=4).generate(make_requests(2), PARAMS))
         finally:
             hook.remove()
+
+
+def test_memory_for_a_single_sequence_is_enough(model, tokenizer, monkeypatch):
+    requests = make_requests(3)
+    expected = tokens_of(TransformersEngine(model, tokenizer).generate(requests, PARAMS))
+    given_back = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: given_back.append(1))
+
+    def forward_of_one_row(module, arguments, keywords):
+        if len(keywords["input_ids"]) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    hook = model.register_forward_pre_hook(forward_of_one_row, with_kwargs=True)
+    try:
+        assert tokens_of(TransformersEngine(model, tokenizer, slots=4).generate(requests, PARAMS)) == expected
+    finally:
+        hook.remove()
+    assert len(given_back) == 2  # 4 slots, 2, 1
