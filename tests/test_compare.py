@@ -238,7 +238,7 @@ def test_json_has_the_sentence_and_all_numbers(make_run):
 def test_a_run_that_stopped_early_is_compared_with_anytime_valid_intervals(make_run):
     import numpy as np
 
-    from stapo_bench.statistics.sequential import until_decided
+    from stapo_bench.statistics.sequential import stop_when_decided
 
     rows = {"t": [[1, 0, 1, 1], [1, 1, 0, 0], [1, 1, 1, 1]] * 4}
     base = make_run("base", {"t": [[0, 0, 1, 0], [0, 1, 0, 0], [1, 1, 1, 0]] * 4})
@@ -247,7 +247,7 @@ def test_a_run_that_stopped_early_is_compared_with_anytime_valid_intervals(make_
     stopped = compare_runs(base, make_run("stopped", rows, identity={"seed": 1}, about=stopping))
     matrices = [np.array(of["t"], dtype=float) for of in (rows, {"t": [[0, 0, 1, 0], [0, 1, 0, 0], [1, 1, 1, 0]] * 4})]
     found = stopped.average.effect("these problems").difference.interval()
-    expected = until_decided([matrices[0]], [matrices[1]], margin=0.02).interval
+    expected = stop_when_decided([matrices[0]], [matrices[1]], margin=0.02).interval
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
     assert found.width > 1.4 * fixed.average.effect("these problems").difference.interval().width
     assert any("stopped under --until-decided base: intervals" in note for note in stopped.notes)

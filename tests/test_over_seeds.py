@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from stapo_bench.analysis.seed_comparison import (
-    SEED_ERRORS,
     changes_by_task,
     compare_over_seeds,
-    over_seeds,
 )
 from stapo_bench.presenting import seeds_sentence
 from stapo_bench.records import Outcomes
+from stapo_bench.statistics import SEED_ERRORS, over_seeds
 
 SEEDS, BOTH = SEED_ERRORS
 

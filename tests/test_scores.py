@@ -346,13 +346,13 @@ def test_majority_counts_equal_values_as_one_answer():
 
 def test_a_run_that_stopped_early_has_intervals_for_every_look_and_says_so(make_run):
     from stapo_bench.presenting.rows import rows_from_runs
-    from stapo_bench.statistics.sequential import until_width
+    from stapo_bench.statistics.sequential import stop_at_width
 
     tasks = {"a": [[1, 0, 1, 1]] * 5, "b": [[1, 0, 0, 0]] * 5}
     stopped = make_run("stopped", tasks, about={"stopping": {"rule": "--until-width 0.1", "aim": 0.05}})
     score, fixed = score_run(stopped), score_run(make_run("fixed", tasks))
     matrices = [np.array(rows, dtype=float) for rows in tasks.values()]
-    found, expected = score.macro.these_problems, until_width(matrices, 0.1).interval
+    found, expected = score.macro.these_problems, stop_at_width(matrices, 0.1).interval
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
     for wide, narrow in zip((*score.tasks, score.macro), (*fixed.tasks, fixed.macro), strict=True):
         assert wide.these_problems.width > 1.3 * narrow.these_problems.width

@@ -10,8 +10,8 @@ from stapo_bench.statistics.sequential import (
     anytime_interval,
     boundary,
     complete_rounds,
-    until_decided,
-    until_width,
+    stop_at_width,
+    stop_when_decided,
 )
 
 NAN = float("nan")
@@ -31,7 +31,7 @@ def test_looking_after_every_round_misses_the_truth_at_most_five_times_in_a_hund
     missed = 0
     for _ in range(200):
         correct = sample_matrix(rng, rates, 48)
-        looks = [until_width([correct[:, :k]], width=0.06).interval for k in range(MIN_ROUNDS, 49)]
+        looks = [stop_at_width([correct[:, :k]], width=0.06).interval for k in range(MIN_ROUNDS, 49)]
         missed += any(not look.low <= rates.mean() <= look.high for look in looks)
     assert missed / 200 <= 0.05
 
@@ -43,7 +43,7 @@ def test_so_do_the_intervals_for_problems_like_these_whatever_stopped_the_run(rn
         correct = sample_matrix(rng, rng.beta(0.5, 1.5, 30), 32)
         looks = [anytime_interval([correct[:, :k]], 0.03, "problems like these") for k in range(MIN_ROUNDS, 33, 2)]
         missed += any(not look.low <= 0.25 <= look.high for look in looks)
-        stop = next(k for k in range(MIN_ROUNDS, 33, 2) if k == 32 or until_width([correct[:, :k]], 0.06).stop)
+        stop = next(k for k in range(MIN_ROUNDS, 33, 2) if k == 32 or stop_at_width([correct[:, :k]], 0.06).stop)
         at_the_stop += looks[(stop - MIN_ROUNDS) // 2].low <= 0.25 <= looks[(stop - MIN_ROUNDS) // 2].high
     assert missed / 200 <= 0.05
     assert at_the_stop / 200 >= 0.95
@@ -55,7 +55,7 @@ def test_the_score_at_the_stop_is_as_sure_as_was_asked(rng):
     caught = stopped_early = 0
     for _ in range(120):
         drawn = [sample_matrix(rng, rates, 64) for rates in tasks]
-        decisions = (until_width([task[:, :k] for task in drawn], width=0.06) for k in range(MIN_ROUNDS, 65, 2))
+        decisions = (stop_at_width([task[:, :k] for task in drawn], width=0.06) for k in range(MIN_ROUNDS, 65, 2))
         decision = next((d for d in decisions if d.stop), None)
         assert decision is not None
         assert decision.interval.width <= 0.06
@@ -70,7 +70,7 @@ def test_equal_runs_are_hardly_ever_told_apart_while_peeking(rng):
     alarms = 0
     for _ in range(200):
         a, b = sample_matrix(rng, rates, 48), sample_matrix(rng, rates, 32)
-        looks = (until_decided([a[:, :k]], [b]) for k in range(MIN_ROUNDS, 49, 2))
+        looks = (stop_when_decided([a[:, :k]], [b]) for k in range(MIN_ROUNDS, 49, 2))
         alarms += any(look.stop and "tied" not in look.reason for look in looks)
     assert alarms / 200 <= 0.05
 
@@ -91,8 +91,8 @@ def test_peeking_at_ordinary_intervals_would_not_do(rng):
 def test_a_clear_difference_is_decided_early_and_in_the_right_direction(rng):
     rates = rng.uniform(0.1, 0.5, 30)
     better, base = sample_matrix(rng, rates + 0.25, 32), sample_matrix(rng, rates, 32)
-    up = next(d for k in range(1, 33) if (d := until_decided([better[:, :k]], [base])).stop)
-    down = next(d for k in range(1, 33) if (d := until_decided([base[:, :k]], [better])).stop)
+    up = next(d for k in range(1, 33) if (d := stop_when_decided([better[:, :k]], [base])).stop)
+    down = next(d for k in range(1, 33) if (d := stop_when_decided([base[:, :k]], [better])).stop)
     assert up.reason.startswith("better by ")
     assert down.reason.startswith("worse by ")
     assert up.rounds < 32
@@ -102,20 +102,20 @@ def test_a_clear_difference_is_decided_early_and_in_the_right_direction(rng):
 def test_a_tie_can_be_decided_too(rng):
     rates = rng.uniform(0.2, 0.8, 400)
     a, b = sample_matrix(rng, rates, 64), sample_matrix(rng, rates, 64)
-    decision = until_decided([a], [b], margin=0.03)
+    decision = stop_when_decided([a], [b], margin=0.03)
     assert decision.stop
     assert decision.reason == "tied within ±3 points"
-    assert not until_decided([a], [b], margin=0.001).stop
+    assert not stop_when_decided([a], [b], margin=0.001).stop
 
 
 def test_nothing_is_decided_before_the_least_number_of_rounds(rng):
     ones, zeros = np.ones((30, 8)), np.zeros((30, 8))
-    early = until_decided([ones[:, :3]], [zeros])
+    early = stop_when_decided([ones[:, :3]], [zeros])
     assert not early.stop
     assert early.reason == "3 rounds of every problem; a decision needs 4"
-    assert until_decided([ones[:, :4]], [zeros]).stop
-    assert not until_width([ones[:, :3]], width=0.9).stop
-    assert until_width([ones[:, :4]], width=0.9).stop
+    assert stop_when_decided([ones[:, :4]], [zeros]).stop
+    assert not stop_at_width([ones[:, :3]], width=0.9).stop
+    assert stop_at_width([ones[:, :4]], width=0.9).stop
 
 
 def test_only_complete_rounds_count(rng):
@@ -124,14 +124,14 @@ def test_only_complete_rounds_count(rng):
     partial = correct.copy()
     partial[5, 6:] = NAN
     assert complete_rounds(partial) == 6
-    assert until_width([partial], 0.1) == until_width([correct[:, :6]], 0.1)
+    assert stop_at_width([partial], 0.1) == stop_at_width([correct[:, :6]], 0.1)
 
 
 def test_a_finished_task_stands_still_while_others_go_on(rng):
     short, long = sample_matrix(rng, rng.uniform(0.2, 0.8, 50), 4), sample_matrix(rng, rng.uniform(0.2, 0.8, 30), 64)
-    widths = [until_width([short, long[:, :k]], 0.05).interval.width for k in (4, 16, 64)]
+    widths = [stop_at_width([short, long[:, :k]], 0.05).interval.width for k in (4, 16, 64)]
     assert widths[0] > widths[1] > widths[2]
-    assert until_width([short, long], 0.05).rounds == 64
+    assert stop_at_width([short, long], 0.05).rounds == 64
 
 
 def test_the_bound_is_tightest_where_one_hopes_to_stop():
@@ -144,7 +144,7 @@ def test_the_bound_is_tightest_where_one_hopes_to_stop():
 
 def test_runs_of_other_problems_are_refused(rng):
     with pytest.raises(ValueError, match="same problems"):
-        until_decided([np.ones((3, 4))], [np.ones((4, 4))])
+        stop_when_decided([np.ones((3, 4))], [np.ones((4, 4))])
 
 
 @pytest.mark.parametrize("num_tasks", [1, 2])

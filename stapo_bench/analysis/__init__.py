@@ -7,7 +7,6 @@ from stapo_bench.analysis.compare import (
     TaskComparison,
     compare_loaded,
     compare_runs,
-    decide,
     with_other_graders,
 )
 from stapo_bench.analysis.contamination import WithAndWithout, overlaps_of_tasks, scores_without
@@ -22,11 +21,9 @@ from stapo_bench.analysis.relative_gain import Headline, headline, measured_head
 from stapo_bench.analysis.score_file import current_score, plain, score_by, score_run
 from stapo_bench.analysis.scores import MacroScore, RunScore, TaskScore, run_score
 from stapo_bench.analysis.seed_comparison import (
-    SEED_ERRORS,
     SeedComparison,
     changes_by_task,
     compare_over_seeds,
     means_by_task,
-    over_seeds,
 )
 from stapo_bench.analysis.token_limits import TaskTruncation, truncation

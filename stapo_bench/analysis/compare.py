@@ -36,7 +36,7 @@ from stapo_bench.statistics import (
     signed,
 )
 
-Verdict = Literal["better", "worse", "tied", "not enough data"]
+EffectVerdict = Literal["better", "worse", "tied", "not enough data"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Effect:
     error: ErrorName
     difference: Difference
     p_adjusted: float  # Holm over the tasks; the mean over tasks is one test by itself
-    verdict: Verdict
+    verdict: EffectVerdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,10 +172,10 @@ def compare_loaded(a: LoadedRun, b: LoadedRun, margin: float = MARGIN) -> Compar
     )
 
 
-def decide(difference: Difference, p_adjusted: float, margin: float) -> Verdict:
+def verdict_on(difference: Difference, p_adjusted: float, margin: float) -> EffectVerdict:
     """Better or worse when a difference is shown, tied when it is shown to be below the margin, else open.
 
-    >>> decide(Difference(value=0.07, standard_error=0.02, degrees=math.inf, num_problems=30), 0.0005, margin=0.02)
+    >>> verdict_on(Difference(value=0.07, standard_error=0.02, degrees=math.inf, num_problems=30), 0.0005, margin=0.02)
     'better'
     """
     if math.isnan(p_adjusted):
@@ -193,7 +193,7 @@ def _effects(
             error=error,
             difference=differences[error],
             p_adjusted=adjusted[error],
-            verdict=decide(differences[error], adjusted[error], margin),
+            verdict=verdict_on(differences[error], adjusted[error], margin),
         )
         for error in ERROR_NAMES
     )

@@ -34,7 +34,7 @@ Steps = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class CurvePoint:
     """One checkpoint on the curve. ``gain`` is over the first checkpoint, with its simultaneous band."""
 
     name: str
@@ -49,7 +49,7 @@ class Curve:
     """The checkpoints of one training run under equal settings."""
 
     tasks: tuple[str, ...]
-    points: tuple[Point, ...]  # in order of their steps; the first is the reference
+    points: tuple[CurvePoint, ...]  # in order of their steps; the first is the reference
     critical: float  # standard errors in half a band
     best: int  # index of the highest point
     best_value: float  # as picked: too high
@@ -114,7 +114,7 @@ def curve(
     return Curve(
         tasks=tuple(tasks),
         points=tuple(
-            Point(name=names[i], step=steps[i], value=float(values[i]), gain=float(gains[i]), band=bands[i])
+            CurvePoint(name=names[i], step=steps[i], value=float(values[i]), gain=float(gains[i]), band=bands[i])
             for i in range(len(names))
         ),
         critical=critical,

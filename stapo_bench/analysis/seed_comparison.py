@@ -1,37 +1,16 @@
-"""Is method B better than method A? Two trainings of each seed, compared seed by seed and problem by problem.
+"""Is method B better than method A? Trainings of each with the same seeds, see ``statistics.over_seeds``.
 
-    d_si = x_Bsi - x_Asi   for seed s and problem i;   D_s = mean over tasks t of mean over problems i of d_si
-    difference = mean over s of D_s
-
-Trainings of one seed meet the same prompts in the same order, so seeds are paired as problems are. Two errors are told,
-neither of which ``compare`` can know from one training of each method:
-
-``seeds like these``: the problems are fixed and the trainings are repeated. V_s = var_s(D_s) / S; Student's t with
-S - 1 degrees. The noise of the samples is in it.
-``seeds and problems like these``: both are drawn again. With T tasks of n_t problems, seeds crossed with problems,
-
-    V = V_s + sum_t (P_t - E_t) / T^2,   P_t = var_i(mean_s d_si) / n_t,
-    E_t = sum_si (d_si - d_s. - d_.i + d_..)^2 / ((S - 1) (n_t - 1)) / (S n_t)
-
-E_t is what V_s and P_t both hold (two-way random effects; Searle, Casella and McCulloch 1992, Ch. 4). V is never taken
-below V_s or below sum_t P_t / T^2. Degrees of freedom: V^2 / (V_s^2 / (S - 1) + sum_t (P_t / T^2)^2 / (n_t - 1))
-(Satterthwaite 1946). With few seeds these can be so many more than S - 1 that the interval is narrower than the first:
-then it is the first, for what is not known of these problems is not known of problems like these; p likewise.
+compare_over_seeds({"GRPO": runs_of_grpo, "STAPO": runs_of_stapo}, [("GRPO", "STAPO")])
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from stapo_bench.analysis.compare import Verdict, decide
+from stapo_bench.analysis.compare import EffectVerdict, verdict_on
 from stapo_bench.records import Outcomes
-from stapo_bench.statistics import MARGIN, UNDECIDED, Difference, Matrix, Vector, holm, problem_means, t_quantile
-
-SeedError = Literal["seeds like these", "seeds and problems like these"]
-SEED_ERRORS: tuple[SeedError, SeedError] = ("seeds like these", "seeds and problems like these")
+from stapo_bench.statistics import MARGIN, SEED_ERRORS, Difference, Matrix, SeedError, holm, over_seeds, problem_means
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +20,7 @@ class SeedEffect:
     error: SeedError
     difference: Difference
     p_adjusted: float  # Holm over all pairs that were compared together
-    verdict: Verdict
+    verdict: EffectVerdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +50,11 @@ def compare_over_seeds(
         adjusted = holm([difference.p_value for difference in differences.values()])
         for (pair, difference), alone in zip(differences.items(), adjusted, strict=True):
             p = float(np.max([alone, *(narrower.p_adjusted for narrower in effects[pair])]))
-            verdict = decide(difference, p, margin)
+            verdict = verdict_on(difference, p, margin)
             effects[pair].append(SeedEffect(error=error, difference=difference, p_adjusted=p, verdict=verdict))
     return [
-        SeedComparison(name_a=a, name_b=b, num_seeds=len(runs[a]), effects=(told[0], told[1]))
-        for (a, b), told in effects.items()
+        SeedComparison(name_a=a, name_b=b, num_seeds=len(runs[a]), effects=(of_pair[0], of_pair[1]))
+        for (a, b), of_pair in effects.items()
     ]
 
 
@@ -92,60 +71,3 @@ def means_by_task(runs: Sequence[Mapping[str, Outcomes]]) -> list[Matrix]:
         np.stack([problem_means(run[task].of(first.problem_ids).scores) for run in runs])
         for task, first in runs[0].items()
     ]
-
-
-def over_seeds(changes: Sequence[Matrix], error: SeedError) -> Difference:
-    """The mean over tasks, problems and seeds, with its error.
-
-    Args:
-        changes: [num_seeds, num_problems] per task; row s of all is the same seed. Problems with a NaN are left out.
-        error: which error the standard error describes.
-
-    Returns:
-        NaN as the standard error where the data cannot tell: one seed, or no variation at all.
-
-    >>> found = over_seeds([np.array([[0.1, 0.3], [0.2, 0.4]])], "seeds like these")
-    >>> round(found.value, 3), round(found.standard_error, 3)  # D = 0.2, 0.3; sqrt(0.005 / 2)
-    (0.25, 0.05)
-    """
-    decided = [task[:, ~np.isnan(task).any(axis=0)] for task in changes]
-    if not decided or any(task.shape[1] == 0 for task in decided):
-        return UNDECIDED
-    per_seed: Vector = np.mean([task.mean(axis=1) for task in decided], axis=0)
-    num_seeds, num_problems = len(per_seed), sum(task.shape[1] for task in decided)
-    variance, degrees = math.nan, math.inf
-    if num_seeds > 1:
-        variance, degrees = float(per_seed.var(ddof=1)) / num_seeds, num_seeds - 1.0
-        if error == "seeds and problems like these":
-            variance, degrees = max((variance, degrees), _crossed(decided, variance), key=_half_width)
-    return Difference(
-        value=float(per_seed.mean()),
-        # Equal to the last digit in all seeds: the same checkpoint twice, or too few samples. It proves nothing.
-        standard_error=math.sqrt(variance) if variance > 0 else math.nan,
-        degrees=degrees,
-        num_problems=num_problems,
-    )
-
-
-def _half_width(variance_and_degrees: tuple[float, float]) -> float:
-    """Of a 95 % interval."""
-    variance, degrees = variance_and_degrees
-    return math.inf if math.isnan(variance) else t_quantile(0.95, degrees) * math.sqrt(variance)
-
-
-def _crossed(tasks: Sequence[Matrix], of_seeds: float) -> tuple[float, float]:
-    """V and its degrees of freedom."""
-    if any(task.shape[1] < 2 for task in tasks):
-        return math.nan, math.inf
-    num_seeds, scale = len(tasks[0]), len(tasks) ** 2
-    of_problems, shared = [], 0.0
-    for task in tasks:
-        num = task.shape[1]
-        rest = task - task.mean(axis=1, keepdims=True) - task.mean(axis=0) + task.mean()
-        of_problems.append(float(task.mean(axis=0).var(ddof=1)) / num / scale)
-        shared += float((rest**2).sum()) / ((num_seeds - 1) * (num - 1)) / (num_seeds * num) / scale
-    variance = max(of_seeds + sum(of_problems) - shared, of_seeds, sum(of_problems))
-    spread = of_seeds**2 / (num_seeds - 1) + sum(
-        v**2 / (task.shape[1] - 1) for v, task in zip(of_problems, tasks, strict=True)
-    )
-    return variance, variance**2 / spread if spread > 0 else math.inf

@@ -44,9 +44,9 @@ def _verdict(comparison: Comparison) -> str:
     a, b = comparison.name_a, comparison.name_b
     gap = f"{points(like.difference.value)} points"
     if comparison.confounders:
-        told = {"better": "higher", "worse": "lower"}.get(these.verdict, "neither clearly higher nor lower")
+        where = {"better": "higher", "worse": "lower"}.get(these.verdict, "neither clearly higher nor lower")
         return (
-            f"Not a fair comparison: {b} scores {told} than {a} ({gap} {effect_interval(these)} on these problems), "
+            f"Not a fair comparison: {b} scores {where} than {a} ({gap} {effect_interval(these)} on these problems), "
             f"but {_fields(comparison.confounders)} differ as well, so this is no evidence about the weights."
         )
     if like.verdict in ("better", "worse"):
@@ -91,8 +91,8 @@ def _same_weights_sentence(comparison: Comparison) -> str:
     shown = effect.verdict in ("better", "worse")
     settings = [item for item in comparison.parity if item.weight != "note"]
     if settings:
-        told = {"better": "scores higher", "worse": "scores lower"}.get(effect.verdict, "shows no clear effect")
-        return f"Same weights under other settings ({_fields(settings)}): {comparison.name_b} {told}, {gap}."
+        does = {"better": "scores higher", "worse": "scores lower"}.get(effect.verdict, "shows no clear effect")
+        return f"Same weights under other settings ({_fields(settings)}): {comparison.name_b} {does}, {gap}."
     if shown:
         name_a, name_b = comparison.name_a, comparison.name_b
         return f"Same weights and settings, yet {name_b} differs from {name_a}: {gap}; audit both."

@@ -13,7 +13,7 @@ from typing import TextIO
 from stapo_bench.analysis import parity, same_weights
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.runs import LoadedRun, Stopping, grade_run, load_run, state_stopping
-from stapo_bench.statistics import MARGIN, Decision, until_decided, until_width
+from stapo_bench.statistics import MARGIN, StopDecision, stop_at_width, stop_when_decided
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class StopRule:
 
     words: str
     aim: float  # half-width at which it hopes to stop, see ``sequential.boundary``
-    decide: Callable[[LoadedRun], Decision]
+    decide: Callable[[LoadedRun], StopDecision]
 
 
 def stop_rule(width: float | None, other_dir: Path | None) -> StopRule | None:
@@ -39,7 +39,7 @@ def width_below(width: float) -> StopRule:
     return StopRule(
         words=f"--until-width {width:g}",
         aim=width / 2.0,
-        decide=lambda run: until_width([outcomes.scores for outcomes in run.outcomes.values()], width),
+        decide=lambda run: stop_at_width([outcomes.scores for outcomes in run.outcomes.values()], width),
     )
 
 
@@ -50,10 +50,10 @@ def decided_against(other_dir: Path) -> StopRule:
     """
     other = load_run(other_dir)
 
-    def decide(run: LoadedRun) -> Decision:
+    def decide(run: LoadedRun) -> StopDecision:
         if lacking := sorted(set(run.tasks) - set(other.tasks)):
             raise StapoError(f"{other_dir}: expected the tasks of {run.name}, got none of {', '.join(lacking)}")
-        decision = until_decided(
+        decision = stop_when_decided(
             [outcomes.scores for outcomes in run.outcomes.values()],
             [other.outcomes[task].of(outcomes.problem_ids).scores for task, outcomes in run.outcomes.items()],
         )

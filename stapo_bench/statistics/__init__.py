@@ -29,6 +29,7 @@ from stapo_bench.statistics.intervals import (
     signed,
     t_quantile,
 )
+from stapo_bench.statistics.over_seeds import SEED_ERRORS, SeedError, over_seeds
 from stapo_bench.statistics.paired import (
     UNDECIDED,
     Difference,
@@ -39,10 +40,10 @@ from stapo_bench.statistics.paired import (
     paired_difference,
 )
 from stapo_bench.statistics.sequential import (
-    Decision,
+    StopDecision,
     anytime,
     anytime_interval,
-    until_decided,
-    until_width,
+    stop_at_width,
+    stop_when_decided,
     widening,
 )

@@ -1,7 +1,7 @@
 """Stop drawing when it is settled: decisions that stay valid however often one looks.
 
-    until_width([correct], width=0.02)             # stop when the score is known to within two points
-    until_decided([correct_a], [correct_b])        # stop when A is told apart from a finished run B, or tied with it
+    stop_at_width([correct], width=0.02)         # stop when the score is known to within two points
+    stop_when_decided([correct_a], [correct_b])  # stop when A is told apart from a finished run B, or tied with it
 
 The error of an average of independent samples, seen as a function of its variance V, is a Brownian motion run backwards
 in V: more samples take V towards 0, a task that is finished stands still, a finished run adds a constant. With time
@@ -43,7 +43,7 @@ _BEST = _SQUARED_LOG + math.log(_SQUARED_LOG) + 1.0  # 1 / (eta V) where the bou
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
+class StopDecision:
     """Whether to go on, and what is known now. ``interval`` holds at every look, not only at this one."""
 
     stop: bool
@@ -62,13 +62,13 @@ def complete_rounds(correct: Matrix) -> int:
     return int((~np.isnan(correct)).sum(axis=1).min(initial=correct.shape[1]))
 
 
-def until_width(tasks: Sequence[Matrix], width: float) -> Decision:
+def stop_at_width(tasks: Sequence[Matrix], width: float) -> StopDecision:
     """Stop when the interval of the mean over tasks is no wider than ``width`` (a fraction)."""
     drawn = [_in_rounds(task) for task in tasks]
     rounds = [task.shape[1] for task in drawn]
     interval = anytime_interval(drawn, aim=width / 2.0)
     ready = min(rounds) >= MIN_ROUNDS
-    return Decision(
+    return StopDecision(
         stop=ready and interval.width <= width,
         reason=f"{100 * interval.width:.2f} points wide after {max(rounds)} rounds, asked for {100 * width:g}"
         if ready
@@ -97,14 +97,14 @@ def widening(standard_error: float, aim: float) -> float:
 def anytime(difference: Difference, aim: float) -> Difference:
     """The difference with its error widened so that the 95 % interval holds at every look; ``aim`` as in ``boundary``.
 
-    The normal interval of the result is that of ``until_decided``. Its p-values are at most 5 % where that interval
+    The normal interval of the result is that of ``stop_when_decided``. Its p-values are at most 5 % where that interval
     leaves out 0, and too large below: the bound grows slower with the level than a normal quantile.
     """
     factor = widening(difference.standard_error, aim)
     return replace(difference, standard_error=difference.standard_error * factor)
 
 
-def until_decided(tasks: Sequence[Matrix], others: Sequence[Matrix], margin: float = MARGIN) -> Decision:
+def stop_when_decided(tasks: Sequence[Matrix], others: Sequence[Matrix], margin: float = MARGIN) -> StopDecision:
     """Stop when the run is better or worse than a finished run, or tied with it within ``margin``.
 
     Args:
@@ -119,7 +119,7 @@ def until_decided(tasks: Sequence[Matrix], others: Sequence[Matrix], margin: flo
     rounds = [task.shape[1] for task in drawn]
     fewest = min([*rounds, *(other.shape[1] for other in finished)])
     verdict = _verdict(interval, margin) if fewest >= MIN_ROUNDS else None
-    return Decision(
+    return StopDecision(
         stop=verdict is not None,
         reason=_too_early(fewest) if fewest < MIN_ROUNDS else verdict or f"not decided after {max(rounds)} rounds",
         rounds=max(rounds),

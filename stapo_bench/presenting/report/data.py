@@ -38,7 +38,7 @@ _FINISH = {"stop": "s", "length": "l", "error": "e"}
 Key = TypeVar("Key")
 
 
-class Verdict(NamedTuple):
+class ShownGrade(NamedTuple):
     """What one grader said of a sample."""
 
     outcome: str  # a letter of ``_CODES``, or ``-`` where there is no grade
@@ -125,7 +125,7 @@ def _run(manifest: Manifest, grader: str, shared: _Shared, prefix: str) -> tuple
         read_samples(run_dir, manifest.stamps), key=lambda s: (shared.problem(s.task, s.problem_id), s.sample_index)
     )
     graders = sorted(grade_files(run_dir), key=lambda name: name != grader)  # stable: the chosen one first
-    verdicts = {name: read_verdicts(run_dir, name) for name in graders}
+    shown = {name: read_shown_grades(run_dir, name) for name in graders}
     sampling = manifest.identity.sampling
     starts = list(chunk_starts((len(s.completion) for s in samples), CHUNK))
     columns = {
@@ -136,7 +136,7 @@ def _run(manifest: Manifest, grader: str, shared: _Shared, prefix: str) -> tuple
         "sample": [s.sample_index for s in samples],
         "tokens": [s.num_tokens for s in samples],
         "finish": "".join(_FINISH[s.finish_reason] for s in samples),
-        "graders": [_grader_columns(name, *verdicts[name], samples, shared) for name in graders],
+        "graders": [_grader_columns(name, *shown[name], samples, shared) for name in graders],
         "starts": starts,
     }
     texts = {
@@ -152,20 +152,20 @@ def _text(sample: Sample) -> list[Any]:
 
 
 def _grader_columns(
-    name: str, version: str, found: Mapping[SampleKey, Verdict], samples: Sequence[Sample], shared: _Shared
+    name: str, version: str, found: Mapping[SampleKey, ShownGrade], samples: Sequence[Sample], shared: _Shared
 ) -> dict[str, Any]:
-    missing = Verdict(_UNGRADED, None, "")
+    missing = ShownGrade(_UNGRADED, None, "")
     of_samples = [found.get(sample.key, missing) for sample in samples]
     return {
         "name": name,
         "version": version,
-        "outcome": "".join(verdict.outcome for verdict in of_samples),
-        "answer": [_number(shared.answers, verdict.extracted) for verdict in of_samples],
-        "detail": [_number(shared.details, verdict.detail) for verdict in of_samples],
+        "outcome": "".join(grade.outcome for grade in of_samples),
+        "answer": [_number(shared.answers, grade.extracted) for grade in of_samples],
+        "detail": [_number(shared.details, grade.detail) for grade in of_samples],
     }
 
 
-def read_verdicts(run_dir: Path, grader: str) -> tuple[str, dict[SampleKey, Verdict]]:
+def read_shown_grades(run_dir: Path, grader: str) -> tuple[str, dict[SampleKey, ShownGrade]]:
     """A grade file with its reasons: the grader's version, and what it said; the last line of a key counts."""
     path = run_dir / "grades" / f"{grader}.jsonl"
     version, found = grader, {}
@@ -177,7 +177,7 @@ def read_verdicts(run_dir: Path, grader: str) -> tuple[str, dict[SampleKey, Verd
             key, grade = grade_from_line(line)
         except (ValueError, TypeError) as error:
             raise damaged_grade(path, number, error) from None
-        found[key] = Verdict(_CODES[grade.outcome.value], grade.extracted, grade.detail)
+        found[key] = ShownGrade(_CODES[grade.outcome.value], grade.extracted, grade.detail)
     return version, found
 
 

@@ -115,16 +115,16 @@ def _stat(path: Path) -> Iterator[os.stat_result]:
 
 def keep_current(
     server: Server,
-    look: Callable[[], str],
+    read_state: Callable[[], str],
     make: Callable[[], Page],
     tell: Callable[[str], None],
     stop: threading.Event,
 ) -> None:
-    """Until ``stop``: when ``look`` gives another state, ``make`` the page anew; a failure is told, once per state.
+    """Make the page anew whenever ``read_state`` gives another state, until ``stop``; a failure is told once per state.
 
     Args:
         server: whose page is replaced.
-        look: names the state of what is shown.
+        read_state: names the state of what is shown.
         make: the page; its version is the state that it holds at least.
         tell: takes a line for the person at the terminal.
         stop: ends it.
@@ -133,7 +133,7 @@ def keep_current(
     wait = LOOK_S
     while not stop.wait(wait):
         wait = LOOK_S
-        if (now := look()) == seen:
+        if (now := read_state()) == seen:
             continue
         started = time.monotonic()
         try:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from stapo_bench.analysis import SEED_ERRORS, Comparison, SeedComparison, TaskPlan, compare_runs, plan_runs
-from stapo_bench.statistics import ERROR_NAMES, POWER, ErrorName, normal_quantile, signed, t_quantile
+from stapo_bench.analysis import Comparison, SeedComparison, TaskPlan, compare_runs, plan_runs
+from stapo_bench.statistics import ERROR_NAMES, POWER, SEED_ERRORS, ErrorName, normal_quantile, signed, t_quantile
 from stapo_train.experiments.design import in_words
 from stapo_train.experiments.findings import Findings
 from stapo_train.experiments.section import Section

@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from stapo_bench.analysis import over_seeds
+from stapo_bench.statistics import over_seeds
 from stapo_train.experiments.findings import Findings
 from stapo_train.experiments.section import Section
 from stapo_train.experiments.silenced import dumps, open_dump

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from stapo_bench.analysis import SEED_ERRORS, means_by_task, over_seeds
+from stapo_bench.analysis import means_by_task
 from stapo_bench.presenting import seeds_sentence
 from stapo_bench.presenting.figures import caption, save
 from stapo_bench.presenting.figures.registry import REGISTRY
 from stapo_bench.runs import load_manifest, write_atomically
-from stapo_bench.statistics import MARGIN, Difference
+from stapo_bench.statistics import MARGIN, SEED_ERRORS, Difference, over_seeds
 from stapo_train.experiments.archive import write_trainings
 from stapo_train.experiments.design import Experiment, in_words
 from stapo_train.experiments.findings import Findings, counted

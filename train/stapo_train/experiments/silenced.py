@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stapo_bench.analysis import over_seeds
 from stapo_bench.presenting.figures.sources import read_training
-from stapo_bench.statistics import LEVEL, UNDECIDED, Difference, holm
+from stapo_bench.statistics import LEVEL, UNDECIDED, Difference, holm, over_seeds
 from stapo_train.experiments.arithmetic import stray_letters, written_steps
 from stapo_train.experiments.design import Training
 from stapo_train.experiments.findings import Findings
