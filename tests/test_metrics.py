@@ -13,8 +13,8 @@ from stapo_bench.analysis.score_file import from_json, score_run, to_json
 from stapo_bench.commands.score import table
 from stapo_bench.errors import UsageError
 from stapo_bench.presenting import render_metrics
-from stapo_bench.presenting.rows import rows_from_runs
-from stapo_bench.presenting.table import render_table
+from stapo_bench.presenting.tables.rows import rows_from_runs
+from stapo_bench.presenting.tables.table import render_table
 from stapo_bench.statistics.estimators import g_pass_at_k, mg_pass_at_k, stability
 
 NAN = float("nan")

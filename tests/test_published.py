@@ -6,7 +6,7 @@ import pytest
 
 from stapo_bench.analysis.relative_gain import headline, relative_gains
 from stapo_bench.errors import UsageError
-from stapo_bench.presenting.published import find_inconsistencies, load_facts, load_published, published_names
+from stapo_bench.presenting.tables.published import find_inconsistencies, load_facts, load_published, published_names
 
 TABLES = ["stapo_v1", "justrl", "lp_reg", "taco", "twenty_entropy"]
 

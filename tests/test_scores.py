@@ -345,7 +345,7 @@ def test_majority_counts_equal_values_as_one_answer():
 
 
 def test_a_run_that_stopped_early_has_intervals_for_every_look_and_says_so(make_run):
-    from stapo_bench.presenting.rows import rows_from_runs
+    from stapo_bench.presenting.tables.rows import rows_from_runs
     from stapo_bench.statistics.sequential import stop_at_width
 
     tasks = {"a": [[1, 0, 1, 1]] * 5, "b": [[1, 0, 0, 0]] * 5}

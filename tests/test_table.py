@@ -10,7 +10,7 @@ import pytest
 
 from stapo_bench.errors import UsageError
 from stapo_bench.presenting import published_rows, render_table, rows_from_runs
-from stapo_bench.presenting.blocks import blocks
+from stapo_bench.presenting.tables.blocks import blocks
 
 PAPER = ["aime24", "aime25", "amc23", "math500", "minerva", "olympiadbench"]
 NAN = float("nan")

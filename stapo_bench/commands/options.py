@@ -22,6 +22,15 @@ base_urls = click.option(
     "--base-url", "base_urls", multiple=True, help="Server of --engine openai: http://host:8000/v1; may be repeated."
 )
 
+golds = click.option(
+    "--golds",
+    type=click.Choice(["published", "corrected"]),
+    default="published",
+    show_default=True,
+    help="corrected: the golds in tasks/errata.yaml known to be wrong are replaced; graded into a file of its own.",
+)
+published = click.option("--published", is_flag=True, help="Add the paper's rows, marked 'published'.")
+
 
 class LateDefault(click.Option):
     """An option whose default is a function, called when the number is needed: the list of commands loads no numpy."""
@@ -51,6 +60,11 @@ def grader_option(text: str) -> Callable[[Function], Function]:
 
 
 grader = grader_option("Grader by name.")
+
+
+def training_logs(text: str) -> Callable[[Function], Function]:
+    """``--train``, once per training log."""
+    return click.option("--train", "logs", type=RUN, multiple=True, help=text)
 
 
 def output_format(*formats: str) -> Callable[[Function], Function]:

@@ -12,13 +12,7 @@ from stapo_bench.commands import options
 @click.command()
 @click.argument("name")
 @click.argument("runs", type=options.RUN, nargs=-1, metavar="[RUN]...")
-@click.option(
-    "--train",
-    "logs",
-    type=options.RUN,
-    multiple=True,
-    help="Training log: a folder that stapo-train wrote, or a folder of such folders; may be repeated.",
-)
+@options.training_logs("Training log: a folder that stapo-train wrote, or a folder of such folders; may be repeated.")
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="fig.pdf, fig.svg or fig.png"
 )

@@ -6,23 +6,14 @@ import click
 
 from stapo_bench.commands import options
 
-train_option = click.option(
-    "--train",
-    "logs",
-    type=options.RUN,
-    multiple=True,
-    help="Training run (or a folder of them, or a dump); repeatable.",
-)
-published_option = click.option("--published", is_flag=True, help="Add the paper's rows, marked 'published'.")
-
 
 @click.command()
 @click.argument("runs", type=options.RUN, nargs=-1, required=True)
-@train_option
+@options.training_logs("Training run (or a folder of them, or a dump); repeatable.")
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="report.html")
 @options.grader
 @options.data_dir
-@published_option
+@options.published
 def report(
     runs: tuple[Path, ...], logs: tuple[Path, ...], out: Path, *, grader: str, data_dir: Path | None, published: bool
 ) -> None:
@@ -43,11 +34,11 @@ def report(
 
 @click.command()
 @click.argument("runs", type=options.RUN, nargs=-1, required=True)
-@train_option
+@options.training_logs("Training run (or a folder of them, or a dump); repeatable.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0: any that is free.")
 @options.grader
 @options.data_dir
-@published_option
+@options.published
 def watch(
     runs: tuple[Path, ...], logs: tuple[Path, ...], port: int, *, grader: str, data_dir: Path | None, published: bool
 ) -> None:

@@ -13,19 +13,10 @@ if TYPE_CHECKING:
     from stapo_bench.tasks import Golds
 
 
-golds_option = click.option(
-    "--golds",
-    type=click.Choice(["published", "corrected"]),
-    default="published",
-    show_default=True,
-    help="corrected: the golds in tasks/errata.yaml known to be wrong are replaced; graded into a file of its own.",
-)
-
-
 @click.command(cls=ContextCommand)
 @click.argument("run", type=options.RUN)
 @options.grader_option("Grader by name: math, strict or qwen.")
-@golds_option
+@options.golds
 @options.data_dir
 @click.option(
     "--judge",
@@ -68,7 +59,7 @@ def grade(ctx: click.Context) -> None:
 @click.command()
 @click.argument("run", type=options.RUN)
 @options.grader_option("Grader by name, or one of the run's grade files.")
-@golds_option
+@options.golds
 @options.data_dir
 @click.option(
     "--exclude-overlap", type=click.Path(path_type=Path), help="Training set (JSON lines) to look for problems in."
@@ -102,7 +93,7 @@ def score(run: Path, grader: str, golds: "Golds", data_dir: Path | None, exclude
 @click.command()
 @click.argument("runs", type=options.RUN, nargs=-1)
 @options.output_format("md", "csv", "json", "latex")
-@click.option("--published", is_flag=True, help="Add the paper's rows, marked 'published'.")
+@options.published
 @click.option("--metric", default="avg", show_default=True, help="avg, maj, pass@K or pass^K (pass@8).")
 def table(runs: tuple[Path, ...], format_: str, published: bool, metric: str) -> None:
     """Methods × tasks from scored runs, each row marked measured or published.

@@ -6,12 +6,12 @@ from stapo_bench.presenting.graders import render_graders
 from stapo_bench.presenting.one_run import (
     render_audit,
     render_metrics,
-    render_overlaps,
     render_truncation,
     render_without,
 )
 from stapo_bench.presenting.planning import render_plan
-from stapo_bench.presenting.rows import published_rows, rows_from_runs, rows_from_scores
-from stapo_bench.presenting.table import render_table
+from stapo_bench.presenting.tables.rows import published_rows, rows_from_runs, rows_from_scores
+from stapo_bench.presenting.tables.table import render_table
+from stapo_bench.presenting.task_texts import render_overlaps, task_card, task_line
 from stapo_bench.presenting.verdicts import render_comparison
 from stapo_bench.presenting.verdicts_of_many import render_regimes, seeds_sentence

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from stapo_bench.analysis import RunScore, score_run
 from stapo_bench.grading import DEFAULT_GRADER
-from stapo_bench.presenting.rows import rows_from_scores
-from stapo_bench.presenting.table import render_table
+from stapo_bench.presenting.tables.rows import rows_from_scores
+from stapo_bench.presenting.tables.table import render_table
 from stapo_bench.runs import grade_run, write_atomically
 from stapo_bench.sampling import PREFIX, Ticker
 

@@ -2,13 +2,12 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from stapo_bench.analysis import Check, RunScore, TaskScore, TaskTruncation, WithAndWithout
 from stapo_bench.presenting.words import METRIC_MEANINGS, markdown_row, percent, require_md_or_json, score_interval
 from stapo_bench.statistics import TAUS
-from stapo_bench.tasks import Overlap
 
 
 def render_metrics(score: RunScore) -> str:
@@ -109,15 +108,6 @@ def _score_cell(score: TaskScore) -> str:
     if not score.num_problems:
         return "–"
     return f"{percent(score.value)} {score_interval(score.problems_like_these)}"
-
-
-def render_overlaps(found: Mapping[str, Sequence[Overlap]]) -> str:
-    """A line per task and one per contained problem."""
-    lines = []
-    for task, overlaps in found.items():
-        lines.append(f"{task}: {len(overlaps)} problems stand in the training set")
-        lines += [f"  {o.problem_id}  row {o.row}  {100 * o.share:.0f} % of its words" for o in overlaps]
-    return "\n".join(lines)
 
 
 def render_audit(checks: Sequence[Check], format_: str = "md") -> str:

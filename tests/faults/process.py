@@ -30,7 +30,7 @@ NEEDED = (
     "stapo_bench.analysis.grader_agreement",
     "stapo_bench.presenting.report.page",
     "stapo_bench.analysis.scores",
-    "stapo_bench.presenting.table",
+    "stapo_bench.presenting.tables.table",
     "stapo_train.cli",
     "stapo_train.run",
     "transformers.models.qwen3.modeling_qwen3",

@@ -15,7 +15,7 @@ from stapo_bench.presenting.figures.lines import Lines, Panel
 from stapo_bench.presenting.figures.sources import Sources, Training
 from stapo_bench.presenting.figures.style import DOUBLE, INK, METHODS, look
 from stapo_bench.presenting.figures.training import SYMBOLS, Experiment, experiments
-from stapo_bench.presenting.published import load_facts
+from stapo_bench.presenting.tables.published import load_facts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

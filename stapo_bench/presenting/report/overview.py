@@ -19,10 +19,10 @@ from stapo_bench.analysis import (
 )
 from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER
-from stapo_bench.presenting.blocks import Block, blocks
-from stapo_bench.presenting.latex import unbeaten
-from stapo_bench.presenting.rows import Cell, Row, published_rows, rows_from_runs
-from stapo_bench.presenting.table import render_table
+from stapo_bench.presenting.tables.blocks import Block, blocks
+from stapo_bench.presenting.tables.latex import unbeaten
+from stapo_bench.presenting.tables.rows import Cell, Row, published_rows, rows_from_runs
+from stapo_bench.presenting.tables.table import render_table
 from stapo_bench.presenting.verdicts import sentence, task_cells
 from stapo_bench.presenting.words import percent, score_interval
 from stapo_bench.runs import LoadedRun, load_run

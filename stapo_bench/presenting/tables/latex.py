@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from stapo_bench.analysis import at_every_look
-from stapo_bench.presenting.blocks import Block
-from stapo_bench.presenting.rows import Cell, Row, Setting
+from stapo_bench.presenting.tables.blocks import Block
+from stapo_bench.presenting.tables.rows import Cell, Row, Setting
 from stapo_bench.presenting.words import percent, score_interval
 from stapo_bench.records import Outcomes
 from stapo_bench.statistics import LEVEL, Difference, holm, mean_difference, paired_difference

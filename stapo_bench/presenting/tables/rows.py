@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from stapo_bench.analysis import AVG, MacroScore, Metric, RunScore, TaskScore, fewest_decided, score_by
 from stapo_bench.engines import PRESETS, sampling_in_words
-from stapo_bench.presenting.published import PublishedRow, PublishedTable, load_published
+from stapo_bench.presenting.tables.published import PublishedRow, PublishedTable, load_published
 from stapo_bench.records import Origin
 from stapo_bench.statistics import UNKNOWN, Interval
 

@@ -15,10 +15,10 @@ from typing import Any
 
 from stapo_bench.analysis import plain
 from stapo_bench.errors import UsageError
-from stapo_bench.presenting.blocks import Block, blocks
-from stapo_bench.presenting.headlines import headline_lines
-from stapo_bench.presenting.latex import latex_table
-from stapo_bench.presenting.rows import Cell, Row
+from stapo_bench.presenting.tables.blocks import Block, blocks
+from stapo_bench.presenting.tables.headlines import headline_lines
+from stapo_bench.presenting.tables.latex import latex_table
+from stapo_bench.presenting.tables.rows import Cell, Row
 from stapo_bench.presenting.words import markdown_row, metric_meaning, percent, score_interval
 from stapo_bench.statistics import Interval
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stapo_bench.analysis import AVG, Metric
-from stapo_bench.presenting.rows import Cell, Row
+from stapo_bench.presenting.tables.rows import Cell, Row
 
 _METHODS = ("base", "grpo", "20-entropy", "justrl", "stapo")  # the paper's order; others follow
 _TASKS = ("aime24", "aime25", "amc23", "math500", "minerva", "olympiadbench")
