@@ -1,4 +1,4 @@
-"""Is method B better than method A? Trainings of each with the same seeds, see ``statistics.over_seeds``.
+"""Is method B better than method A? Trainings of each with the same seeds, see ``statistics.seed_differences``.
 
 compare_over_seeds({"GRPO": runs_of_grpo, "STAPO": runs_of_stapo}, [("GRPO", "STAPO")])
 """

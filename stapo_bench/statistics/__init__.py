@@ -29,7 +29,6 @@ from stapo_bench.statistics.intervals import (
     signed,
     t_quantile,
 )
-from stapo_bench.statistics.over_seeds import SEED_ERRORS, SeedError, over_seeds
 from stapo_bench.statistics.paired import (
     UNDECIDED,
     Difference,
@@ -39,6 +38,7 @@ from stapo_bench.statistics.paired import (
     mean_difference,
     paired_difference,
 )
+from stapo_bench.statistics.seed_differences import SEED_ERRORS, SeedError, over_seeds
 from stapo_bench.statistics.sequential import (
     StopDecision,
     anytime,
