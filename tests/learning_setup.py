@@ -5,8 +5,8 @@ import random
 from pathlib import Path
 
 from stapo_train.tiny.batches import encode, pack
-from stapo_train.tiny.data import Example
 from stapo_train.tiny.pretrain import PretrainConfig, Run, make_model, make_optimizers
+from stapo_train.tiny.problems import Example
 from stapo_train.tiny.tokenizer import train_tokenizer
 
 SUMS = [(a, b) for a in range(1, 9) for b in range(a, 9) if a + b < 10][:16]

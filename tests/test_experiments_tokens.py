@@ -34,7 +34,7 @@ def test_steps_of_hand_written_solutions(text, right):
 
 
 def test_worked_solutions_hold_but_for_their_planted_errors():
-    from stapo_train.tiny.data import worked_example
+    from stapo_train.tiny.problems import worked_example
 
     written = [step for i in range(400) for step in arithmetic.written_steps(worked_example(0, i).solution)]
     # The style with steps writes a mistake in 5 % of them and a slip in 0.8 %: 5.8 % of about 500.

@@ -38,7 +38,7 @@ FLOORS = {
         "config",
         "policy",
         "rollout",
-        "checkpoint",
+        "run_folder",
         "tiny",
         "data reward training_log trackers",
         "inspect",

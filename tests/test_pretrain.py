@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.tasks import tiny
-from stapo_train.tiny import data as tiny_data
 from stapo_train.tiny import pretrain as pretraining
+from stapo_train.tiny import problems as tiny_data
 from stapo_train.tiny.batches import NO_TARGET, ROW_LENGTH, Document, assign_rows, encode, pack
-from stapo_train.tiny.data import worked_example
 from stapo_train.tiny.pretrain import PretrainConfig, load_config, pretrain
+from stapo_train.tiny.problems import worked_example
 
 BASE_YAML = Path(__file__).resolve().parent.parent / "train" / "configs" / "tiny" / "base.yaml"
 

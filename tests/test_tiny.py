@@ -13,7 +13,7 @@ from stapo_bench.errors import UsageError
 from stapo_bench.tasks import tiny
 from stapo_bench.tasks.loading import load_problems, load_task, task_names
 from stapo_bench.tasks.tiny import KINDS, TASKS, Op, evaluate
-from stapo_train.tiny import data as tiny_data
+from stapo_train.tiny import problems as tiny_data
 
 PAPER_LAYOUT = {  # problems, samples per problem
     "tiny_aime24": (30, 32),

@@ -18,7 +18,7 @@ from train_setup import make_config, make_values, result, stop_after
 from stapo_bench.errors import StapoError
 from stapo_bench.runs.checkpoint import read_checkpoint
 from stapo_train import run
-from stapo_train.checkpoint import Labels, RunFolder, TrainState, whole_folder
+from stapo_train.run_folder import Labels, RunFolder, TrainState, whole_folder
 
 pytestmark = pytest.mark.usefixtures("graded_by_hash")
 

@@ -148,7 +148,7 @@ def of_training(bench: Bench, rng: Random, folder: Path, *, pattern: str, damage
 def stop_after(iterations: int) -> None:
     """In a new process: rewards by hash, and an end right behind a checkpoint."""
     from stapo_train import run
-    from stapo_train.checkpoint import RunFolder
+    from stapo_train.run_folder import RunFolder
 
     reward_by_hash()
     save = RunFolder.save

@@ -37,7 +37,7 @@ def load_problems(config: DataConfig, seed: int) -> list[Problem]:
 def _generated(config: DataConfig, seed: int) -> list[Problem]:
     assert config.count is not None
     if config.source == "tiny":
-        from stapo_train.tiny.data import training_problems
+        from stapo_train.tiny.problems import training_problems
 
         return training_problems(seed, config.count)
     from stapo_bench.tasks.kk import training_puzzles

@@ -33,7 +33,6 @@ from stapo_bench.tasks import render_prompt, resolve_format
 from stapo_train import training_log
 from stapo_train.advantages import group_advantages
 from stapo_train.batch import Batch, collate
-from stapo_train.checkpoint import Labels, RunFolder, TrainState, load_state
 from stapo_train.config import OptimConfig, TrainConfig
 from stapo_train.data import load_problems, problem_indices
 from stapo_train.inspect.dump import DumpedRun, save_dump
@@ -51,6 +50,7 @@ from stapo_train.rollout import (
     sample_rollouts,
     save_rollouts,
 )
+from stapo_train.run_folder import Labels, RunFolder, TrainState, load_state
 from stapo_train.trackers import open_trackers
 from stapo_train.train_records import Rollout, StepRecord, UpdateRecord
 from stapo_train.update import Step, optimizer_step

@@ -16,7 +16,7 @@ from stapo_train.experiments.forest import differences
 from stapo_train.experiments.gradients import gradients
 from stapo_train.experiments.section import Section, in_points
 from stapo_train.experiments.silenced import spurious
-from stapo_train.inspect.stability import FACTOR, Verdict, read_entropies
+from stapo_train.inspect.stability import FACTOR, Ending, read_entropies
 from stapo_train.inspect.stability import stability as steadiness
 
 
@@ -145,7 +145,7 @@ def regimes(findings: Findings, folder: Path) -> Section:
         "| Variant | collapse | explosion | stable | first (nats) | last (nats) | last / first, least to greatest |",
         "|---|---|---|---|---|---|---|",
     ]
-    counts: dict[Verdict, dict[str, str]] = {"collapse": {}, "explosion": {}}
+    counts: dict[Ending, dict[str, str]] = {"collapse": {}, "explosion": {}}
     ratios: list[float] = []
     for variant in findings.variants:
         found = [steadiness(read_entropies(t.folder)) for t in findings.trainings if t.variant == variant]
@@ -158,7 +158,7 @@ def regimes(findings: Findings, folder: Path) -> Section:
         cells = [str(sum(one.verdict == verdict for one in found)) for verdict in (*counts, "stable")]
         cells += [_number(float(np.mean([getattr(one, name) for one in found]))) for name in ("start", "end")]
         lines.append(f"| {variant} | {' | '.join(cells)} | {_ends(ends)} |")
-    words: dict[Verdict, str] = {"collapse": "Entropy collapses", "explosion": "It explodes"}
+    words: dict[Ending, str] = {"collapse": "Entropy collapses", "explosion": "It explodes"}
     answers = [
         f"{words[verdict]}: {', '.join(of_verdict.values()) or 'nowhere'}." for verdict, of_verdict in counts.items()
     ]

@@ -18,9 +18,9 @@ from torch import Tensor
 from stapo_bench.engines.transformers import load_checkpoint
 from stapo_bench.errors import StapoError
 from stapo_train.batch import Batch
-from stapo_train.checkpoint import whole_folder
 from stapo_train.objective import TokenStats
 from stapo_train.policy import Policy
+from stapo_train.run_folder import whole_folder
 from stapo_train.train_records import Rollout
 
 

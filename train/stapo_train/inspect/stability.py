@@ -23,7 +23,7 @@ START = 5
 FACTOR = 4.0
 """Below 1 / FACTOR of the start is a collapse, above FACTOR an explosion."""
 
-Verdict = Literal["stable", "collapse", "explosion"]
+Ending = Literal["stable", "collapse", "explosion"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Stability:
     """Entropies in nats."""
 
     score: float  # in (0, 1]
-    verdict: Verdict
+    verdict: Ending
     start: float
     end: float
     lowest: float
@@ -53,7 +53,7 @@ def stability(entropies: Sequence[float]) -> Stability:
     later = entropies[START:]
     score = 0.0 if min(later) <= 0 else math.exp(-sum(abs(math.log(h / start)) for h in later) / len(later))
     end = median(entropies[-max(START, len(entropies) // 10) :])
-    verdict: Verdict = "collapse" if end < start / FACTOR else "explosion" if end > start * FACTOR else "stable"
+    verdict: Ending = "collapse" if end < start / FACTOR else "explosion" if end > start * FACTOR else "stable"
     return Stability(
         score=score,
         verdict=verdict,

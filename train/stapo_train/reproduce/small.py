@@ -129,7 +129,7 @@ def _problems(kind: str, out: Path) -> Path:
 
 def write_problems(path: Path) -> None:
     """The harder levels' training problems as JSON lines; the same for everyone."""
-    from stapo_train.tiny.data import training_problems
+    from stapo_train.tiny.problems import training_problems
 
     problems = training_problems(0, NUM_PROBLEMS, HARDER)
     rows = [{"id": p.problem_id, "problem": p.question, "answer": p.gold.answer} for p in problems]

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from stapo_train.tiny.data import Example
+from stapo_train.tiny.problems import Example
 
 ROW_LENGTH = 128
 """Tokens in a row; a test holds every kind of example below it."""

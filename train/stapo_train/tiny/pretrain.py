@@ -29,10 +29,10 @@ from transformers.utils.logging import disable_progress_bar
 
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.runs import complete_lines, seal, unseal, write_atomically
-from stapo_train.checkpoint import load_optimizer, optimizer_tensors
 from stapo_train.parse import parse_record
+from stapo_train.run_folder import load_optimizer, optimizer_tensors
 from stapo_train.tiny.batches import PackedBatch, encode, pack
-from stapo_train.tiny.data import worked_example
+from stapo_train.tiny.problems import worked_example
 from stapo_train.tiny.tokenizer import train_tokenizer
 
 WARMUP_STEPS = 40
