@@ -1,8 +1,9 @@
 """Is a written step of arithmetic right? The tiny suite's solutions can be checked line by line, unlike real ones.
 
-A step is ``a op b = c`` with op one of + - * / mod, as ``stapo_train.tiny.problems`` writes them, with or without a stray
-letter in front. It is wrong where a op b is not c, whatever was meant: a step of the problem copied badly and then computed well
-is right. Solutions that only list totals have no step that can be checked; a stray letter shows in them, too.
+A step is ``a op b = c`` with op one of + - * / mod, as ``stapo_train.tiny.problems`` writes them, with or without a
+stray letter in front. It is wrong where a op b is not c, whatever was meant: a step of the problem copied badly and
+then computed well is right. Solutions that only list totals have no step that can be checked; a stray letter shows in
+them, too.
 """
 
 import re
