@@ -43,9 +43,9 @@ def test_checkpoints_in_one_go_get_the_samples_that_each_gets_alone(tmp_path, st
     alone = [completions(replace(options, out=tmp_path / f"alone-{i}")) for i, options in enumerate(steps)]
     assert len({str(found) for found in alone}) == 4
     opened, closed = [], []
-    load, close = TransformersEngine.from_checkpoint, TransformersEngine.close
+    load, close = TransformersEngine.open, TransformersEngine.close
     monkeypatch.setattr(
-        TransformersEngine, "from_checkpoint", lambda path, **how: opened.append(path.name) or load(path, **how)
+        TransformersEngine, "open", lambda path, options: opened.append(path.name) or load(path, options)
     )
     monkeypatch.setattr(TransformersEngine, "close", lambda self: closed.append(1) or close(self))
     with EngineCache() as engines:

@@ -40,7 +40,7 @@ from stapo_bench.errors import StapoError
     "--until-decided", type=options.RUN, help="Stop as soon as it is told apart from, or tied with, that run."
 )
 def eval_command(ctx: click.Context) -> None:
-    """Draw samples, grade them and print the table. Stopped and started again, it goes on where it was.
+    """Sample, grade and print the table. Stopped and started again, it goes on where it was.
 
     Example: stapo-bench eval --ckpt Qwen3-1.7B --decoding justrl --tasks aime24,amc23
     """
@@ -77,7 +77,7 @@ def continue_command(
     """Give a run's cut-off samples more tokens: they go on from where they were cut, in a new run.
 
     With --engine transformers the new run has the very tokens of an evaluation under the new limit (up to rounding);
-    vllm and openai draw what follows the cut under another seed: the distribution is the same, the tokens are not.
+    vllm and openai sample what follows the cut under another seed: the distribution is the same, the tokens are not.
 
     Example: stapo-bench continue results/base-justrl --max-new-tokens 32768
     """

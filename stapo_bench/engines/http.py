@@ -71,7 +71,8 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """A redirect would carry the key to a place that nobody named."""
 
     def redirect_request(self, *arguments: Any, **keywords: Any) -> None:
-        return None
+        """No request: the redirect becomes an error."""
+        return
 
 
 def address(url: str) -> str:

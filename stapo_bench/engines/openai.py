@@ -118,7 +118,7 @@ class OpenAIEngine:
         }
 
     def generate(self, requests: Iterable[Request], params: SamplingParams) -> Iterator[Completion]:
-        """Yield one completion per request as each is answered. What cannot be drawn is refused before the first."""
+        """Yield one completion per request as each is answered. What cannot be sampled is refused before the first."""
         check_params(params)
         todo: SimpleQueue[Request] = SimpleQueue()
         for request in requests:
@@ -130,7 +130,7 @@ class OpenAIEngine:
         """Nothing is kept open between requests."""
 
     def _budget(self, request: Request, params: SamplingParams) -> int:
-        """New tokens to ask for; StapoError for a request that cannot be drawn."""
+        """New tokens to ask for; StapoError for a request that cannot be sampled."""
         refuse_generated_ids(request)
         prompt = request.prompt
         if prompt.token_ids is None or self._served.context_length is None:
@@ -157,6 +157,7 @@ class OpenAIEngine:
         self._answered_at = time.monotonic()
 
         def work() -> None:
+            """Complete requests until none is left; what goes wrong is the caller's to raise."""
             try:
                 while not stop.is_set():
                     request = todo.get_nowait()

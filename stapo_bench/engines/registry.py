@@ -134,7 +134,12 @@ def declared_identity(options: EngineOptions, checkpoint: Path) -> dict[str, str
     Enough to refuse another engine or another script before a model is loaded. Raises as ``open_engine`` does.
     """
     engine_type, options = _resolved(options)
-    return engine_type.declared_identity(checkpoint, options)
+    identity = engine_type.declared_identity(checkpoint, options)
+    if identity.get("engine") != options.name:
+        raise StapoError(
+            f"engine {options.name}: expected engine {options.name!r} in its declared identity, got {identity}"
+        )
+    return identity
 
 
 def options_of(identity: Mapping[str, str]) -> EngineOptions:
@@ -158,7 +163,7 @@ def has_engine(name: str) -> bool:
 
 
 def _resolved(options: EngineOptions) -> tuple[EngineType, EngineOptions]:
-    """The class behind the name, and the options that it gets; one that it does not take is refused."""
+    """The class behind the name, and the options that it gets: under its own name, and none that it does not take."""
     name = options.name
     if name == AUTO:
         name = "vllm" if _vllm_on_gpu() else "transformers"
@@ -167,7 +172,7 @@ def _resolved(options: EngineOptions) -> tuple[EngineType, EngineOptions]:
         if option.name not in engine_type.takes | {"name", "golds"} and getattr(options, option.name):
             refusal = option.metadata.get("refusal", "{name}: expected no option " + option.name)
             raise UsageError(refusal.format(name=name))
-    return engine_type, options if "golds" in engine_type.takes else replace(options, golds=None)
+    return engine_type, replace(options, name=name, golds=options.golds if "golds" in engine_type.takes else None)
 
 
 def _engine_type(name: str) -> EngineType:
@@ -183,11 +188,14 @@ def _engine_type(name: str) -> EngineType:
         raise UsageError(f"engine {name}: expected one package that has it, got {' and '.join(sorted(found))}")
     (entry,) = found.values()
     try:
-        return cast(EngineType, entry.load())
+        loaded = entry.load()
     except (ImportError, AttributeError) as error:
         raise StapoError(
             f"engine {name}: {entry.value} cannot be loaded: {error}; see to the package that it comes from"
         ) from error
+    if not all(hasattr(loaded, part) for part in ("takes", "open", "declared_identity")):
+        raise StapoError(f"engine {name}: expected a class with takes, open and declared_identity at {entry.value}")
+    return cast(EngineType, loaded)
 
 
 def _plugged_in() -> "EntryPoints":

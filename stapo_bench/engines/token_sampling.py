@@ -1,7 +1,7 @@
 """Sampling of tokens: a sample's tokens are a function of its seed, whatever shares its batch.
 
-Draw j of a sample is number j of the Philox stream keyed by the sample's seed. The token is the inverse CDF of the
-next-token distribution at that number, in the order of token ids:
+Token j of a sample is decided by number j of the Philox stream keyed by the sample's seed: it is the inverse CDF of
+the next-token distribution at that number, in the order of token ids:
 
     p_v = softmax(logits / temperature)_v       float32
     token = min { v : sum_{w <= v} p_w > u * sum_w p_w }        sums in float64
@@ -16,7 +16,7 @@ import torch
 
 
 def uniform_draws(seed: int, count: int) -> np.ndarray:
-    """The first ``count`` draws of a sample: float64 in [0, 1), from Philox 4x64 keyed by ``seed``.
+    """The first ``count`` random numbers of a sample: float64 in [0, 1), from Philox 4x64 keyed by ``seed``.
 
     >>> uniform_draws(7, 2) == uniform_draws(7, 5)[:2]
     array([ True,  True])
@@ -76,7 +76,7 @@ def sample_tokens(
 
     Args:
         logits: [B, V], any float type.
-        uniforms: [B] float64 in [0, 1), one draw a row.
+        uniforms: [B] float64 in [0, 1), one a row.
         temperature: > 0.
         top_p: in (0, 1]; 1 keeps every token.
 

@@ -1,6 +1,6 @@
 """The embedded engine: any Hugging Face causal LM with full attention, on any machine.
 
-    engine = TransformersEngine.from_checkpoint(Path("checkpoint"))
+    engine = TransformersEngine.open(Path("checkpoint"), EngineOptions(device="cpu"))
     for completion in engine.generate(requests, SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=512)):
         ...
 
@@ -9,8 +9,8 @@ from the queue; nobody waits for the longest. A prompt is run once for its sampl
 the ordinary step, so that there is one place where tokens are sampled.
 
 A sample's tokens depend on its prompt, seed and parameters alone, up to floating-point rounding: matrix kernels round
-differently for other batch sizes, so a draw within rounding of the boundary between two tokens may fall on either
-side (about one token in 1e6 in float32, many more in bfloat16).
+differently for other batch sizes, so a random number within rounding of the boundary between two tokens may fall on
+either side (about one token in 1e6 in float32, many more in bfloat16).
 """
 
 import math
@@ -63,16 +63,9 @@ class TransformersEngine:
         self._end_ids = _end_ids(model, tokenizer)
 
     @classmethod
-    def from_checkpoint(
-        cls, path: Path, *, dtype: str | None = None, device: str | None = None, slots: int | None = None
-    ) -> "TransformersEngine":
-        """Load a Hugging Face folder; see ``load_checkpoint``."""
-        return cls(*load_checkpoint(path, dtype=dtype, device=device), slots=slots)
-
-    @classmethod
     def open(cls, checkpoint: Path, options: EngineOptions) -> "TransformersEngine":
-        """As ``from_checkpoint``, with the options as one record."""
-        return cls.from_checkpoint(checkpoint, dtype=options.dtype, device=options.device, slots=options.slots)
+        """Load a Hugging Face folder; see ``load_checkpoint``."""
+        return cls(*load_checkpoint(checkpoint, dtype=options.dtype, device=options.device), slots=options.slots)
 
     @classmethod
     def declared_identity(cls, checkpoint: Path, options: EngineOptions) -> dict[str, str]:
@@ -180,7 +173,7 @@ class TransformersEngine:
 
     @torch.inference_mode()
     def _step(self, batch: RunningBatch, params: SamplingParams) -> list[SequenceState]:
-        """Draw one token for every active sequence; return those that ended."""
+        """Sample one token for every active sequence; return those that ended."""
         spans = {"spans": batch.spans()} if self._model.config._attn_implementation == SPAN_ATTENTION else {}
         logits = self._model(**batch.inputs(self._model.dtype), **spans, use_cache=True).logits[:, -1]
         return batch.advance(*sample_tokens(logits, batch.uniforms(), params.temperature, params.top_p))

@@ -2,8 +2,8 @@
 
     engine = VllmEngine(Path("checkpoint"), tensor_parallel=2)
 
-A trainer keeps one engine beside its model and gives it the model's weights before it draws (``load_weights``); on a
-GPU the engine's memory is the trainer's in between (``sleep``).
+A trainer keeps one engine beside its model and gives it the model's weights before it generates (``load_weights``); on
+a GPU the engine's memory is the trainer's in between (``sleep``).
 
 vLLM seeds each request by itself (the sample's seed), so a sample does not depend on its company beyond rounding. The
 sampling parameters that its core will use are read back before the first token and must be the ones asked for: a
@@ -260,6 +260,6 @@ def _log_probs(told: Any, ids: tuple[int, ...]) -> tuple[float, ...]:
     """Of the sampled tokens; ``told`` is vLLM's FlatLogprobs, which holds more where more is asked for."""
     if tuple(told.token_ids) != ids:
         raise StapoError(
-            f"vLLM: expected the log-probs of {len(ids)} drawn tokens and no others, got {len(told.token_ids)}"
+            f"vLLM: expected the log-probs of {len(ids)} sampled tokens and no others, got {len(told.token_ids)}"
         )
     return tuple(told.logprobs)

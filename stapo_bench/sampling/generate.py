@@ -74,6 +74,7 @@ def generate_missing(
     stamps = run.stamps
 
     def missing() -> Iterator[Request]:
+        """What the engine is asked for, noted as it is handed over."""
         for request in requests(eval_tasks, run.seed, shard):
             if request.key not in done:
                 waiting[request.key] = request.seed
@@ -84,6 +85,7 @@ def generate_missing(
     grader = LiveGrader(run.run_dir, golds, progress.grade)
 
     def count_safe(samples: list[Sample]) -> None:
+        """Show samples that are on disk, and have them graded."""
         for sample in samples:
             progress.add(sample)
             grader.put(sample)

@@ -51,6 +51,7 @@ def decided_against(other_dir: Path) -> StopRule:
     other = load_run(other_dir)
 
     def decide(run: LoadedRun) -> StopDecision:
+        """The run against the other one, on the problems that both have."""
         if lacking := sorted(set(run.tasks) - set(other.tasks)):
             raise StapoError(f"{other_dir}: expected the tasks of {run.name}, got none of {', '.join(lacking)}")
         decision = stop_when_decided(
