@@ -264,6 +264,7 @@ def _holds(found: Interval, truth: float) -> bool:
 
 
 def print_simulated(repetitions: int) -> None:
+    """The table of the simulated populations."""
     rng = np.random.default_rng(2411)
     print(_header(["coverage: these", "like these", "size: these", "like these"]))
     for design in DESIGNS:
@@ -273,6 +274,7 @@ def print_simulated(repetitions: int) -> None:
 
 
 def print_pipeline(rows: list[dict[str, Any]]) -> None:
+    """The table of what went through the whole pipeline."""
     measures = [(name, found) for name, found in rows[0].items() if isinstance(found, dict)]
     print(_header([f"{name}: {error}" for name, found in measures for error in found]))
     for row in rows:
@@ -288,6 +290,7 @@ def _line(design: tuple[int, int], population: str, shares: list[float]) -> str:
 
 
 def main() -> None:
+    """Measure, print, and write what was asked for."""
     parser = argparse.ArgumentParser(description="Coverage, size and power in percent.")
     parser.add_argument("--repetitions", type=int, default=1000, help="per population and design (default 1000)")
     parser.add_argument("--pipeline", action="store_true", help="draw, store, grade and read back what is evaluated")

@@ -50,11 +50,13 @@ def make_requests(count: int, samples: int, vocabulary: int) -> list[Request]:
 
 
 def run_ours(model: Any, tokenizer: Any, requests: list[Request], params: SamplingParams, slots: int) -> Lengths:
+    """All requests by our engine."""
     engine = TransformersEngine(model, tokenizer, slots=slots)
     return [completion.num_tokens for completion in engine.generate(requests, params)]
 
 
 def run_generate(model: Any, tokenizer: Any, requests: list[Request], params: SamplingParams, slots: int) -> Lengths:
+    """The same by ``generate`` in batches of equal size."""
     lengths, ends = [], torch.tensor(model.generation_config.eos_token_id, device=model.device).flatten()
     for start in range(0, len(requests), slots):
         prompts = [request.prompt.token_ids or () for request in requests[start : start + slots]]
@@ -70,6 +72,7 @@ def run_generate(model: Any, tokenizer: Any, requests: list[Request], params: Sa
 def run_generate_batch(
     model: Any, tokenizer: Any, requests: list[Request], params: SamplingParams, slots: int
 ) -> Lengths:
+    """The same by transformers' own continuous batching."""
     prompts = [list(request.prompt.token_ids or ()) for request in requests]
     page = 64
     pages = math.ceil((max(map(len, prompts)) + params.max_new_tokens) / page)  # of the longest sequence
@@ -103,6 +106,7 @@ RUNS: dict[str, Callable[..., Lengths]] = {
 
 
 def main() -> None:
+    """Measure each engine, print, and write what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ckpt", type=Path, help="a Hugging Face folder; default a random tiny Qwen3")
     parser.add_argument("--requests", type=int, default=1024)

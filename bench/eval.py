@@ -74,6 +74,7 @@ SCRIPT = "success: 0.5\nmedian_tokens: 2000\ntruncated: 0.1\n"
 
 
 def bare(engine: Engine, eval_tasks: Sequence[EvalTask], options: EvalOptions) -> None:
+    """All requests by the engine alone: what the harness is compared with."""
     params, asked = sampling_params(options), requests(eval_tasks, options.seed)
     if isinstance(engine, VllmEngine):  # its own call for many prompts, as its users make it
         engine._llm.generate(*for_vllm(asked, params), use_tqdm=False)
@@ -138,9 +139,11 @@ class Clocked:
         self.between_s = 0.0
 
     def identity(self) -> dict[str, str]:
+        """The engine's own."""
         return self._engine.identity()
 
     def generate(self, requests: Iterable[Request], params: SamplingParams) -> Iterator[Completion]:
+        """The engine's completions, with the time that passes in it and outside it."""
         asked = time.perf_counter()
         for completion in self._engine.generate(requests, params):
             given = time.perf_counter()
@@ -163,6 +166,7 @@ class Turns(Clocked):
         self.bare_cpu_s = 0.0
 
     def generate(self, requests: Iterable[Request], params: SamplingParams) -> Iterator[Completion]:
+        """The engine's completions; after every ``TURN`` of them the bare side draws as many."""
         for number, completion in enumerate(super().generate(requests, params)):
             yield completion
             if number % TURN == 0:
@@ -296,6 +300,7 @@ def settings(folder: Path) -> Iterator[tuple[str, EvalOptions]]:
 
 
 def main() -> None:
+    """Measure each part, print, and write what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5, help="pairs of runs; default: %(default)s")
     parser.add_argument("--seconds", type=float, default=30.0, help="that a run takes; default: %(default)s")

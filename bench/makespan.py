@@ -42,6 +42,7 @@ class Stopped(TransformersEngine):
 
 
 def one_queue(engine: Engine, asked: Sequence[Request]) -> None:
+    """All requests at once: a slot that is free takes the next one."""
     for _ in engine.generate(asked, SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=LONGEST)):
         pass
 
@@ -55,6 +56,7 @@ def pass_per_seed(engine: Engine, asked: Sequence[Request]) -> None:
 def timed(
     loop: Callable[[Engine, Sequence[Request]], None], engine: Engine, asked: Sequence[Request]
 ) -> dict[str, float]:
+    """Wall and CPU seconds of one way through the requests."""
     wall, cpu = time.perf_counter(), time.process_time()
     loop(engine, asked)
     return {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
@@ -107,4 +109,5 @@ def real_lengths(data: Path) -> list[int]:
 
 
 def lognormal_lengths(rng: random.Random) -> list[int]:
+    """Lengths where no real ones are at hand."""
     return [min(LONGEST, 1 + int(rng.lognormvariate(3.7, 0.8))) for _ in range(2000)]

@@ -30,6 +30,7 @@ PACKED = ("sdpa", varlen.NAME, "flex_attention", "flash_attention_2", "flash_att
 
 
 def main() -> None:
+    """Measure each way, print, and write what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     setup.add_options(parser)
     parser.add_argument("--repeats", type=int, default=3, help="default: %(default)s")
@@ -109,6 +110,7 @@ def about(found: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
 
 
 def render(result: dict[str, Any]) -> str:
+    """A short table: time, memory, differences."""
     lines = [
         f"packing, {result['size']}: {result['num_rollouts']} rollouts, {result['num_positions']} positions",
         f"  {'':<28}{'seconds':>9}{'/ padded':>10}{'positions':>11}{'peak MB':>13}{'gradient diff':>15}"

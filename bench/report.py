@@ -135,6 +135,7 @@ def measure(page: Path, repeats: int) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Measure writing and reading, print, and write what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=50_000)
     parser.add_argument("--bytes", type=int, default=2000, help="length of a completion (default: %(default)s)")

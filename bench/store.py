@@ -28,6 +28,7 @@ _ANSWERS = 50  # different ones per problem
 
 
 def append(folder: Path, per_problem: int, num_characters: int) -> None:
+    """Store samples as an evaluation does."""
     with SegmentWriter(folder, "all") as writer:
         for j in range(per_problem):
             for i, problem_id in enumerate(PROBLEM_IDS):
@@ -46,6 +47,7 @@ def append(folder: Path, per_problem: int, num_characters: int) -> None:
 
 
 def write_grades(folder: Path, per_problem: int) -> None:
+    """Grades of all samples, without a grader."""
     (folder / "grades").mkdir()
     with (folder / "grades/math.jsonl").open("w") as grades:
         grades.write('{"grader": "math-1"}\n')
@@ -86,6 +88,7 @@ def timed(step: Callable[[], object]) -> tuple[float, float]:
 
 
 def score(folder: Path) -> dict[str, float]:
+    """Read all back and score; seconds, and the peak of memory before and after."""
     before = _peak_mb()
     wall, cpu = timed(lambda: score_run(folder))
     return {"score_s": wall, "score_cpu_s": cpu, "score_peak_mb": _peak_mb(), "peak_mb_before": before}
@@ -98,6 +101,7 @@ def _peak_mb() -> float:
 
 
 def main() -> None:
+    """Measure each size, print, and write what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--characters", type=int, default=2000, help="length of a completion")

@@ -62,6 +62,7 @@ class Contestant:
 
 
 def main() -> None:
+    """Measure each contestant, print, and write what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="checkpoint to start from")
     setup.add_options(parser)
@@ -232,6 +233,7 @@ def summary(contestant: Contestant, ran: Ran, spent: Sequence[float], base: Sequ
 
 
 def render_table(result: dict[str, Any]) -> str:
+    """A short table: seconds, ratios to JustRL, tokens."""
     lines = [
         f"| way | candidate rate | {result['clock']} s | of JustRL's | quartiles | candidates | silenced | changed | "
         "rows again | peak MB |"

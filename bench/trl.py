@@ -40,6 +40,7 @@ SETTINGS = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PA
 
 
 def main() -> None:
+    """Run both trainers in turns, print, and write what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="checkpoint to start from")
     setup.add_options(parser)
@@ -102,6 +103,7 @@ def take_turns(trainers: Sequence[str], seed: int, options: argparse.Namespace) 
 
 
 def start(trainer: str, seed: int, options: argparse.Namespace) -> Any:
+    """A process of its own for one trainer and seed."""
     command = [sys.executable, "-m", "bench.trl", "--iterations", str(options.iterations), "--model", options.model]
     command += ["--trl-rows", str(options.trl_rows), "--trainer", trainer, "--seed", str(seed)]
     command += ["--size", options.size] * bool(options.size) + ["--device", options.device]
@@ -110,6 +112,7 @@ def start(trainer: str, seed: int, options: argparse.Namespace) -> Any:
 
 
 def read_until(worker: Any, line: str) -> None:
+    """Skip a worker's output up to this line."""
     for found in worker.stdout:
         if found.strip() == line:
             return
@@ -141,6 +144,7 @@ def summarise(trainers: Sequence[str], found: list[Measured]) -> dict[str, Any]:
 
 
 def render(summary: dict[str, Any], model: str) -> str:
+    """A short table: seconds, memory, rewards."""
     lines = [
         f"an iteration, {model}:",
         f"  {'':<6}{'wall s':>9}{'a second':>10}{'CPU s':>9}{'peak MiB':>10}{'before':>8}{'reward':>16}",
@@ -156,6 +160,7 @@ def render(summary: dict[str, Any], model: str) -> str:
 
 
 def about(options: argparse.Namespace) -> dict[str, Any]:
+    """What was compared, in words."""
     return {
         **measured_with(("trl", "torch", "transformers", "accelerate")),
         "model": options.size or options.model,

@@ -90,6 +90,7 @@ def checksum_reward(token_ids: Sequence[int]) -> float:
 
 
 def run_ours(options: argparse.Namespace, folder: str) -> Measured:
+    """One training by ours, told tick by tick."""
     from stapo_train import run
 
     config = trainer_config(options, f"{folder}/run")
@@ -114,6 +115,7 @@ def run_ours(options: argparse.Namespace, folder: str) -> Measured:
 
 
 def run_trl(options: argparse.Namespace, folder: str) -> Measured:
+    """The same training by TRL's trainer."""
     import datasets
     import torch
     import transformers
@@ -187,7 +189,10 @@ def run_trl(options: argparse.Namespace, folder: str) -> Measured:
     clock = Clock(options.device)
 
     class Tick(transformers.TrainerCallback):
+        """Tells the parent that an iteration has ended."""
+
         def on_step_end(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
+            """After each optimizer step."""
             if state.global_step % steps == 0:
                 clock.tick()
 

@@ -23,13 +23,16 @@ def test_every_link_leads_to_a_file():
     assert len(PAGES) > 15
 
 
+MADE_UP = {"stapo_train/objectives/positive_only.py"}  # the file that train/README.md shows how to add
+
+
 def test_every_file_of_ours_that_a_page_names_is_there():
     named = r"`((?:stapo_bench|stapo_train|train|scripts|tasks|tests|results|requirements|docs)/[\w./-]+\.\w+)`"
     missing = [
         f"{page.relative_to(ROOT)}: {name}"
         for page in PAGES
         for name in re.findall(named, page.read_text(encoding="utf-8"))
-        if not any((base / name).exists() for base in (ROOT, ROOT / "train"))
+        if name not in MADE_UP and not any((base / name).exists() for base in (ROOT, ROOT / "train"))
     ]
     assert missing == []
 

@@ -123,6 +123,7 @@ def reward_by_hash() -> None:
     from stapo_train import run
 
     def grade(rollouts: Any, golds: Any, pool: Any) -> list[Any]:
+        """Right or wrong by a digest of the text: no grading process, the same each time."""
         rights = [hashlib.sha256(rollout.text.encode()).digest()[0] % 2 for rollout in rollouts]
         outcomes = [Outcome.CORRECT if right else Outcome.INCORRECT for right in rights]
         return [

@@ -189,10 +189,12 @@ def data_files(bench: Bench, rng: Random, folder: Path, *, count: int) -> Trial:
 
 
 def write_rows(folder: Path, content: bytes) -> None:
+    """A data file of these rows."""
     (folder / "sums.jsonl").write_bytes(content)
 
 
 def evaluation(bench: Bench, folder: Path) -> list[object]:
+    """The command line of an evaluation of that data."""
     where = ("--tasks", folder / "task.yaml", "--data-dir", folder, "--out", folder / "run")
     script = ("--engine", "scripted", "--ckpt", bench.script())
     return ["stapo-bench", "eval", *script, "--decoding", "justrl", "--max-new-tokens", 64, *where]
@@ -305,6 +307,7 @@ Inject = Callable[..., Trial]
 
 
 def batches(name: str, inject: Inject, batch: int, trials: int, quick: int) -> Fault:
+    """A fault of many inputs, a batch a trial."""
     return Fault(name=name, unit="cases", trials=trials, quick=quick, inject=partial(inject, count=batch))
 
 

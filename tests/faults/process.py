@@ -82,10 +82,12 @@ class Command:
 
     @property
     def out(self) -> str:
+        """Standard output so far."""
         return self._read("out")
 
     @property
     def err(self) -> str:
+        """Standard error so far."""
         return self._read("err")
 
     def _read(self, name: str) -> str:

@@ -78,6 +78,7 @@ def links(bench: Bench, rng: Random, folder: Path) -> Trial:
 
 
 def readers(bench: Bench, run: Path, folder: Path) -> tuple[list[object], ...]:
+    """Command lines that read a run folder, one of each kind."""
     return (
         ["stapo-bench", "score", run, "--data-dir", bench.root],
         ["stapo-bench", "report", run, "--data-dir", bench.root, "-o", folder / "x.html"],

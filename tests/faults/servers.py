@@ -34,6 +34,8 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
+    """Answers as the fault wants it."""
+
     server: Server
 
     def log_message(self, format: str, *arguments: object) -> None:
@@ -77,6 +79,7 @@ def answering(port: int, folder: Path, act: Act = in_two_parts, models: object =
 
 
 def is_listening(port: int) -> bool:
+    """Can a connection be made to this port?"""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

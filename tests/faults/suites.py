@@ -23,6 +23,7 @@ def kill_suite(bench: Bench, rng: Random, folder: Path, *, suite: str) -> Trial:
     script = ("--engine", "scripted", "--ckpt", bench.script(), "--decoding", "justrl", "--max-new-tokens", 64)
 
     def evaluation(run: Path) -> list[object]:
+        """The command line of an evaluation of two tasks."""
         return ["stapo-bench", "eval", *script, "--suite", suite, *data, "--out", run]
 
     whole, run, injected, lost = bench.root / suite / "run", folder / "run", 0, 0

@@ -137,6 +137,7 @@ def drawing(command: Command, run: Path, num_before: int) -> None:
 
 
 def descendants(pid: int) -> list[int]:
+    """Ids of all processes below this one."""
     return [found for child in children(pid) for found in (child, *descendants(child))]
 
 

@@ -101,7 +101,8 @@ def load_experiment(name: str) -> Experiment:
     path = Path(name) if name.endswith(".yaml") else HERE / f"{name}.yaml"
     if not path.is_file():
         known = ", ".join(sorted(found.stem for found in HERE.glob("*.yaml")))
-        raise UsageError(f"experiment '{name}': expected one of {known}, or a YAML file")
+        ours = f"one of {known}" if known else "the checkout's train/experiments, which an installed package lacks"
+        raise UsageError(f"experiment '{name}': expected {ours}, or a YAML file")
     values = yaml.safe_load(path.read_text(encoding="utf-8"))
     known_keys = {f.name for f in fields(Experiment)} - {"name"}
     if unknown := sorted(set(values) - known_keys):

@@ -237,7 +237,7 @@ def describe(found: Sequence[Job], shape: Shape, memory: Memory, setup: Setup) -
     lines = [
         f"model: {shape.parameters / 1e6:,.0f} M parameters; {setup.gpu.name}: about {memory.while_updating:.0f} GiB "
         f"in updates, {memory.while_drawing:.0f} GiB in rollouts, of {setup.gpu.memory_gib:g}",
-        f"about {60 * hours:.0f} minutes by stapo_train.cost.estimate, not measured"
+        f"about {60 * hours:.0f} minutes by stapo_train.cost, not measured"
         + ("" if hours < 1 else ": more than the hour of this scale; iterations=N makes it shorter"),
     ]
     return "\n".join(lines)

@@ -1,0 +1,64 @@
+"""The runner of jobs with real processes: threads, priority, what it tells, what it stops."""
+
+import os
+import time
+
+import pytest
+
+from stapo_bench.errors import StapoError
+from stapo_train.jobs import Job, run_jobs, status_line
+
+
+def job(folder, name, script, **more):
+    return Job(name=name, command=["sh", "-c", script], weight=10, log=folder / f"{name}.log", **more)
+
+
+def test_a_job_for_all_lanes_runs_alone_with_their_threads_and_the_others_with_one(tmp_path, capsys):
+    note = f"echo start $OMP_NUM_THREADS >> {tmp_path}/events; sleep 0.3; echo end >> {tmp_path}/events"
+    base = job(tmp_path, "base", note, all_lanes=True)
+    plan = [base, job(tmp_path, "a", note, needs=("base",)), job(tmp_path, "b", note, needs=("base",))]
+    run_jobs(plan, lanes=2)
+    events = (tmp_path / "events").read_text().splitlines()
+    assert events[:2] == ["start 2", "end"]
+    assert events[2:4] == ["start 1", "start 1"]  # side by side
+    assert all(each.done for each in plan)
+    told = capsys.readouterr().out
+    assert "base: done" in told
+
+
+def test_niceness_is_added_and_every_end_is_told_with_its_cost(tmp_path):
+    ended = []
+    plan = [job(tmp_path, "nice", "nice"), job(tmp_path, "bad", "nice; exit 3", needs=("nice",))]
+    with pytest.raises(StapoError, match=r"bad failed \(exit 3\): "):
+        run_jobs(plan, lanes=1, niceness=3, ended=lambda job, usage: ended.append((job.name, usage.ru_utime >= 0)))
+    assert (tmp_path / "nice.log").read_text() == f"{os.nice(0) + 3}\n"
+    assert ended == [("nice", True), ("bad", True)]
+
+
+def test_where_one_fails_the_others_are_interrupted_and_waited_for(tmp_path):
+    script = f"trap 'sleep 0.2; echo interrupted > {tmp_path}/slow; exit 130' INT; touch {tmp_path}/up; sleep 60 & wait"
+    waits = f"until test -e {tmp_path}/up; do sleep 0.05; done; echo no room; exit 1"
+    began = time.monotonic()
+    with pytest.raises(StapoError, match=r"bad failed \(exit 1\): no room; all of it: .*bad.log"):
+        run_jobs([job(tmp_path, "slow", script), job(tmp_path, "bad", waits)], lanes=2)
+    assert (tmp_path / "slow").read_text() == "interrupted\n"
+    assert time.monotonic() - began < 30
+
+
+def test_what_is_done_is_not_run_and_what_leaves_nothing_failed(tmp_path):
+    done = job(tmp_path, "done", f"touch {tmp_path}/again", done=True)
+    run_jobs([done, job(tmp_path, "next", "true", needs=("done",))], lanes=1)
+    assert not (tmp_path / "again").exists()
+    with pytest.raises(StapoError, match=r"empty failed \(exit 0\)"):
+        run_jobs([job(tmp_path, "empty", "true", is_done=lambda: False)], lanes=1)
+
+
+def test_the_status_tells_the_share_by_weight_and_the_time_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+    half = Job(name="half", command=(), weight=100, log=tmp_path / "half.log", process=object())
+    half.log.write_text("3/6\n")
+    whole = Job(name="whole", command=(), weight=100, done=True)
+    later = Job(name="later", command=(), weight=200)
+    # 100 + 50 of 400 in 60 s: 0.4 s per unit of weight, 250 units left: 100 s, which is 2 min.
+    line = status_line([whole, half, later], lanes=2, began=40.0)
+    assert line == "[ 1:00] half 3/6 | 38%, about 2 min left"
