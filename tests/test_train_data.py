@@ -13,9 +13,9 @@ import pytest
 import torch
 from fake_hub import Hub, parquet, serve
 
+from stapo_bench import tasks
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Gold, Outcome, Problem
-from stapo_bench.tasks import loading as tasks
 from stapo_bench.tasks.kk import split_of, training_puzzles
 from stapo_train import data, run
 from stapo_train.config import DataConfig, load_config

@@ -12,7 +12,7 @@ from stapo_bench.errors import StapoError
 from stapo_bench.records import Gold, Problem
 from stapo_bench.runs.digests import data_digest
 from stapo_bench.runs.manifest import Manifest
-from stapo_bench.tasks import Golds, errata
+from stapo_bench.tasks import Golds, apply_errata, errata_version
 
 _CORRECTED = "+corrected"
 
@@ -38,7 +38,7 @@ def split_golds(name: str) -> tuple[str, Golds]:
 
 def version_with_golds(version: str, golds: Golds) -> str:
     """What a grade file's first line states: the grader's version, and that of the errata where they were applied."""
-    return version if golds == "published" else f"{version}+errata-{errata.load_errata().version}"
+    return version if golds == "published" else f"{version}+errata-{errata_version()}"
 
 
 def read_problems(manifest: Manifest, data_dir: Path | None, golds: Golds = "published") -> Iterator[Problem]:
@@ -56,7 +56,7 @@ def read_problems(manifest: Manifest, data_dir: Path | None, golds: Golds = "pub
                 f"{manifest.run_dir}: expected task {name} with content {expected[:12]}, got {found[:12]}; "
                 "grade with the task files and data that the run was made with"
             )
-        yield from errata.apply_errata(problems, golds)
+        yield from apply_errata(problems, golds)
 
 
 def read_golds(manifest: Manifest, data_dir: Path | None, golds: Golds = "published") -> dict[tuple[str, str], Gold]:

@@ -1,7 +1,7 @@
 """Task files and data to ``Task``, ``Problem`` and ``Prompt``: what is asked, its content checked."""
 
 from stapo_bench.tasks.content import ContentDigest, content_digest
-from stapo_bench.tasks.errata import Golds, load_errata
+from stapo_bench.tasks.errata import Golds, apply_errata, errata_version, load_errata
 from stapo_bench.tasks.hub import read_source
 from stapo_bench.tasks.loading import load_problems, load_task, task_names
 from stapo_bench.tasks.overlap import Overlap, contained, find_overlaps, read_training_texts

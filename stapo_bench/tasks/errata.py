@@ -55,6 +55,11 @@ def load_errata() -> Errata:
     return read_errata(resource_dir("tasks") / "errata.yaml")
 
 
+def errata_version() -> int:
+    """Of the list that ``load_errata`` reads; it stands in the grades of corrected golds."""
+    return load_errata().version
+
+
 def read_errata(path: Path) -> Errata:
     """Read and check a file of errata."""
     try:

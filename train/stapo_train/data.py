@@ -142,12 +142,11 @@ def _overlapping(rows: Sequence[dict[str, Any]], config: DataConfig) -> frozense
     """Places of the rows that hold an evaluation problem: by the file's own marks, else by shared runs of words."""
     if any("eval_overlap" in row for row in rows):
         return frozenset(place for place, row in enumerate(rows) if row.get("eval_overlap"))
-    from stapo_bench.tasks import contained
-    from stapo_bench.tasks import loading as tasks
+    from stapo_bench import tasks
 
     folder = Path(config.eval_dir) if config.eval_dir else None
     evaluated = [p for name in tasks.task_names("paper") for p in tasks.load_problems(tasks.load_task(name), folder)]
-    return frozenset(row - 1 for _, row, _ in contained(evaluated, (row["problem"] for row in rows)))
+    return frozenset(row - 1 for _, row, _ in tasks.contained(evaluated, (row["problem"] for row in rows)))
 
 
 # --- order ------------------------------------------------------------------------------------------------------------
