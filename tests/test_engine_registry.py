@@ -188,3 +188,9 @@ def test_a_stored_identity_names_the_options_behind_it():
     assert options_of(vllm) == EngineOptions(name="vllm", tensor_parallel=4)
     assert options_of({"engine": "openai", "model": "m"}) == EngineOptions(name="openai", model="m")
     assert options_of({"name": "of a test"}) == EngineOptions()
+
+
+def test_a_judges_engine_without_a_judge_is_refused(tmp_path):
+    for flags in (["--judge-slots", "2"], ["--judge-base-url", "http://a"], ["--judge-engine", "vllm"]):
+        result = CliRunner().invoke(cli, ["grade", str(tmp_path), *flags])
+        assert "expected --judge with the judge's folder" in str(result.exception)

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from stapo_bench.commands import options
-from stapo_bench.commands.records import ContextCommand, engine_of, engine_options, record_of
+from stapo_bench.commands.records import ContextCommand, engine_of, engine_option, engine_options, record_of
 from stapo_bench.engines import PRESETS
 from stapo_bench.errors import StapoError
 
@@ -68,7 +68,7 @@ def eval_command(ctx: click.Context) -> None:
 @click.command("continue")
 @click.argument("run", type=options.RUN)
 @click.option("--max-new-tokens", type=click.IntRange(min=1), required=True, help="The new limit, above the run's.")
-@options.base_urls
+@engine_option("base_urls")
 @options.data_dir
 @click.option("--out", type=options.RUN, help="Folder of the new run; default: RUN-<max-new-tokens>.")
 def continue_command(

@@ -18,9 +18,6 @@ data_dir = click.option(
     envvar="STAPO_BENCH_DATA",
     help="Folder with <task>.jsonl; else the hub. [env: STAPO_BENCH_DATA]",
 )
-base_urls = click.option(
-    "--base-url", "base_urls", multiple=True, help="Server of --engine openai: http://host:8000/v1; may be repeated."
-)
 
 golds = click.option(
     "--golds",

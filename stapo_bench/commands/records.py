@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 Record = TypeVar("Record", bound="DataclassInstance")
 
+_SHOWN = [option.name for option in fields(EngineOptions) if option.metadata]  # what stands on the command line
+
 
 class ContextCommand(click.Command):
     """A command whose function takes its context alone; ``context.params`` holds the parameters."""
@@ -55,25 +57,29 @@ def engine_options(prefix: str = "") -> Callable[[Function], Function]:
     """``--engine`` and every engine option that has a flag; with the prefix ``judge-``: ``--judge-engine``, …"""
 
     def add(function: Function) -> Function:
-        for option in reversed(fields(EngineOptions)):
-            if option.metadata:
-                function = click.option(
-                    option.metadata["flag"].replace("--", f"--{prefix}", 1),
-                    _parameter(prefix, option.name),
-                    type=click.IntRange(min=1) if int in get_args(option.type) else str,
-                    multiple=isinstance(option.default, tuple),
-                    help=option.metadata["help"].replace("--engine", f"--{prefix}engine"),
-                )(function)
+        for name in reversed(_SHOWN):
+            function = engine_option(name, prefix)(function)
         engine = _parameter(prefix, "engine")
         return click.option(f"--{prefix}engine", engine, type=EngineName(), default="auto", show_default=True)(function)
 
     return add
 
 
+def engine_option(name: str, prefix: str = "") -> Callable[[Function], Function]:
+    """One engine option, by its field's name."""
+    option = EngineOptions.__dataclass_fields__[name]
+    return click.option(
+        option.metadata["flag"].replace("--", f"--{prefix}", 1),
+        _parameter(prefix, name),
+        type=click.IntRange(min=1) if int in get_args(option.type) else str,
+        multiple=isinstance(option.default, tuple),
+        help=option.metadata["help"].replace("--engine", f"--{prefix}engine"),
+    )
+
+
 def engine_of(params: Mapping[str, Any], prefix: str = "") -> EngineOptions:
     """The record of what ``engine_options`` added."""
-    names = [option.name for option in fields(EngineOptions) if option.metadata]
-    given = {name: params[_parameter(prefix, name)] for name in names}
+    given = {name: params[_parameter(prefix, name)] for name in _SHOWN}
     return EngineOptions(name=params[_parameter(prefix, "engine")], **given)
 
 

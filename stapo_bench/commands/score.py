@@ -7,6 +7,7 @@ import click
 
 from stapo_bench.commands import options
 from stapo_bench.commands.records import ContextCommand, engine_of, engine_options
+from stapo_bench.engines import EngineOptions
 from stapo_bench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ def grade(ctx: click.Context) -> None:
 
     given, engine = ctx.params, engine_of(ctx.params, "judge-")
     run, data_dir = given["run"], given["data_dir"]
-    if given["judge"] is None and (engine.base_urls or engine.model):
-        raise UsageError("expected --judge with the judge's folder beside --judge-base-url and --judge-model")
+    if given["judge"] is None and engine != EngineOptions():
+        raise UsageError("expected --judge with the judge's folder beside the options of its engine (--judge-…)")
     name = with_golds(given["grader"], given["golds"])
     passes = [grade_run(run, name, data_dir=data_dir, progress=Ticker("graded"))]
     if given["judge"] is not None:

@@ -69,6 +69,7 @@ from dataclasses import replace
 from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
+from stapo_bench.engines import EngineOptions
 from stapo_bench.sampling.evaluation import evaluate
 from stapo_bench.sampling.options import EvalOptions
 from stapo_bench.sampling.engine_cache import EngineCache
