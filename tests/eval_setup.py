@@ -15,9 +15,9 @@ from pathlib import Path
 
 from stapo_bench.records import Completion, Request, SampleKey, SamplingParams
 from stapo_bench.runs.store import read_samples
+from stapo_bench.sampling.eval_options import EvalOptions
 from stapo_bench.sampling.evaluation import evaluate
 from stapo_bench.sampling.generate import SamplingResult
-from stapo_bench.sampling.options import EvalOptions
 
 NUM_PROBLEMS, NUM_SAMPLES = 12, 8
 

@@ -17,9 +17,9 @@ from stapo_bench.records import Completion, Prompt, Request, Sample, SampleKey, 
 from stapo_bench.runs.manifest import ContinuedFrom, load_manifest
 from stapo_bench.runs.store import read_samples, sample_to_line, scan_keys
 from stapo_bench.sampling.continuation import ContinueOptions, continue_run
+from stapo_bench.sampling.eval_options import EvalOptions
 from stapo_bench.sampling.evaluation import evaluate
 from stapo_bench.sampling.generate import sole_writer
-from stapo_bench.sampling.options import EvalOptions
 from stapo_bench.tasks import render_prompts
 from stapo_train.tiny.random_model import random_model, save
 

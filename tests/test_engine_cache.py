@@ -12,8 +12,8 @@ from stapo_bench.engines import EngineOptions
 from stapo_bench.engines.transformers import TransformersEngine, load_checkpoint
 from stapo_bench.runs.store import read_samples
 from stapo_bench.sampling.engine_cache import EngineCache, read_weights
+from stapo_bench.sampling.eval_options import EvalOptions
 from stapo_bench.sampling.evaluation import evaluate
-from stapo_bench.sampling.options import EvalOptions
 from stapo_train.tiny.random_model import random_model, save
 
 

@@ -10,10 +10,10 @@ from eval_setup import NUM_PROBLEMS, make_options
 
 from stapo_bench.cli import cli
 from stapo_bench.commands.evaluate import eval_command
-from stapo_bench.commands.records import engine_of
+from stapo_bench.commands.parameters import engine_of
 from stapo_bench.commands.score import grade
 from stapo_bench.engines import EngineOptions, declared_identity, engine_names, open_engine, options_of
-from stapo_bench.engines.registry import BUILT_IN
+from stapo_bench.engines.engine import BUILT_IN
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.runs.manifest import load_manifest
 
@@ -151,7 +151,7 @@ def test_two_packages_with_one_name_are_told_and_ours_stay_ours(tmp_path, offer)
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_no_engine_takes_an_option_that_there_is_not(name):
-    from stapo_bench.engines.registry import _engine_type
+    from stapo_bench.engines.engine import _engine_type
 
     assert _engine_type(name).takes <= set(EngineOptions.__dataclass_fields__)
 

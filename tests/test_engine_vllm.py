@@ -80,7 +80,7 @@ def test_without_vllm_the_extra_is_named(tmp_path: Path):
 def test_auto_is_vllm_where_it_and_a_gpu_are_there(tmp_path: Path, monkeypatch):
     with pytest.raises(StapoError, match="checkpoint folder"):
         open_engine(EngineOptions(), tmp_path)
-    monkeypatch.setattr("stapo_bench.engines.registry._vllm_on_gpu", lambda: True)
+    monkeypatch.setattr("stapo_bench.engines.engine._vllm_on_gpu", lambda: True)
     with pytest.raises(StapoError, match="engine vllm"):
         open_engine(EngineOptions(), tmp_path)
 

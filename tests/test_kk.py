@@ -16,8 +16,8 @@ from stapo_bench.grading import grade_answer
 from stapo_bench.grading.graders import strict
 from stapo_bench.records import Gold, Outcome
 from stapo_bench.runs.grades import grade_run
+from stapo_bench.sampling.eval_options import EvalOptions
 from stapo_bench.sampling.evaluation import evaluate
-from stapo_bench.sampling.options import EvalOptions
 from stapo_bench.tasks import kk
 from stapo_bench.tasks.kk import Kind, Link, linked, solutions
 from stapo_bench.tasks.loading import load_problems, load_task, read_task, task_names

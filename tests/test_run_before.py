@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from stapo_bench.analysis.scores import current_score, score_run
+from stapo_bench.analysis.score_file import current_score, score_run
 from stapo_bench.cli import cli
 from stapo_bench.engines import EngineOptions
 from stapo_bench.records import Outcome, SampleKey
@@ -24,8 +24,8 @@ from stapo_bench.runs.graded_samples import load_run
 from stapo_bench.runs.manifest import load_manifest
 from stapo_bench.runs.store import read_samples
 from stapo_bench.sampling import identity
+from stapo_bench.sampling.eval_options import EvalOptions
 from stapo_bench.sampling.evaluation import evaluate
-from stapo_bench.sampling.options import EvalOptions
 
 STORED = Path(__file__).parent / "data" / "run_before"
 

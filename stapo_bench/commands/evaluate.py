@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from stapo_bench.commands import options
-from stapo_bench.commands.records import ContextCommand, engine_of, engine_option, engine_options, record_of
+from stapo_bench.commands.parameters import ContextCommand, engine_of, engine_option, engine_options, record_of
 from stapo_bench.engines import PRESETS
 from stapo_bench.errors import StapoError
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stapo_bench.commands import options
-from stapo_bench.commands.records import ContextCommand, engine_of, engine_options
+from stapo_bench.commands.parameters import ContextCommand, engine_of, engine_options
 from stapo_bench.engines import EngineOptions
 from stapo_bench.errors import UsageError
 

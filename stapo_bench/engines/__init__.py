@@ -5,7 +5,7 @@ The interface is one method, ``Engine.generate``; everything that decides a samp
 """
 
 from stapo_bench.engines.decoding import PRESETS, preset, sampling_in_words
-from stapo_bench.engines.registry import (
+from stapo_bench.engines.engine import (
     Engine,
     EngineOptions,
     EngineType,

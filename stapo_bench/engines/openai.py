@@ -27,10 +27,10 @@ from queue import Empty, SimpleQueue
 from typing import Any
 from urllib.parse import urlsplit
 
+from stapo_bench.engines.engine import EngineOptions
 from stapo_bench.engines.http import LONGEST_PAUSE_S, Http, PassingError, address
 from stapo_bench.engines.openai_answers import find_model, read_completion
 from stapo_bench.engines.params import check_params, refuse_generated_ids, token_budget
-from stapo_bench.engines.registry import EngineOptions
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Request, SamplingParams
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import yaml
 
-from stapo_bench.engines.registry import EngineOptions
+from stapo_bench.engines.engine import EngineOptions
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Request, SamplingParams
 

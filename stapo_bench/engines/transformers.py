@@ -25,9 +25,9 @@ import torch
 import transformers
 from safetensors import SafetensorError
 
+from stapo_bench.engines.engine import EngineOptions
 from stapo_bench.engines.kv_cache import SPAN_ATTENTION, Ids, PrefixStore, SlotCache
 from stapo_bench.engines.params import check_params, token_budget
-from stapo_bench.engines.registry import EngineOptions
 from stapo_bench.engines.slots import RunningBatch, SequenceState
 from stapo_bench.engines.token_sampling import sample_tokens
 from stapo_bench.errors import StapoError, UsageError

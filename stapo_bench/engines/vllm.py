@@ -18,8 +18,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from stapo_bench.engines.engine import EngineOptions
 from stapo_bench.engines.params import check_params, refuse_generated_ids, token_budget
-from stapo_bench.engines.registry import EngineOptions
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Completion, Request, SamplingParams
 

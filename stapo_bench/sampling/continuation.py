@@ -38,11 +38,11 @@ from stapo_bench.runs import (
     scan_keys,
 )
 from stapo_bench.sampling.engine_cache import EngineCache
+from stapo_bench.sampling.eval_options import EvalOptions
 from stapo_bench.sampling.eval_tasks import EvalTask
 from stapo_bench.sampling.evaluation import load_tokenizer, sampling_params
 from stapo_bench.sampling.generate import SamplingResult, engine_failures, shard_label, sole_writer
 from stapo_bench.sampling.identity import run_identity, started_now
-from stapo_bench.sampling.options import EvalOptions
 from stapo_bench.sampling.progress import Progress
 from stapo_bench.seeds import derive_seed
 from stapo_bench.tasks import load_problems, load_task, render_prompts

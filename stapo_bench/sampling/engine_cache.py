@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from stapo_bench.engines import Engine, EngineOptions, declared_identity, open_engine
+from stapo_bench.sampling.eval_options import EvalOptions
 from stapo_bench.sampling.eval_tasks import EvalTask
-from stapo_bench.sampling.options import EvalOptions
 
 _FRAME = (".json", ".jinja", ".model", ".tiktoken", ".txt")
 _NO_FRAME = ("model.safetensors.index.json", "stapo.json", "trainer_state.json")  # say where weights are, and come from

@@ -19,10 +19,10 @@ from stapo_bench.errors import StapoError
 from stapo_bench.records import SamplingParams
 from stapo_bench.runs import Checkpoint, find_run, make_folder, open_run, read_checkpoint, segment_sizes
 from stapo_bench.sampling.engine_cache import EngineCache
+from stapo_bench.sampling.eval_options import EvalOptions
 from stapo_bench.sampling.eval_tasks import EvalTask
 from stapo_bench.sampling.generate import SamplingResult, generate_missing, shard_label, shard_state, sole_writer
 from stapo_bench.sampling.identity import run_about, run_identity
-from stapo_bench.sampling.options import EvalOptions
 from stapo_bench.sampling.stop_rules import StopRule, is_settled
 from stapo_bench.tasks import Task, load_problems, load_task, render_prompts, resolve_format
 

@@ -71,7 +71,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from stapo_bench.engines import EngineOptions
 from stapo_bench.sampling.evaluation import evaluate
-from stapo_bench.sampling.options import EvalOptions
+from stapo_bench.sampling.eval_options import EvalOptions
 from stapo_bench.sampling.engine_cache import EngineCache
 from stapo_bench.runs.store import read_samples
 

@@ -28,8 +28,8 @@ from stapo_bench.engines import EngineOptions
 from stapo_bench.records import Outcome
 from stapo_bench.runs.grades import grade_run
 from stapo_bench.runs.store import read_samples
+from stapo_bench.sampling.eval_options import EvalOptions
 from stapo_bench.sampling.evaluation import evaluate
-from stapo_bench.sampling.options import EvalOptions
 from stapo_bench.statistics.estimators import avg_at_k
 from stapo_bench.tasks.loading import load_problems, load_task, task_names
 from stapo_bench.tasks.prompts import render_prompts
