@@ -7,7 +7,7 @@ import pytest
 
 from stapo_bench.analysis.compare import compare_runs
 from stapo_bench.errors import StapoError
-from stapo_bench.presenting.verdicts import render_comparison, sentence
+from stapo_bench.presenting.verdicts import render_comparison, sentence, sign_risk
 
 SEEDS = {"engine": {"name": "scripted", "dtype": "float32"}}
 
@@ -158,7 +158,7 @@ def test_truncation_that_could_flip_the_sign_is_reported(make_run):
     # A: 1 of 4 right, two of the wrong ones cut off; B: 2 of 4 right: 0.5 - 0.25 = +25, or 0.5 - 0.75 = -25 points
     a = make_run("a", {"t": outcome_rows([1] * 10)}, sample=lambda _t, _i, j: cut if j in (1, 2) else {})
     b = make_run("b", {"t": outcome_rows([2] * 10)})
-    (warning,) = compare_runs(a, b).tasks[0].warnings
+    (warning,) = map(sign_risk, compare_runs(a, b).tasks[0].warnings)
     assert warning == "truncated samples (50.0 % of A, 0.0 % of B) could flip the sign: between -25.0 and +25.0 points"
     assert sentence(compare_runs(a, b)).endswith(
         "The sign could flip with samples that are cut off or ungraded on T (below)."
@@ -180,9 +180,9 @@ def test_the_mean_over_tasks_may_flip_where_no_task_does(make_run):
     comparison = compare_runs(a, b)
     assert [task.warnings for task in comparison.tasks] == [(), ()]
     # u: -5 points, and 15 % of A's samples are cut off: between -20 and -5; shares are means over the tasks as well
-    assert comparison.average.warnings == (
+    assert [sign_risk(risk) for risk in comparison.average.warnings] == [
         "truncated samples (7.5 % of A, 0.0 % of B) could flip the sign: between -5.0 and +2.5 points",
-    )
+    ]
 
 
 def test_what_could_flip_is_asked_of_the_problems_that_both_have(make_run):
@@ -192,14 +192,14 @@ def test_what_could_flip_is_asked_of_the_problems_that_both_have(make_run):
         "a", {"t": [[1, 1, 0, 0], [0, 0, 0, 0]]}, sample=lambda _t, i, j: cut if (i, j) in ((0, 2), (0, 3)) else {}
     )
     b = make_run("b", {"t": [[1, 1, 1, 0], [nan] * 4]})
-    (warning,) = compare_runs(a, b).tasks[0].warnings
+    (warning,) = map(sign_risk, compare_runs(a, b).tasks[0].warnings)
     assert warning.endswith("could flip the sign: between -25.0 and +25.0 points")
 
 
 def test_undecided_samples_that_could_flip_the_sign_are_reported(make_run):
     a = make_run("a", {"t": [[1, 0, 0, -1]] * 10})  # 1/3 of the decided; between 1/4 and 2/4
     b = make_run("b", {"t": outcome_rows([2] * 10)})
-    (warning,) = compare_runs(a, b).tasks[0].warnings
+    (warning,) = map(sign_risk, compare_runs(a, b).tasks[0].warnings)
     assert "ungraded samples (25.0 % of A, 0.0 % of B) could flip the sign: between 0.0 and +25.0" in warning
 
 
@@ -293,7 +293,7 @@ def test_cut_off_samples_can_turn_the_sign_or_cannot(make_run, num_cut, flips, s
     assert bool(task.warnings) == flips
     if flips:
         ends = "between -50.0 and 0.0 points" if swapped else "between 0.0 and +50.0 points"
-        assert task.warnings[0].endswith(ends)
+        assert sign_risk(task.warnings[0]).endswith(ends)
 
 
 def test_samples_beyond_those_asked_for_do_not_stand_for_missing_ones(make_run):

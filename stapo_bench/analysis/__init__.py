@@ -4,6 +4,7 @@ from stapo_bench.analysis.audits import Check, audit, audit_runs, engine_drift, 
 from stapo_bench.analysis.compare import (
     Comparison,
     Effect,
+    SignRisk,
     TaskComparison,
     compare_loaded,
     compare_runs,

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,10 +33,14 @@ from stapo_bench.statistics import (
     holm,
     mean_difference,
     paired_difference,
-    signed,
 )
 
 EffectVerdict = Literal["better", "worse", "tied", "not enough data"]
+
+What = Literal["truncated", "ungraded"]
+Mask: TypeAlias = NDArray[np.bool_]
+OpenSamples: TypeAlias = dict[What, Vector]
+"""By what is open about samples: B - A as observed, at its lowest and highest; the open shares of A and B."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +54,17 @@ class Effect:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SignRisk:
+    """Samples of which it is open whether they are right, and which could turn the sign of B - A."""
+
+    what: What
+    share_a: float  # of A's samples, a fraction
+    share_b: float
+    lowest: float  # B - A if all that is open were right in A and wrong in B
+    highest: float  # and the other way round
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaskComparison:
     """One task, or the mean over tasks (``task`` is then "average")."""
 
@@ -58,9 +73,10 @@ class TaskComparison:
     value_a: float  # avg@k over the common problems
     value_b: float
     effects: tuple[Effect, Effect]  # these problems, problems like these
-    warnings: tuple[str, ...]  # what could flip the sign
+    warnings: tuple[SignRisk, ...]  # what could flip the sign
 
     def effect(self, error: ErrorName) -> Effect:
+        """The effect under this error."""
         return next(effect for effect in self.effects if effect.error == error)
 
 
@@ -81,6 +97,7 @@ class Comparison:
 
     @property
     def confounders(self) -> tuple[ParityDifference, ...]:
+        """What differs besides the weights and may be the reason for the effect."""
         return tuple(item for item in self.parity if item.weight == "confounds")
 
 
@@ -126,7 +143,7 @@ def compare_loaded(a: LoadedRun, b: LoadedRun, margin: float = MARGIN) -> Compar
         raise StapoError(f"nothing to compare: {a.name} has {', '.join(a.tasks)}; {b.name} has {', '.join(b.tasks)}")
     notes = [f"only in one run, left out: {task}" for task in sorted(set(a.tasks) ^ set(b.tasks))]
     pairs: list[tuple[str, Matrix, Matrix]] = []
-    unsure: list[dict[str, Vector]] = []
+    unsure: list[OpenSamples] = []
     for task in names:
         common = shared_problems((a, b), task)
         if not common:
@@ -213,7 +230,7 @@ def _gap(left: Matrix, right: Matrix) -> float:
 def _average(
     tasks: Sequence[TaskComparison],
     means: dict[ErrorName, Difference],
-    unsure: Sequence[Mapping[str, Vector]],
+    unsure: Sequence[OpenSamples],
     margin: float,
 ) -> TaskComparison:
     return TaskComparison(
@@ -226,14 +243,18 @@ def _average(
     )
 
 
-def _unsure(a: LoadedRun, b: LoadedRun, task: str, common: Sequence[str]) -> dict[str, Vector]:
-    """By what is open about the samples: B - A as observed, at its lowest and highest; the open shares of A and B."""
+def _unsure(a: LoadedRun, b: LoadedRun, task: str, common: Sequence[str]) -> OpenSamples:
+    """What is open about the samples of one task."""
     of_a, of_b = a.outcomes[task].of(common), b.outcomes[task].of(common)
     correct_a, correct_b = of_a.scores, of_b.scores
     cut_a, cut_b = _truncated(a, task, common, correct_a), _truncated(b, task, common, correct_b)
     observed = _gap(correct_a, correct_b)
-    found = {}
-    for what, unsure_a, unsure_b in (("truncated", cut_a, cut_b), ("ungraded", of_a.undecided, of_b.undecided)):
+    found: OpenSamples = {}
+    marked: tuple[tuple[What, Mask, Mask], ...] = (
+        ("truncated", cut_a, cut_b),
+        ("ungraded", of_a.undecided, of_b.undecided),
+    )
+    for what, unsure_a, unsure_b in marked:
         # What is open may have come out right in one run and wrong in the other.
         lowest = _gap(np.where(unsure_a, 1.0, correct_a), np.where(unsure_b, 0.0, correct_b))
         highest = _gap(np.where(unsure_a, 0.0, correct_a), np.where(unsure_b, 1.0, correct_b))
@@ -241,12 +262,12 @@ def _unsure(a: LoadedRun, b: LoadedRun, task: str, common: Sequence[str]) -> dic
     return found
 
 
-def _warnings(unsure: Mapping[str, Vector]) -> tuple[str, ...]:
+def _warnings(unsure: OpenSamples) -> tuple[SignRisk, ...]:
     """What could turn the sign: completions that were cut off, or that no grader could decide."""
     return tuple(
-        f"{what} samples ({100 * share_a:.1f} % of A, {100 * share_b:.1f} % of B) could flip the sign: "
-        f"between {signed(lowest)} and {signed(highest)} points"
-        for what, (observed, lowest, highest, share_a, share_b) in unsure.items()
+        SignRisk(what=what, share_a=share_a, share_b=share_b, lowest=lowest, highest=highest)
+        for what, numbers in unsure.items()
+        for observed, lowest, highest, share_a, share_b in [numbers.tolist()]
         if (observed > 0 and lowest <= 0) or (observed < 0 and highest >= 0)
     )
 
@@ -268,7 +289,7 @@ def not_drawn(runs: Iterable[LoadedRun], task: str, problem_ids: Sequence[str]) 
     return notes
 
 
-def _truncated(run: LoadedRun, task: str, problem_ids: Sequence[str], correct: Matrix) -> NDArray[np.bool_]:
+def _truncated(run: LoadedRun, task: str, problem_ids: Sequence[str], correct: Matrix) -> Mask:
     """Where a completion was cut off and is not right, [num_problems, num_samples]."""
     row_of = {problem_id: row for row, problem_id in enumerate(problem_ids)}
     cut = np.zeros(correct.shape, dtype=np.bool_)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from stapo_bench.analysis import Comparison, Effect, ParityDifference, TaskComparison, plain
+from stapo_bench.analysis import Comparison, Effect, ParityDifference, SignRisk, TaskComparison, plain
 from stapo_bench.presenting.words import change_interval, markdown_row, p_value, percent, points, require_md_or_json
 
 _LISTED = 4  # confounders named in the sentence; all stand below it
@@ -28,6 +28,14 @@ def sentence(comparison: Comparison) -> str:
     doubtful = [item for item in comparison.parity if item.weight == "caution"]
     caution = f" With caution: {_fields(doubtful)} differ." if doubtful else ""
     return _verdict(comparison) + caution + _sign(comparison)
+
+
+def sign_risk(risk: SignRisk) -> str:
+    """What samples that are open could do to the sign."""
+    return (
+        f"{risk.what} samples ({percent(risk.share_a, 1)} % of A, {percent(risk.share_b, 1)} % of B) could flip the "
+        f"sign: between {points(risk.lowest)} and {points(risk.highest)} points"
+    )
 
 
 def _sign(comparison: Comparison) -> str:
@@ -124,7 +132,7 @@ def _markdown(comparison: Comparison) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|---|---|---|"
     rows = comparison.tasks if len(comparison.tasks) == 1 else (*comparison.tasks, comparison.average)
     yield from (markdown_row(task_cells(task)) for task in rows)
-    remarks = [f"{task.title}: {warning}" for task in rows for warning in task.warnings]
+    remarks = [f"{task.title}: {sign_risk(risk)}" for task in rows for risk in task.warnings]
     if remarks or comparison.notes:
         yield ""
         yield from (f"- {remark}" for remark in (*remarks, *comparison.notes))
@@ -159,7 +167,7 @@ def _json_task(task: TaskComparison) -> dict[str, Any]:
         "b": plain(task.value_b),
         "effect": plain(task.effects[0].difference.value),
         "errors": {effect.error: _json_effect(effect) for effect in task.effects},
-        "warnings": list(task.warnings),
+        "warnings": [sign_risk(risk) for risk in task.warnings],
     }
 
 

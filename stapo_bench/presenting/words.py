@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from stapo_bench.analysis import Metric
 from stapo_bench.errors import UsageError
-from stapo_bench.statistics import Interval, signed
+from stapo_bench.statistics import Interval
 
 METRIC_MEANINGS: Mapping[str, str] = {
     "pass@": "*pass@k*: at least one of k samples is right, unbiased (Chen et al. 2021, arXiv:2107.03374).",
@@ -20,6 +20,16 @@ METRIC_MEANINGS: Mapping[str, str] = {
     "shares the lead with t others scores 1 / (1 + t).",
 }
 """By the start of a metric's name, what it means and where it was proposed; Markdown."""
+
+
+def signed(fraction: float, digits: int = 1) -> str:
+    """A difference in percentage points with its sign; one that rounds to zero has none.
+
+    >>> signed(0.0123), signed(-0.0123), signed(-0.0001)
+    ('+1.2', '-1.2', '0.0')
+    """
+    number = round(100 * fraction, digits)
+    return f"{number:+.{digits}f}" if number else f"{0.0:.{digits}f}"
 
 
 def points(fraction: float) -> str:

@@ -26,7 +26,6 @@ from stapo_bench.statistics.intervals import (
     macro_interval,
     normal_quantile,
     sampling_variance,
-    signed,
     t_quantile,
 )
 from stapo_bench.statistics.paired import (

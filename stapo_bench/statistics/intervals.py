@@ -38,17 +38,8 @@ class Interval:
 
     @property
     def width(self) -> float:
+        """high - low."""
         return self.high - self.low
-
-
-def signed(fraction: float, digits: int = 1) -> str:
-    """A difference in percentage points with its sign; one that rounds to zero has none.
-
-    >>> signed(0.0123), signed(-0.0123), signed(-0.0001)
-    ('+1.2', '-1.2', '0.0')
-    """
-    number = round(100 * fraction, digits)
-    return f"{number:+.{digits}f}" if number else f"{0.0:.{digits}f}"
 
 
 UNKNOWN = Interval(low=float("nan"), high=float("nan"))

@@ -23,7 +23,7 @@ from stapo_bench.presenting.tables.blocks import Block, blocks
 from stapo_bench.presenting.tables.latex import unbeaten
 from stapo_bench.presenting.tables.rows import Cell, Row, published_rows, rows_from_runs
 from stapo_bench.presenting.tables.table import render_table
-from stapo_bench.presenting.verdicts import sentence, task_cells
+from stapo_bench.presenting.verdicts import sentence, sign_risk, task_cells
 from stapo_bench.presenting.words import percent, score_interval
 from stapo_bench.runs import LoadedRun, load_run
 
@@ -159,7 +159,7 @@ def _incomplete(rows: Sequence[Row]) -> list[str]:
 
 def _comparison_view(found: Comparison) -> ComparisonView:
     rows = found.tasks if len(found.tasks) == 1 else (*found.tasks, found.average)
-    remarks = [f"{task.title}: {warning}" for task in rows for warning in task.warnings]
+    remarks = [f"{task.title}: {sign_risk(risk)}" for task in rows for risk in task.warnings]
     return ComparisonView(
         sentence=sentence(found),
         about=(

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from stapo_bench.analysis import Headline, headline, measured_headline, relative_gains
 from stapo_bench.presenting.tables.blocks import Block, same_line
 from stapo_bench.presenting.tables.rows import Row
-from stapo_bench.presenting.words import change_interval
+from stapo_bench.presenting.words import change_interval, signed
 from stapo_bench.records import Outcomes
-from stapo_bench.statistics import Interval, signed
+from stapo_bench.statistics import Interval
 
 
 def headline_lines(block: Block) -> Iterator[str]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from stapo_bench.analysis import Comparison, SeedComparison, TaskPlan, compare_runs, plan_runs
-from stapo_bench.statistics import ERROR_NAMES, POWER, SEED_ERRORS, ErrorName, normal_quantile, signed, t_quantile
+from stapo_bench.presenting import sign_risk, signed
+from stapo_bench.statistics import ERROR_NAMES, POWER, SEED_ERRORS, ErrorName, normal_quantile, t_quantile
 from stapo_train.experiments.design import in_words
 from stapo_train.experiments.findings import Findings
 from stapo_train.experiments.section import Section
@@ -146,7 +147,7 @@ def flips(findings: Findings, folder: Path) -> Section:
         answers.append(f"{in_words(decoding)}: {'; '.join(told)}.")
         lines += [f"- {answers[-1]}", *notes]
         for c in open_samples:
-            lines += [f"  - {_named(c)}, {t.title}: {w}" for t in (*c.tasks, c.average) for w in t.warnings]
+            lines += [f"  - {_named(c)}, {t.title}: {sign_risk(w)}" for t in (*c.tasks, c.average) for w in t.warnings]
     return Section(answers=answers, text="\n".join(lines))
 
 

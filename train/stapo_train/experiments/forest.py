@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from stapo_bench.analysis import SeedComparison
-from stapo_bench.statistics import SEED_ERRORS, signed
+from stapo_bench.presenting import signed
+from stapo_bench.statistics import SEED_ERRORS
 from stapo_train.experiments.design import in_words
 from stapo_train.experiments.findings import Findings
 from stapo_train.experiments.section import Section

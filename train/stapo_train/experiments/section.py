@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stapo_bench.statistics import Difference, signed
+from stapo_bench.presenting import change_interval, signed
+from stapo_bench.statistics import Difference
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +24,4 @@ def in_points(difference: Difference) -> str:
     """
     if math.isnan(difference.value):
         return "–"
-    interval = difference.interval()
-    ends = "–" if math.isnan(interval.low) else f"{signed(interval.low)}, {signed(interval.high)}"
-    return f"{signed(difference.value)} [{ends}]"
+    return f"{signed(difference.value)} {change_interval(difference.interval())}"

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from stapo_bench.analysis import SeedComparison, changes_by_task
-from stapo_bench.statistics import LEVEL, SEED_ERRORS, Difference, holm, over_seeds, signed
+from stapo_bench.presenting import signed
+from stapo_bench.statistics import LEVEL, SEED_ERRORS, Difference, holm, over_seeds
 from stapo_train.experiments.design import in_words
 from stapo_train.experiments.evaluation_questions import error_bars, flips, samples
 from stapo_train.experiments.findings import Findings, counted
