@@ -37,9 +37,9 @@ from stapo_bench.statistics import (
 
 EffectVerdict = Literal["better", "worse", "tied", "not enough data"]
 
-What = Literal["truncated", "ungraded"]
+OpenKind = Literal["truncated", "ungraded"]
 Mask: TypeAlias = NDArray[np.bool_]
-OpenSamples: TypeAlias = dict[What, Vector]
+OpenSamples: TypeAlias = dict[OpenKind, Vector]
 """By what is open about samples: B - A as observed, at its lowest and highest; the open shares of A and B."""
 
 
@@ -57,7 +57,7 @@ class Effect:
 class SignRisk:
     """Samples of which it is open whether they are right, and which could turn the sign of B - A."""
 
-    what: What
+    what: OpenKind
     share_a: float  # of A's samples, a fraction
     share_b: float
     lowest: float  # B - A if all that is open were right in A and wrong in B
@@ -250,7 +250,7 @@ def _unsure(a: LoadedRun, b: LoadedRun, task: str, common: Sequence[str]) -> Ope
     cut_a, cut_b = _truncated(a, task, common, correct_a), _truncated(b, task, common, correct_b)
     observed = _gap(correct_a, correct_b)
     found: OpenSamples = {}
-    marked: tuple[tuple[What, Mask, Mask], ...] = (
+    marked: tuple[tuple[OpenKind, Mask, Mask], ...] = (
         ("truncated", cut_a, cut_b),
         ("ungraded", of_a.undecided, of_b.undecided),
     )
