@@ -31,30 +31,29 @@ from stapo_train.advantages import group_advantages
 from stapo_train.batch import Batch, collate
 from stapo_train.integrations import trl as integration
 from stapo_train.integrations.trl import StapoGRPOTrainer, grader_reward
-from stapo_train.objectives import for_run
+from stapo_train.objectives import REGISTRY, for_run
 from stapo_train.policy import Policy
 from stapo_train.update import Step, accumulate_gradient
 
 ROWS = GROUPS * GROUP_SIZE
 SAME = 1e-6  # of the gradient's norm; all in float64 but TRL's rewards, which are 0 and 1
-# The random model's tokens have probabilities about 1/300: every objective finds something to decide on.
-OBJECTIVES = {
-    "stapo": {"tau_p": 0.0035},
-    "stapo-old": {"tau_p": 0.0035},
-    "20-entropy": {},
+SETTINGS = {
+    **{name: {"tau_p": 0.0035} for name in ("stapo", "stapo-old", "high-entropy-mask", "full-mask")},
     "justrl": {"dual_clip": 2.0},
-    "grpo": {},
-    "gspo": {},
-    "dr-grpo": {},
-    "dapo": {},
-    "ar": {},
     "stare": {"max_entropy": 9.0},
     "kl-cov": {"share": 0.05},
-    "cispo": {},
-    "sapo": {},
-    "high-entropy-mask": {"tau_p": 0.0035},
-    "full-mask": {"tau_p": 0.0035},
 }
+"""The random model's tokens have probabilities about 1/300: every objective finds something to decide on."""
+
+OBJECTIVES = {
+    name: SETTINGS.get(name, {})
+    for name, objective in REGISTRY.items()
+    if objective.num_phases == 1
+    and objective.min_p is None
+    and name not in ("random-mask", "clip-cov", "stapo-micro-batch")
+}
+"""All that TRL's trainer can compute, but for those that depend on a token's place among its rank's."""
+
 MAIN = ("stapo", "20-entropy", "justrl", "grpo")
 
 

@@ -43,30 +43,28 @@ from stapo_train.batch import KEY_STRIDE, Batch, collate
 from stapo_train.integrations.verl import ROW, StapoTrainingWorker, row_names
 from stapo_train.integrations.verl_settings import NAME, VARIABLE, parse_objective
 from stapo_train.objective import select
+from stapo_train.objectives import REGISTRY
 from stapo_train.policy import Policy
 
 MICRO_BATCH_ROWS, MICRO_BATCH_TOKENS = 3, 70
 KL_BETA = 0.05
-# With these every objective finds something to decide on among the random model's tokens.
-OBJECTIVES = {
-    "stapo": {},
-    "stapo-old": {},
-    "20-entropy": {},
+SETTINGS = {
     "justrl": {"dual_clip": 2.0},
     "grpo": {"kl_beta": KL_BETA},
-    "gspo": {},
     "dr-grpo": {"max_length": MAX_NEW_TOKENS},
-    "dapo": {},
-    "ar": {},
     "stare": {"max_entropy": 9.0},
     "kl-cov": {"share": 0.05},
     "clip-cov": {"share": 0.05, "low": -1e9, "high": 1e9, "seed": 3},
-    "cispo": {},
-    "sapo": {},
     "random-mask": {"seed": 3},
-    "high-entropy-mask": {},
-    "full-mask": {},
 }
+"""With these every objective finds something to decide on among the random model's tokens."""
+
+OBJECTIVES = {
+    name: SETTINGS.get(name, {})
+    for name, objective in REGISTRY.items()
+    if objective.num_phases == 1 and objective.min_p is None and name != "stapo-micro-batch"
+}
+"""All that verl's trainer can compute, but for the one that knows its own rank alone."""
 
 
 def settings(name: str) -> str:
