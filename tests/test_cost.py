@@ -70,7 +70,7 @@ def test_the_parts_of_a_ranks_memory_by_hand():
     # Two GPUs' caches together, 64 bytes a token
     assert cost.cached_sequences(memory, TOY, setup, 1024) == pytest.approx(2 * 2 * GIB / (64 * 1024), rel=1e-3)
     assert memory.while_updating == pytest.approx(3, abs=1e-3)
-    assert memory.while_drawing == pytest.approx(6 + 3, abs=1e-3)
+    assert memory.while_sampling == pytest.approx(6 + 3, abs=1e-3)
 
 
 def test_the_published_16_bytes_a_parameter_of_1_7_b_on_one_gpu():

@@ -61,8 +61,8 @@ def quantile(values: Sequence[float], q: float) -> float:
     return ordered[low] + (place - low) * (ordered[high] - ordered[low])
 
 
-def draw(key: int, seed: int) -> float:
-    """SplitMix64's finaliser, in Python's unbounded integers."""
+def uniform(key: int, seed: int) -> float:
+    """A number in [0, 1) for each key: SplitMix64's finaliser, in Python's unbounded integers."""
     word = (1 << 64) - 1
     x = (key + seed * 0x9E3779B97F4A7C15) & word
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & word
@@ -173,8 +173,8 @@ def covariances(tokens: Sequence[Token]) -> list[float]:
 def kl_cov(o: Any, tokens: Sequence[Token], phase: int) -> Result:
     """rho A, less beta |ln rho| at the tokens with the largest covariance; arXiv:2505.22617, Eq. 11."""
     cov = [(c, i) for i, c in enumerate(covariances(tokens))]
-    told_apart = max(cov)[0] - min(cov)[0] > 1e-12
-    paying = largest(cov, max(1, int(o.share * len(tokens)))) if told_apart else set()
+    they_differ = max(cov)[0] - min(cov)[0] > 1e-12
+    paying = largest(cov, max(1, int(o.share * len(tokens)))) if they_differ else set()
     moved = [abs(t.log_prob - t.old_log_prob) for t in tokens]
     pay = [o.beta * m if i in paying and m > 1e-5 else 0.0 for i, m in enumerate(moved)]
     return [t.ratio * t.advantage - p for t, p in zip(tokens, pay, strict=True)], len(tokens)
@@ -187,8 +187,10 @@ def clip_cov(o: Any, tokens: Sequence[Token], phase: int) -> Result:
         return (t.advantage > 0 and t.ratio > 1 + o.clip_high) or (t.advantage < 0 and t.ratio < 1 - o.clip_low)
 
     cov = covariances(tokens)
-    drawn = [(draw(t.key, o.seed), i) for i, t in enumerate(tokens) if o.low < cov[i] < o.high and not is_clipped(t)]
-    silenced = largest(drawn, max(1, int(o.share * len(tokens))))
+    eligible = [
+        (uniform(t.key, o.seed), i) for i, t in enumerate(tokens) if o.low < cov[i] < o.high and not is_clipped(t)
+    ]
+    silenced = largest(eligible, max(1, int(o.share * len(tokens))))
     return [0.0 if i in silenced else clip(o, t.ratio, t.advantage) for i, t in enumerate(tokens)], len(tokens)
 
 
@@ -231,7 +233,7 @@ REFERENCES: dict[str, Callable[[Any, Sequence[Token], int], Result]] = {
     "20-entropy": entropy20,
     "stapo": lambda o, tokens, phase: silence(o, tokens, lambda t: t.entropy),
     "stapo-old": lambda o, tokens, phase: silence(o, tokens, lambda t: t.entropy, over_all=True),
-    "random-mask": lambda o, tokens, phase: silence(o, tokens, lambda t: draw(t.key, o.seed)),
+    "random-mask": lambda o, tokens, phase: silence(o, tokens, lambda t: uniform(t.key, o.seed)),
     "high-entropy-mask": lambda o, tokens, phase: silence(o, tokens, lambda t: -t.entropy),
     "full-mask": full_mask,
     "stapo-micro-batch": silence_per_micro_batch,

@@ -114,14 +114,14 @@ class Memory:
         return self.state + self.gradients + self.gathered + self.activations + self.logits + FIXED_GIB
 
     @property
-    def while_drawing(self) -> float:
+    def while_sampling(self) -> float:
         """GiB while vLLM samples."""
         return self.state + self.rollout_weights + VLLM_FIXED_GIB + max(self.kv_cache, 0.0) + FIXED_GIB
 
     @property
     def most(self) -> float:
         """GiB of the larger phase."""
-        return max(self.while_updating, self.while_drawing)
+        return max(self.while_updating, self.while_sampling)
 
 
 def sharded_memory(shape: Shape, setup: Setup, recipe: Recipe) -> Memory:
@@ -195,7 +195,7 @@ def check_setup(shape: Shape, setup: Setup, recipe: Recipe) -> Memory:
         )
     for phase, needed, remedy in (
         ("updates", memory.while_updating, "--sequence-parallel or more GPUs"),
-        ("rollouts", memory.while_drawing, "more GPUs"),
+        ("rollouts", memory.while_sampling, "more GPUs"),
     ):
         if needed > usable:
             raise UsageError(

@@ -63,7 +63,7 @@ def estimate(shape: Shape, setup: Setup, configs: dict[str, TrainConfig]) -> lis
         f"parallel {setup.sequence_parallel}; {shape.parameters / 1e9:.2f} B parameters",
         f"memory per GPU: {memory.while_updating:.0f} GiB in updates (weights, optimizer and gradients "
         f"{memory.state + memory.gradients:.1f}, gathered {memory.gathered:.1f}, activations {memory.activations:.1f}, "
-        f"logits {memory.logits:.1f}), {memory.while_drawing:.0f} GiB in rollouts (cache {memory.kv_cache:.0f}: "
+        f"logits {memory.logits:.1f}), {memory.while_sampling:.0f} GiB in rollouts (cache {memory.kv_cache:.0f}: "
         f"{held:.0f} sequences of {recipe.mean_length:,} tokens an engine), of {setup.gpu.memory_gib:g}",
     ]
     total = 0.0

@@ -178,7 +178,7 @@ def check_memory(shape: Shape, setup: Setup, micro_batch_tokens: int) -> Memory:
     if memory.most > usable or memory.kv_cache <= 0:
         raise UsageError(
             f"{setup.gpu.name}: expected at most {usable:.0f} GiB, got {memory.most:.0f} GiB ("
-            f"{memory.while_updating:.0f} in updates, {memory.while_drawing:.0f} in rollouts); lower "
+            f"{memory.while_updating:.0f} in updates, {memory.while_sampling:.0f} in rollouts); lower "
             "rollout.gpu_memory or update.micro_batch_tokens, take a smaller --base, or use --scale paper"
         )
     return memory
@@ -236,7 +236,7 @@ def describe(found: Sequence[Job], shape: Shape, memory: Memory, setup: Setup) -
     hours = sum(job.weight for job in found) / 3600
     lines = [
         f"model: {shape.parameters / 1e6:,.0f} M parameters; {setup.gpu.name}: about {memory.while_updating:.0f} GiB "
-        f"in updates, {memory.while_drawing:.0f} GiB in rollouts, of {setup.gpu.memory_gib:g}",
+        f"in updates, {memory.while_sampling:.0f} GiB in rollouts, of {setup.gpu.memory_gib:g}",
         f"about {60 * hours:.0f} minutes by stapo_train.cost, not measured"
         + ("" if hours < 1 else ": more than the hour of this scale; iterations=N makes it shorter"),
     ]
