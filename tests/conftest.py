@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stapo_bench.runs.digests import canonical_digest
+from stapo_bench.runs.nested import canonical_digest
 from stapo_bench.seeds import derive_seed
 
 collect_ignore = ["compile_for_hopper.py"]  # a script that wants Triton; doctests would import it

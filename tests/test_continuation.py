@@ -159,7 +159,7 @@ def test_tasks_without_a_cut_off_sample_are_taken_over_beside_others(tmp_path, o
     assert {key.task: sample.finish_reason for key, sample in stored.items() if key.task == "ends"} == {"ends": "stop"}
     assert any(sample.finish_reason == "length" for sample in stored.values())
     engine, watch = Chain(), io.StringIO()
-    monkeypatch.setattr("stapo_bench.runs.store.Pace.due", lambda _: engine.num_requests > 0)
+    monkeypatch.setattr("stapo_bench.runs.sample_writer.Pace.due", lambda _: engine.num_requests > 0)
     drawn = continue_run(
         ContinueOptions(run_dir=both.out, max_new_tokens=30, data_dir=tmp_path), engine=engine, watch=watch
     )

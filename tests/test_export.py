@@ -11,7 +11,7 @@ from stapo_bench.records import Sample, SamplingParams
 from stapo_bench.runs.export import export_run
 from stapo_bench.runs.folder import open_run
 from stapo_bench.runs.manifest import About, Identity
-from stapo_bench.runs.store import SegmentWriter
+from stapo_bench.runs.sample_writer import SegmentWriter
 
 
 @pytest.fixture

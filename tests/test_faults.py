@@ -13,9 +13,9 @@ import pytest
 from eval_setup import make_options, run
 
 from stapo_bench.errors import StapoError
-from stapo_bench.runs.grades import grade_run
 from stapo_bench.runs.manifest import load_manifest
-from stapo_bench.runs.store import repair
+from stapo_bench.runs.run_grading import grade_run
+from stapo_bench.runs.sample_writer import repair
 
 ROOT = Path(__file__).parent.parent
 

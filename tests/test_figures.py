@@ -13,7 +13,7 @@ from stapo_bench.presenting.figures.registry import REGISTRY
 from stapo_bench.presenting.figures.settings import entropy_stability, threshold
 from stapo_bench.presenting.figures.sources import Training
 from stapo_bench.presenting.figures.style import METHODS
-from stapo_bench.runs.graded_samples import load_run
+from stapo_bench.runs.loaded_run import load_run
 from stapo_bench.statistics.intervals import normal_quantile, sampling_interval
 from stapo_bench.statistics.paired import paired_difference
 from stapo_train.inspect.stability import stability

@@ -12,9 +12,10 @@ from stapo_bench.analysis.score_file import score_run
 from stapo_bench.engines import EngineOptions
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Gold, Problem, Request, SamplingParams
-from stapo_bench.runs.digests import canonical_digest, data_digest
-from stapo_bench.runs.graded_samples import read_grades
-from stapo_bench.runs.grades import grade_run
+from stapo_bench.runs.golds import data_digest
+from stapo_bench.runs.grades import read_grades
+from stapo_bench.runs.nested import canonical_digest
+from stapo_bench.runs.run_grading import grade_run
 from stapo_bench.sampling.judging import Judge, JudgeOptions, judge_run, open_judge
 from stapo_bench.tasks.errata import Errata, Erratum
 

@@ -6,7 +6,7 @@ import pytest
 from stapo_bench.analysis.relative_gain import headline, measured_headline, relative_gains
 from stapo_bench.presenting.tables.headlines import headline_line
 from stapo_bench.records import Outcomes
-from stapo_bench.runs.graded_samples import load_run
+from stapo_bench.runs.loaded_run import load_run
 from stapo_bench.statistics.intervals import ERROR_NAMES
 
 

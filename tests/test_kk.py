@@ -15,7 +15,7 @@ from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.grading import grade_answer
 from stapo_bench.grading.graders import strict
 from stapo_bench.records import Gold, Outcome
-from stapo_bench.runs.grades import grade_run
+from stapo_bench.runs.run_grading import grade_run
 from stapo_bench.sampling.eval_options import EvalOptions
 from stapo_bench.sampling.evaluation import evaluate
 from stapo_bench.tasks import kk

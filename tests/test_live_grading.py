@@ -10,7 +10,7 @@ from eval_setup import NUM_PROBLEMS, make_options, make_task, run
 
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Gold, SampleKey
-from stapo_bench.runs.grades import grade_run
+from stapo_bench.runs.run_grading import grade_run
 from stapo_bench.runs.store import read_samples
 from stapo_bench.sampling.live_grading import LiveGrader
 

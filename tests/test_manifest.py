@@ -11,9 +11,9 @@ import pytest
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Prompt, SamplingParams
 from stapo_bench.runs.checkpoint import file_hashes, folder_label, read_checkpoint
-from stapo_bench.runs.digests import prompts_digest
 from stapo_bench.runs.folder import DifferentRunError, differences, make_folder, open_run
 from stapo_bench.runs.manifest import About, AskedTask, Identity, TaskIdentity, load_manifest
+from stapo_bench.sampling.identity import prompts_digest
 
 
 def identity(seed: int = 0, **tasks: str) -> Identity:

@@ -11,7 +11,8 @@ from stapo_bench.grading import GRADERS, GraderPool, get_grader
 from stapo_bench.grading.registry import all_graders
 from stapo_bench.records import Outcome
 from stapo_bench.runs import grade_run
-from stapo_bench.runs.digests import canonical_digest, data_digest
+from stapo_bench.runs.golds import data_digest
+from stapo_bench.runs.nested import canonical_digest
 from stapo_bench.tasks import load_problems, load_task
 
 # The length of the completion, against the gold as a number.

@@ -25,8 +25,9 @@ from eval_setup import (
 from stapo_bench.analysis.score_file import score_run
 from stapo_bench.errors import StapoError
 from stapo_bench.records import SampleKey
-from stapo_bench.runs.grades import grade_run
-from stapo_bench.runs.store import live_segments, scan_keys, segments
+from stapo_bench.runs.run_grading import grade_run
+from stapo_bench.runs.sample_writer import live_segments
+from stapo_bench.runs.store import scan_keys, segments
 from stapo_bench.sampling.evaluation import evaluate
 
 

@@ -20,7 +20,7 @@ from stapo_bench.analysis.score_file import current_score, score_run
 from stapo_bench.cli import cli
 from stapo_bench.engines import EngineOptions
 from stapo_bench.records import Outcome, SampleKey
-from stapo_bench.runs.graded_samples import load_run
+from stapo_bench.runs.loaded_run import load_run
 from stapo_bench.runs.manifest import load_manifest
 from stapo_bench.runs.store import read_samples
 from stapo_bench.sampling import identity
@@ -120,5 +120,5 @@ def test_more_samples_join_it(run, monkeypatch):
     outcomes = loaded.outcomes["tiny_aime24"]
     assert outcomes.scores.shape == (3, 5)
     assert outcomes.undecided.sum() == 3  # the fifth samples have no grade yet
-    graded = {sample.outcome for sample in loaded.draws["tiny_amc23"]}
+    graded = {sample.outcome for sample in loaded.samples["tiny_amc23"]}
     assert graded == {Outcome.CORRECT, Outcome.INCORRECT, Outcome.NO_ANSWER, None}

@@ -11,7 +11,9 @@ from stapo_bench.analysis.score_file import current_score, from_json, score_run,
 from stapo_bench.analysis.scores import run_score, score_task
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Outcome, Outcomes
-from stapo_bench.runs.graded_samples import Draw, outcomes_of, read_draws, read_grades
+from stapo_bench.runs.graded_samples import GradedSample
+from stapo_bench.runs.grades import read_grades
+from stapo_bench.runs.loaded_run import outcomes_of, read_graded_samples
 from stapo_bench.statistics.estimators import avg_at_k
 from stapo_bench.statistics.intervals import clustered_variance, sampling_variance
 
@@ -21,7 +23,7 @@ ROWS = [[1, 1, 0, 0], [0, 0.5, 0, 0], [1, 1, 1, 1]]  # 2/4, 0/4 (one without an 
 
 def draws_of(rows, outcomes):
     return [
-        Draw(problem_id=f"p{i}", sample_index=j, outcome=outcomes[value])
+        GradedSample(problem_id=f"p{i}", sample_index=j, outcome=outcomes[value])
         for i, row in enumerate(rows)
         for j, value in enumerate(row)
         if value is not None
@@ -305,12 +307,12 @@ def test_scores_of_an_older_version_lack_a_digest(make_run):
 
 def test_draws_carry_what_statistics_need(make_run):
     run = make_run("r", {"t": [[1, 0]]}, sample=lambda _t, _i, j: {"seconds": 2.5, "completion": "same"} if j else {})
-    draws = read_draws(run, read_grades(run, "math"))["t"]
+    draws = read_graded_samples(run, read_grades(run, "math"))["t"]
     assert [draw.sample_index for draw in draws] == [0, 1]
     assert draws[1].seconds == 2.5
     assert draws[0].text_digest != draws[1].text_digest
     assert draws[0].segment == "0001-all.jsonl"
-    assert read_draws(run, None)["t"][0].outcome is None
+    assert read_graded_samples(run, None)["t"][0].outcome is None
 
 
 def test_scoring_reads_the_grades_it_is_given(make_run):
@@ -337,7 +339,8 @@ def test_majority_counts_equal_values_as_one_answer():
     wrong = [("1/2", Outcome.INCORRECT), ("0.5", Outcome.INCORRECT), (r"\frac{1}{2}", Outcome.INCORRECT)]
     found = [("7", Outcome.CORRECT), ("7.0", Outcome.CORRECT), *wrong]
     draws = [
-        Draw(problem_id="p", sample_index=j, outcome=outcome, extracted=text) for j, (text, outcome) in enumerate(found)
+        GradedSample(problem_id="p", sample_index=j, outcome=outcome, extracted=text)
+        for j, (text, outcome) in enumerate(found)
     ]
     assert score_task("t", "T", draws, ["p"], 5).maj_at == {5: 0.0}
     tied = score_task("t", "T", draws[:4], ["p"], 4)  # two against two: a tie is broken evenly at random

@@ -3,7 +3,7 @@
 import pytest
 
 from stapo_bench.errors import StapoError
-from stapo_bench.runs.graded_samples import load_run
+from stapo_bench.runs.loaded_run import load_run
 from stapo_bench.sampling.stop_rules import decided_against
 
 LONGER = {"sampling": {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 128}}

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Sample, SampleKey
-from stapo_bench.runs import Pace, store
+from stapo_bench.runs import Pace, sample_writer, sealed, store
 from stapo_bench.seeds import derive_seed
 
 
@@ -34,7 +34,7 @@ def make_sample(index: int, completion: str = "so \\boxed{4}", seed: int | None 
 
 
 def write(run_dir: Path, samples: list[Sample], label: str = "shard0of1") -> Path:
-    with store.SegmentWriter(run_dir, label) as writer:
+    with sample_writer.SegmentWriter(run_dir, label) as writer:
         for sample in samples:
             writer.append(sample)
     return store.segments(run_dir)[-1]
@@ -120,7 +120,7 @@ def test_samples_come_back_in_order_and_each_writer_has_its_own_segment(tmp_path
 
 
 def test_a_writer_without_samples_leaves_no_segment(tmp_path):
-    write_nothing = store.SegmentWriter(tmp_path, "shard0of1")
+    write_nothing = sample_writer.SegmentWriter(tmp_path, "shard0of1")
     assert write_nothing.close() == []
     assert store.segments(tmp_path) == []
 
@@ -129,8 +129,8 @@ def test_a_sample_counts_only_after_its_fsync(tmp_path, monkeypatch):
     synced = []
     real = os.fsync
     monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.fstat(fd).st_size), real(fd))[1])
-    monkeypatch.setattr(store, "SYNC_SECONDS", 1e9)
-    with store.SegmentWriter(tmp_path, "shard0of1") as writer:
+    monkeypatch.setattr(sample_writer, "SYNC_SECONDS", 1e9)
+    with sample_writer.SegmentWriter(tmp_path, "shard0of1") as writer:
         assert writer.append(make_sample(0)) == []
         assert writer.append(make_sample(1)) == []
         assert writer.num_safe == 0
@@ -142,20 +142,20 @@ def test_a_sample_counts_only_after_its_fsync(tmp_path, monkeypatch):
 
 
 def test_samples_wait_for_a_slow_disk_in_bounded_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "SYNC_SECONDS", 1e9)
-    monkeypatch.setattr(store, "LONGEST_SYNC_SECONDS", 1e9)
+    monkeypatch.setattr(sample_writer, "SYNC_SECONDS", 1e9)
+    monkeypatch.setattr(sample_writer, "LONGEST_SYNC_SECONDS", 1e9)
     samples = [make_sample(i) for i in range(20)]
     longest = max(len(store.sample_to_line(sample)) for sample in samples)
-    monkeypatch.setattr(store, "MOST_PENDING_BYTES", 5 * longest)
-    with store.SegmentWriter(tmp_path, "shard0of1") as writer:
+    monkeypatch.setattr(sample_writer, "MOST_PENDING_BYTES", 5 * longest)
+    with sample_writer.SegmentWriter(tmp_path, "shard0of1") as writer:
         counted = [len(writer.append(sample)) for sample in samples]
     assert max(counted) == 6  # five lines fit, the sixth is one too many
     assert sum(counted) == 18
 
 
 def test_a_line_reaches_the_system_at_once_so_that_a_kill_loses_none(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "SYNC_SECONDS", 1e9)
-    with store.SegmentWriter(tmp_path, "shard0of1") as writer:
+    monkeypatch.setattr(sample_writer, "SYNC_SECONDS", 1e9)
+    with sample_writer.SegmentWriter(tmp_path, "shard0of1") as writer:
         writer.append(make_sample(0))
         assert list(store.read_samples(tmp_path)) == [make_sample(0)]  # a reader in another process sees the same
 
@@ -165,15 +165,15 @@ def test_a_torn_last_line_is_cut_off(tmp_path, cut):
     path = write(tmp_path, [make_sample(0), make_sample(1)])
     os.truncate(path, path.stat().st_size - cut)
     assert list(store.read_samples(tmp_path)) == [make_sample(0)]  # a reader passes over it
-    assert store.repair(tmp_path) == 1
+    assert sample_writer.repair(tmp_path) == 1
     assert path.read_bytes() == store.sample_to_line(make_sample(0))
-    assert store.repair(tmp_path) == 0
+    assert sample_writer.repair(tmp_path) == 0
 
 
 def test_a_torn_line_of_many_blocks_is_cut_off(tmp_path):
     path = write(tmp_path, [make_sample(0), make_sample(1, completion="x" * 300_000)])
     os.truncate(path, path.stat().st_size - 1)
-    assert store.repair(tmp_path) == 1
+    assert sample_writer.repair(tmp_path) == 1
     assert path.read_bytes() == store.sample_to_line(make_sample(0))
 
 
@@ -181,21 +181,21 @@ def test_zeros_that_a_power_cut_leaves_at_the_end_are_cut_off(tmp_path):
     path = write(tmp_path, [make_sample(0)])
     whole = path.read_bytes()
     path.write_bytes(whole + bytes(4096))
-    assert store.repair(tmp_path) == 1
+    assert sample_writer.repair(tmp_path) == 1
     assert path.read_bytes() == whole
 
 
 def test_a_live_writers_half_line_is_left_alone(tmp_path):
-    with store.SegmentWriter(tmp_path, "shard0of1") as writer:
+    with sample_writer.SegmentWriter(tmp_path, "shard0of1") as writer:
         writer.append(make_sample(0))
         (path,) = store.segments(tmp_path)
         with path.open("ab") as file:
             file.write(b'{"task":')
-        assert store.live_segments(tmp_path) == [path]
-        assert store.repair(tmp_path) == 0
+        assert sample_writer.live_segments(tmp_path) == [path]
+        assert sample_writer.repair(tmp_path) == 0
         assert path.read_bytes().endswith(b'{"task":')
-    assert store.live_segments(tmp_path) == []
-    assert store.repair(tmp_path) == 1
+    assert sample_writer.live_segments(tmp_path) == []
+    assert sample_writer.repair(tmp_path) == 1
 
 
 @pytest.mark.parametrize("damage", [b"\x00" * 20, b'{"task":"aime24"', b"[]", b"", b"\xff\xfe", b"NaN"])
@@ -205,7 +205,7 @@ def test_damage_in_the_middle_is_named_by_file_and_line(tmp_path, damage):
     path.write_bytes(lines[0] + damage + b"\n" + lines[2])
     with pytest.raises(StapoError, match=rf"{path.name}:2: expected a sample, got a damaged line"):
         list(store.read_samples(tmp_path))
-    assert store.repair(tmp_path) == 0  # never touched
+    assert sample_writer.repair(tmp_path) == 0  # never touched
 
 
 def test_a_repeated_key_keeps_its_first_line_and_is_counted(tmp_path):
@@ -242,7 +242,7 @@ def test_a_full_disk_stops_with_one_line_and_keeps_what_was_whole(tmp_path, monk
     monkeypatch.setattr(os, "write", write_until_full)
     with (
         pytest.raises(StapoError, match="No space left on device; 3 samples of this writer are safe") as caught,
-        store.SegmentWriter(tmp_path, "shard0of1") as writer,
+        sample_writer.SegmentWriter(tmp_path, "shard0of1") as writer,
     ):
         for sample in samples:
             writer.append(sample)
@@ -257,7 +257,7 @@ def test_a_full_disk_stops_with_one_line_and_keeps_what_was_whole(tmp_path, monk
 def test_a_real_full_disk_is_one_line(tmp_path):
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full on this system")
-    writer = store.SegmentWriter(tmp_path, "shard0of1")
+    writer = sample_writer.SegmentWriter(tmp_path, "shard0of1")
     writer.append(make_sample(0))
     full = os.open("/dev/full", os.O_WRONLY)
     os.dup2(full, writer._fd)
@@ -277,12 +277,12 @@ def test_a_file_that_grows_while_it_is_read_ends_at_the_line_being_written(monke
             return None
 
     monkeypatch.setattr(Path, "open", lambda *_arguments: Growing([b'{"a":1}\n', b'{"a"', b":2}\n"]))
-    assert list(store.complete_lines(Path("samples/1.jsonl"))) == [(1, b'{"a":1}\n')]
+    assert list(sealed.complete_lines(Path("samples/1.jsonl"))) == [(1, b'{"a":1}\n')]
 
 
 def test_what_a_failed_fsync_leaves_is_not_counted_by_the_next(tmp_path, monkeypatch):
     """Linux reports a failed write-back once; the second fsync succeeds whatever became of the lines."""
-    writer = store.SegmentWriter(tmp_path, "shard0of1")
+    writer = sample_writer.SegmentWriter(tmp_path, "shard0of1")
     writer.append(make_sample(0))
     writer.sync()
     writer.append(make_sample(1))
@@ -306,7 +306,7 @@ import os, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 import test_store as t
-from stapo_bench.runs import Pace, store
+from stapo_bench.runs import Pace, sample_writer, sealed, store
 
 def slow_write(fd, data, write=os.write):  # a few bytes at a time: most kills land inside a line
     time.sleep(0.0002)
@@ -314,9 +314,9 @@ def slow_write(fd, data, write=os.write):  # a few bytes at a time: most kills l
 
 os.write = slow_write
 run_dir, index, num_shards = Path(sys.argv[1]), int(sys.argv[3]), int(sys.argv[4])
-store.repair(run_dir)
+sample_writer.repair(run_dir)
 done, _ = store.scan_keys(run_dir, 0)
-with store.SegmentWriter(run_dir, f"shard{index}of{num_shards}") as writer:
+with sample_writer.SegmentWriter(run_dir, f"shard{index}of{num_shards}") as writer:
     print("writing", flush=True)
     for i in range(index, t.NUM_SAMPLES, num_shards):
         sample = t.make_sample(i, completion=str(i) * 50)
@@ -363,22 +363,22 @@ def test_killed_at_any_moment_every_sample_is_there_exactly_once(tmp_path, num_s
 
 def test_write_atomically_replaces_whole_files_and_leaves_nothing_behind(tmp_path):
     path = tmp_path / "scores.json"
-    store.write_atomically(path, "old")
-    store.write_atomically(path, "new")
+    sealed.write_atomically(path, "old")
+    sealed.write_atomically(path, "new")
     assert path.read_text() == "new"
     assert [p.name for p in tmp_path.iterdir()] == ["scores.json"]
 
 
 def test_a_file_that_cannot_be_written_whole_is_one_line_and_leaves_the_old_one(tmp_path, monkeypatch):
     path = tmp_path / "scores.json"
-    store.write_atomically(path, "old")
+    sealed.write_atomically(path, "old")
 
     def full(_fd):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StapoError, match=r"cannot write .*scores\.json: No space left on device; put that right"):
-        store.write_atomically(path, "new")
+        sealed.write_atomically(path, "new")
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["scores.json"]
 
@@ -386,7 +386,7 @@ def test_a_file_that_cannot_be_written_whole_is_one_line_and_leaves_the_old_one(
 def test_a_writer_whose_first_line_was_torn_leaves_nothing(tmp_path):
     path = write(tmp_path, [make_sample(0)])
     os.truncate(path, path.stat().st_size - 1)
-    assert store.repair(tmp_path) == 1
+    assert sample_writer.repair(tmp_path) == 1
     assert path.read_bytes() == b""
 
 
@@ -408,16 +408,16 @@ def test_a_file_that_is_replaced_is_on_disk_before_its_name_and_then_its_name(tm
         fsync(fd)
 
     monkeypatch.setattr(os, "fsync", watched)
-    store.write_atomically(path, "new")
+    sealed.write_atomically(path, "new")
     assert synced == [(False, "old"), (True, "new")]
 
 
 def test_after_a_sync_the_next_lines_wait_again(tmp_path, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(store, "SYNC_SECONDS", 10.0)
-    monkeypatch.setattr(store, "Pace", partial(Pace, clock=lambda: now[0]))
+    monkeypatch.setattr(sample_writer, "SYNC_SECONDS", 10.0)
+    monkeypatch.setattr(sample_writer, "Pace", partial(Pace, clock=lambda: now[0]))
     counted = []
-    with store.SegmentWriter(tmp_path, "shard0of1") as writer:
+    with sample_writer.SegmentWriter(tmp_path, "shard0of1") as writer:
         for index, second in enumerate((101, 109, 110, 111, 119, 120, 121)):
             now[0] = float(second)
             counted.append(len(writer.append(make_sample(index))))

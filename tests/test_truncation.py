@@ -7,14 +7,17 @@ import pytest
 from stapo_bench.analysis.token_limits import truncation
 from stapo_bench.presenting import render_truncation
 from stapo_bench.records import Outcome, SamplingParams
-from stapo_bench.runs.graded_samples import Draw, LoadedRun, load_run
+from stapo_bench.runs.graded_samples import GradedSample
+from stapo_bench.runs.loaded_run import LoadedRun, load_run
 from stapo_bench.runs.manifest import About, AskedTask, Identity, Manifest, TaskIdentity
 
 RIGHT, WRONG, NONE = Outcome.CORRECT, Outcome.INCORRECT, Outcome.NO_ANSWER
 
 
-def draw(problem: str, index: int, outcome: Outcome, num_tokens: int, truncated: bool = False) -> Draw:
-    return Draw(problem_id=problem, sample_index=index, outcome=outcome, num_tokens=num_tokens, truncated=truncated)
+def draw(problem: str, index: int, outcome: Outcome, num_tokens: int, truncated: bool = False) -> GradedSample:
+    return GradedSample(
+        problem_id=problem, sample_index=index, outcome=outcome, num_tokens=num_tokens, truncated=truncated
+    )
 
 
 @pytest.fixture
@@ -37,7 +40,7 @@ def run() -> LoadedRun:
     )
     about = About(tasks={"t": AskedTask(title="T", problem_ids=("a", "b"), num_samples=2)})
     manifest = Manifest(run_dir=Path("r"), identity=identity, about=about)
-    return LoadedRun(manifest=manifest, grader="math-1", draws={"t": draws})
+    return LoadedRun(manifest=manifest, grader="math-1", samples={"t": draws})
 
 
 def test_the_cut_off_samples_bound_the_score(run):
@@ -56,7 +59,7 @@ def test_the_curve_counts_longer_samples_wrong_and_ends_at_the_score(run):
 
 
 def test_a_task_without_samples_is_shown_as_not_measured(run):
-    run.draws["t"].clear()
+    run.samples["t"].clear()
     assert "| T | 0 | – | – | – | – | – |" in render_truncation(truncation(run)).splitlines()
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from stapo_bench.analysis.parity_gate import same_weights
 from stapo_bench.grading import DEFAULT_GRADER
-from stapo_bench.runs import Draw, LoadedRun, load_run
+from stapo_bench.runs import GradedSample, LoadedRun, load_run
 from stapo_bench.statistics import Vector
 
 Result = Literal["ok", "finding", "not testable"]
@@ -56,7 +56,7 @@ def missing_draws(run: LoadedRun) -> Check:
     missing = []
     for task, asked in run.tasks.items():
         number = asked.num_samples
-        stored = {(draw.problem_id, draw.sample_index) for draw in run.draws.get(task, [])}
+        stored = {(sample.problem_id, sample.sample_index) for sample in run.samples.get(task, [])}
         absent = [(i, j) for i in asked.problem_ids for j in range(number) if (i, j) not in stored]
         if absent:
             first = ", ".join(f"{i}/{j}" for i, j in absent[:3])
@@ -66,7 +66,7 @@ def missing_draws(run: LoadedRun) -> Check:
 
 def equal_seeds(run: LoadedRun) -> Check:
     """Two samples with one seed are one draw, or were drawn by other rules than this run's."""
-    seeds = Counter(draw.seed for draws in run.draws.values() for draw in draws)
+    seeds = Counter(sample.seed for samples in run.samples.values() for sample in samples)
     repeated = sum(count - 1 for count in seeds.values())
     return _check(
         run, "equal seeds", repeated == 0, f"{repeated} of {seeds.total()} samples repeat the seed of another"
@@ -82,9 +82,9 @@ def repeated_completions(run: LoadedRun) -> Check:
     copies of a neighbour, a shard or an earlier batch all lie at one distance.
     """
     top_p = float(run.manifest.identity.sampling.top_p)
-    groups = [group for draws in run.draws.values() for group in _by_problem(draws).values() if len(group) > 1]
+    groups = [group for samples in run.samples.values() for group in _by_problem(samples).values() if len(group) > 1]
     name = "repeated completions"
-    if groups and all(draw.sum_log_prob is not None for group in groups for draw in group):
+    if groups and all(sample.sum_log_prob is not None for group in groups for sample in group):
         copies = sum(_impossible_copies(group, top_p) for group in groups)
         return _check(run, name, copies == 0, f"{copies} completions equal another too improbable to be drawn twice")
     observed, expected, deviation = _equal_pairs_by_distance(groups)
@@ -107,12 +107,12 @@ def odd_writer(run: LoadedRun) -> Check:
     A permutation test within problems: with n of a problem's N samples in the segment, the sum of their values has mean
     n m and variance n (N - n) / N s^2 (sampling without replacement; Mantel-Haenszel for 0/1 values).
     """
-    writers = sorted({_writer(draw) for draws in run.draws.values() for draw in draws})
+    writers = sorted({_writer(sample) for samples in run.samples.values() for sample in samples})
     name = "writer unlike the rest"
     if len(writers) < 2:
         return Check(name=name, result="not testable", message=f"{run.name}: one writer drew everything")
-    groups = [group for draws in run.draws.values() for group in _by_problem(draws).values()]
-    marked = [[(_writer(draw), draw) for draw in group] for group in groups]
+    groups = [group for samples in run.samples.values() for group in _by_problem(samples).values()]
+    marked = [[(_writer(sample), sample) for sample in group] for group in groups]
     scores = {(w, what): _stratified_z(marked, w, measure) for w in writers for what, measure in _MEASURES.items()}
     known = {key: z for key, z in scores.items() if not math.isnan(z)}
     if not known:
@@ -128,9 +128,9 @@ def odd_writer(run: LoadedRun) -> Check:
 def shared_samples(a: LoadedRun, b: LoadedRun) -> Check:
     """Equal texts at the same place of two runs, against equal texts at different places of the same problems."""
     same = same_total = other = other_total = 0
-    for task in set(a.draws) & set(b.draws):
-        groups_b = _by_problem(b.draws[task])
-        for problem_id, group in _by_problem(a.draws[task]).items():
+    for task in set(a.samples) & set(b.samples):
+        groups_b = _by_problem(b.samples[task])
+        for problem_id, group in _by_problem(a.samples[task]).items():
             for one in group:
                 for two in groups_b.get(problem_id, []):
                     equal = one.text_digest == two.text_digest
@@ -155,11 +155,11 @@ def engine_drift(a: LoadedRun, b: LoadedRun) -> Check:
         message = f"{a.name}, {b.name}: not the same weights under the same sampling"
         return Check(name="engine drift", result="not testable", message=message)
     marked = []
-    for task in set(a.draws) & set(b.draws):
-        groups_a, groups_b = _by_problem(a.draws[task]), _by_problem(b.draws[task])
+    for task in set(a.samples) & set(b.samples):
+        groups_a, groups_b = _by_problem(a.samples[task]), _by_problem(b.samples[task])
         for problem_id in groups_a.keys() & groups_b.keys():
             of_a, of_b = groups_a[problem_id], groups_b[problem_id]
-            marked.append([*(("A", draw) for draw in of_a), *(("B", draw) for draw in of_b)])
+            marked.append([*(("A", sample) for sample in of_a), *(("B", sample) for sample in of_b)])
     scores = {what: _stratified_z(marked, "B", measure) for what, measure in _MEASURES.items()}
     odd = [
         f"{b.name} {what} {_more(z)} than {a.name} (z = {z:+.1f})"
@@ -170,10 +170,10 @@ def engine_drift(a: LoadedRun, b: LoadedRun) -> Check:
     return Check(name="engine drift", result="finding" if odd else "ok", message=message)
 
 
-_MEASURES: dict[str, Callable[[Draw], float]] = {
-    "is right": lambda draw: draw.correct,
-    "writes": lambda draw: float(draw.num_tokens),
-    "is cut off": lambda draw: float(draw.truncated),
+_MEASURES: dict[str, Callable[[GradedSample], float]] = {
+    "is right": lambda sample: sample.correct,
+    "writes": lambda sample: float(sample.num_tokens),
+    "is cut off": lambda sample: float(sample.truncated),
 }
 
 
@@ -181,41 +181,41 @@ def _check(run: LoadedRun, name: str, fine: bool, message: str) -> Check:
     return Check(name=name, result="ok" if fine else "finding", message=f"{run.name}: {message}")
 
 
-def _by_problem(draws: Iterable[Draw]) -> dict[str, list[Draw]]:
-    groups: defaultdict[str, list[Draw]] = defaultdict(list)
-    for draw in draws:
-        groups[draw.problem_id].append(draw)
+def _by_problem(samples: Iterable[GradedSample]) -> dict[str, list[GradedSample]]:
+    groups: defaultdict[str, list[GradedSample]] = defaultdict(list)
+    for sample in samples:
+        groups[sample.problem_id].append(sample)
     return groups
 
 
-def _impossible_copies(group: Sequence[Draw], top_p: float) -> int:
+def _impossible_copies(group: Sequence[GradedSample], top_p: float) -> int:
     """Copies, among the samples of one problem, of texts that would not be drawn twice."""
-    texts: defaultdict[bytes, list[Draw]] = defaultdict(list)
-    for draw in group:
-        texts[draw.text_digest].append(draw)
+    texts: defaultdict[bytes, list[GradedSample]] = defaultdict(list)
+    for sample in group:
+        texts[sample.text_digest].append(sample)
     copies = 0
     for same in texts.values():
-        most = max((draw.sum_log_prob or 0.0) - draw.num_tokens * math.log(top_p) for draw in same)
+        most = max((sample.sum_log_prob or 0.0) - sample.num_tokens * math.log(top_p) for sample in same)
         if len(same) > 1 and math.log(len(group) - 1) + most < math.log(1e-6):
             copies += len(same) - 1
     return copies
 
 
-def _equal_pairs_by_distance(groups: Sequence[Sequence[Draw]]) -> tuple[Vector, Vector, Vector]:
+def _equal_pairs_by_distance(groups: Sequence[Sequence[GradedSample]]) -> tuple[Vector, Vector, Vector]:
     """Equal pairs by distance of sample indices 1, 2, …: observed, expected and deviation under permuted indices.
 
     A permutation keeps how often each text came up on its problem and forgets where. The deviation is at least 1 and
     at least Poisson's, since few pairs are not normally distributed.
     """
     rng = np.random.default_rng(0)
-    longest = max((draw.sample_index for group in groups for draw in group), default=0)
+    longest = max((sample.sample_index for group in groups for sample in group), default=0)
     counts = np.zeros((_PERMUTATIONS + 1, longest + 1))  # row 0: as it is
     for group in groups:
-        labels = np.unique([draw.text_digest for draw in group], return_inverse=True)[1]
+        labels = np.unique([sample.text_digest for sample in group], return_inverse=True)[1]
         if len(set(labels.tolist())) == len(labels):
             continue
         shuffled = np.vstack([labels, rng.permuted(np.tile(labels, (_PERMUTATIONS, 1)), axis=1)])
-        index = np.array([draw.sample_index for draw in group])
+        index = np.array([sample.sample_index for sample in group])
         one, other = np.triu_indices(len(group), k=1)
         equal = (shuffled[:, one] == shuffled[:, other]).astype(np.float64)
         distance = np.abs(index[one] - index[other])
@@ -225,14 +225,16 @@ def _equal_pairs_by_distance(groups: Sequence[Sequence[Draw]]) -> tuple[Vector, 
     return counts[0], expected, np.sqrt(np.maximum.reduce([counts[1:].var(axis=0), expected, np.ones_like(expected)]))
 
 
-def _stratified_z(groups: Sequence[Sequence[tuple[str, Draw]]], mark: str, measure: Callable[[Draw], float]) -> float:
+def _stratified_z(
+    groups: Sequence[Sequence[tuple[str, GradedSample]]], mark: str, measure: Callable[[GradedSample], float]
+) -> float:
     """How far the marked draws' sum of values is from its mean over permutations within problems.
 
     NaN where single values make up so much of the variance that the sum is not near normal.
     """
     excess = variance = largest = 0.0
     for group in groups:
-        pairs = [(name == mark, value) for name, draw in group if not math.isnan(value := measure(draw))]
+        pairs = [(name == mark, value) for name, sample in group if not math.isnan(value := measure(sample))]
         values = np.array([value for _, value in pairs])
         chosen = np.array([is_marked for is_marked, _ in pairs], dtype=np.bool_)
         inside, total = int(chosen.sum()), len(values)
@@ -258,7 +260,7 @@ def _more(z: float) -> str:
     return "more" if z > 0 else "less"
 
 
-def _writer(draw: Draw) -> str:
+def _writer(sample: GradedSample) -> str:
     """The writer's label in a segment's name, ``<number>-<label>-<unique>.jsonl``; else the name."""
-    parts = draw.segment.removesuffix(".jsonl").split("-")
-    return "-".join(parts[1:-1]) if len(parts) > 2 else draw.segment
+    parts = sample.segment.removesuffix(".jsonl").split("-")
+    return "-".join(parts[1:-1]) if len(parts) > 2 else sample.segment

@@ -283,7 +283,7 @@ def not_drawn(runs: Iterable[LoadedRun], task: str, problem_ids: Sequence[str]) 
     wanted, notes = set(problem_ids), []
     for run in runs:
         num_samples = run.tasks[task].num_samples
-        drawn = sum(d.problem_id in wanted and d.sample_index < num_samples for d in run.draws.get(task, []))
+        drawn = sum(d.problem_id in wanted and d.sample_index < num_samples for d in run.samples.get(task, []))
         if drawn < (asked := len(problem_ids) * num_samples):
             notes.append(f"{run.title(task)}: {run.name} has {drawn} of {asked} samples; the rest is not drawn")
     return notes
@@ -293,7 +293,7 @@ def _truncated(run: LoadedRun, task: str, problem_ids: Sequence[str], correct: M
     """Where a completion was cut off and is not right, [num_problems, num_samples]."""
     row_of = {problem_id: row for row, problem_id in enumerate(problem_ids)}
     cut = np.zeros(correct.shape, dtype=np.bool_)
-    for draw in run.draws.get(task, []):
-        if draw.truncated and draw.problem_id in row_of and draw.sample_index < correct.shape[1]:
-            cut[row_of[draw.problem_id], draw.sample_index] = draw.correct == 0.0
+    for sample in run.samples.get(task, []):
+        if sample.truncated and sample.problem_id in row_of and sample.sample_index < correct.shape[1]:
+            cut[row_of[sample.problem_id], sample.sample_index] = sample.correct == 0.0
     return cut

@@ -42,7 +42,7 @@ def scores_without(
         tainted = {overlap.problem_id for overlap in overlaps[task]}
         clean = [problem_id for problem_id in asked.problem_ids if problem_id not in tainted]
         with_all, without = (
-            score_task(task, run.title(task), run.draws.get(task, []), ids, asked.num_samples)
+            score_task(task, run.title(task), run.samples.get(task, []), ids, asked.num_samples)
             for ids in (asked.problem_ids, clean)
         )
         scores.append(WithAndWithout(all=with_all, clean=without, num_excluded=asked.num_problems - len(clean)))

@@ -18,13 +18,13 @@ from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.records import Outcome, Outcomes, SampleKey
 from stapo_bench.runs import (
-    Draw,
+    GradedSample,
     Grades,
     Manifest,
     load_manifest,
     outcomes_of,
-    read_draws,
     read_golds,
+    read_graded_samples,
     read_grades,
     split_golds,
 )
@@ -91,9 +91,9 @@ def compare_graders(run_dir: Path, data_dir: Path | None = None) -> GraderAgreem
     manifest = load_manifest(run_dir)
     asked = manifest.about.tasks
     grades = [read_grades(run_dir, name) for name in names]
-    draws = _asked_draws(manifest)
-    decided = [_outcomes_by_task(manifest, draws, each) for each in grades]
-    disputes = _disputes(draws, grades)
+    samples = _asked_samples(manifest)
+    decided = [_outcomes_by_task(manifest, samples, each) for each in grades]
+    disputes = _disputes(samples, grades)
     golds, note = _gold_texts(manifest, data_dir, names) if disputes else ({}, "")
     return GraderAgreement(
         titles={task: asked[task].title for task in asked},
@@ -111,28 +111,30 @@ def compare_graders(run_dir: Path, data_dir: Path | None = None) -> GraderAgreem
     )
 
 
-def _asked_draws(manifest: Manifest) -> dict[str, list[Draw]]:
+def _asked_samples(manifest: Manifest) -> dict[str, list[GradedSample]]:
     """The stored samples that the run asks for, without grades."""
-    draws = read_draws(manifest.run_dir, None, manifest.stamps)
+    samples = read_graded_samples(manifest.run_dir, None, manifest.stamps)
     asked = manifest.about.tasks
     wanted = {task: (set(asked[task].problem_ids), asked[task].num_samples) for task in asked}
     return {
-        task: [d for d in draws.get(task, []) if d.problem_id in ids and d.sample_index < num_samples]
+        task: [d for d in samples.get(task, []) if d.problem_id in ids and d.sample_index < num_samples]
         for task, (ids, num_samples) in wanted.items()
     }
 
 
-def _outcomes_by_task(manifest: Manifest, draws: Mapping[str, Sequence[Draw]], grades: Grades) -> dict[str, Outcomes]:
+def _outcomes_by_task(
+    manifest: Manifest, samples: Mapping[str, Sequence[GradedSample]], grades: Grades
+) -> dict[str, Outcomes]:
     """The outcomes of every task under one grader."""
     found = {}
     for task, asked in manifest.about.tasks.items():
-        graded = [replace(draw, outcome=_outcome(grades, task, draw)) for draw in draws[task]]
+        graded = [replace(sample, outcome=_outcome(grades, task, sample)) for sample in samples[task]]
         found[task] = outcomes_of(graded, asked.problem_ids, asked.num_samples)
     return found
 
 
-def _outcome(grades: Grades, task: str, draw: Draw) -> Outcome | None:
-    return grades.outcomes.get(SampleKey(task, draw.problem_id, draw.sample_index), (None, None))[0]
+def _outcome(grades: Grades, task: str, sample: GradedSample) -> Outcome | None:
+    return grades.outcomes.get(SampleKey(task, sample.problem_id, sample.sample_index), (None, None))[0]
 
 
 def _score(name: str, grades: Grades, decided: Mapping[str, Outcomes]) -> GraderScore:
@@ -150,17 +152,17 @@ def _disagreement(first: Matrix, second: Matrix) -> tuple[int, int]:
     return int((both & (first != second)).sum()), int(both.sum())
 
 
-def _disputes(draws: Mapping[str, Sequence[Draw]], grades: Sequence[Grades]) -> list[Dispute]:
+def _disputes(samples: Mapping[str, Sequence[GradedSample]], grades: Sequence[Grades]) -> list[Dispute]:
     """Disputed answers, each with the number of samples that give it, most samples first."""
     counts: Counter[tuple[str, str, str | None, tuple[Outcome | None, ...]]] = Counter()
-    for task, task_draws in draws.items():
-        for draw in task_draws:
-            key = SampleKey(task, draw.problem_id, draw.sample_index)
+    for task, task_samples in samples.items():
+        for sample in task_samples:
+            key = SampleKey(task, sample.problem_id, sample.sample_index)
             found = [each.outcomes.get(key, (None, None)) for each in grades]
             verdicts = tuple(outcome for outcome, _ in found)
             if Outcome.CORRECT in verdicts and {Outcome.INCORRECT, Outcome.NO_ANSWER} & set(verdicts):
                 extracted = next((text for _, text in found if text is not None), None)
-                counts[task, draw.problem_id, extracted, verdicts] += 1
+                counts[task, sample.problem_id, extracted, verdicts] += 1
     return [
         Dispute(task=task, problem_id=problem_id, extracted=extracted, verdicts=verdicts, num_samples=count)
         for (task, problem_id, extracted, verdicts), count in counts.most_common()

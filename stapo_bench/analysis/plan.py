@@ -131,7 +131,11 @@ def _task_plan(a: LoadedRun, b: LoadedRun, task: str, detect: float, power: floa
         return None
     samples_a, samples_b = (float(1.0 / (1.0 / (~np.isnan(run)).sum(axis=1)).mean()) for run in correct)
     costs = np.array(
-        [(d.num_tokens, np.nan if d.seconds is None else d.seconds) for run in (a, b) for d in run.draws.get(task, [])]
+        [
+            (d.num_tokens, np.nan if d.seconds is None else d.seconds)
+            for run in (a, b)
+            for d in run.samples.get(task, [])
+        ]
     )
     times = costs[~np.isnan(costs[:, 1]), 1]
     return TaskPlan(

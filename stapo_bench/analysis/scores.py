@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from stapo_bench.grading import equal_answers
 from stapo_bench.records import Outcome, Outcomes
 from stapo_bench.runs import (
-    Draw,
+    GradedSample,
     Grades,
     Manifest,
-    read_draws,
+    read_graded_samples,
 )
 from stapo_bench.statistics import (
     ERROR_NAMES,
@@ -108,10 +108,10 @@ class RunScore:
 
 def run_score(manifest: Manifest, name: str, grades: Grades) -> RunScore:
     """Score a run's stored samples with the grades of the file of that name; writes nothing."""
-    draws = read_draws(manifest.run_dir, grades, manifest.stamps)
+    samples = read_graded_samples(manifest.run_dir, grades, manifest.stamps)
     tasks = []
     for task, asked in manifest.about.tasks.items():
-        tasks.append(score_task(task, asked.title, draws.get(task, []), asked.problem_ids, asked.num_samples))
+        tasks.append(score_task(task, asked.title, samples.get(task, []), asked.problem_ids, asked.num_samples))
     sampling, about = manifest.identity.sampling, manifest.about
     macro = macro_score(tasks)
     if stopping := about.stopping:
@@ -149,7 +149,9 @@ def _anytime(tasks: Sequence[Matrix], aim: float) -> dict[str, Any]:
     return {error.replace(" ", "_"): anytime_interval(tasks, aim, error) for error in ERROR_NAMES}
 
 
-def score_task(task: str, title: str, draws: Iterable[Draw], problem_ids: Sequence[str], num_samples: int) -> TaskScore:
+def score_task(
+    task: str, title: str, samples: Iterable[GradedSample], problem_ids: Sequence[str], num_samples: int
+) -> TaskScore:
     """Score one task.
 
     Args:
@@ -165,14 +167,14 @@ def score_task(task: str, title: str, draws: Iterable[Draw], problem_ids: Sequen
     ungraded, drawn = np.zeros((2, *correct.shape), dtype=np.bool_)
     outcomes: Counter[Outcome | None] = Counter()
     num_truncated = 0
-    for draw in draws:  # once: they may be a million, made one at a time
-        if draw.problem_id in row_of and draw.sample_index < num_samples:
-            place = row_of[draw.problem_id], draw.sample_index
-            correct[place], answers[place] = draw.correct, draw.extracted
+    for sample in samples:  # once: they may be a million, made one at a time
+        if sample.problem_id in row_of and sample.sample_index < num_samples:
+            place = row_of[sample.problem_id], sample.sample_index
+            correct[place], answers[place] = sample.correct, sample.extracted
             ungraded[place] = np.isnan(correct[place])
             drawn[place] = True
-            outcomes[draw.outcome] += 1
-            num_truncated += draw.truncated
+            outcomes[sample.outcome] += 1
+            num_truncated += sample.truncated
     low, high = score_bounds(correct, ungraded)
     num_rounds = int(drawn.all(axis=0).cumprod().sum())
     of_rounds = avg_at_k(correct[:, :num_rounds])

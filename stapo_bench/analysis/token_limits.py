@@ -42,22 +42,22 @@ def task_truncation(run: LoadedRun, task: str, limit: int) -> TaskTruncation:
     """One task, with the curve at powers of two up to the limit."""
     asked = run.tasks[task]
     ids, num_samples = asked.problem_ids, asked.num_samples
-    draws = [d for d in run.draws.get(task, []) if d.sample_index < num_samples and d.problem_id in set(ids)]
+    samples = [d for d in run.samples.get(task, []) if d.sample_index < num_samples and d.problem_id in set(ids)]
 
     def cells(values: Sequence[float]) -> np.ndarray:
         row_of = {problem_id: row for row, problem_id in enumerate(ids)}
         found = np.full((len(ids), num_samples), np.nan)
-        for draw, value in zip(draws, values, strict=True):
-            found[row_of[draw.problem_id], draw.sample_index] = value
+        for sample, value in zip(samples, values, strict=True):
+            found[row_of[sample.problem_id], sample.sample_index] = value
         return found
 
-    cut = cells([draw.truncated for draw in draws]) == 1
-    correct = outcomes_of(draws, ids, num_samples).scores
-    tokens = cells([draw.num_tokens for draw in draws])
+    cut = cells([sample.truncated for sample in samples]) == 1
+    correct = outcomes_of(samples, ids, num_samples).scores
+    tokens = cells([sample.num_tokens for sample in samples])
     return TaskTruncation(
         task=task,
         title=run.title(task),
-        num_samples=len(draws),
+        num_samples=len(samples),
         num_cut=int(cut.sum()),
         score=avg_at_k(correct),
         cut_wrong=avg_at_k(np.where(cut, 0.0, correct)),

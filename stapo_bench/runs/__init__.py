@@ -1,20 +1,12 @@
 """The run folder: its manifest, samples and grades, written so that a kill loses nothing, read as records."""
 
 from stapo_bench.runs.checkpoint import Checkpoint, check_hashes, expand, file_hashes, folder_label, read_checkpoint
-from stapo_bench.runs.columns import Draw
-from stapo_bench.runs.digests import canonical_digest, data_digest, prompts_digest
 from stapo_bench.runs.export import export_run
 from stapo_bench.runs.folder import DifferentRunError, differences, find_run, make_folder, open_run, state_stopping
-from stapo_bench.runs.golds import read_golds, read_problems, split_golds, with_golds
-from stapo_bench.runs.graded_samples import (
-    Grades,
-    LoadedRun,
-    load_run,
-    outcomes_of,
-    read_draws,
-    read_grades,
-)
-from stapo_bench.runs.grades import Grading, append_grades, damaged_grade, grade_from_line, grade_run, graded_keys
+from stapo_bench.runs.golds import data_digest, read_golds, read_problems, split_golds, with_golds
+from stapo_bench.runs.graded_samples import GradedSample
+from stapo_bench.runs.grades import Grades, append_grades, graded_keys, read_grades, stream_grades
+from stapo_bench.runs.loaded_run import LoadedRun, load_run, outcomes_of, read_graded_samples
 from stapo_bench.runs.manifest import (
     About,
     AskedTask,
@@ -27,17 +19,9 @@ from stapo_bench.runs.manifest import (
     write_manifest,
 )
 from stapo_bench.runs.measured import commit, is_dirty, measured_with
-from stapo_bench.runs.nested import flatten
+from stapo_bench.runs.nested import canonical_digest, flatten
 from stapo_bench.runs.pace import Pace
-from stapo_bench.runs.sealed import seal, unseal
-from stapo_bench.runs.store import (
-    KeySet,
-    SegmentWriter,
-    complete_lines,
-    read_samples,
-    repair,
-    scan_keys,
-    segment_sizes,
-    segments,
-    write_atomically,
-)
+from stapo_bench.runs.run_grading import Grading, grade_run
+from stapo_bench.runs.sample_writer import SegmentWriter, repair
+from stapo_bench.runs.sealed import complete_lines, seal, unseal, write_atomically
+from stapo_bench.runs.store import KeySet, read_samples, scan_keys, segment_sizes, segments

@@ -10,7 +10,7 @@ from typing import Any
 
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.grading import DEFAULT_GRADER
-from stapo_bench.runs.graded_samples import Grades, read_grades
+from stapo_bench.runs.grades import Grades, read_grades
 from stapo_bench.runs.manifest import Manifest, load_manifest
 from stapo_bench.runs.store import read_samples
 

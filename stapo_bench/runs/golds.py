@@ -5,14 +5,13 @@
 Both files may lie in one run, so both scores can be shown side by side; no file ever holds grades of both kinds.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Gold, Problem
-from stapo_bench.runs.digests import data_digest
 from stapo_bench.runs.manifest import Manifest
-from stapo_bench.tasks import Golds, apply_errata, errata_version
+from stapo_bench.tasks import ContentDigest, Golds, apply_errata, content_digest, errata_version
 
 _CORRECTED = "+corrected"
 
@@ -39,6 +38,11 @@ def split_golds(name: str) -> tuple[str, Golds]:
 def version_with_golds(version: str, golds: Golds) -> str:
     """What a grade file's first line states: the grader's version, and that of the errata where they were applied."""
     return version if golds == "published" else f"{version}+errata-{errata_version()}"
+
+
+def data_digest(problems: Iterable[Problem]) -> str:
+    """The content digest of a task's problems, as task files record it."""
+    return content_digest(ContentDigest.of(p.question, p.gold.answer) for p in problems)
 
 
 def read_problems(manifest: Manifest, data_dir: Path | None, golds: Golds = "published") -> Iterator[Problem]:

@@ -1,163 +1,193 @@
-"""What statistics need of a stored sample: one small ``Draw`` per sample, without its text.
+"""Graded samples without their texts, in columns: a million in some 80 MB, read one at a time as the objects they are.
 
-    samples/*.jsonl + grades/<grader>.jsonl --read_draws--> {task: Draws} --outcomes_of--> Outcomes
-
-Reading streams, and works while a run is still being written: what is not there yet is missing, never wrong.
+An object per sample would take ten times as much. What repeats (problems, answers, files) is kept once.
 """
 
-import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
+from typing import Generic, TypeVar, overload
 
 import numpy as np
 
-from stapo_bench.errors import StapoError
-from stapo_bench.grading import DEFAULT_GRADER
-from stapo_bench.records import Outcome, Outcomes, Sample, SampleKey
-from stapo_bench.runs.columns import DIGEST_SIZE, Draw, Draws, GradedKeys
-from stapo_bench.runs.grades import damaged_grade, grade_from_line
-from stapo_bench.runs.manifest import AskedTask, Manifest, load_manifest
-from stapo_bench.runs.sealed import unseal
-from stapo_bench.runs.store import KeySet, check_stamp, complete_lines, sample_from_line, segments
+from stapo_bench.records import Outcome, SampleKey
+from stapo_bench.runs.store import MAX_SAMPLE_INDEX
+
+_OUTCOMES: tuple[Outcome | None, ...] = (None, *Outcome)
+_CODE = {outcome: code for code, outcome in enumerate(_OUTCOMES)}
+DIGEST_SIZE = 8  # bytes: two of a million texts share one with a chance of 3e-8
+
+Name = TypeVar("Name", bound="str | None")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Grades:
-    """A grade file: its grader's name and version, and what it found."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GradedSample:
+    """A sample as statistics see it, without its text."""
 
-    grader: str
-    outcomes: Mapping[SampleKey, tuple[Outcome, str | None]]
-
-
-def read_grades(run_dir: Path, grader: str) -> Grades:
-    """Read ``grades/<grader>.jsonl``; the last line of a key counts.
-
-    Raises:
-        StapoError: no such file (the error names those that exist), or a damaged line.
-    """
-    path = run_dir / "grades" / f"{grader}.jsonl"
-    if not path.is_file():
-        found = ", ".join(sorted(p.stem for p in (run_dir / "grades").glob("*.jsonl"))) or "none"
-        raise StapoError(f"{run_dir}: expected grades by '{grader}', found {found}; run 'stapo-bench grade {run_dir}'")
-    version = grader
-    outcomes = GradedKeys()
-    for number, line in complete_lines(path):
-        try:
-            if number == 1 and (header := _header(line)):
-                version = header
-                continue
-            key, grade = grade_from_line(line)
-            outcomes.set(key, grade.outcome, grade.extracted)
-        except (ValueError, TypeError) as error:
-            raise damaged_grade(path, number, error) from None
-    return Grades(grader=version, outcomes=outcomes)
-
-
-def _header(line: bytes) -> str | None:
-    """The grader's name and version, where a line states them alone."""
-    row = unseal(line)
-    return str(row["grader"]) if set(row) == {"grader"} else None
-
-
-def read_draws(run_dir: Path, grades: Grades | None, stamps: Mapping[str, str] | None = None) -> dict[str, Draws]:
-    """The draws of a run by task, in order of their keys; a key that was stored twice counts once (its first line).
-
-    ``stamps``: the manifest's; samples drawn under other settings are then refused.
-    """
-    seen = KeySet()
-    draws: dict[str, Draws] = {}
-    for path in segments(run_dir):
-        for number, line in complete_lines(path):
-            try:
-                sample = sample_from_line(line)
-                check_stamp(sample, stamps)
-                if seen.add(sample.key):
-                    draws.setdefault(sample.task, Draws()).append(_draw(sample, path.name, grades))
-            except (ValueError, OverflowError) as error:
-                raise StapoError(
-                    f"{path}:{number}: expected a sample, got a damaged line: {error}; "
-                    "restore the file, or delete this line and run eval again to draw its sample anew"
-                ) from None
-    for of_task in draws.values():
-        of_task.sort()
-    return dict(sorted(draws.items()))
-
-
-def outcomes_of(draws: Iterable[Draw], problem_ids: Sequence[str], num_samples: int) -> Outcomes:
-    """Outcomes of a task's samples, rows in the given order.
-
-    Samples of other problems, or beyond ``num_samples``, are left out: a run that was extended to more samples can
-    still be read at the smaller number.
-
-    >>> outcomes_of([Draw(problem_id="b", sample_index=1, outcome=Outcome.CORRECT)], ["a", "b"], 2).scores
-    array([[nan, nan],
-           [nan,  1.]])
-    """
-    row_of = {problem_id: row for row, problem_id in enumerate(problem_ids)}
-    scores = np.full((len(problem_ids), num_samples), np.nan)
-    undecided = np.zeros(scores.shape, dtype=np.bool_)
-    for draw in draws:
-        if draw.problem_id in row_of and draw.sample_index < num_samples:
-            place = row_of[draw.problem_id], draw.sample_index
-            scores[place] = draw.correct
-            undecided[place] = np.isnan(draw.correct)
-    return Outcomes(problem_ids=tuple(problem_ids), scores=scores, undecided=undecided)
-
-
-def _draw(sample: Sample, segment: str, grades: Grades | None) -> Draw:
-    outcome, extracted = (grades.outcomes.get(sample.key) if grades else None) or (None, None)
-    text = sample.completion.encode("utf-8", "surrogatepass")
-    return Draw(
-        problem_id=sample.problem_id,
-        sample_index=sample.sample_index,
-        outcome=outcome,
-        extracted=extracted,
-        truncated=sample.finish_reason == "length",
-        failed=sample.finish_reason == "error",
-        num_tokens=sample.num_tokens,
-        seconds=sample.seconds,
-        seed=sample.seed,
-        segment=segment,
-        text_digest=hashlib.blake2b(text, digest_size=DIGEST_SIZE).digest(),
-        sum_log_prob=sample.sum_log_prob,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoadedRun:
-    """A run's manifest with its draws: what comparisons, plans and audits read."""
-
-    manifest: Manifest
-    grader: str  # name and version
-    draws: Mapping[str, Sequence[Draw]]  # by task
+    problem_id: str
+    sample_index: int
+    outcome: Outcome | None  # None: no grade yet
+    extracted: str | None = None  # the answer that the grader read
+    truncated: bool = False
+    failed: bool = False  # the engine gave it up: no completion to judge
+    num_tokens: int = 0
+    seconds: float | None = None
+    seed: int = 0
+    segment: str = ""  # the file that holds it: one per writer
+    text_digest: bytes = bytes(DIGEST_SIZE)  # of the completion; equal texts have equal digests
+    sum_log_prob: float | None = None  # nats
 
     @property
-    def name(self) -> str:
-        """The folder's name."""
-        return self.manifest.name
-
-    @property
-    def tasks(self) -> Mapping[str, AskedTask]:
-        """What was asked of each task."""
-        return self.manifest.about.tasks
-
-    def title(self, task: str) -> str:
-        """A task's name in a table."""
-        return self.tasks[task].title
-
-    @cached_property
-    def outcomes(self) -> Mapping[str, Outcomes]:
-        """By task, the outcomes of all that was asked for."""
-        return {
-            name: outcomes_of(self.draws.get(name, []), task.problem_ids, task.num_samples)
-            for name, task in self.tasks.items()
-        }
+    def correct(self) -> float:
+        """1.0 right, 0.0 wrong or without an answer, NaN when nothing decided it."""
+        if self.outcome is None or self.outcome is Outcome.GRADER_ERROR or self.failed:
+            return float("nan")
+        return float(self.outcome is Outcome.CORRECT)
 
 
-def load_run(run_dir: Path, grader: str = DEFAULT_GRADER) -> LoadedRun:
-    """Read a run with the grades of one grader."""
-    manifest = load_manifest(run_dir)
-    grades = read_grades(run_dir, grader)
-    return LoadedRun(manifest=manifest, grader=grades.grader, draws=read_draws(run_dir, grades, manifest.stamps))
+class Names(Generic[Name]):
+    """Numbers for names, each kept once.
+
+    >>> names = Names[str]()
+    >>> names.number("b"), names.number("a"), names.number("b"), names[1]
+    (0, 1, 0, 'a')
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[Name, int] = {}
+        self._names: list[Name] = []
+
+    def number(self, name: Name) -> int:
+        """The name's number; a new name gets the next one."""
+        number = self._numbers.setdefault(name, len(self._names))
+        if number == len(self._names):
+            self._names.append(name)
+        return number
+
+    def __getitem__(self, number: int) -> Name:
+        return self._names[number]
+
+
+class GradedSamples(Sequence[GradedSample]):
+    """The samples of one task, a row each in columns; times keep seven digits.
+
+    >>> samples = GradedSamples()
+    >>> for problem, index in (("b", 1), ("a", 7), ("b", 0)):
+    ...     samples.append(GradedSample(problem_id=problem, sample_index=index, outcome=Outcome.CORRECT))
+    >>> samples.sort()
+    >>> [(sample.problem_id, sample.sample_index) for sample in samples]
+    [('a', 7), ('b', 0), ('b', 1)]
+    """
+
+    def __init__(self) -> None:
+        self._problems, self._segments = Names[str](), Names[str]()
+        self._answers: Names[str | None] = Names()
+        self._problem, self._index, self._segment, self._answer = (array("i") for _ in range(4))
+        self._seed, self._tokens = array("q"), array("i")
+        self._seconds, self._log_prob = array("f"), array("d")
+        self._outcome, self._cut, self._failed, self._digest = (bytearray() for _ in range(4))
+        self._order: Sequence[int] | None = None  # None: as appended
+
+    def append(self, sample: GradedSample) -> None:
+        """Add a sample at the end.
+
+        Raises:
+            OverflowError: a seed beyond 64 bits, or a number of tokens beyond 32.
+        """
+        self._seed.append(sample.seed)  # this and the next may be out of range: before the others grow
+        self._tokens.append(sample.num_tokens)
+        self._problem.append(self._problems.number(sample.problem_id))
+        self._index.append(sample.sample_index)
+        self._segment.append(self._segments.number(sample.segment))
+        self._answer.append(self._answers.number(sample.extracted))
+        self._seconds.append(_or_nan(sample.seconds))
+        self._log_prob.append(_or_nan(sample.sum_log_prob))
+        self._outcome.append(_CODE[sample.outcome])
+        self._cut.append(sample.truncated)
+        self._failed.append(sample.failed)
+        self._digest += sample.text_digest
+        self._order = None
+
+    def sort(self) -> None:
+        """Order by problem and sample index."""
+        names = [self._problems[number] for number in range(max(self._problem, default=-1) + 1)]
+        rank = np.empty(len(names), dtype=np.int32)
+        rank[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+        order = np.lexsort((np.array(self._index, dtype=np.int32), rank[np.array(self._problem, dtype=np.int32)]))
+        self._order = array("i", order.astype(np.int32).tobytes())
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    @overload
+    def __getitem__(self, place: int) -> GradedSample: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[GradedSample]: ...
+    def __getitem__(self, place: int | slice) -> GradedSample | list[GradedSample]:
+        order = range(len(self)) if self._order is None else self._order
+        found = order[place]
+        return self._row(found) if isinstance(found, int) else [self._row(i) for i in found]
+
+    def __iter__(self) -> Iterator[GradedSample]:
+        return map(self._row, range(len(self)) if self._order is None else self._order)
+
+    def _row(self, i: int) -> GradedSample:
+        return GradedSample(
+            problem_id=self._problems[self._problem[i]],
+            sample_index=self._index[i],
+            outcome=_OUTCOMES[self._outcome[i]],
+            extracted=self._answers[self._answer[i]],
+            truncated=bool(self._cut[i]),
+            failed=bool(self._failed[i]),
+            num_tokens=self._tokens[i],
+            seconds=_or_none(self._seconds[i]),
+            seed=self._seed[i],
+            segment=self._segments[self._segment[i]],
+            text_digest=bytes(self._digest[i * DIGEST_SIZE : (i + 1) * DIGEST_SIZE]),
+            sum_log_prob=_or_none(self._log_prob[i]),
+        )
+
+
+class GradedKeys(Mapping[SampleKey, tuple[Outcome, str | None]]):
+    """What a grader found by sample: outcome and extracted answer; setting a key again replaces it."""
+
+    def __init__(self) -> None:
+        self._columns: dict[tuple[str, str], tuple[bytearray, array[int]]] = {}
+        self._answers: Names[str | None] = Names()
+        self._size = 0
+
+    def set(self, key: SampleKey, outcome: Outcome, extracted: str | None) -> None:
+        """Store a grade; ValueError for an index that no sample has."""
+        if not 0 <= key.sample_index < MAX_SAMPLE_INDEX:
+            raise ValueError(f"sample_index is {key.sample_index}, expected 0 to {MAX_SAMPLE_INDEX - 1}")
+        outcomes, answers = self._columns.setdefault((key.task, key.problem_id), (bytearray(), array("i")))
+        if (lacking := key.sample_index + 1 - len(outcomes)) > 0:
+            outcomes.extend(bytes(lacking))
+            answers.extend([0] * lacking)
+        self._size += not outcomes[key.sample_index]
+        outcomes[key.sample_index] = _CODE[outcome]
+        answers[key.sample_index] = self._answers.number(extracted)
+
+    def __getitem__(self, key: SampleKey) -> tuple[Outcome, str | None]:
+        task, problem_id, index = key
+        outcomes, answers = self._columns[task, problem_id]
+        outcome = _OUTCOMES[outcomes[index]] if index < len(outcomes) else None
+        if outcome is None:
+            raise KeyError(key)
+        return outcome, self._answers[answers[index]]
+
+    def __iter__(self) -> Iterator[SampleKey]:
+        for (task, problem_id), (outcomes, _) in self._columns.items():
+            yield from (SampleKey(task, problem_id, index) for index, code in enumerate(outcomes) if code)
+
+    def __len__(self) -> int:
+        return self._size
+
+
+def _or_nan(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else value

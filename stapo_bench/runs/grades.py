@@ -1,77 +1,44 @@
-"""Grade the samples of a run: ``grades/<grader>.jsonl``, one line per sample, made again at any time from the samples.
+"""Grade files: ``grades/<grader>.jsonl``, one line per sample behind a first line that names the grader's version.
 
-The first line names the grader's version. Only samples without a grade are graded; another version grades all anew.
+    for key, grade in stream_grades(run_dir, "math").grades:
+        ...
 
-    grade_run(Path("results/base-justrl"))                      # grades/math.jsonl
-    grade_run(Path("results/base-justrl"), "math+corrected")    # against corrected golds: a file of their own
+The last line of a sample counts. A file holds grades of one version: another one's are thrown away with its first line.
 """
 
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from stapo_bench.errors import StapoError
-from stapo_bench.grading import DEFAULT_GRADER
-from stapo_bench.records import Gold, Grade, Outcome, Sample, SampleKey
-from stapo_bench.runs.golds import read_golds, split_golds, version_with_golds
-from stapo_bench.runs.manifest import load_manifest
-from stapo_bench.runs.sealed import seal, unseal
-from stapo_bench.runs.store import KeySet, after_last_newline, complete_lines, read_samples
+from stapo_bench.records import Grade, Outcome, SampleKey
+from stapo_bench.runs.graded_samples import GradedKeys
+from stapo_bench.runs.sealed import after_last_newline, complete_lines, seal, unseal
+from stapo_bench.runs.store import MAX_SAMPLE_INDEX, KeySet
 
 _FIELDS = (*SampleKey._fields, "outcome", "extracted")  # of a line, besides a detail
-_BATCH = 512  # pairs handed to the workers at once; each batch is synced before the next
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grading:
-    """What ``grade_run`` did."""
+class GradeStream:
+    """A grade file while it is read."""
 
     grader: str  # name and version
-    num_graded: int  # by this call
-    num_kept: int  # graded before
+    grades: Iterator[tuple[SampleKey, Grade]]  # line by line; the last of a key counts
 
 
-def grade_run(
-    run_dir: Path,
-    grader: str = DEFAULT_GRADER,
-    *,
-    data_dir: Path | None = None,
-    workers: int | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> Grading:
-    """Grade every sample of a run that the grader's present version has not graded.
+@dataclass(frozen=True, kw_only=True)
+class Grades:
+    """A grade file: its grader's name and version, and what it found."""
 
-    Args:
-        run_dir: a run folder; writers may be at work in it.
-        grader: a name from ``stapo_bench.grading.registry``, with ``+corrected`` for corrected golds.
-        data_dir: where the golds are, as in ``load_problems``; not touched when nothing is to be graded.
-        workers: grading processes; None: one per CPU.
-        progress: called with the number graded so far.
-    """
-    from stapo_bench.grading import GraderPool
-
-    manifest = load_manifest(run_dir)
-    rule, which = split_golds(grader)
-    with GraderPool(workers, grader=rule) as pool:
-        version = version_with_golds(pool.grader.version, which)
-        graded = graded_keys(run_dir, grader, version)
-        num_kept, num_graded = len(graded), 0
-        golds: dict[tuple[str, str], Gold] = {}
-        ungraded = (sample for sample in read_samples(run_dir, manifest.stamps) if sample.key not in graded)
-        while batch := list(islice(ungraded, _BATCH)):
-            golds = golds or read_golds(manifest, data_dir, which)
-            grades = pool.grade((sample.completion, _gold(golds, sample)) for sample in batch)
-            append_grades(run_dir, grader, version, zip((s.key for s in batch), grades, strict=True))
-            num_graded += len(batch)
-            if progress is not None:
-                progress(num_graded)
-    return Grading(grader=version, num_graded=num_graded, num_kept=num_kept)
+    grader: str
+    outcomes: Mapping[SampleKey, tuple[Outcome, str | None]]
 
 
 def grade_line(key: SampleKey, grade: Grade) -> dict[str, Any]:
@@ -92,17 +59,86 @@ def grade_from_line(line: bytes) -> tuple[SampleKey, Grade]:
     if unknown := [name for name in row if name not in (*_FIELDS, "detail")]:
         raise ValueError(f"it has {unknown[0]}, which no grade has")
     key = SampleKey(row["task"], row["problem_id"], row["sample_index"])
-    if not isinstance(key.sample_index, int):
-        raise ValueError(f"sample_index is {key.sample_index!r}, expected int")
-    return key, Grade(outcome=Outcome(row["outcome"]), extracted=row["extracted"], detail=row.get("detail", ""))
+    for name, value, kind in zip(SampleKey._fields, key, (str, str, int), strict=True):
+        if not isinstance(value, kind):
+            raise ValueError(f"{name} is {value!r}, expected {kind.__name__}")
+    if not 0 <= key.sample_index < MAX_SAMPLE_INDEX:
+        raise ValueError(f"sample_index is {key.sample_index}, expected 0 to {MAX_SAMPLE_INDEX - 1}")
+    if not isinstance(extracted := row["extracted"], str | None):
+        raise ValueError(f"extracted is {extracted!r}, expected str or null")
+    return key, Grade(outcome=Outcome(row["outcome"]), extracted=extracted, detail=row.get("detail", ""))
 
 
-def damaged_grade(path: Path, number: int, error: Exception) -> StapoError:
-    """What to say of a line that is no grade."""
+def stream_grades(run_dir: Path, grader: str) -> GradeStream:
+    """Open ``grades/<grader>.jsonl`` for reading line by line, also while a grader is at work.
+
+    Raises:
+        StapoError: no such file (the error names those that exist); while reading: a damaged line.
+    """
+    path = run_dir / "grades" / f"{grader}.jsonl"
+    if not path.is_file():
+        found = ", ".join(sorted(p.stem for p in (run_dir / "grades").glob("*.jsonl"))) or "none"
+        raise StapoError(f"{run_dir}: expected grades by '{grader}', found {found}; run 'stapo-bench grade {run_dir}'")
+    lines = complete_lines(path)
+    first = list(islice(lines, 1))
+    version = _stated_version(path, *first[0]) if first else None
+    return GradeStream(grader=version or grader, grades=_grades(path, lines if version else chain(first, lines)))
+
+
+def _stated_version(path: Path, number: int, line: bytes) -> str | None:
+    """The grader's name and version, where a line states them alone."""
+    try:
+        row = unseal(line)
+    except ValueError as error:
+        raise _damaged(path, number, error) from None
+    return str(row["grader"]) if set(row) == {"grader"} else None
+
+
+def _grades(path: Path, lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[SampleKey, Grade]]:
+    for number, line in lines:
+        try:
+            yield grade_from_line(line)
+        except ValueError as error:
+            raise _damaged(path, number, error) from None
+
+
+def _damaged(path: Path, number: int, error: ValueError) -> StapoError:
     return StapoError(
         f"{path}:{number}: expected a grade, got a damaged line: {error}; "
         "delete the file, 'stapo-bench grade' makes it again"
     )
+
+
+def read_grades(run_dir: Path, grader: str) -> Grades:
+    """What a grader found, without its reasons; errors as for ``stream_grades``."""
+    stream = stream_grades(run_dir, grader)
+    outcomes = GradedKeys()
+    for key, grade in stream.grades:
+        outcomes.set(key, grade.outcome, grade.extracted)
+    return Grades(grader=stream.grader, outcomes=outcomes)
+
+
+def graded_keys(
+    run_dir: Path, grader: str, version: str, see: Callable[[SampleKey, str], None] | None = None
+) -> KeySet:
+    """The keys graded by this version; ``see`` is called with each key and its outcome.
+
+    A file by another version is emptied, a torn last line cut off: the file is in order for ``append_grades``.
+    """
+    keys = KeySet()
+    with _open_grades(run_dir, grader, version):
+        for key, grade in stream_grades(run_dir, grader).grades:
+            if keys.add(key) and see is not None:
+                see(key, grade.outcome.value)
+    return keys
+
+
+def append_grades(run_dir: Path, grader: str, version: str, grades: Iterable[tuple[SampleKey, Grade]]) -> None:
+    """Add lines to the grade file; safe on disk when this returns."""
+    rest = memoryview(b"".join(seal(grade_line(key, grade)) for key, grade in grades))
+    with _open_grades(run_dir, grader, version) as file:
+        while rest:
+            rest = rest[file.write(rest) :]
 
 
 @contextmanager
@@ -128,35 +164,3 @@ def _open_grades(run_dir: Path, grader: str, version: str) -> Iterator[BinaryIO]
             os.fsync(file.fileno())
     except OSError as error:
         raise StapoError(f"{path}: {error.strerror}; the samples are safe: make room and grade again") from None
-
-
-def graded_keys(
-    run_dir: Path, grader: str, version: str, see: Callable[[SampleKey, str], None] | None = None
-) -> KeySet:
-    """The keys graded by this version; ``see`` is called with each key and its outcome."""
-    keys = KeySet()
-    with _open_grades(run_dir, grader, version) as file:
-        path = Path(file.name)
-        for number, line in islice(complete_lines(path), 1, None):
-            try:
-                key, grade = grade_from_line(line)
-            except ValueError as error:
-                raise damaged_grade(path, number, error) from None
-            if keys.add(key) and see is not None:
-                see(key, grade.outcome.value)
-    return keys
-
-
-def append_grades(run_dir: Path, grader: str, version: str, grades: Iterable[tuple[SampleKey, Grade]]) -> None:
-    """Add lines to the grade file; safe on disk when this returns."""
-    rest = memoryview(b"".join(seal(grade_line(key, grade)) for key, grade in grades))
-    with _open_grades(run_dir, grader, version) as file:
-        while rest:
-            rest = rest[file.write(rest) :]
-
-
-def _gold(golds: dict[tuple[str, str], Gold], sample: Sample) -> Gold:
-    gold = golds.get((sample.task, sample.problem_id))
-    if gold is None:
-        raise StapoError(f"sample of {sample.task}/{sample.problem_id}: the task has no such problem")
-    return gold

@@ -16,10 +16,8 @@ from typing import Any
 
 from stapo_bench.errors import StapoError
 from stapo_bench.records import SamplingParams
-from stapo_bench.runs.digests import canonical_digest
-from stapo_bench.runs.json_fields import JsonFields, beyond, merged
-from stapo_bench.runs.nested import flatten
-from stapo_bench.runs.store import write_atomically
+from stapo_bench.runs.nested import JsonFields, beyond, canonical_digest, flatten, merged
+from stapo_bench.runs.sealed import write_atomically
 
 FORMAT = 1
 

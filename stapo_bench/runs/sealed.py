@@ -1,4 +1,6 @@
-"""JSON lines that tell whether they are whole: the last field is the CRC-32 of everything before it.
+"""Files that tell whether they are whole: JSON lines under a checksum, and small files replaced in one step.
+
+The last field of a line is the CRC-32 of everything before it:
 
     {"task":"aime24","problem_id":"I-1","sample_index":3, ... ,"crc32":"1c291ca3"}
 
@@ -13,11 +15,17 @@ be good JSON. Lines without the field, made by hand or by other tools, are taken
     ValueError: its content is not what was written: crc32 a702fc6e does not fit
 """
 
+import contextlib
 import json
+import os
 import re
+import uuid
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
+
+from stapo_bench.errors import StapoError
 
 _SEAL = re.compile(rb',"crc32":"([0-9a-f]{8})"\}\s*\Z')
 _LONGEST = 24  # bytes of a seal, with the end of the line
@@ -44,3 +52,54 @@ def unseal(line: bytes) -> dict[str, Any]:
             raise ValueError(f"its content is not what was written: crc32 {values['crc32']} does not fit")
         del values["crc32"]
     return values
+
+
+def complete_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Number (from 1) and bytes of every whole line; a last line without its end is being written, or torn."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):
+                return  # and no further: what its writer adds meanwhile would look like a line of its own
+            yield number, line
+
+
+def after_last_newline(path: Path) -> int:
+    """Offset behind the last newline of a file; 0 without one. Reads blocks from the end."""
+    block = 1 << 16
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - block)
+            file.seek(start)
+            found = file.read(end - start).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+            end = start
+    return 0
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the folder's new entry survive a power cut."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file so that a reader, or a kill, finds the old one or the new one whole."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise StapoError(
+            f"cannot write {path}: {error.strerror}; put that right and run the same command again"
+        ) from None

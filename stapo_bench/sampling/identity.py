@@ -5,15 +5,22 @@ import platform
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
 from stapo_bench import __version__
-from stapo_bench.records import SamplingParams
-from stapo_bench.runs import About, AskedTask, Checkpoint, Identity, TaskIdentity, commit, data_digest, prompts_digest
+from stapo_bench.records import Prompt, SamplingParams
+from stapo_bench.runs import About, AskedTask, Checkpoint, Identity, TaskIdentity, canonical_digest, commit, data_digest
 from stapo_bench.sampling.eval_tasks import EvalTask
 from stapo_bench.tasks import resource_dir
+
+
+def prompts_digest(prompts: Iterable[Prompt]) -> str:
+    """sha256 over every problem's exact token ids (its text where the engine takes text), in order of problem ids."""
+    return canonical_digest(
+        sorted([p.problem_id, p.text if p.token_ids is None else list(p.token_ids)] for p in prompts)
+    )
 
 
 def run_identity(

@@ -26,7 +26,7 @@ import stapo_bench.lm_eval
 from stapo_bench.analysis import TaskScore, score_run
 from stapo_bench.engines import EngineOptions
 from stapo_bench.records import Outcome
-from stapo_bench.runs.grades import grade_run
+from stapo_bench.runs.run_grading import grade_run
 from stapo_bench.runs.store import read_samples
 from stapo_bench.sampling.eval_options import EvalOptions
 from stapo_bench.sampling.evaluation import evaluate

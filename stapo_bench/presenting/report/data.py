@@ -18,14 +18,11 @@ from stapo_bench.presenting.report.encode import chunk_starts, pack
 from stapo_bench.records import Problem, Sample, SampleKey
 from stapo_bench.runs import (
     Manifest,
-    complete_lines,
-    damaged_grade,
-    grade_from_line,
     load_manifest,
     read_problems,
     read_samples,
     split_golds,
-    unseal,
+    stream_grades,
 )
 
 CHUNK = 400_000
@@ -167,18 +164,11 @@ def _grader_columns(
 
 def read_shown_grades(run_dir: Path, grader: str) -> tuple[str, dict[SampleKey, ShownGrade]]:
     """A grade file with its reasons: the grader's version, and what it said; the last line of a key counts."""
-    path = run_dir / "grades" / f"{grader}.jsonl"
-    version, found = grader, {}
-    for number, line in complete_lines(path):
-        try:
-            if number == 1 and set(header := unseal(line)) == {"grader"}:
-                version = str(header["grader"])
-                continue
-            key, grade = grade_from_line(line)
-        except (ValueError, TypeError) as error:
-            raise damaged_grade(path, number, error) from None
-        found[key] = ShownGrade(_CODES[grade.outcome.value], grade.extracted, grade.detail)
-    return version, found
+    stream = stream_grades(run_dir, grader)
+    found = {
+        key: ShownGrade(_CODES[grade.outcome.value], grade.extracted, grade.detail) for key, grade in stream.grades
+    }
+    return stream.grader, found
 
 
 def _questions(manifests: Sequence[Manifest], data_dir: Path | None, shared: _Shared) -> tuple[list[Any], str]:

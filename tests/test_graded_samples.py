@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stapo_bench.records import Outcome, SampleKey
-from stapo_bench.runs.columns import Draw, Draws, GradedKeys
+from stapo_bench.runs.graded_samples import GradedKeys, GradedSample, GradedSamples
 
 DRAWS = st.builds(
-    Draw,
+    GradedSample,
     problem_id=st.sampled_from(["a", "b", "c"]),
     sample_index=st.integers(0, 5),
     outcome=st.sampled_from([None, *Outcome]),
@@ -28,7 +28,7 @@ DRAWS = st.builds(
 
 @given(st.lists(DRAWS, max_size=12))
 def test_draws_come_back_whole_and_in_order(draws):
-    columns = Draws()
+    columns = GradedSamples()
     for draw in draws:
         columns.append(draw)
     assert list(columns) == draws
@@ -53,10 +53,12 @@ def test_a_grade_set_again_replaces_the_first_and_absent_ones_are_absent():
 
 
 def test_a_draw_takes_less_than_eighty_bytes():
-    columns = Draws()
+    columns = GradedSamples()
     tracemalloc.start()
     for i in range(20_000):
-        columns.append(Draw(problem_id=f"p{i % 50}", sample_index=i // 50, outcome=Outcome.CORRECT, seed=2**62 + i))
+        columns.append(
+            GradedSample(problem_id=f"p{i % 50}", sample_index=i // 50, outcome=Outcome.CORRECT, seed=2**62 + i)
+        )
     columns.sort()
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -1,0 +1,118 @@
+"""A run as statistics read it: its manifest and graded samples.
+
+    samples/*.jsonl + grades/<grader>.jsonl --load_run--> LoadedRun --outcomes--> Outcomes of each task
+
+Reading streams, and works while a run is still being written: what is not there yet is missing, never wrong.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from stapo_bench.grading import DEFAULT_GRADER
+from stapo_bench.records import Outcomes, Sample
+from stapo_bench.runs.graded_samples import DIGEST_SIZE, GradedSample, GradedSamples
+from stapo_bench.runs.grades import Grades, read_grades
+from stapo_bench.runs.manifest import AskedTask, Manifest, load_manifest
+from stapo_bench.runs.store import first_of_each, stored_samples
+
+
+def read_graded_samples(
+    run_dir: Path, grades: Grades | None, stamps: Mapping[str, str] | None = None
+) -> dict[str, GradedSamples]:
+    """The samples of a run by task, in order of their keys; a key that was stored twice counts once (its first line).
+
+    ``stamps``: the manifest's; samples made under other settings are then refused.
+    """
+    by_task: dict[str, GradedSamples] = {}
+    for stored in first_of_each(stored_samples(run_dir, stamps)):
+        graded = _graded(stored.sample, stored.segment.name, grades)
+        by_task.setdefault(stored.sample.task, GradedSamples()).append(graded)
+    for samples in by_task.values():
+        samples.sort()
+    return dict(sorted(by_task.items()))
+
+
+def outcomes_of(samples: Iterable[GradedSample], problem_ids: Sequence[str], num_samples: int) -> Outcomes:
+    """Outcomes of a task's samples, rows in the given order.
+
+    Samples of other problems, or beyond ``num_samples``, are left out: a run that was extended to more samples can
+    still be read at the smaller number.
+
+    >>> from stapo_bench.records import Outcome
+    >>> outcomes_of([GradedSample(problem_id="b", sample_index=1, outcome=Outcome.CORRECT)], ["a", "b"], 2).scores
+    array([[nan, nan],
+           [nan,  1.]])
+    """
+    row_of = {problem_id: row for row, problem_id in enumerate(problem_ids)}
+    scores = np.full((len(problem_ids), num_samples), np.nan)
+    undecided = np.zeros(scores.shape, dtype=np.bool_)
+    for sample in samples:
+        if sample.problem_id in row_of and sample.sample_index < num_samples:
+            place = row_of[sample.problem_id], sample.sample_index
+            scores[place] = sample.correct
+            undecided[place] = np.isnan(sample.correct)
+    return Outcomes(problem_ids=tuple(problem_ids), scores=scores, undecided=undecided)
+
+
+def _graded(sample: Sample, segment: str, grades: Grades | None) -> GradedSample:
+    outcome, extracted = (grades.outcomes.get(sample.key) if grades else None) or (None, None)
+    text = sample.completion.encode("utf-8", "surrogatepass")
+    return GradedSample(
+        problem_id=sample.problem_id,
+        sample_index=sample.sample_index,
+        outcome=outcome,
+        extracted=extracted,
+        truncated=sample.finish_reason == "length",
+        failed=sample.finish_reason == "error",
+        num_tokens=sample.num_tokens,
+        seconds=sample.seconds,
+        seed=sample.seed,
+        segment=segment,
+        text_digest=hashlib.blake2b(text, digest_size=DIGEST_SIZE).digest(),
+        sum_log_prob=sample.sum_log_prob,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedRun:
+    """A run's manifest with its graded samples: what comparisons, plans and audits read."""
+
+    manifest: Manifest
+    grader: str  # name and version
+    samples: Mapping[str, Sequence[GradedSample]]  # by task
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.manifest.name
+
+    @property
+    def tasks(self) -> Mapping[str, AskedTask]:
+        """What was asked of each task."""
+        return self.manifest.about.tasks
+
+    def title(self, task: str) -> str:
+        """A task's name in a table."""
+        return self.tasks[task].title
+
+    @cached_property
+    def outcomes(self) -> Mapping[str, Outcomes]:
+        """By task, the outcomes of all that was asked for."""
+        return {
+            name: outcomes_of(self.samples.get(name, []), task.problem_ids, task.num_samples)
+            for name, task in self.tasks.items()
+        }
+
+
+def load_run(run_dir: Path, grader: str = DEFAULT_GRADER) -> LoadedRun:
+    """Read a run with the grades of one grader."""
+    manifest = load_manifest(run_dir)
+    grades = read_grades(run_dir, grader)
+    return LoadedRun(
+        manifest=manifest, grader=grades.grader, samples=read_graded_samples(run_dir, grades, manifest.stamps)
+    )

@@ -1,0 +1,75 @@
+"""Grade the samples of a run that have no grade yet: ``grades/<grader>.jsonl``, made at any time from the samples.
+
+    grade_run(Path("results/base-justrl"))                      # grades/math.jsonl
+    grade_run(Path("results/base-justrl"), "math+corrected")    # against corrected golds: a file of their own
+
+Another version of a grader grades all anew.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from stapo_bench.errors import StapoError
+from stapo_bench.grading import DEFAULT_GRADER
+from stapo_bench.records import Gold, Sample
+from stapo_bench.runs.golds import read_golds, split_golds, version_with_golds
+from stapo_bench.runs.grades import append_grades, graded_keys
+from stapo_bench.runs.manifest import load_manifest
+from stapo_bench.runs.store import read_samples
+
+_BATCH = 512  # pairs handed to the workers at once; each batch is synced before the next
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grading:
+    """What ``grade_run`` did."""
+
+    grader: str  # name and version
+    num_graded: int  # by this call
+    num_kept: int  # graded before
+
+
+def grade_run(
+    run_dir: Path,
+    grader: str = DEFAULT_GRADER,
+    *,
+    data_dir: Path | None = None,
+    workers: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Grading:
+    """Grade every sample of a run that the grader's present version has not graded.
+
+    Args:
+        run_dir: a run folder; writers may be at work in it.
+        grader: a name from ``stapo_bench.grading.registry``, with ``+corrected`` for corrected golds.
+        data_dir: where the golds are, as in ``load_problems``; not touched when nothing is to be graded.
+        workers: grading processes; None: one per CPU.
+        progress: called with the number graded so far.
+    """
+    from stapo_bench.grading import GraderPool
+
+    manifest = load_manifest(run_dir)
+    rule, which = split_golds(grader)
+    with GraderPool(workers, grader=rule) as pool:
+        version = version_with_golds(pool.grader.version, which)
+        graded = graded_keys(run_dir, grader, version)
+        num_kept, num_graded = len(graded), 0
+        golds: dict[tuple[str, str], Gold] = {}
+        ungraded = (sample for sample in read_samples(run_dir, manifest.stamps) if sample.key not in graded)
+        while batch := list(islice(ungraded, _BATCH)):
+            golds = golds or read_golds(manifest, data_dir, which)
+            grades = pool.grade((sample.completion, _gold(golds, sample)) for sample in batch)
+            append_grades(run_dir, grader, version, zip((s.key for s in batch), grades, strict=True))
+            num_graded += len(batch)
+            if progress is not None:
+                progress(num_graded)
+    return Grading(grader=version, num_graded=num_graded, num_kept=num_kept)
+
+
+def _gold(golds: dict[tuple[str, str], Gold], sample: Sample) -> Gold:
+    gold = golds.get((sample.task, sample.problem_id))
+    if gold is None:
+        raise StapoError(f"sample of {sample.task}/{sample.problem_id}: the task has no such problem")
+    return gold
