@@ -146,6 +146,7 @@ def judge_rejected(
 
 
 def _verdict(reply: Completion | None) -> tuple[Outcome, str]:
+    """The outcome that a reply stands for, and its grade's detail."""
     if reply is None or reply.finish_reason == "error":
         return Outcome.GRADER_ERROR, "the judge's engine gave no reply"
     if reply.finish_reason == "length":
@@ -157,6 +158,7 @@ def _verdict(reply: Completion | None) -> tuple[Outcome, str]:
 
 
 def _render(case: JudgeCase, tokenizer: Any | None) -> Prompt:
+    """The case as a prompt in the judge's own format."""
     text = judge_prompt(case.problem.question, case.problem.gold.answer, case.completion)
     problem = replace(case.problem, question=text)
     return render_prompt(problem, "{{problem}}", resolve_format("auto", tokenizer) if tokenizer else "plain", tokenizer)

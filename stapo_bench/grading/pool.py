@@ -208,4 +208,5 @@ def _quick_grade(module: ModuleType, completion: str, gold: Gold) -> Grade | Req
 
 
 def _num_cpus() -> int:
+    """CPUs that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -91,10 +91,12 @@ class GradingProcess:
 
     @property
     def _input(self) -> BinaryIO:
+        """Where requests are written."""
         return cast(BinaryIO, self._process.stdin)
 
     @property
     def _output(self) -> BinaryIO:
+        """Where replies are read."""
         return cast(BinaryIO, self._process.stdout)
 
     def is_alive(self) -> bool:

@@ -63,6 +63,7 @@ def _reply(grader: Any, request: dict[str, Any], cpu_s: float) -> dict[str, Any]
 
 
 def _send(replies: BinaryIO, reply: dict[str, Any]) -> None:
+    """Write one reply."""
     replies.write(json.dumps(reply).encode("ascii") + b"\n")
     replies.flush()
 

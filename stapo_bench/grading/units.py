@@ -8,6 +8,7 @@ _BASE: dict[str, tuple[str, Fraction]] = {}
 
 
 def _unit(dimension: str, factor: str, names: str) -> None:
+    """Add the names of a unit to the vocabulary."""
     for name in names.split():
         _BASE[name] = (dimension, Fraction(factor))
 
@@ -146,6 +147,7 @@ def canonical(unit: str) -> tuple[tuple[tuple[str, int], ...], Fraction] | froze
 
 
 def _scale(dims: dict[str, int], factor: Fraction, name: str, times: int) -> Fraction:
+    """Multiply a dimension, so many times, into ``dims``; the factor that comes with it."""
     dimension, size = _BASE[name]
     if set(dimension) == {"L"}:
         dims["L"] = dims.get("L", 0) + times * len(dimension)

@@ -6,8 +6,8 @@ r"""Is a response's answer the gold's? Types before values: a number never meets
 * an inequality in one variable is its interval; a set builder is its set;
 * a list without parentheses is a set, or the tuple with the same items in the same order;
 * a column vector is the tuple of its entries; a ratio of two numbers is their quotient;
-* a unit may be dropped, and converted, not changed.
-* a condition behind a value may be left out on one side, unless it restricts (see ``conditions``);
+* a unit may be dropped, and converted, not changed;
+* a condition behind a value may be left out on one side, unless it restricts (see ``conditional``);
 * a gold that is a set of one element takes the element; a formula may stand for its values by cases.
 """
 
@@ -240,6 +240,7 @@ def _same_chain(response: Node, gold: Node) -> bool:
 
 
 def _is_numeric(node: Node) -> bool:
+    """Whether all sides are numbers and expressions."""
     return all(kinds(arg) <= EXPRESSIONS for arg in node.args)
 
 
@@ -285,6 +286,7 @@ def _same_value(response: Node, gold: Node, rules: Rules) -> bool:  # noqa: PLR0
 
 
 def _same_matrices(response: Node, gold: Node, rules: Rules) -> bool:
+    """Whether two matrices, or tuples read as such, agree entry by entry."""
     left, right = rows(response), rows(gold)
     if left is None or right is None or len(left) != len(right):
         return False

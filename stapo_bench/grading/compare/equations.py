@@ -140,6 +140,7 @@ def _roots(node: Node, env: dict[str, Fraction], name: str) -> list[Any]:
 
 
 def _value(node: Node, env: dict[str, Fraction], name: str, x: Any, ctx: Any) -> Any:
+    """The value with the unknown ``name`` at x."""
     return evaluate(node, env | {name: x}, ctx).mid
 
 

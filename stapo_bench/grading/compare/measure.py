@@ -172,6 +172,7 @@ def same_ratio(response: Node, gold: Node) -> bool:
 
 
 def _parts(node: Node) -> list[Node] | None:
+    """The parts of a ratio; a number is a ratio to 1; None for what is neither."""
     if node.kind is Kind.RATIO:
         return list(node.args)
     return [node, num(1)] if node.kind in EXPRESSIONS else None

@@ -42,6 +42,7 @@ def same_cases(response: Node, gold: Node) -> bool:
 
 
 def _same_branch(left: Node, right: Node) -> bool:
+    """Whether two branches have the same condition and the same value."""
     if (left.label in _REST) != (right.label in _REST):
         return False
     return same_conditions(left, right) and same_value(left.args[0], right.args[0])
@@ -78,6 +79,7 @@ def _regions(node: Node) -> list[tuple[Region, Node]]:
 
 
 def _same_on_the_line(left: list[tuple[Region, Node]], right: list[tuple[Region, Node]], name: str) -> bool:
+    """Whether two functions of ``name``, as (where, formula) branches, agree at every end and in every piece."""
     both = (*left, *right)
     ends = [end for where, _ in both for piece in where for end in (piece.low, piece.high) if not is_infinite(end)]
     cuts: list[Node] = []
@@ -97,6 +99,7 @@ def _between(cuts: list[Node]) -> list[Node]:
 
 
 def _near(cut: Node) -> Fraction:
+    """A rational at the cut, or so near that it lies in the same piece."""
     try:
         return exact(cut, {})
     except Inexact:
@@ -104,6 +107,7 @@ def _near(cut: Node) -> Fraction:
 
 
 def _same_at(point: Node, left: list[tuple[Region, Node]], right: list[tuple[Region, Node]], name: str) -> bool:
+    """Whether the two have the same value at a point, or neither has one."""
     ours, theirs = _branch_at(point, left), _branch_at(point, right)
     if ours is None or theirs is None:
         return ours is theirs
@@ -111,5 +115,6 @@ def _same_at(point: Node, left: list[tuple[Region, Node]], right: list[tuple[Reg
 
 
 def _branch_at(point: Node, branches: list[tuple[Region, Node]]) -> Node | None:
+    """The formula that holds at a point."""
     here = [Piece(point, point, True, True)]
     return next((formula for where, formula in branches if intersection(where, here)), None)

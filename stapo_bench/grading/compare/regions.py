@@ -80,10 +80,12 @@ def _pieces(node: Node) -> Region:
 
 
 def _of_each(node: Node) -> Region:
+    """The pieces of all parts."""
     return [piece for arg in node.args for piece in _pieces(arg)]
 
 
 def _interval(node: Node) -> Region:
+    """Two ends in brackets."""
     if len(node.args) != 2:
         raise Refusal("no set of numbers")
     low, high = node.args
@@ -91,6 +93,7 @@ def _interval(node: Node) -> Region:
 
 
 def _named(node: Node) -> Region:
+    """The reals by their sign."""
     if node.label not in _REALS:
         raise Refusal("no set of numbers")
     return [EVERYTHING]
@@ -103,6 +106,7 @@ def _builder(node: Node) -> Region:
 
 
 def _of_all(conditions: Iterable[Node]) -> Region:
+    """Where all of them hold."""
     result: Region = [EVERYTHING]
     for condition in conditions:
         result = intersection(result, region(condition))
@@ -110,6 +114,7 @@ def _of_all(conditions: Iterable[Node]) -> Region:
 
 
 def _list(node: Node) -> Region:
+    """Conditions that hold together, or ranges side by side."""
     if node.label == "or" or all(a.kind is Kind.TUPLE for a in node.args):
         return _of_each(node)
     # "x < 2, x > 5" and even "x < 2 and x > 5" list two ranges.

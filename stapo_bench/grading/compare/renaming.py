@@ -92,4 +92,5 @@ def same_letters(response: Node, gold: Node) -> bool:
 
 
 def _letters(node: Node) -> list[str]:
+    """The letters of a product, one by one."""
     return [node.label] if node.kind is Kind.SYMBOL else [letter for arg in node.args for letter in _letters(arg)]

@@ -55,6 +55,7 @@ def by_mathematics(question: Question) -> Verdict:
 
 
 def _compared(question: Question, given: Node, asked: Node) -> Verdict:
+    """The verdict on two trees."""
     response, target, gold = question
     rules = Rules(
         tolerance=None if gold.tolerance is None else Fraction(gold.tolerance).limit_denominator(10**12),

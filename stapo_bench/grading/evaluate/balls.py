@@ -71,11 +71,13 @@ def evaluate(node: Node, env: Env, ctx: Any) -> Ball:  # noqa: PLR0911 - one ret
 
 
 def _constant(value: Fraction, ctx: Any) -> Ball:
+    """A fraction, rounded."""
     mid = ctx.mpf(value.numerator) / value.denominator
     return Ball(mid, abs(mid) * ctx.eps)
 
 
 def _symbol(name: str, env: Env, ctx: Any) -> Ball:
+    """The value of a symbol, given or constant; ``Refusal`` where it has none."""
     if name in env:
         given = env[name]
         # The root finder of ``equations`` fills in floating-point numbers of this context.
@@ -90,6 +92,7 @@ def _symbol(name: str, env: Env, ctx: Any) -> Ball:
 
 
 def _times(a: Ball, b: Ball, ctx: Any) -> Ball:
+    """A product of two balls."""
     mid = a.mid * b.mid
     return Ball(mid, abs(a.mid) * b.rad + abs(b.mid) * a.rad + a.rad * b.rad + abs(mid) * ctx.eps)
 
@@ -101,6 +104,7 @@ def _size(ctx: Any, value: Any) -> None:
 
 
 def _power(node: Node, env: Env, ctx: Any) -> Ball:
+    """A power, by multiplication where the exponent is a small integer, else by the logarithm."""
     base, exponent = (evaluate(arg, env, ctx) for arg in node.args)
     whole = _whole(node.args[1], env)
     if abs(base.mid) <= base.rad:
@@ -133,6 +137,7 @@ def _whole(node: Node, env: Env) -> Fraction | None:
 
 
 def _is_zero(node: Node, env: Env) -> bool:
+    """Whether the value is exactly zero."""
     try:
         return exact(node, env) == 0
     except Inexact:
@@ -184,6 +189,7 @@ def _real_root(ctx: Any, x: Any, degree: int) -> Any:
 
 
 def _call(node: Node, env: Env, ctx: Any) -> Ball:
+    """The value of a function."""
     name = node.label
     if name in ("sum", "prod"):
         return _series(node, env, ctx)
@@ -200,6 +206,7 @@ def _call(node: Node, env: Env, ctx: Any) -> Ball:
 
 
 def _nth_root(x: Ball, degree: Fraction | None, ctx: Any) -> Ball:
+    """A root of whole degree."""
     if degree is None or not 2 <= degree <= 1000:
         raise Refusal("root of that degree")
     if x.mid == 0:
@@ -273,6 +280,7 @@ def _gamma(name: str, values: list[Ball], ctx: Any) -> Ball:
 
 
 def _series(node: Node, env: Env, ctx: Any) -> Ball:
+    """A sum or product over a range of integers."""
     variable, low, high, term = node.args
     first, last = _whole(low, env), _whole(high, env)
     if first is None or last is None or last - first > 200:

@@ -145,6 +145,7 @@ def _integer_root(value: int, degree: int) -> int:
 
 
 def _call(node: Node, env: Env) -> Fraction:
+    """The value of a function; ``Inexact`` for one that has no rational values."""
     if node.label in ("sum", "prod"):
         return _series(node, env)
     values = [exact(arg, env) for arg in node.args]
@@ -165,6 +166,7 @@ def _nth_root(value: Fraction, degree: int) -> Fraction:
 
 
 def _root_of_degree(values: list[Fraction]) -> Fraction:
+    """``root(x, n)``."""
     if len(values) != 2:
         raise Inexact
     return _nth_root(values[0], _whole(values[1:])[0])
@@ -178,18 +180,21 @@ def _whole(values: list[Fraction]) -> list[int]:
 
 
 def _lcm(values: list[Fraction]) -> Fraction:
+    """Least common multiple, with its size bounded beforehand."""
     whole = _whole(values)
     _bounded(math.prod(values, start=Fraction(1)))
     return Fraction(math.lcm(*whole))
 
 
 def _modulo(values: list[Fraction]) -> Fraction:
+    """The remainder."""
     if not values[1]:
         raise Inexact
     return values[0] % values[1]
 
 
 def _binomial(values: list[Fraction]) -> Fraction:
+    """n over k, with its size bounded beforehand."""
     if len(values) != 2:
         raise Inexact
     n, k = _whole(values)

@@ -108,6 +108,7 @@ def quick_grade(completion: str, gold: Gold) -> Grade | None:
 
 
 def _grade_at_sight(extracted: str, gold: Gold) -> Grade | None:
+    """The grade where rules 2 and 3 decide; None where they do not."""
     if len(extracted) > MAX_LENGTH or len(gold.answer) > MAX_LENGTH:
         return _grade(extracted, extracted == gold.answer, "text, too long to be read")
     answer, target = normalise(extracted), normalise(gold.answer)
@@ -140,10 +141,12 @@ def grade_extracted(extracted: str, gold: Gold) -> Grade:
 
 
 def _no_answer() -> Grade:
+    """The grade of a completion without an answer."""
     return Grade(outcome=Outcome.NO_ANSWER, extracted=None, detail="no final answer", grader=GRADER_VERSION)
 
 
 def _grade(extracted: str, right: bool, detail: str) -> Grade:
+    """The grade of an answer."""
     outcome = Outcome.CORRECT if right else Outcome.INCORRECT
     return Grade(outcome=outcome, extracted=extracted, detail=detail, grader=GRADER_VERSION)
 
@@ -215,6 +218,7 @@ def _cells(text: str) -> list[str]:
 
 
 def _number(text: str) -> float | None:
+    """The value of a decimal, thousands separators dropped; None for other text."""
     text = text.replace(",", "")
     if not re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?", text, re.ASCII):
         return None
@@ -223,6 +227,7 @@ def _number(text: str) -> float | None:
 
 
 def _close(left: float, right: float) -> bool:
+    """Whether two values are equal within the relative tolerance."""
     return math.isclose(left, right, rel_tol=REL_TOL)
 
 

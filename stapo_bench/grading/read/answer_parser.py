@@ -120,6 +120,7 @@ def _item(parser: ExpressionParser) -> Node:
 
 
 def _conditioned(parser: ExpressionParser, value: Node) -> Node:
+    """The value with the condition that stands next."""
     return conditioned(parser, value, _whole_relation, partial(_starts_item, parser))
 
 
@@ -239,6 +240,7 @@ def _bracket(parser: ExpressionParser) -> Node:
 
 
 def _bracketed(parser: ExpressionParser, token: Token) -> Node:
+    r"""What the bracket, brace or ``\begin`` that was taken opens."""
     if token.text == "begin":
         return environment(parser, partial(_row_of_cases, parser))
     if token.text == "\\{":

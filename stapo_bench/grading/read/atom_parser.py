@@ -83,6 +83,7 @@ class AtomParser(NumberParser):
         raise Refusal(f"cannot read {text!r}")
 
     def _group(self) -> Node:
+        """A group in braces; several values in it are a set."""
         self.take()
         if self.accept(","):  # a{,}b outside a number
             self.expect("}")
@@ -95,6 +96,7 @@ class AtomParser(NumberParser):
         return node if len(items) == 1 else Node(Kind.SET, tuple(items))
 
     def _absolute(self) -> Node:
+        """An absolute value."""
         self.take()
         self.bars += 1
         node = self.expression()
@@ -103,6 +105,7 @@ class AtomParser(NumberParser):
         return call("abs", node)
 
     def _name(self) -> Node:
+        """A symbol, with index and argument, or a function of what follows."""
         token = self.take()
         name = token.text
         if name == "sqrt":
@@ -153,6 +156,7 @@ class AtomParser(NumberParser):
         return sym(f"{node.label}_{''.join(pieces)}")
 
     def _function(self, name: str) -> Node:
+        """A function with its base, exponent and arguments."""
         base: Node | None = None
         exponent: Node | None = None
         while self.peek().text in ("_", "^") and self.peek().kind is TokenKind.OPERATOR:
@@ -176,6 +180,7 @@ class AtomParser(NumberParser):
         return node if exponent is None else power(node, exponent)
 
     def _function_arguments(self) -> tuple[Node, ...]:
+        """The arguments in brackets, or what follows without them."""
         if self.peek().text in ("(", "[") and self.peek().kind is TokenKind.OPERATOR:
             closing = ")" if self.take().text == "(" else "]"
             args = [self.expression()]
@@ -208,6 +213,7 @@ class AtomParser(NumberParser):
                 return node
 
     def _root(self) -> Node:
+        """A root behind its command, with its degree if one is given."""
         degree: Node | None = None
         if self.peek().text == "[" and any(t.text == "]" for t in self.tokens[self.position : self.position + 12]):
             self.take()
@@ -222,6 +228,7 @@ class AtomParser(NumberParser):
         return call("sqrt", node) if degree is None or degree == num(2) else call("root", node, degree)
 
     def _command(self) -> Node:  # noqa: PLR0911 - one return for each command
+        """What a command stands for, with its arguments."""
         name = self.take().text
         if name in ("frac", "cfrac"):
             top = self._digit_argument()

@@ -27,6 +27,7 @@ def environment(parser: Cursor, row_of_cases: Callable[[], Node]) -> Node:
 
 
 def _name(parser: Cursor) -> str:
+    """The environment's name."""
     parser.expect("{")
     name = ""
     while not parser.accept("}"):
@@ -37,6 +38,7 @@ def _name(parser: Cursor) -> str:
 
 
 def _skip_to_brace(parser: Cursor) -> None:
+    """Take all tokens up to the closing brace."""
     while not parser.accept("}"):
         if parser.take().kind is TokenKind.END:
             raise Refusal("unclosed brace")
@@ -72,6 +74,7 @@ def _determinant(rows: list[tuple[Node, ...]]) -> Node:
 
 
 def _matrix(parser: Cursor) -> Node:
+    """The rows up to the end of the environment, all of one length."""
     rows: list[tuple[Node, ...]] = []
     row: list[Node] = []
     while not parser.accept("end"):

@@ -134,6 +134,7 @@ class ExpressionParser(QuantityParser):
         return num(whole.value + ratio)
 
     def _slash_and_number(self) -> bool:
+        """Whether a slash and a number stand next."""
         return self.peek().text == "/" and self.peek(1).kind is TokenKind.NUMBER
 
     def _written_fraction(self, top: Node) -> Fraction | None:
@@ -157,6 +158,7 @@ class ExpressionParser(QuantityParser):
         return negate(node) if signs % 2 else node
 
     def _starts_factor(self, token: Token) -> bool:
+        """Whether a token can begin a factor that stands beside another without a sign."""
         if token.text == "U" and self.position and self.tokens[self.position - 1].text in (")", "]", "\\}"):
             return self.peek(1).text not in ("(", "[", "\\{")  # a union written with a letter
         if token.kind in (TokenKind.NUMBER, TokenKind.NAME, TokenKind.WORD):
@@ -166,6 +168,7 @@ class ExpressionParser(QuantityParser):
         return token.kind is TokenKind.COMMAND and (token.text in ACCENTS or token.text in ATOMS)
 
     def _bar_closes(self) -> bool:
+        """Whether another bar follows."""
         return any(token.text == "|" for token in self.tokens[self.position + 1 :])
 
     # ---- powers and postfixes ---------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-r"""Where the final answer of a response stands.
+r"""The final answer of a response, as it stands in the text.
 
 The last complete box; boxes joined only by a comma, "and" or "or" are one answer. Without a box: a heading "Final
 answer", the final-answer phrase, ``####``, bold, the last formula, in that order. Otherwise there is no answer. Text
@@ -6,6 +6,8 @@ after a closed thinking section counts before text in it.
 """
 
 import re
+from collections.abc import Callable
+from typing import NamedTuple
 
 from stapo_bench.grading.units import PERCENT_APART
 
@@ -80,43 +82,53 @@ def extract_answer(completion: str) -> str | None:
 
 
 def _extract(text: str) -> str | None:
+    """The answer in one section of a completion, by the places in their order."""
     boxes = _boxes(text)
     if boxes is None:
         return None
     if boxes:
-        return _measured(_join(text, boxes), text[: boxes[0][0]])
+        return _measured(_join(text, boxes), text[: boxes[0].start])
     text = text[-MAX_TAIL:]
-    for reading in (_heading, _phrase, _hashes, _bold, _formula, _whole):
-        found = reading(text)
+    for rule in PLACES:
+        found = rule(text)
         if found is not None and found.strip(" .$*:,"):
             return found.strip()
     return None
 
 
-def _boxes(text: str) -> list[tuple[int, int, str]] | None:
-    """(start, end, content) of the last complete boxes; None where the last one is cut off: no answer was given."""
+class Box(NamedTuple):
+    """Where a box stands in a text, and what it holds."""
+
+    start: int
+    end: int
+    content: str
+
+
+def _boxes(text: str) -> list[Box] | None:
+    """The last complete boxes; None where the last one is cut off: no answer was given."""
     matches = list(_BOX.finditer(text))[-MAX_BOXES:]
-    found: list[tuple[int, int, str]] = []
+    found: list[Box] = []
     for match in reversed(matches):
         box = _box(text, match)
         if box is None and not found:
             return None
         if box is None:
             break
-        if found and box[1] >= found[0][1]:  # the later box stands inside this one
+        if found and box.end >= found[0].end:  # the later box stands inside this one
             found[0] = box
         else:
             found.insert(0, box)
     return found
 
 
-def _box(text: str, match: re.Match[str]) -> tuple[int, int, str] | None:
+def _box(text: str, match: re.Match[str]) -> Box | None:
+    """The box that a match opens; None where it is cut off."""
     if text[match.end() : match.end() + 1] != "{":
         word = re.match(r"[+\-]?[\w./]+", text[match.end() :])
         end = match.end() + (word.end() if word else 0)
-        return match.start(), end, text[match.end() : end].rstrip(".")
+        return Box(match.start(), end, text[match.end() : end].rstrip("."))
     closing = _closing(text, match.end())
-    return None if closing is None else (match.start(), closing + 1, text[match.end() + 1 : closing])
+    return None if closing is None else Box(match.start(), closing + 1, text[match.end() + 1 : closing])
 
 
 def _closing(text: str, start: int) -> int | None:
@@ -132,21 +144,22 @@ def _closing(text: str, start: int) -> int | None:
     return None
 
 
-def _join(text: str, boxes: list[tuple[int, int, str]]) -> str:
-    contents = [boxes[-1][2].strip()]
-    start = boxes[-1][0]
-    for first, end, content in reversed(boxes[:-1]):
-        between = text[end:start]
+def _join(text: str, boxes: list[Box]) -> str:
+    """The contents of the last box and of those joined to it."""
+    contents = [boxes[-1].content.strip()]
+    start = boxes[-1].start
+    for box in reversed(boxes[:-1]):
+        between = text[box.end : start]
         if len(between) > 60 or not _JOINT.fullmatch(between) or not re.search(r",|;|and|or|&", between):
             break
-        contents.insert(0, content.strip())
-        start = first
+        contents.insert(0, box.content.strip())
+        start = box.start
     unique = list(dict.fromkeys(contents))
     return ", ".join(unique)
 
 
 def _measured(answer: str, before: str) -> str:
-    """A bare number that the working before the box last wrote with a percent sign: "... = 8\\%, so \\boxed{8}"."""
+    r"""The answer; a bare number marked where the working last wrote it in percent: "... = 8\%, so \boxed{8}"."""
     working = before[-MAX_WORKING:]
     if len(answer) > MAX_DIGITS or not ("%" in working or "percent" in working) or not _DECIMAL.fullmatch(answer):
         return answer
@@ -168,6 +181,7 @@ def _heading(text: str) -> str | None:
 
 
 def _phrase(text: str) -> str | None:
+    """What the last final-answer phrase leads to."""
     matches = list(_PHRASE.finditer(text))
     for match in reversed(matches):
         line = re.split(
@@ -196,11 +210,13 @@ def _cut(line: str) -> str:
 
 
 def _hashes(text: str) -> str | None:
+    """What stands behind the last ``####``."""
     found = _HASHES.findall(text)
     return found[-1] if found else None
 
 
 def _bold(text: str) -> str | None:
+    """The last bold text that looks like an answer and not like a sentence or a heading."""
     found = [b for b in _BOLD.findall(text) if re.search(r"\d|\\|^[A-Za-z]\b", b) and not b.rstrip().endswith(":")]
     return found[-1] if found and not re.search(r"[a-z]{3,} [a-z]{2,} [a-z]", found[-1]) else None
 
@@ -236,3 +252,7 @@ def _whole(text: str) -> str | None:
     if 0 < len(bare) <= 200 and "\n" not in bare and not re.search(r"[a-z]{2,} [a-z]{2,} [a-z]{2,}", bare):
         return bare if re.search(r"\d|\\|^[A-Za-z(]{1,3}\)?$|^[-+]?[a-z]\b", bare) else None
     return None
+
+
+# Where the answer stands in a text without a box: the first of these that holds one.
+PLACES: tuple[Callable[[str], str | None], ...] = (_heading, _phrase, _hashes, _bold, _formula, _whole)

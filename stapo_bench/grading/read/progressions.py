@@ -31,6 +31,7 @@ def progression(items: list[Node]) -> list[Node]:
 
 
 def _values(items: list[Node]) -> list[Fraction] | None:
+    """The values of numbers; None where one is none."""
     try:
         return [exact(item, {}) for item in items]
     except Inexact:

@@ -61,6 +61,7 @@ class QuantityParser(AtomParser):
         return token.kind is TokenKind.NAME and token.text in units.LETTERS
 
     def _unit_power(self) -> str:
+        """The exponent of a unit."""
         self.take()
         braces = self.accept("{")
         sign = "-" if self.accept("-") else ""
