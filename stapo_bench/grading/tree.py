@@ -127,9 +127,10 @@ def symbols(node: Node) -> frozenset[str]:
     """
     found: set[str] = set()
     stack = [node]
+    kind = Kind.SYMBOL
     while stack:
         current = stack.pop()
-        if current.kind is Kind.SYMBOL:
+        if current.kind is kind:
             found.add(current.label)
         stack.extend(current.args)
     return frozenset(found)
@@ -148,9 +149,10 @@ def calls(node: Node) -> frozenset[str]:
     """Names of the functions used anywhere in the tree."""
     found: set[str] = set()
     stack = [node]
+    kind = Kind.CALL
     while stack:
         current = stack.pop()
-        if current.kind is Kind.CALL:
+        if current.kind is kind:
             found.add(current.label)
         stack.extend(current.args)
     return frozenset(found)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from stapo_bench.grading.evaluate.analytic import FUNCTIONS, PERIODIC, real_root
 from stapo_bench.grading.evaluate.budget import TooLarge, spend
 from stapo_bench.grading.evaluate.rationals import Env, Inexact, Undefined, exact
 from stapo_bench.grading.tree import Kind, Node, Refusal
@@ -39,35 +40,39 @@ def context(bits: int) -> Any:
     return _local.ctx
 
 
-def evaluate(node: Node, env: Env, ctx: Any) -> Ball:  # noqa: PLR0911 - one return for each kind of node
+def evaluate(node: Node, env: Env, ctx: Any) -> Ball:
     """Value of the tree with the symbols of ``env`` filled in; ``Refusal`` where it has none."""
     spend(1 + ctx.prec // 500)
-    kind = node.kind
-    if kind is Kind.NUMBER:
-        assert node.value is not None
+    if node.value is not None:
         return _constant(node.value, ctx)
-    if kind is Kind.SYMBOL:
-        return _symbol(node.label, env, ctx)
-    if kind is Kind.SUM:
-        total = evaluate(node.args[0], env, ctx)
-        for arg in node.args[1:]:
-            other = evaluate(arg, env, ctx)
-            mid = total.mid + other.mid
-            total = Ball(mid, total.rad + other.rad + abs(mid) * ctx.eps)
-        return total
-    if kind is Kind.PRODUCT:
-        product = evaluate(node.args[0], env, ctx)
-        for arg in node.args[1:]:
-            product = _times(product, evaluate(arg, env, ctx), ctx)
-        return product
-    if kind is Kind.POWER:
-        return _power(node, env, ctx)
-    if kind is Kind.QUANTITY and node.label.split()[0] in ("deg", "degree", "degrees"):
-        inner = evaluate(node.args[0], env, ctx)
-        return _times(inner, Ball(ctx.pi / 180, ctx.eps), ctx)
-    if kind is Kind.CALL:
-        return _call(node, env, ctx)
-    raise Refusal(f"{kind.value} has no numeric value")
+    if node.kind not in _RULES:
+        raise Refusal(f"{node.kind.value} has no numeric value")
+    return _RULES[node.kind](node, env, ctx)
+
+
+def _sum(node: Node, env: Env, ctx: Any) -> Ball:
+    """A sum; the radii add up."""
+    total = evaluate(node.args[0], env, ctx)
+    for arg in node.args[1:]:
+        other = evaluate(arg, env, ctx)
+        mid = total.mid + other.mid
+        total = Ball(mid, total.rad + other.rad + abs(mid) * ctx.eps)
+    return total
+
+
+def _product(node: Node, env: Env, ctx: Any) -> Ball:
+    """A product."""
+    product = evaluate(node.args[0], env, ctx)
+    for arg in node.args[1:]:
+        product = _times(product, evaluate(arg, env, ctx), ctx)
+    return product
+
+
+def _quantity(node: Node, env: Env, ctx: Any) -> Ball:
+    """An angle in degrees; other units have no value."""
+    if node.label.split()[0] not in ("deg", "degree", "degrees"):
+        raise Refusal(f"{node.kind.value} has no numeric value")
+    return _times(evaluate(node.args[0], env, ctx), Ball(ctx.pi / 180, ctx.eps), ctx)
 
 
 def _constant(value: Fraction, ctx: Any) -> Ball:
@@ -76,8 +81,9 @@ def _constant(value: Fraction, ctx: Any) -> Ball:
     return Ball(mid, abs(mid) * ctx.eps)
 
 
-def _symbol(name: str, env: Env, ctx: Any) -> Ball:
+def _symbol(node: Node, env: Env, ctx: Any) -> Ball:
     """The value of a symbol, given or constant; ``Refusal`` where it has none."""
+    name = node.label
     if name in env:
         given = env[name]
         # The root finder of ``equations`` fills in floating-point numbers of this context.
@@ -144,57 +150,13 @@ def _is_zero(node: Node, env: Env) -> bool:
         return False
 
 
-# name -> (function, size of the derivative at x)
-_FUNCTIONS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
-    "sqrt": (lambda c, x: c.sqrt(x), lambda c, x: 1 / (2 * abs(c.sqrt(x)))),
-    "exp": (lambda c, x: c.exp(x), lambda c, x: abs(c.exp(x))),
-    "ln": (lambda c, x: c.ln(x), lambda c, x: 1 / abs(x)),
-    "sin": (lambda c, x: c.sin(x), lambda c, x: c.cosh(c.im(x))),
-    "cos": (lambda c, x: c.cos(x), lambda c, x: c.cosh(c.im(x))),
-    "tan": (lambda c, x: c.tan(x), lambda c, x: 1 + abs(c.tan(x)) ** 2),
-    "cot": (lambda c, x: 1 / c.tan(x), lambda c, x: 1 + abs(1 / c.tan(x)) ** 2),
-    "sec": (lambda c, x: 1 / c.cos(x), lambda c, x: 1 + abs(1 / c.cos(x)) ** 2),
-    "csc": (lambda c, x: 1 / c.sin(x), lambda c, x: 1 + abs(1 / c.sin(x)) ** 2),
-    "sinh": (lambda c, x: c.sinh(x), lambda c, x: abs(c.cosh(x)) + 1),
-    "cosh": (lambda c, x: c.cosh(x), lambda c, x: abs(c.sinh(x)) + 1),
-    "tanh": (lambda c, x: c.tanh(x), lambda c, x: 1 + abs(c.tanh(x)) ** 2),
-    "coth": (lambda c, x: 1 / c.tanh(x), lambda c, x: 1 + abs(1 / c.tanh(x)) ** 2),
-    "sech": (lambda c, x: 1 / c.cosh(x), lambda c, x: 1 + abs(1 / c.cosh(x)) ** 2),
-    "csch": (lambda c, x: 1 / c.sinh(x), lambda c, x: 1 + abs(1 / c.sinh(x)) ** 2),
-    "arcsin": (lambda c, x: c.asin(x), lambda c, x: 1 / abs(c.sqrt(1 - x * x))),
-    "arccos": (lambda c, x: c.acos(x), lambda c, x: 1 / abs(c.sqrt(1 - x * x))),
-    "arctan": (lambda c, x: c.atan(x), lambda c, x: 1 / abs(1 + x * x)),
-    "arccot": (lambda c, x: c.pi / 2 - c.atan(x), lambda c, x: 1 / abs(1 + x * x)),
-    "arcsec": (lambda c, x: c.acos(1 / x), lambda c, x: 1 / abs(x * c.sqrt(x * x - 1))),
-    "arccsc": (lambda c, x: c.asin(1 / x), lambda c, x: 1 / abs(x * c.sqrt(x * x - 1))),
-    "arcsinh": (lambda c, x: c.asinh(x), lambda c, x: 1 / abs(c.sqrt(1 + x * x))),
-    "arccosh": (lambda c, x: c.acosh(x), lambda c, x: 1 / abs(c.sqrt(x * x - 1))),
-    "arctanh": (lambda c, x: c.atanh(x), lambda c, x: 1 / abs(1 - x * x)),
-    "abs": (lambda c, x: abs(x), lambda c, x: 1),
-    "Re": (lambda c, x: c.re(x), lambda c, x: 1),
-    "Im": (lambda c, x: c.im(x), lambda c, x: 1),
-    "conj": (lambda c, x: c.conj(x), lambda c, x: 1),
-    "cis": (lambda c, x: c.expj(x), lambda c, x: c.exp(abs(c.im(x)))),
-    "cbrt": (lambda c, x: _real_root(c, x, 3), lambda c, x: 1 / (3 * abs(c.cbrt(x)) ** 2)),
-    "Arg": (lambda c, x: c.arg(x), lambda c, x: 1 / abs(x)),
-}  # fmt: skip
-_LARGE_ARGUMENT = frozenset(["sin", "cos", "tan", "cot", "sec", "csc", "cis"])
-
-
-def _real_root(ctx: Any, x: Any, degree: int) -> Any:
-    """The root of that degree; real, and negative, for odd roots of negative numbers."""
-    if ctx.im(x) == 0 and ctx.re(x) < 0 and degree % 2:
-        return -ctx.root(-ctx.re(x), degree)
-    return ctx.root(x, degree)
-
-
 def _call(node: Node, env: Env, ctx: Any) -> Ball:
     """The value of a function."""
     name = node.label
     if name in ("sum", "prod"):
         return _series(node, env, ctx)
     values = [evaluate(arg, env, ctx) for arg in node.args]
-    if name in _FUNCTIONS and len(values) == 1:
+    if name in FUNCTIONS and len(values) == 1:
         return _analytic(node, values[0], env, ctx)
     if name == "root" and len(values) == 2:
         return _nth_root(values[0], _whole(node.args[1], env), ctx)
@@ -211,7 +173,7 @@ def _nth_root(x: Ball, degree: Fraction | None, ctx: Any) -> Ball:
         raise Refusal("root of that degree")
     if x.mid == 0:
         return Ball(ctx.mpf(0), ctx.mpf(0))
-    mid = _real_root(ctx, x.mid, int(degree))
+    mid = real_root(ctx, x.mid, int(degree))
     return Ball(mid, abs(mid) * (x.rad / abs(x.mid) + 8 * ctx.eps))
 
 
@@ -225,9 +187,9 @@ def _ordered(name: str, values: list[Ball], ctx: Any) -> Ball:
 
 
 def _analytic(node: Node, x: Ball, env: Env, ctx: Any) -> Ball:
-    """A function of ``_FUNCTIONS`` at ``x``, the value of its argument; the radius grows by the slope there."""
+    """A function of ``FUNCTIONS`` at ``x``, the value of its argument; the radius grows by the slope there."""
     name = node.label
-    function, slope = _FUNCTIONS[name]
+    function, slope = FUNCTIONS[name]
     if abs(x.mid) <= x.rad and name in ("sqrt", "ln", "cbrt", "Arg", "cot", "csc", "coth", "csch", "arcsec", "arccsc"):
         if x.rad and not _is_zero(node.args[0], env):
             raise Unresolved
@@ -236,7 +198,7 @@ def _analytic(node: Node, x: Ball, env: Env, ctx: Any) -> Ball:
         raise Undefined(f"{name} of zero")
     if name in ("exp", "sinh", "cosh"):
         _size(ctx, x.mid)
-    if name in _LARGE_ARGUMENT and x.mid and ctx.mag(x.mid) > 2_000:
+    if name in PERIODIC and x.mid and ctx.mag(x.mid) > 2_000:
         raise TooLarge("angle too large")
     try:
         mid = function(ctx, x.mid)
@@ -293,3 +255,13 @@ def _series(node: Node, env: Env, ctx: Any) -> Ball:
         else:
             total = _times(total, value, ctx)
     return total
+
+
+_RULES: dict[Kind, Callable[[Node, Env, Any], Ball]] = {
+    Kind.SYMBOL: _symbol,
+    Kind.SUM: _sum,
+    Kind.PRODUCT: _product,
+    Kind.POWER: _power,
+    Kind.QUANTITY: _quantity,
+    Kind.CALL: _call,
+}

@@ -33,34 +33,11 @@ def exact(node: Node, env: Env) -> Fraction:
     Fraction(6, 1)
     """
     spend()
-    kind = node.kind
-    if kind is Kind.NUMBER:
-        assert node.value is not None
+    if node.value is not None:
         return node.value
-    if kind is Kind.SYMBOL:
-        given = env.get(node.label)
-        if isinstance(given, Fraction):
-            return given
+    if node.kind not in _RULES:
         raise Inexact
-    if kind is Kind.SUM:
-        total = Fraction(0)
-        for arg in node.args:
-            total += exact(arg, env)
-            _bounded(total)
-        return total
-    if kind is Kind.PRODUCT:
-        product = Fraction(1)
-        for arg in node.args:
-            product *= exact(arg, env)
-            _bounded(product)
-        return product
-    if kind is Kind.POWER:
-        return _power(exact(node.args[0], env), exact(node.args[1], env))
-    if kind is Kind.QUANTITY and node.label in ("deg", "degree", "degrees", "%"):
-        raise Inexact
-    if kind is Kind.CALL:
-        return _call(node, env)
-    raise Inexact
+    return _RULES[node.kind](node, env)
 
 
 def residue(node: Node, env: Env, prime: int) -> int:
@@ -95,6 +72,32 @@ def residue(node: Node, env: Env, prime: int) -> int:
     if not value.denominator % prime:
         raise Inexact
     return value.numerator * pow(value.denominator, -1, prime) % prime
+
+
+def _symbol(node: Node, env: Env) -> Fraction:
+    """The value given for a symbol."""
+    given = env.get(node.label)
+    if isinstance(given, Fraction):
+        return given
+    raise Inexact
+
+
+def _sum(node: Node, env: Env) -> Fraction:
+    """A sum, bounded at every step."""
+    total = Fraction(0)
+    for arg in node.args:
+        total += exact(arg, env)
+        _bounded(total)
+    return total
+
+
+def _product(node: Node, env: Env) -> Fraction:
+    """A product, bounded at every step."""
+    product = Fraction(1)
+    for arg in node.args:
+        product *= exact(arg, env)
+        _bounded(product)
+    return product
 
 
 def _bounded(value: Fraction) -> None:
@@ -248,4 +251,11 @@ _FUNCTIONS: dict[str, Callable[[list[Fraction]], Fraction]] = {
     "factorial": lambda values: _factorial(values[0], 1),
     "factorial2": lambda values: _factorial(values[0], 2),
     "binom": _binomial,
+}
+_RULES: dict[Kind, Callable[[Node, Env], Fraction]] = {
+    Kind.SYMBOL: _symbol,
+    Kind.SUM: _sum,
+    Kind.PRODUCT: _product,
+    Kind.POWER: lambda node, env: _power(exact(node.args[0], env), exact(node.args[1], env)),
+    Kind.CALL: _call,
 }

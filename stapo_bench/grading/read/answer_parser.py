@@ -34,7 +34,8 @@ _BASED = re.compile(
 )
 _RATIO_WORDS = re.compile(r"(\d+)\s*(?:\\text\{\s*to\s*\}|to)\s*(\d+)")
 _PREFIXED = re.compile(r"0([xXbBoO])([0-9a-fA-F]+)")
-_SIGNS = frozenset({TokenKind.COMMAND, TokenKind.NAME, TokenKind.OPERATOR})
+_RELATION_SIGNS = frozenset({TokenKind.COMMAND, TokenKind.OPERATOR})
+_SET_SIGNS = _RELATION_SIGNS | {TokenKind.NAME}
 _BASE_NAMES = {
     "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11,
     "twelve": 12, "sixteen": 16, "binary": 2, "octal": 8, "hex": 16,
@@ -150,7 +151,7 @@ def _starts_item(parser: ExpressionParser) -> bool:
 def _relation_sign(parser: ExpressionParser) -> str | None:
     """The sign of the relation that stands next, taken; None where none does."""
     token = parser.peek()
-    if token.kind not in (TokenKind.OPERATOR, TokenKind.COMMAND):
+    if token.kind not in _RELATION_SIGNS:
         return None
     if token.text == ":" and parser.peek(1).text == "=":
         parser.position += 2
@@ -216,7 +217,7 @@ def _sets(parser: ExpressionParser) -> Node:
         first, second = node.args
         if [arg.kind for arg in second.args] == [Kind.NUMBER, Kind.SET]:
             node = Node(Kind.DIFFERENCE, (first, second.args[1]))  # R - {0}
-    while parser.peek().text in _SET_OPERATIONS and parser.peek().kind in _SIGNS:
+    while parser.peek().text in _SET_OPERATIONS and parser.peek().kind in _SET_SIGNS:
         if parser.peek().text == "U" and node.kind not in (Kind.TUPLE, Kind.SET, Kind.UNION):
             break
         kind = _SET_OPERATIONS[parser.take().text]

@@ -16,6 +16,7 @@ from stapo_bench.grading.tree import Kind, Node, Refusal, add, call, divide, mul
 MAX_FACTORS = 200
 MAX_POSTFIXES = 20  # of one value: each makes the tree deeper
 _SIGNS = frozenset({TokenKind.OPERATOR, TokenKind.COMMAND})
+_FACTORS = frozenset({TokenKind.NUMBER, TokenKind.NAME, TokenKind.WORD})
 
 
 class ExpressionParser(QuantityParser):
@@ -161,7 +162,7 @@ class ExpressionParser(QuantityParser):
         """Whether a token can begin a factor that stands beside another without a sign."""
         if token.text == "U" and self.position and self.tokens[self.position - 1].text in (")", "]", "\\}"):
             return self.peek(1).text not in ("(", "[", "\\{")  # a union written with a letter
-        if token.kind in (TokenKind.NUMBER, TokenKind.NAME, TokenKind.WORD):
+        if token.kind in _FACTORS:
             return True
         if token.kind is TokenKind.OPERATOR:
             return token.text in ("(", "{", "[") or (token.text == "|" and self.bars == 0 and self._bar_closes())
