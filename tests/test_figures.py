@@ -11,7 +11,7 @@ from figure_setup import axes_of, band, drawn, drawn_line, trained, write_log
 from stapo_bench.presenting.figures import Sources, available, render
 from stapo_bench.presenting.figures.registry import REGISTRY
 from stapo_bench.presenting.figures.settings import entropy_stability, threshold
-from stapo_bench.presenting.figures.sources import Training
+from stapo_bench.presenting.figures.sources import TrainingLog
 from stapo_bench.presenting.figures.style import METHODS
 from stapo_bench.runs.loaded_run import load_run
 from stapo_bench.statistics.intervals import normal_quantile, sampling_interval
@@ -260,6 +260,6 @@ def test_labels_and_defaults_are_the_trainers():
     labels = {name: method.label for name, method in METHODS.items() if name != "base"}
     assert labels == {name: objective.label for name, objective in OBJECTIVES.items()}
     for name in ("stapo", "stapo-old"):
-        training = Training(folder=Path(), out=Path(), seed=0, objective={"name": name}, config={}, records=())
+        training = TrainingLog(folder=Path(), out=Path(), seed=0, objective={"name": name}, config={}, records=())
         for setting in ("tau_p", "q"):
             assert threshold(training, setting) == getattr(OBJECTIVES[name](), setting)

@@ -1,6 +1,6 @@
 """Runs to scores, comparisons, plans, audits, curves and bounds: objects, without text."""
 
-from stapo_bench.analysis.audits import Check, audit, audit_runs, engine_drift, shared_samples
+from stapo_bench.analysis.audits import AuditCheck, audit, audit_runs, engine_drift, shared_samples
 from stapo_bench.analysis.compare import (
     Comparison,
     Effect,
@@ -16,10 +16,10 @@ from stapo_bench.analysis.early_stopping import at_every_look
 from stapo_bench.analysis.grader_agreement import GraderAgreement, compare_graders, grade_files
 from stapo_bench.analysis.metrics import AVG, Metric, fewest_decided, parse_metric
 from stapo_bench.analysis.parity_gate import ParityDifference, parity, same_weights
-from stapo_bench.analysis.plan import Plan, TaskPlan, plan_runs
+from stapo_bench.analysis.plan import SamplePlan, TaskPlan, plan_runs
 from stapo_bench.analysis.regimes import RegimeComparison, compare_regimes
 from stapo_bench.analysis.relative_gain import Headline, headline, measured_headline, relative_gains
-from stapo_bench.analysis.score_file import current_score, plain, score_by, score_run
+from stapo_bench.analysis.score_file import as_json, current_score, score_by, score_run
 from stapo_bench.analysis.scores import MacroScore, RunScore, TaskScore, run_score
 from stapo_bench.analysis.seed_comparison import (
     SeedComparison,

@@ -29,7 +29,7 @@ _PERMUTATIONS = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class AuditCheck:
     """What one check found."""
 
     name: str
@@ -37,7 +37,7 @@ class Check:
     message: str
 
 
-def audit_runs(run_a: Path, run_b: Path | None = None, grader: str = DEFAULT_GRADER) -> list[Check]:
+def audit_runs(run_a: Path, run_b: Path | None = None, grader: str = DEFAULT_GRADER) -> list[AuditCheck]:
     """Audit one run folder, or two against each other."""
     a = load_run(run_a, grader)
     if run_b is None:
@@ -46,12 +46,12 @@ def audit_runs(run_a: Path, run_b: Path | None = None, grader: str = DEFAULT_GRA
     return [*audit(a), *audit(b), shared_samples(a, b), engine_drift(a, b)]
 
 
-def audit(run: LoadedRun) -> list[Check]:
+def audit(run: LoadedRun) -> list[AuditCheck]:
     """The checks of one run."""
     return [missing_draws(run), equal_seeds(run), repeated_completions(run), odd_writer(run)]
 
 
-def missing_draws(run: LoadedRun) -> Check:
+def missing_draws(run: LoadedRun) -> AuditCheck:
     """Samples that were asked for and are not stored."""
     missing = []
     for task, asked in run.tasks.items():
@@ -64,7 +64,7 @@ def missing_draws(run: LoadedRun) -> Check:
     return _check(run, "missing draws", not missing, "; ".join(missing) or "every sample asked for is stored")
 
 
-def equal_seeds(run: LoadedRun) -> Check:
+def equal_seeds(run: LoadedRun) -> AuditCheck:
     """Two samples with one seed are one draw, or were drawn by other rules than this run's."""
     seeds = Counter(sample.seed for samples in run.samples.values() for sample in samples)
     repeated = sum(count - 1 for count in seeds.values())
@@ -73,7 +73,7 @@ def equal_seeds(run: LoadedRun) -> Check:
     )
 
 
-def repeated_completions(run: LoadedRun) -> Check:
+def repeated_completions(run: LoadedRun) -> AuditCheck:
     """Equal texts on one problem, beyond what chance makes of short or certain completions.
 
     Where the engine gave log-probabilities: a text of probability p is drawn again by the k - 1 other samples of its
@@ -89,7 +89,7 @@ def repeated_completions(run: LoadedRun) -> Check:
         return _check(run, name, copies == 0, f"{copies} completions equal another too improbable to be drawn twice")
     observed, expected, deviation = _equal_pairs_by_distance(groups)
     if len(observed) < 2:
-        return Check(
+        return AuditCheck(
             name=name, result="not testable", message=f"{run.name}: needs three samples per problem, or log-probs"
         )
     scores = (observed - expected) / deviation
@@ -99,7 +99,7 @@ def repeated_completions(run: LoadedRun) -> Check:
     return _check(run, name, bool(fine), f"{observed.sum():.0f} equal pairs on the same problem, {where}")
 
 
-def odd_writer(run: LoadedRun) -> Check:
+def odd_writer(run: LoadedRun) -> AuditCheck:
     """A writer (shard, worker) whose samples are right, long or cut off more or less often than others of the same
     problems. Segments that one shard wrote one after the other count as one writer: in a run that was stopped, the
     first of them holds the samples that ended early.
@@ -110,13 +110,13 @@ def odd_writer(run: LoadedRun) -> Check:
     writers = sorted({_writer(sample) for samples in run.samples.values() for sample in samples})
     name = "writer unlike the rest"
     if len(writers) < 2:
-        return Check(name=name, result="not testable", message=f"{run.name}: one writer drew everything")
+        return AuditCheck(name=name, result="not testable", message=f"{run.name}: one writer drew everything")
     groups = [group for samples in run.samples.values() for group in _by_problem(samples).values()]
     marked = [[(_writer(sample), sample) for sample in group] for group in groups]
     scores = {(w, what): _stratified_z(marked, w, measure) for w in writers for what, measure in _MEASURES.items()}
     known = {key: z for key, z in scores.items() if not math.isnan(z)}
     if not known:
-        return Check(name=name, result="not testable", message=f"{run.name}: no problem was drawn by two writers")
+        return AuditCheck(name=name, result="not testable", message=f"{run.name}: no problem was drawn by two writers")
     odd = [
         f"{writer} {what} {_more(z)} than the others on the same problems (z = {z:+.1f})"
         for (writer, what), z in known.items()
@@ -125,7 +125,7 @@ def odd_writer(run: LoadedRun) -> Check:
     return _check(run, name, not odd, "; ".join(odd) or f"{len(writers)} writers agree")
 
 
-def shared_samples(a: LoadedRun, b: LoadedRun) -> Check:
+def shared_samples(a: LoadedRun, b: LoadedRun) -> AuditCheck:
     """Equal texts at the same place of two runs, against equal texts at different places of the same problems."""
     same = same_total = other = other_total = 0
     for task in set(a.samples) & set(b.samples):
@@ -139,21 +139,23 @@ def shared_samples(a: LoadedRun, b: LoadedRun) -> Check:
                     else:
                         other, other_total = other + equal, other_total + 1
     if same_total == 0:
-        return Check(name="shared samples", result="not testable", message=f"{a.name}, {b.name}: no sample in common")
+        return AuditCheck(
+            name="shared samples", result="not testable", message=f"{a.name}, {b.name}: no sample in common"
+        )
     chance = (other + 1) / (other_total + 2)
     p = _binomial_tail(same, same_total, min(1.0, chance))
     message = f"{same} of {same_total} samples are equal in {a.name} and {b.name}, {chance * same_total:.1f} by chance"
     if a.manifest.seed == b.manifest.seed:
         message += f"; both drew with seed {a.manifest.seed}, so models that are alike write alike"
-    return Check(name="shared samples", result="ok" if p >= ALARM else "finding", message=message)
+    return AuditCheck(name="shared samples", result="ok" if p >= ALARM else "finding", message=message)
 
 
-def engine_drift(a: LoadedRun, b: LoadedRun) -> Check:
+def engine_drift(a: LoadedRun, b: LoadedRun) -> AuditCheck:
     """An A/A check: two runs of the same weights under the same sampling must not differ beyond chance."""
     sampling = [run.manifest.identity.sampling for run in (a, b)]
     if not same_weights(a, b) or sampling[0] != sampling[1]:
         message = f"{a.name}, {b.name}: not the same weights under the same sampling"
-        return Check(name="engine drift", result="not testable", message=message)
+        return AuditCheck(name="engine drift", result="not testable", message=message)
     marked = []
     for task in set(a.samples) & set(b.samples):
         groups_a, groups_b = _by_problem(a.samples[task]), _by_problem(b.samples[task])
@@ -167,7 +169,7 @@ def engine_drift(a: LoadedRun, b: LoadedRun) -> Check:
         if not math.isnan(z) and _two_sided(z) * len(scores) < ALARM
     ]
     message = "; ".join(odd) or f"{a.name} and {b.name} agree in score, length and truncation"
-    return Check(name="engine drift", result="finding" if odd else "ok", message=message)
+    return AuditCheck(name="engine drift", result="finding" if odd else "ok", message=message)
 
 
 _MEASURES: dict[str, Callable[[GradedSample], float]] = {
@@ -177,8 +179,8 @@ _MEASURES: dict[str, Callable[[GradedSample], float]] = {
 }
 
 
-def _check(run: LoadedRun, name: str, fine: bool, message: str) -> Check:
-    return Check(name=name, result="ok" if fine else "finding", message=f"{run.name}: {message}")
+def _check(run: LoadedRun, name: str, fine: bool, message: str) -> AuditCheck:
+    return AuditCheck(name=name, result="ok" if fine else "finding", message=f"{run.name}: {message}")
 
 
 def _by_problem(samples: Iterable[GradedSample]) -> dict[str, list[GradedSample]]:

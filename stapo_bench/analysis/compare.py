@@ -8,7 +8,7 @@ these`` is a claim about the model; one about ``these problems`` says that a rep
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from stapo_bench.analysis.common_problems import not_drawn, shared_problems
 from stapo_bench.analysis.early_stopping import WIDENED, aim_of, at_every_look, stopped_note
 from stapo_bench.analysis.parity_gate import ParityDifference, parity, same_weights
 from stapo_bench.errors import StapoError
@@ -270,23 +271,6 @@ def _warnings(unsure: OpenSamples) -> tuple[SignRisk, ...]:
         for observed, lowest, highest, share_a, share_b in [numbers.tolist()]
         if (observed > 0 and lowest <= 0) or (observed < 0 and highest >= 0)
     )
-
-
-def shared_problems(runs: Sequence[LoadedRun], task: str) -> list[str]:
-    """The problems that all runs were asked, in the order of the first."""
-    others = [set(run.tasks[task].problem_ids) for run in runs[1:]]
-    return [i for i in runs[0].tasks[task].problem_ids if all(i in other for other in others)]
-
-
-def not_drawn(runs: Iterable[LoadedRun], task: str, problem_ids: Sequence[str]) -> list[str]:
-    """A line for each run that has not drawn all samples of these problems."""
-    wanted, notes = set(problem_ids), []
-    for run in runs:
-        num_samples = run.tasks[task].num_samples
-        drawn = sum(d.problem_id in wanted and d.sample_index < num_samples for d in run.samples.get(task, []))
-        if drawn < (asked := len(problem_ids) * num_samples):
-            notes.append(f"{run.title(task)}: {run.name} has {drawn} of {asked} samples; the rest is not drawn")
-    return notes
 
 
 def _truncated(run: LoadedRun, task: str, problem_ids: Sequence[str], correct: Matrix) -> Mask:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from stapo_bench.analysis.compare import not_drawn, shared_problems
+from stapo_bench.analysis.common_problems import not_drawn, shared_problems
 from stapo_bench.analysis.early_stopping import aim_of, smallest, stopped_note
 from stapo_bench.analysis.parity_gate import parity
 from stapo_bench.errors import StapoError

@@ -23,7 +23,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from stapo_bench.analysis.compare import not_drawn, shared_problems
+from stapo_bench.analysis.common_problems import not_drawn, shared_problems
 from stapo_bench.analysis.early_stopping import stopped_note
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.grading import DEFAULT_GRADER
@@ -72,7 +72,7 @@ class TaskPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class SamplePlan:
     """A plan for two runs."""
 
     name_a: str
@@ -83,7 +83,9 @@ class Plan:
     notes: tuple[str, ...]
 
 
-def plan_runs(run_a: Path, run_b: Path, detect: float, power: float = POWER, grader: str = DEFAULT_GRADER) -> Plan:
+def plan_runs(
+    run_a: Path, run_b: Path, detect: float, power: float = POWER, grader: str = DEFAULT_GRADER
+) -> SamplePlan:
     """Plan for two run folders; ``detect`` is the true difference to be found, a fraction."""
     if not 0 < detect < 1:
         raise UsageError(f"--detect: expected a fraction between 0 and 1 (0.02 is two points), got {detect:g}")
@@ -97,7 +99,7 @@ def plan_runs(run_a: Path, run_b: Path, detect: float, power: float = POWER, gra
     rough = "its scores decided how many samples there are, so their variances, and with them this plan, are rough"
     notes = [note for task in tasks for note in not_drawn((a, b), task, shared_problems((a, b), task))]
     notes += stopped_note((a, b), rough)
-    return Plan(name_a=a.name, name_b=b.name, detect=detect, power=power, tasks=tuple(plans), notes=tuple(notes))
+    return SamplePlan(name_a=a.name, name_b=b.name, detect=detect, power=power, tasks=tuple(plans), notes=tuple(notes))
 
 
 def components(a: Matrix, b: Matrix, *, same_seeds: bool = False) -> Components | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stapo_bench.analysis.compare import not_drawn, shared_problems
+from stapo_bench.analysis.common_problems import not_drawn, shared_problems
 from stapo_bench.analysis.early_stopping import WIDENED, aim_of, at_every_look, stopped_note
 from stapo_bench.analysis.parity_gate import Weight, parity, weights_of
 from stapo_bench.engines import sampling_in_words

@@ -93,7 +93,7 @@ def _text(values: Mapping[str, Any]) -> str:
 
 def to_json(score: RunScore) -> dict[str, Any]:
     """A run's scores as plain JSON values, with their digest: NaN becomes null, an interval a pair."""
-    values = dict(plain({"format": FORMAT, **asdict(score)}))
+    values = dict(as_json({"format": FORMAT, **asdict(score)}))
     return {**values, "sha256": canonical_digest(values)}
 
 
@@ -130,18 +130,18 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def plain(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     """A value as JSON holds it: what is not finite becomes null, an interval a pair, a key a string.
 
-    >>> plain({"k": (1, math.nan), "these": asdict(Interval(low=0.0, high=1.0))})
+    >>> as_json({"k": (1, math.nan), "these": asdict(Interval(low=0.0, high=1.0))})
     {'k': [1, None], 'these': [0.0, 1.0]}
     """
     if isinstance(value, dict):
         if value.keys() == {"low", "high"}:
-            return [plain(value["low"]), plain(value["high"])]
-        return {str(key): plain(item) for key, item in value.items()}
+            return [as_json(value["low"]), as_json(value["high"])]
+        return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [as_json(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -4,7 +4,7 @@ import json
 import math
 from dataclasses import asdict
 
-from stapo_bench.analysis import Curve, plain
+from stapo_bench.analysis import Curve, as_json
 from stapo_bench.presenting.words import change_interval, percent, points, require_md_or_json
 
 
@@ -12,7 +12,7 @@ def render_curve(found: Curve, format_: str = "md") -> str:
     """The curve as Markdown or JSON."""
     require_md_or_json(format_)
     if format_ == "json":
-        return json.dumps(plain({"sentence": curve_sentence(found), **asdict(found)}), indent=2)
+        return json.dumps(as_json({"sentence": curve_sentence(found), **asdict(found)}), indent=2)
     lines = [
         f"**{curve_sentence(found)}**",
         "",

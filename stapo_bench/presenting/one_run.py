@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from stapo_bench.analysis import Check, RunScore, TaskScore, TaskTruncation, WithAndWithout
+from stapo_bench.analysis import AuditCheck, RunScore, TaskScore, TaskTruncation, WithAndWithout
 from stapo_bench.presenting.words import METRIC_MEANINGS, markdown_row, percent, require_md_or_json, score_interval
 from stapo_bench.statistics import TAUS
 
@@ -110,7 +110,7 @@ def _score_cell(score: TaskScore) -> str:
     return f"{percent(score.value)} {score_interval(score.problems_like_these)}"
 
 
-def render_audit(checks: Sequence[Check], format_: str = "md") -> str:
+def render_audit(checks: Sequence[AuditCheck], format_: str = "md") -> str:
     """The checks of an audit as Markdown (findings first) or JSON."""
     require_md_or_json(format_)
     if format_ == "json":

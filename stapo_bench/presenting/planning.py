@@ -3,15 +3,15 @@
 import json
 from dataclasses import asdict
 
-from stapo_bench.analysis import Plan, TaskPlan, plain
+from stapo_bench.analysis import SamplePlan, TaskPlan, as_json
 from stapo_bench.presenting.words import percent, require_md_or_json
 
 
-def render_plan(plan: Plan, format_: str = "md") -> str:
+def render_plan(plan: SamplePlan, format_: str = "md") -> str:
     """A plan as Markdown or JSON."""
     require_md_or_json(format_)
     if format_ == "json":
-        return json.dumps(plain(asdict(plan)), indent=2)
+        return json.dumps(as_json(asdict(plan)), indent=2)
     goal = f"a difference of {100 * plan.detect:g} points with {percent(plan.power, 0)} % power"
     lines = [
         f"**{_plan_sentence(plan, goal)}**",
@@ -37,7 +37,7 @@ def render_plan(plan: Plan, format_: str = "md") -> str:
     return "\n".join([*lines, "", "Power now: for these problems / for problems like these.", *notes])
 
 
-def _plan_sentence(plan: Plan, goal: str) -> str:
+def _plan_sentence(plan: SamplePlan, goal: str) -> str:
     """What the goal takes on the task that needs most."""
     hopeless = [task.title for task in plan.tasks if task.problems_like_these.num_samples is None]
     if hopeless:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from stapo_bench.analysis import Comparison, Effect, ParityDifference, SignRisk, TaskComparison, plain
+from stapo_bench.analysis import Comparison, Effect, ParityDifference, SignRisk, TaskComparison, as_json
 from stapo_bench.presenting.words import change_interval, markdown_row, p_value, percent, points, require_md_or_json
 
 _LISTED = 4  # confounders named in the sentence; all stand below it
@@ -163,9 +163,9 @@ def _json(comparison: Comparison) -> dict[str, Any]:
 def _json_task(task: TaskComparison) -> dict[str, Any]:
     return {
         "task": task.task,
-        "a": plain(task.value_a),
-        "b": plain(task.value_b),
-        "effect": plain(task.effects[0].difference.value),
+        "a": as_json(task.value_a),
+        "b": as_json(task.value_b),
+        "effect": as_json(task.effects[0].difference.value),
         "errors": {effect.error: _json_effect(effect) for effect in task.effects},
         "warnings": [sign_risk(risk) for risk in task.warnings],
     }
@@ -174,10 +174,10 @@ def _json_task(task: TaskComparison) -> dict[str, Any]:
 def _json_effect(effect: Effect) -> Mapping[str, Any]:
     interval = effect.difference.interval()
     return {
-        "interval": [plain(interval.low), plain(interval.high)],
-        "standard_error": plain(effect.difference.standard_error),
-        "p_adjusted": plain(effect.p_adjusted),
-        "tied_within": plain(effect.difference.tied_within),
+        "interval": [as_json(interval.low), as_json(interval.high)],
+        "standard_error": as_json(effect.difference.standard_error),
+        "p_adjusted": as_json(effect.p_adjusted),
+        "tied_within": as_json(effect.difference.tied_within),
         "num_problems": effect.difference.num_problems,
         "verdict": effect.verdict,
     }

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from stapo_bench.analysis import RegimeComparison, SeedComparison, plain
+from stapo_bench.analysis import RegimeComparison, SeedComparison, as_json
 from stapo_bench.presenting.words import change_interval, percent, points, require_md_or_json
 from stapo_bench.statistics import ERROR_NAMES, LEVEL, Difference
 
@@ -81,7 +81,7 @@ def _json(comparison: RegimeComparison) -> dict[str, Any]:
 def _json_contrast(difference: Difference) -> Mapping[str, float | None]:
     interval = difference.interval()
     values = {"value": difference.value, "low": interval.low, "high": interval.high, "p": difference.p_value}
-    return {name: plain(value) for name, value in values.items()}
+    return {name: as_json(value) for name, value in values.items()}
 
 
 def seeds_sentence(comparison: SeedComparison) -> str:

@@ -10,9 +10,9 @@ import numpy as np
 from stapo_bench.analysis import RunScore, truncation
 from stapo_bench.presenting.figures.groups import by_setting, in_order, is_base, names
 from stapo_bench.presenting.figures.lines import Line, Lines, Panel, by_method, mean_and_ends
-from stapo_bench.presenting.figures.sources import Sources, Training, trained_in
+from stapo_bench.presenting.figures.sources import Sources, TrainingLog, trained_in
 from stapo_bench.presenting.figures.style import rank
-from stapo_bench.presenting.figures.training import Experiment, experiments
+from stapo_bench.presenting.figures.training import SeedGroup, experiments
 
 ACCURACY = "mean avg@k (%)"
 """The macro average: every task has the same weight."""
@@ -30,7 +30,7 @@ class Trajectory:
     points: tuple[Point, ...]  # in order of training steps; the base model is at 0
 
 
-def trajectories(scores: Sequence[RunScore], trainings: Sequence[Training] = ()) -> list[Trajectory]:
+def trajectories(scores: Sequence[RunScore], trainings: Sequence[TrainingLog] = ()) -> list[Trajectory]:
     """Runs by training; those that are seen at one step only are left out.
 
     Checkpoints belong together when they lie in one training's folder. Logs say more: which trainings differ in nothing
@@ -61,7 +61,7 @@ def trajectories(scores: Sequence[RunScore], trainings: Sequence[Training] = ())
     return trained
 
 
-def _made_by(known: Sequence[Experiment], score: RunScore) -> Experiment | None:
+def _made_by(known: Sequence[SeedGroup], score: RunScore) -> SeedGroup | None:
     """The experiment that trained a run's checkpoint, where its log is there."""
     return next((e for e in known if any(t.has_made(Path(score.checkpoint)) for t in e.members)), None)
 
@@ -176,7 +176,7 @@ class _Origin(NamedTuple):
     checkpoint: str  # "" of a known experiment
 
 
-def joined(scores: Sequence[RunScore], trainings: Sequence[Training]) -> list[Joined]:
+def joined(scores: Sequence[RunScore], trainings: Sequence[TrainingLog]) -> list[Joined]:
     """Runs by experiment and training step, or by checkpoint where no log is there, in the order of tables.
 
     A checkpoint that was run twice with the same sampling seed was run in two ways: such runs stay apart.
@@ -215,7 +215,7 @@ def _differ_in_seeds(scores: Sequence[RunScore]) -> bool:
     return len({(trained_in(Path(score.checkpoint)), score.seed) for score in scores}) == len(scores)
 
 
-def pass_at_k(sources: Sources) -> Lines:
+def pass_at_k_lines(sources: Sources) -> Lines:
     """pass@k for k = 1, 2, 4, …: a panel per task and way of decoding, a line per experiment or run."""
     panels = []
     spreads: set[str] = set()

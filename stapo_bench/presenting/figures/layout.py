@@ -26,6 +26,7 @@ class Layout:
 
     @property
     def rows(self) -> int:
+        """Rows that the panels fill."""
         return math.ceil(self.panels / self.columns)
 
 

@@ -103,7 +103,7 @@ REGISTRY: dict[str, Plot[Any]] = {
         draw=heatmap.draw, note="Share of right samples; problems sorted by their mean over the runs.",
     ),
     "pass-at-k": _lines(
-        "pass@k", evaluation.lacks_passes, evaluation.pass_at_k, evaluation.passes_note
+        "pass@k", evaluation.lacks_passes, evaluation.pass_at_k_lines, evaluation.passes_note
     ),
     "differences": Plot(
         title="Paired differences", lacks=forest.lacks_pairs, read=forest.differences, layout=forest.layout_of,

@@ -12,9 +12,9 @@ from stapo_bench.presenting.figures.evaluation import ACCURACY, Point, averages,
 from stapo_bench.presenting.figures.groups import by_setting
 from stapo_bench.presenting.figures.layout import Layout, grid, key_below, legend_above, percent_axis
 from stapo_bench.presenting.figures.lines import Lines, Panel
-from stapo_bench.presenting.figures.sources import Sources, Training
+from stapo_bench.presenting.figures.sources import Sources, TrainingLog
 from stapo_bench.presenting.figures.style import DOUBLE, INK, METHODS, look
-from stapo_bench.presenting.figures.training import SYMBOLS, Experiment, experiments
+from stapo_bench.presenting.figures.training import SYMBOLS, SeedGroup, experiments
 from stapo_bench.presenting.tables.published import load_facts
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _START = 5
 """Iterations that say where entropy began; the score needs as many again."""
 
-Evaluated = tuple[Training, RunScore]
+Evaluated = tuple[TrainingLog, RunScore]
 
 
 def entropy_stability(entropies: Sequence[float]) -> float:
@@ -110,7 +110,7 @@ def pareto(sources: Sources) -> list[Plane]:
     ]
 
 
-def _place(experiment: Experiment, members: Sequence[Evaluated], *, has_seeds: bool) -> Place:
+def _place(experiment: SeedGroup, members: Sequence[Evaluated], *, has_seeds: bool) -> Place:
     """One kind of bar for a whole figure: the spread of seeds where any experiment has several."""
     stabilities = [entropy_stability(training.column("entropy").tolist()) for training, _ in members]
     accuracies = [score.macro.value for _, score in members]
@@ -252,7 +252,7 @@ def _points(pairs: Sequence[Evaluated], name: str) -> list[Point]:
     return [(x, found[x]) for x in sorted(found)]
 
 
-def threshold(training: Training, name: str) -> float:
+def threshold(training: TrainingLog, name: str) -> float:
     """tau_p or q of a STAPO training; the paper's, which is the trainer's default, where the config states none."""
     version = "v1-v3" if training.objective["name"] == "stapo-old" else "v4-v5"
     return float(training.objective.get(name, load_facts("stapo_facts")["rule"][version][name]))

@@ -33,7 +33,7 @@ class MissingDataError(StapoError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training:
+class TrainingLog:
     """A training log."""
 
     folder: Path
@@ -61,6 +61,7 @@ class Training:
 
     @property
     def iterations(self) -> tuple[int, ...]:
+        """Numbers of the iterations that the log holds."""
         return tuple(int(record["iteration"]) for record in self.records)
 
     def column(self, *names: str) -> Vector:
@@ -96,14 +97,14 @@ class Sources:
         return tuple(load_run(run, score.grades) for run, score in zip(self.runs, self.scores, strict=True))
 
     @cached_property
-    def trainings(self) -> tuple[Training, ...]:
+    def trainings(self) -> tuple[TrainingLog, ...]:
         """Training logs, in the order of their folders."""
         return tuple(read_training(folder) for log in self.logs for folder in training_folders(log))
 
     @cached_property
-    def evaluated(self) -> tuple[tuple[Training, RunScore], ...]:
+    def evaluated(self) -> tuple[tuple[TrainingLog, RunScore], ...]:
         """Trainings with the scores of their last evaluated checkpoint, one pair per way of decoding."""
-        pairs: list[tuple[Training, RunScore]] = []
+        pairs: list[tuple[TrainingLog, RunScore]] = []
         for training in self.trainings:
             last: dict[tuple[Any, ...], RunScore] = {}
             for score in self.scores:
@@ -141,7 +142,7 @@ def training_folders(path: Path) -> list[Path]:
     return found
 
 
-def read_training(folder: Path) -> Training:
+def read_training(folder: Path) -> TrainingLog:
     """Read a log; a last line that is being written is left out.
 
     Raises:
@@ -167,7 +168,7 @@ def read_training(folder: Path) -> Training:
             f"{len(records)} whole lines; restore the file"
         )
     try:
-        return Training(
+        return TrainingLog(
             folder=folder,
             out=Path(config["out"]),
             seed=int(config["seed"]),

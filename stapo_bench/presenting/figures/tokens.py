@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stapo_bench.presenting.figures.layout import Layout, grid, legend_above
 from stapo_bench.presenting.figures.settings import threshold
-from stapo_bench.presenting.figures.sources import Sources, Training
+from stapo_bench.presenting.figures.sources import Sources, TrainingLog
 from stapo_bench.presenting.figures.style import BLUE, GREY, INK, RED
 from stapo_bench.presenting.figures.training import experiments
 
@@ -83,7 +83,7 @@ def with_quadrants(sources: Sources) -> list[Tokens]:
     return [found for found in tokens(sources) if not math.isnan(found.tau_h)]
 
 
-def read_tokens(training: Training, dump: Path, label: str) -> Tokens:
+def read_tokens(training: TrainingLog, dump: Path, label: str) -> Tokens:
     """Read a dump without the trainer."""
     from safetensors.numpy import load_file
 
@@ -100,7 +100,7 @@ def read_tokens(training: Training, dump: Path, label: str) -> Tokens:
     )
 
 
-def _choose(training: Training) -> Path:
+def _choose(training: TrainingLog) -> Path:
     return next(
         (dump for dump in reversed(training.dumps) if not math.isnan(_tau_h(training, dump))), training.dumps[-1]
     )
@@ -110,7 +110,7 @@ def _iteration(dump: Path) -> int:
     return int(dump.name.removeprefix("iteration-"))
 
 
-def _tau_h(training: Training, dump: Path) -> float:
+def _tau_h(training: TrainingLog, dump: Path) -> float:
     """Of the iteration's last update: the dump is its mini-batch."""
     if training.objective["name"] not in _SILENCING:
         return math.nan

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stapo_bench.presenting.figures.lines import Line, Lines, Panel, by_method, mean_and_ends
-from stapo_bench.presenting.figures.sources import Sources, Training
+from stapo_bench.presenting.figures.sources import Sources, TrainingLog
 from stapo_bench.presenting.figures.style import rank
 
 _SEEDS = "min–max over seeds"
@@ -17,35 +17,35 @@ SYMBOLS = {"tau_p": r"$\tau_p$", "q": "$q$"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment:
+class SeedGroup:
     """The seeds of one setting."""
 
     label: str
     method: str
     variant: int  # among the experiments of its method
-    members: tuple[Training, ...]
+    members: tuple[TrainingLog, ...]
 
 
-def experiments(trainings: Sequence[Training]) -> list[Experiment]:
+def experiments(trainings: Sequence[TrainingLog]) -> list[SeedGroup]:
     """Trainings that differ in nothing but the seed are one experiment; the label says what sets it apart.
 
     Named are the settings that the objective states, and those in which the trainings of its method differ where the
     value is not the one that most of all experiments have. So the plain one keeps the method's name, and with it the
     method's look: it is the first of its method.
     """
-    groups: dict[str, list[Training]] = {}
+    groups: dict[str, list[TrainingLog]] = {}
     for training in trainings:
         groups.setdefault(training.settings(), []).append(training)
     firsts = [members[0] for members in groups.values()]
     named = [_stated(first) + _unusual(first, firsts) for first in firsts]
-    found: list[Experiment] = []
+    found: list[SeedGroup] = []
     for members, settings in sorted(
         zip(groups.values(), named, strict=True),
         key=lambda item: (rank(item[0][0].method), len(item[1]), [setting.order for setting in item[1]]),
     ):
         method = members[0].method
         found.append(
-            Experiment(
+            SeedGroup(
                 label=f"{method} ({', '.join(map(str, settings))})" if settings else method,
                 method=method,
                 variant=sum(other.method == method for other in found),
@@ -76,12 +76,12 @@ class _Setting(NamedTuple):
         return f"{self.name}={self.value}"
 
 
-def _stated(training: Training) -> list[_Setting]:
+def _stated(training: TrainingLog) -> list[_Setting]:
     """The settings of the objective that the config states."""
     return [_Setting(name, value) for name, value in sorted(training.objective.items()) if name != "name"]
 
 
-def _unusual(training: Training, company: Sequence[Training]) -> list[_Setting]:
+def _unusual(training: TrainingLog, company: Sequence[TrainingLog]) -> list[_Setting]:
     """The other settings in which its method's trainings differ, where its value is not the company's most common.
 
     Where two values are equally common none is usual. A setting is called by the last part of its dotted name where
@@ -114,7 +114,7 @@ def _usual(values: Sequence[str]) -> str | None:
     return None if any(count == other for _, other in others) else most
 
 
-def column_lines(found: Sequence[Experiment], *names: str) -> tuple[Line, ...]:
+def column_lines(found: Sequence[SeedGroup], *names: str) -> tuple[Line, ...]:
     """A line per experiment: the mean over its seeds, over the iterations that all of them have."""
     lines = []
     for experiment in found:
@@ -217,7 +217,7 @@ def masked(sources: Sources) -> Lines:
     )
 
 
-def _has_masked(training: Training) -> bool:
+def _has_masked(training: TrainingLog) -> bool:
     return bool(np.nan_to_num(training.column("masked_share")).any())
 
 

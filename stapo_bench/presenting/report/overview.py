@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stapo_bench.analysis import (
-    Check,
+    AuditCheck,
     Comparison,
     audit,
     compare_loaded,
@@ -19,7 +19,7 @@ from stapo_bench.analysis import (
 )
 from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER
-from stapo_bench.presenting.tables.blocks import Block, blocks
+from stapo_bench.presenting.tables.blocks import TableBlock, blocks
 from stapo_bench.presenting.tables.latex import unbeaten
 from stapo_bench.presenting.tables.rows import Cell, Row, published_rows, rows_from_runs
 from stapo_bench.presenting.tables.table import render_table
@@ -80,7 +80,7 @@ class Overview:
     warnings: tuple[str, ...]
     comparisons: tuple[ComparisonView, ...]
     blocks: tuple[BlockView, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[AuditCheck, ...]
 
 
 def overview(run_dirs: Sequence[Path], grader: str = DEFAULT_GRADER, *, published: bool = False) -> Overview:
@@ -128,7 +128,7 @@ def _compare(a: Mapping[str, LoadedRun], b: Mapping[str, LoadedRun], grader: str
     return with_other_graders(seen.pop(grader), seen)
 
 
-def _checks(runs: Sequence[LoadedRun], pairs: Sequence[tuple[int, int]]) -> Iterator[Check]:
+def _checks(runs: Sequence[LoadedRun], pairs: Sequence[tuple[int, int]]) -> Iterator[AuditCheck]:
     for run in runs:
         yield from audit(run)
     for a, b in pairs:
@@ -137,7 +137,7 @@ def _checks(runs: Sequence[LoadedRun], pairs: Sequence[tuple[int, int]]) -> Iter
         yield engine_drift(runs[a], runs[b])
 
 
-def _audit_warnings(checks: Sequence[Check]) -> list[str]:
+def _audit_warnings(checks: Sequence[AuditCheck]) -> list[str]:
     """The findings; draws that are missing were told with their tasks."""
     found = [check for check in checks if check.result == "finding" and check.name != "missing draws"]
     return [f"Audit, {check.name}: {check.message}" for check in found]
@@ -172,7 +172,7 @@ def _comparison_view(found: Comparison) -> ComparisonView:
     )
 
 
-def _block_view(block: Block) -> BlockView:
+def _block_view(block: TableBlock) -> BlockView:
     tasks = (*block.tasks, "average")
     bold = _bold(block)
     return BlockView(
@@ -195,14 +195,14 @@ def _block_view(block: Block) -> BlockView:
     )
 
 
-def _bold(block: Block) -> set[tuple[int, str]]:
+def _bold(block: TableBlock) -> set[tuple[int, str]]:
     """``unbeaten``, without the rows that nothing was measured against."""
     groups = [(row.origin, row.model, row.setting) for row in block.rows]
     alone = {i for i, group in enumerate(groups) if groups.count(group) == 1}
     return {(i, task) for i, task in unbeaten(block.rows, [*block.tasks, "average"]) if i not in alone}
 
 
-def _cell(block: Block, row: Row, task: str) -> Cell | None:
+def _cell(block: TableBlock, row: Row, task: str) -> Cell | None:
     return block.average(row) if task == "average" else row.cells.get(task)
 
 

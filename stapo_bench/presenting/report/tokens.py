@@ -39,7 +39,7 @@ def collect_tokens(folders: Sequence[Path]) -> tuple[TokenData, list[str]]:
         if not path.is_file():
             notes.append(f"{folder.name}: no tokens to show; 'stapo-train audit {folder} --tokens' makes them")
             continue
-        header, responses = read_tokens(path)
+        header, responses = read_token_file(path)
         lines = []
         for number, response in enumerate(responses):
             name = f"tokens-{len(index)}-{number}"
@@ -66,7 +66,7 @@ def dumps(folders: Sequence[Path]) -> Iterator[Path]:
         yield from sorted(path.parent for path in folder.glob("dumps/*/dump.json"))
 
 
-def read_tokens(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def read_token_file(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Header and responses of a token file.
 
     Raises:

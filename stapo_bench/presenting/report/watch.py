@@ -56,6 +56,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
+        """Where the page is served."""
         return f"http://{ADDRESS}:{self.server_address[1]}/"
 
     def is_ours(self, host: str | None) -> bool:

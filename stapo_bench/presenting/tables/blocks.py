@@ -24,7 +24,7 @@ _TITLES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block:
+class TableBlock:
     """Rows that share their columns. The tiny suite never stands in one column with the benchmarks it mirrors."""
 
     suite: str
@@ -61,13 +61,13 @@ class Block:
         return row.average if set(row.cells) == set(self.tasks) else None
 
 
-def blocks(rows: Sequence[Row]) -> list[Block]:
+def blocks(rows: Sequence[Row]) -> list[TableBlock]:
     """Group rows by suite and put them in order: model, regime, method."""
     suites: dict[str, list[Row]] = {}
     for row in rows:
         suites.setdefault("tiny" if all(task.startswith("tiny_") for task in row.cells) else "paper", []).append(row)
     return [
-        Block(
+        TableBlock(
             suite=suite,
             tasks=tuple(sorted({task for row in members for task in row.cells}, key=_task_order)),
             rows=tuple(_sorted(members)),

@@ -4,14 +4,14 @@ import math
 from collections.abc import Iterator, Sequence
 
 from stapo_bench.analysis import Headline, headline, measured_headline, relative_gains
-from stapo_bench.presenting.tables.blocks import Block, same_line
+from stapo_bench.presenting.tables.blocks import TableBlock, same_line
 from stapo_bench.presenting.tables.rows import Row
 from stapo_bench.presenting.words import change_interval, signed
 from stapo_bench.records import Outcomes
 from stapo_bench.statistics import Interval
 
 
-def headline_lines(block: Block) -> Iterator[str]:
+def headline_lines(block: TableBlock) -> Iterator[str]:
     """The paper's headline, measured and published, for each regime that has it; measured, for each setting in it."""
     for sampling in dict.fromkeys(row.sampling for row in block.rows):
         rows = [row for row in block.rows if row.sampling == sampling]
@@ -27,7 +27,7 @@ def headline_lines(block: Block) -> Iterator[str]:
                 yield f"published, {sampling}: STAPO over the strongest other method: {mean} ({parts})"
 
 
-def _measured_headlines(block: Block, rows: Sequence[Row]) -> Iterator[str]:
+def _measured_headlines(block: TableBlock, rows: Sequence[Row]) -> Iterator[str]:
     """Of measured rows of one regime."""
     settings = dict.fromkeys(row.setting for row in rows)
     for setting in settings:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from stapo_bench.analysis import at_every_look
-from stapo_bench.presenting.tables.blocks import Block
+from stapo_bench.presenting.tables.blocks import TableBlock
 from stapo_bench.presenting.tables.rows import Cell, Row, Setting
 from stapo_bench.presenting.words import percent, score_interval
 from stapo_bench.records import Outcomes
@@ -22,7 +22,7 @@ _ESCAPES |= {character: f"\\{character}" for character in "&%$#_{}"}
 _ESCAPES |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 
 
-def latex_table(block: Block, notes: Sequence[str]) -> str:
+def latex_table(block: TableBlock, notes: Sequence[str]) -> str:
     """A booktabs table of a block, with lines below it."""
     tasks, titles = [*block.tasks, "average"], [*map(block.title, block.tasks), "Avg"]
     bold = unbeaten(block.rows, tasks)

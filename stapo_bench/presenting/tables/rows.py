@@ -63,6 +63,7 @@ class Row:
 
     @property
     def setting(self) -> Setting:
+        """What it shares with the rows that it is tested against."""
         return Setting(self.sampling, self.max_new_tokens, self.grader)
 
 

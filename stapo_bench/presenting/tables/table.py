@@ -13,9 +13,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from stapo_bench.analysis import plain
+from stapo_bench.analysis import as_json
 from stapo_bench.errors import UsageError
-from stapo_bench.presenting.tables.blocks import Block, blocks
+from stapo_bench.presenting.tables.blocks import TableBlock, blocks
 from stapo_bench.presenting.tables.headlines import headline_lines
 from stapo_bench.presenting.tables.latex import latex_table
 from stapo_bench.presenting.tables.rows import Cell, Row
@@ -51,7 +51,7 @@ def render_table(rows: Sequence[Row], format_: str = "md") -> str:
     return "\n\n".join(_markdown(block) for block in blocks(rows))
 
 
-def _markdown(block: Block) -> str:
+def _markdown(block: TableBlock) -> str:
     columns = ["Model", "Method", "Decoding", *map(block.title, block.tasks), "Avg", "Origin"]
     measured = [row for row in block.rows if row.origin == "measured"] if block.shows_average else []
     parts = [
@@ -73,11 +73,11 @@ def _markdown(block: Block) -> str:
     return "\n\n".join([*parts, "\n".join(notes)])
 
 
-def _labels(block: Block, row: Row) -> list[str]:
+def _labels(block: TableBlock, row: Row) -> list[str]:
     return [row.model or "–", block.method(row), row.sampling]
 
 
-def _values(block: Block, row: Row) -> list[str]:
+def _values(block: TableBlock, row: Row) -> list[str]:
     return [_value(cell) for cell in block.cells(row)]
 
 
@@ -89,11 +89,11 @@ def _value(cell: Cell | None) -> str:
     return f"{percent(cell.value)}{mark}{interval}"
 
 
-def _wide_intervals(block: Block, row: Row) -> list[str]:
+def _wide_intervals(block: TableBlock, row: Row) -> list[str]:
     return ["–" if cell is None else score_interval(cell.problems_like_these) for cell in block.cells(row)]
 
 
-def _notes(block: Block) -> Iterator[str]:
+def _notes(block: TableBlock) -> Iterator[str]:
     yield from headline_lines(block)
     for details in dict.fromkeys(row.details for row in block.rows):
         sources = dict.fromkeys(row.source for row in block.rows if row.details == details)
@@ -104,7 +104,7 @@ def _notes(block: Block) -> Iterator[str]:
                 yield f"* {row.source}, {cell.note}" if not cell.complete else f"† {cell.note}"
 
 
-def _latex(block: Block) -> str:
+def _latex(block: TableBlock) -> str:
     meaning = _LATEX_MEANING
     if not block.shows_average:
         meaning = f"{block.metric} in percent. {metric_meaning(block.metric)}".replace("*", "")
@@ -117,7 +117,7 @@ def _markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> st
     return "\n".join(markdown_row([c.ljust(w) for c, w in zip(line, widths, strict=True)]) for line in lines)
 
 
-def _csv(found: Sequence[Block]) -> str:
+def _csv(found: Sequence[TableBlock]) -> str:
     """One line per number, in percent."""
     names = ["origin", "source", "model", "method", "regime", "sampling", "task", "k", "num_problems", "value"]
     names += [f"{error}_{end}" for error in ("these_problems", "problems_like_these") for end in ("low", "high")]
@@ -144,7 +144,7 @@ def _percent(fraction: float) -> str:
     return "" if math.isnan(fraction) else f"{100 * fraction:.2f}"
 
 
-def _json_row(block: Block, row: Row) -> dict[str, Any]:
+def _json_row(block: TableBlock, row: Row) -> dict[str, Any]:
     average = block.average(row)
     return {
         "suite": block.suite,
@@ -166,7 +166,7 @@ def _json_cell(cell: Cell) -> dict[str, Any]:
         return None if math.isnan(interval.low) else [interval.low, interval.high]
 
     return {
-        "value": plain(cell.value),
+        "value": as_json(cell.value),
         "these_problems": known(cell.these_problems),
         "problems_like_these": known(cell.problems_like_these),
         "bounds": known(cell.bounds),

@@ -1,0 +1,22 @@
+"""Of runs that are compared: the problems that all were asked, and the samples of them that are missing."""
+
+from collections.abc import Iterable, Sequence
+
+from stapo_bench.runs import LoadedRun
+
+
+def shared_problems(runs: Sequence[LoadedRun], task: str) -> list[str]:
+    """The problems that all runs were asked, in the order of the first."""
+    others = [set(run.tasks[task].problem_ids) for run in runs[1:]]
+    return [i for i in runs[0].tasks[task].problem_ids if all(i in other for other in others)]
+
+
+def not_drawn(runs: Iterable[LoadedRun], task: str, problem_ids: Sequence[str]) -> list[str]:
+    """A line for each run that has not drawn all samples of these problems."""
+    wanted, notes = set(problem_ids), []
+    for run in runs:
+        num_samples = run.tasks[task].num_samples
+        drawn = sum(d.problem_id in wanted and d.sample_index < num_samples for d in run.samples.get(task, []))
+        if drawn < (asked := len(problem_ids) * num_samples):
+            notes.append(f"{run.title(task)}: {run.name} has {drawn} of {asked} samples; the rest is not drawn")
+    return notes
