@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stapo_bench.analysis import decide
+from stapo_bench.analysis.compare import verdict_on
 from stapo_bench.engines import EngineOptions
 from stapo_bench.runs import grade_run, load_run, measured_with
 from stapo_bench.sampling import EvalOptions, evaluate
@@ -217,7 +217,7 @@ def found_apart(
         for error in ERROR_NAMES:
             difference = paired_difference(a, b, error)
             (adjusted,) = holm([difference.p_value])
-            apart[error] += decide(difference, adjusted, margin=0.0) in ("better", "worse")
+            apart[error] += verdict_on(difference, adjusted, margin=0.0) in ("better", "worse")
     return {error: count / repetitions for error, count in apart.items()}
 
 

@@ -233,3 +233,27 @@ def test_a_lazy_import_is_seen():
     assert list(arrows("stapo_bench.runs.store", text)) == [
         Arrow("stapo_bench.runs.store", "stapo_bench.cli", "main", 2)
     ]
+
+
+def test_what_measurements_and_faults_take_from_us_is_there():
+    """They run seldom; a name that moved shows here at once. Private names too."""
+    missing = []
+    for folder in ("bench", "tests/faults", "tests/integration"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for arrow in arrows(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")):
+                if arrow.name is not None and arrow.name not in defined(arrow.target):
+                    missing.append(f"{arrow.source}:{arrow.line}: {arrow.target} has no {arrow.name}")
+    assert missing == []
+
+
+def defined(module: str) -> set[str]:
+    """Names that a module's text defines or imports, wherever in it."""
+    names = set()
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names
