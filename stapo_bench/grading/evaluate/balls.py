@@ -86,7 +86,7 @@ def _symbol(node: Node, env: Env, ctx: Any) -> Ball:
     name = node.label
     if name in env:
         given = env[name]
-        # The root finder of ``equations`` fills in floating-point numbers of this context.
+        # The root finder of ``compare.equations`` fills in floating-point numbers of this context.
         return _constant(given, ctx) if isinstance(given, Fraction) else Ball(given, abs(given) * ctx.eps)
     if name == "pi":
         return Ball(+ctx.pi, 4 * ctx.eps)

@@ -67,7 +67,7 @@ class Cursor(ABC):
         return word if word in units.CONDITIONS else None
 
     def deeper(self) -> None:
-        """Enter a nested part; its reader leaves with ``self.depth -= 1``."""
+        """Enter a nested part; whoever parsed it leaves with ``self.depth -= 1``."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise Refusal("nested too deeply")
