@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stapo_bench.analysis import RunScore, current_score
+from stapo_bench.analysis import RunScore, score_by
 from stapo_bench.errors import StapoError
 from stapo_bench.presenting.figures.style import METHODS
 from stapo_bench.runs import LoadedRun, complete_lines, flatten, load_run, unseal
@@ -85,11 +85,12 @@ class Sources:
 
     runs: Sequence[Path] = ()
     logs: Sequence[Path] = ()
+    grader: str | None = None  # whose grades the scores rest on; None: those that each run was last scored with
 
     @cached_property
     def scores(self) -> tuple[RunScore, ...]:
         """Scores of the runs, in their order."""
-        return tuple(current_score(run) for run in self.runs)
+        return tuple(score_by(run, self.grader) for run in self.runs)
 
     @cached_property
     def loaded(self) -> tuple[LoadedRun, ...]:

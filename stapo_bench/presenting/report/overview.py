@@ -10,10 +10,12 @@ from pathlib import Path
 from stapo_bench.analysis import (
     AuditCheck,
     Comparison,
+    RunScore,
     audit,
     compare_loaded,
     engine_drift,
     grade_files,
+    score_by,
     shared_samples,
     with_other_graders,
 )
@@ -21,7 +23,7 @@ from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.presenting.tables.blocks import TableBlock, blocks
 from stapo_bench.presenting.tables.latex import unbeaten
-from stapo_bench.presenting.tables.rows import Cell, Row, published_rows, rows_from_runs
+from stapo_bench.presenting.tables.rows import Cell, Row, published_rows, rows_from_scores
 from stapo_bench.presenting.tables.table import render_table
 from stapo_bench.presenting.verdicts import sentence, sign_risk, task_cells
 from stapo_bench.presenting.words import percent, score_interval
@@ -83,9 +85,22 @@ class Overview:
     checks: tuple[AuditCheck, ...]
 
 
-def overview(run_dirs: Sequence[Path], grader: str = DEFAULT_GRADER, *, published: bool = False) -> Overview:
-    """Table, verdicts (the first run of a regime is its baseline), parity and audit of the runs."""
-    rows = rows_from_runs(run_dirs, grader=grader)
+def overview(
+    run_dirs: Sequence[Path],
+    grader: str = DEFAULT_GRADER,
+    *,
+    published: bool = False,
+    scores: Sequence[RunScore] | None = None,
+) -> Overview:
+    """Table, verdicts (the first run of a regime is its baseline), parity and audit of the runs.
+
+    Args:
+        run_dirs: the runs.
+        grader: whose grades all of it rests on.
+        published: whether the paper's rows stand in the table, too.
+        scores: of the runs by this grader, where they were read before.
+    """
+    rows = rows_from_scores([score_by(run, grader) for run in run_dirs] if scores is None else scores)
     graders = [dict.fromkeys((grader, *grade_files(run_dir))) for run_dir in run_dirs]
     loaded = [
         {name: load_run(run_dir, name) for name in names} for run_dir, names in zip(run_dirs, graders, strict=True)

@@ -12,13 +12,12 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from stapo_bench import __version__
-from stapo_bench.analysis import RunScore, score_by
 from stapo_bench.errors import StapoError, UsageError, missing_package
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.presenting.figures import TITLES, Sources, available, caption, render_svg
@@ -65,17 +64,6 @@ class Figure:
         return width is not None and float(width[1]) > _COLUMN
 
 
-@dataclass(frozen=True, kw_only=True)
-class _GradedSources(Sources):
-    """What figures are drawn from, with the page's grader as in its table."""
-
-    grader: str
-
-    @cached_property
-    def scores(self) -> tuple[RunScore, ...]:
-        return tuple(score_by(run, self.grader) for run in self.runs)
-
-
 def write_report(contents: Contents, out: Path) -> int:
     """Write the page; returns its size in bytes."""
     with _writing(out):  # before the work: what cannot be written need not be made
@@ -113,7 +101,8 @@ def render_page(contents: Contents, version: str | None = None) -> str:
             )
     samples = collect(contents.runs, contents.grader, contents.data_dir)
     tokens, notes = collect_tokens(_with_dumps(contents.logs))
-    shown = overview(contents.runs, contents.grader, published=contents.published)
+    data = Sources(runs=tuple(contents.runs), logs=tuple(filter(_has_metrics, contents.logs)), grader=contents.grader)
+    shown = overview(contents.runs, contents.grader, published=contents.published, scores=data.scores)
     scripts = ["vendor/katex.min.js", *(f"js/{name}.js" for name in _SCRIPTS)]
     scripts += [f"js/{_LIVE_SCRIPT}.js"] * (version is not None)
     sources = [_asset(name) for name in scripts]
@@ -130,7 +119,7 @@ def render_page(contents: Contents, version: str | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    drawn, not_drawn = figures(contents)
+    drawn, not_drawn = figures(data)
     return environment.get_template("page.html.jinja").render(
         title=_title(samples.index["runs"]),
         policy=content_policy(sources, [style], live=version is not None),
@@ -172,10 +161,8 @@ def no_figures() -> str | None:
     return None if find_spec("matplotlib") else f"Figures are left out: {missing_package('matplotlib')}"
 
 
-def figures(contents: Contents) -> tuple[list[Figure], list[str]]:
+def figures(sources: Sources) -> tuple[list[Figure], list[str]]:
     """The figures for which runs and logs hold data; and, in words, those that cannot be drawn from them."""
-    logs = tuple(filter(_has_metrics, contents.logs))
-    sources = _GradedSources(runs=tuple(contents.runs), logs=logs, grader=contents.grader)
     if (missing := no_figures()) is not None:
         return [], [missing]
     found, notes = [], []
