@@ -47,7 +47,7 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingParams:
-    """How tokens are drawn. top-k, min-p and repetition penalty are off, whatever a checkpoint's defaults say."""
+    """How tokens are sampled. top-k, min-p and repetition penalty are off, whatever a checkpoint's defaults say."""
 
     temperature: float
     top_p: float
@@ -117,10 +117,11 @@ class Sample:
     token_ids: tuple[int, ...] | None = None  # kept when truncated, so that the sample can be continued
     sum_log_prob: float | None = None
     seconds: float | None = None
-    stamp: str | None = None  # names the settings it was drawn under, see ``Manifest.stamps``; None: not stated
+    stamp: str | None = None  # names the settings it was made under, see ``Manifest.stamps``; None: not stated
 
     @property
     def key(self) -> SampleKey:
+        """Task, problem and index."""
         return SampleKey(self.task, self.problem_id, self.sample_index)
 
 

@@ -11,8 +11,9 @@ import pytest
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Prompt, SamplingParams
 from stapo_bench.runs.checkpoint import file_hashes, folder_label, read_checkpoint
-from stapo_bench.runs.folder import DifferentRunError, differences, make_folder, open_run
-from stapo_bench.runs.manifest import About, AskedTask, Identity, TaskIdentity, load_manifest
+from stapo_bench.runs.folder import DifferentRunError, differences, make_folder, open_run, state_stopping
+from stapo_bench.runs.manifest import About, AskedTask, Identity, Stopping, TaskIdentity, load_manifest
+from stapo_bench.runs.nested import canonical_digest
 from stapo_bench.sampling.identity import prompts_digest
 
 
@@ -107,6 +108,71 @@ def test_a_change_in_what_describes_a_run_is_seen_too(tmp_path):
     path.write_text(path.read_text().replace('"num_samples": 4', '"num_samples": 6'))
     with pytest.raises(StapoError, match=r"manifest\.json: expected digest \w+ for its about, got \w+"):
         load_manifest(tmp_path / "run")
+
+
+def written(folder: Path, change) -> Path:
+    """A run whose manifest was changed, with digests that fit: as another version, or an attacker, would write it."""
+    open_run(folder, identity(a="x"), about())
+    raw = json.loads((folder / "manifest.json").read_text())
+    change(raw)
+    raw["digest"], raw["about_digest"] = canonical_digest(raw["identity"]), canonical_digest(raw["about"])
+    (folder / "manifest.json").write_text(json.dumps(raw, indent=2, sort_keys=True) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("part", "place", "value", "message"),
+    [
+        ("identity", ["seed"], "0", "identity.seed is '0', expected a whole number"),
+        ("identity", ["seed"], True, "identity.seed is True, expected a whole number"),
+        ("identity", ["sampling", "top_p"], None, "identity.sampling.top_p is None, expected a number"),
+        ("identity", ["sampling"], 3, "identity.sampling is 3, expected an object"),
+        ("identity", ["engine", "name"], 1.5, "identity.engine.name is 1.5, expected a text"),
+        ("identity", ["tasks", "a"], {}, "identity.tasks.a has no data"),
+        ("about", ["tasks", "a", "problem_ids"], ["1", 2], "about.tasks.a.problem_ids[1] is 2, expected a text"),
+        ("about", ["tasks", "a", "num_samples"], -1, "about.tasks.a.num_samples is -1, expected 0 or more"),
+        ("about", ["stopping"], {"rule": "r", "aim": "x"}, "about.stopping.aim is 'x', expected a number"),
+        ("about", ["tasks"], {}, "identity and about differ in tasks: a"),
+    ],
+)
+def test_a_manifest_of_wrong_types_is_one_line_that_names_the_field(tmp_path, part, place, value, message):
+    def change(raw):
+        at = raw[part]
+        for name in place[:-1]:
+            at = at[name]
+        at[place[-1]] = value
+
+    with pytest.raises(StapoError) as caught:
+        load_manifest(written(tmp_path / "run", change))
+    assert str(caught.value).endswith(f"manifest.json: expected a manifest, got damage ({message}); restore the file")
+
+
+def test_what_a_newer_version_wrote_is_kept_and_counts(tmp_path):
+    def change(raw):
+        raw["identity"]["sampling"]["min_p"] = 0.1
+        raw["identity"]["tasks"]["a"]["hint"] = "h"
+        raw["identity"]["draft"] = {"model": "small"}
+        raw["about"]["tasks"]["a"]["source"] = "s"
+        raw["about"]["owner"] = ["me"]
+
+    folder = written(tmp_path / "run", change)
+    before = (folder / "manifest.json").read_bytes()
+    run = load_manifest(folder)
+    assert run.digest == json.loads(before)["digest"] != identity(a="x").digest
+    open_run(folder, run.identity, about())
+    assert (folder / "manifest.json").read_bytes() == before
+    with pytest.raises(DifferentRunError, match=r"\n  draft.model: the run has small, now nothing\n"):
+        open_run(folder, identity(a="x"), about())
+    # its other tasks bring nothing of it to theirs
+    assert "hint" not in str(run.identity.with_tasks([]).to_json())
+
+
+def test_the_first_rule_of_stopping_stays(tmp_path):
+    open_run(tmp_path, identity(a="x"), about())
+    for width in (0.2, 0.4):
+        state_stopping(tmp_path, Stopping(rule=f"--until-width {width}", aim=width / 2))
+    assert load_manifest(tmp_path).about.stopping == Stopping(rule="--until-width 0.2", aim=0.1)
+    assert load_manifest(tmp_path).about.method == "STAPO"
 
 
 def test_stamps_differ_by_setting_and_stay_as_tasks_are_added(tmp_path):

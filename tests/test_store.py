@@ -72,6 +72,8 @@ def test_a_sample_survives_its_line(completion, ids, log_prob):
         ({"finish_reason": "eos"}, "finish_reason is 'eos'"),
         ({"sample_index": -1}, "sample_index is -1"),
         ({"sample_index": 10**9}, "sample_index is 1000000000"),
+        ({"seed": 2**63}, "seed is 9223372036854775808, num_tokens 5, expected 64 and 32 bits"),
+        ({"num_tokens": 2**31}, "num_tokens 2147483648, expected 64 and 32 bits"),
         ({"colour": "red"}, "unexpected keyword argument 'colour'"),
     ],
 )

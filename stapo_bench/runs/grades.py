@@ -23,6 +23,7 @@ from stapo_bench.runs.sealed import after_last_newline, complete_lines, seal, un
 from stapo_bench.runs.store import MAX_SAMPLE_INDEX, KeySet
 
 _FIELDS = (*SampleKey._fields, "outcome", "extracted")  # of a line, besides a detail
+_WITH_DETAIL = {*_FIELDS, "detail"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,10 +55,11 @@ def grade_line(key: SampleKey, grade: Grade) -> dict[str, Any]:
 def grade_from_line(line: bytes) -> tuple[SampleKey, Grade]:
     """The reverse of ``grade_line``; ValueError says what is wrong with it."""
     row = unseal(line)
-    if lacking := [name for name in _FIELDS if name not in row]:
-        raise ValueError(f"it has no {lacking[0]}")
-    if unknown := [name for name in row if name not in (*_FIELDS, "detail")]:
-        raise ValueError(f"it has {unknown[0]}, which no grade has")
+    if row.keys() != _WITH_DETAIL:
+        if lacking := [name for name in _FIELDS if name not in row]:
+            raise ValueError(f"it has no {lacking[0]}")
+        if unknown := [name for name in row if name not in _WITH_DETAIL]:
+            raise ValueError(f"it has {unknown[0]}, which no grade has")
     key = SampleKey(row["task"], row["problem_id"], row["sample_index"])
     for name, value, kind in zip(SampleKey._fields, key, (str, str, int), strict=True):
         if not isinstance(value, kind):

@@ -20,6 +20,7 @@ from stapo_bench.runs.sealed import complete_lines, seal, unseal
 from stapo_bench.seeds import derive_seed
 
 MAX_SAMPLE_INDEX = 1_000_000  # bounds bit masks and columns against a damaged line
+_SEED_END, _TOKENS_END = 1 << 63, 1 << 31
 _FIELDS = tuple(field.name for field in fields(Sample))
 _TYPES = {
     "task": str,
@@ -99,9 +100,8 @@ def sample_from_line(line: bytes) -> Sample:
             raise ValueError(f"{name} is {values[name]!r}, expected {kind.__name__}")
     if not 0 <= sample.sample_index < MAX_SAMPLE_INDEX:
         raise ValueError(f"sample_index is {sample.sample_index}, expected 0 to {MAX_SAMPLE_INDEX - 1}")
-    for name, bits in (("seed", 64), ("num_tokens", 32)):
-        if not -(1 << bits - 1) <= values[name] < 1 << bits - 1:
-            raise ValueError(f"{name} is {values[name]}, expected {bits} bits")
+    if not (abs(sample.seed) < _SEED_END and abs(sample.num_tokens) < _TOKENS_END):  # what columns can hold
+        raise ValueError(f"seed is {sample.seed}, num_tokens {sample.num_tokens}, expected 64 and 32 bits")
     if sample.finish_reason not in get_args(FinishReason):
         raise ValueError(f"finish_reason is {sample.finish_reason!r}, expected one of {get_args(FinishReason)}")
     return sample
