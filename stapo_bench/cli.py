@@ -1,11 +1,14 @@
 """The command ``stapo-bench``: the harness's commands and those of the entry-point group ``stapo_bench.commands``."""
 
-from typing import Any
+from typing import cast
 
 import click
 
 from stapo_bench import __version__
 from stapo_bench.commands import COMMANDS, HintingGroup, run_commands
+from stapo_bench.plugins import load_offered, offered
+
+GROUP = "stapo_bench.commands"
 
 
 class Commands(HintingGroup):
@@ -13,22 +16,14 @@ class Commands(HintingGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names: ours in alphabetical order, then the others."""
-        return [*super().list_commands(ctx), *(name for name in sorted(_offered()) if name not in self.commands)]
+        return [*super().list_commands(ctx), *offered(GROUP, self.commands)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name, ours before another's; None: there is none."""
         found = super().get_command(ctx, cmd_name)
-        if found is None and cmd_name in (offered := _offered()):
-            command: click.Command = offered[cmd_name].load()
-            return command
+        if found is None and cmd_name in (places := offered(GROUP)):
+            return cast(click.Command, load_offered(f"command {cmd_name}", places[cmd_name]))
         return found
-
-
-def _offered() -> dict[str, Any]:
-    """Entry points by name."""
-    from importlib.metadata import entry_points  # takes time, which our own commands should not
-
-    return {point.name: point for point in entry_points(group="stapo_bench.commands")}
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -128,8 +128,8 @@ def test_what_cannot_be_an_engine_is_one_line(tmp_path, offer):
         "nameless = their_engines:Nameless",
     )
     for name, message in {
-        "gone": "engine gone: their_engines:Gone cannot be loaded: .*Gone",
-        "lost": "engine lost: no_such_module:Engine cannot be loaded: No module named 'no_such_module'",
+        "gone": "engine gone: cannot load their_engines:Gone: .*Gone",
+        "lost": "engine lost: cannot load no_such_module:Engine: No module named 'no_such_module'",
         "function": "engine function: expected a class with takes, open and declared_identity at their_engines:func",
         "nameless": "engine nameless: expected engine 'nameless' in its declared identity, got {'name': 'nameless'}",
     }.items():
@@ -140,7 +140,7 @@ def test_what_cannot_be_an_engine_is_one_line(tmp_path, offer):
 def test_two_packages_with_one_name_are_told_and_ours_stay_ours(tmp_path, offer):
     offer("one_package", "echo = their_engines:Echo", "scripted = their_engines:Echo")
     offer("other_package", "echo = their_engines:Nameless")
-    with pytest.raises(UsageError, match="their_engines:Echo and their_engines:Nameless"):
+    with pytest.raises(StapoError, match="offered as their_engines:Echo and as their_engines:Nameless"):
         open_engine(EngineOptions(name="echo"), tmp_path)
     (tmp_path / "script.yaml").write_text("success: 0.5\n")
     assert set(declared_identity(EngineOptions(name="scripted"), tmp_path / "script.yaml")) == {

@@ -17,7 +17,7 @@ PACKAGES = {"stapo_bench": ROOT / "stapo_bench", "stapo_train": ROOT / "train" /
 
 FLOORS = {
     "stapo_bench": (
-        "errors records seeds",
+        "errors records seeds plugins",
         "statistics",
         "tasks",
         "engines",
@@ -26,7 +26,7 @@ FLOORS = {
         "analysis",
         "sampling",
         "presenting",
-        "commands lm_eval",
+        "commands",
         "cli __main__",
     ),
     "stapo_train": (

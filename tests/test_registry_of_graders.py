@@ -98,7 +98,7 @@ def test_a_name_of_ours_cannot_be_taken(offer):
 def test_two_packages_cannot_share_a_name(offer):
     offer("their_package", "length = length_grader")
     offer("other_package", "length = no_grader")
-    with pytest.raises(StapoError, match="grader length: offered as length_grader and as no_grader; uninstall one of"):
+    with pytest.raises(StapoError, match="length: offered as length_grader and as no_grader; uninstall one of"):
         get_grader("length")
     assert get_grader("strict").version == "strict-1"
 
@@ -106,7 +106,7 @@ def test_two_packages_cannot_share_a_name(offer):
 @pytest.mark.parametrize(
     ("module", "said"),
     [
-        ("gone_grader", "grader g: cannot import gone_grader: No module named 'gone_grader'; repair its package"),
+        ("gone_grader", "grader g: cannot load gone_grader: No module named 'gone_grader'; repair its package"),
         ("no_grader", "grader g: expected grade_answer in no_grader, got none; repair its package"),
     ],
 )

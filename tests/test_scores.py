@@ -269,6 +269,15 @@ def test_what_other_scores_were_made_from_says_nothing(make_run):
     assert current_score(run).tasks[0].value == 1.0
 
 
+def test_a_folder_that_cannot_be_written_is_read_all_the_same(make_run, monkeypatch):
+    run = make_run("r", {"t": [[1, 0]] * 2})
+    scored = score_run(run)
+    (run / "scores.sources.json").unlink()  # as older versions left it
+    monkeypatch.setattr("stapo_bench.analysis.score_file.os.access", lambda path, mode: False)
+    assert current_score(run) == scored
+    assert not (run / "scores.sources.json").exists()
+
+
 def test_scores_do_not_depend_on_the_segments_in_which_samples_lie(make_run):
     run = make_run("r", {"t": [[1, 0]] * 2})
     score_run(run)

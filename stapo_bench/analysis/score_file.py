@@ -11,6 +11,7 @@ segments, which only ever grow.
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -28,7 +29,11 @@ SOURCES = "scores.sources.json"
 
 
 def score_run(run_dir: Path, grader: str = DEFAULT_GRADER) -> RunScore:
-    """Score a run with the grades of one grader and write ``scores.json``."""
+    """Score a run with the grades of one grader and write ``scores.json``.
+
+    Raises:
+        StapoError: no such grades, damage, or a folder that cannot be written.
+    """
     sources = _sources(run_dir, grader)  # before reading: of what comes meanwhile, these scores may know nothing
     score = run_score(load_manifest(run_dir), grader, read_grades(run_dir, grader))
     values = to_json(score)
@@ -55,7 +60,11 @@ def current_score(run_dir: Path) -> RunScore:
             f"{path}: expected scores, got damage ({error!r}); 'stapo-bench score {run_dir}' makes them again"
         ) from None
     is_current = _made_from(run_dir) == {SCORES: raw.get("sha256"), **_sources(run_dir, score.grades)}
-    return score if is_current else score_run(run_dir, score.grades)
+    if is_current:
+        return score
+    if not os.access(run_dir, os.W_OK):  # an archive can be read all the same
+        return run_score(load_manifest(run_dir), score.grades, read_grades(run_dir, score.grades))
+    return score_run(run_dir, score.grades)
 
 
 def score_by(run_dir: Path, grader: str | None) -> RunScore:

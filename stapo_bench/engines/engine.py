@@ -14,13 +14,11 @@ from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from stapo_bench.errors import StapoError, UsageError, did_you_mean
+from stapo_bench.plugins import load_offered, offered
 from stapo_bench.records import Completion, Request, SamplingParams
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoints
 
 BUILT_IN = {
     "transformers": "stapo_bench.engines.transformers:TransformersEngine",
@@ -154,7 +152,7 @@ def options_of(identity: Mapping[str, str]) -> EngineOptions:
 
 def engine_names() -> list[str]:
     """Every name that ``EngineOptions`` may have: ours, then those of other packages."""
-    return [AUTO, *BUILT_IN, *sorted({entry.name for entry in _plugged_in()} - {AUTO, *BUILT_IN})]
+    return [AUTO, *BUILT_IN, *offered(_GROUP, (AUTO, *BUILT_IN))]
 
 
 def has_engine(name: str) -> bool:
@@ -179,30 +177,15 @@ def _engine_type(name: str) -> EngineType:
     """The class behind a name; what it needs is imported here."""
     if name in BUILT_IN:
         return cast(EngineType, resolve_name(BUILT_IN[name]))
-    found = {entry.value: entry for entry in _plugged_in() if entry.name == name}
-    if not found:
+    places = offered(_GROUP, BUILT_IN)
+    if name not in places:
         names = engine_names()
         hint = did_you_mean(name, names)
         raise UsageError(f"engine: expected one of {', '.join(names)}, got {name!r}" + (f"; {hint}" if hint else ""))
-    if len(found) > 1:
-        raise UsageError(f"engine {name}: expected one package that has it, got {' and '.join(sorted(found))}")
-    (entry,) = found.values()
-    try:
-        loaded = entry.load()
-    except (ImportError, AttributeError) as error:
-        raise StapoError(
-            f"engine {name}: {entry.value} cannot be loaded: {error}; see to the package that it comes from"
-        ) from error
+    loaded = load_offered(f"engine {name}", places[name])
     if not all(hasattr(loaded, part) for part in ("takes", "open", "declared_identity")):
-        raise StapoError(f"engine {name}: expected a class with takes, open and declared_identity at {entry.value}")
+        raise StapoError(f"engine {name}: expected a class with takes, open and declared_identity at {places[name]}")
     return cast(EngineType, loaded)
-
-
-def _plugged_in() -> "EntryPoints":
-    """The engines of other packages."""
-    from importlib.metadata import entry_points  # takes time, which a command's help should not
-
-    return entry_points(group=_GROUP)
 
 
 def _vllm_on_gpu() -> bool:

@@ -19,11 +19,11 @@ an engine.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from types import ModuleType
 from typing import cast
 
 from stapo_bench.errors import StapoError, UsageError, did_you_mean
+from stapo_bench.plugins import load_offered, offered
 from stapo_bench.records import Gold, Grade
 
 GROUP = "stapo_bench.graders"
@@ -44,10 +44,7 @@ class Grader:
         Raises:
             StapoError: it cannot be imported, or lacks what every grader has.
         """
-        try:
-            module = import_module(self.module)
-        except ImportError as error:
-            raise StapoError(f"grader {self.name}: cannot import {self.module}: {error}; repair its package") from error
+        module = cast(ModuleType, load_offered(f"grader {self.name}", self.module))
         for needed in ("GRADER_VERSION", "grade_answer"):
             if not hasattr(module, needed):
                 raise StapoError(
@@ -93,22 +90,9 @@ GRADERS = {
 
 
 def all_graders() -> Mapping[str, Grader]:
-    """The graders of ours, then those of other packages, by name.
-
-    Raises:
-        StapoError: two packages offer a grader of one name.
-    """
-    from importlib.metadata import entry_points
-
-    found = dict(GRADERS)
-    for point in sorted(entry_points(group=GROUP)):
-        grader = Grader(name=point.name, summary=f"by {point.value}", module=point.value)
-        if point.name not in GRADERS and found.setdefault(point.name, grader) != grader:
-            raise StapoError(
-                f"grader {point.name}: offered as {found[point.name].module} and as {point.value}; uninstall one of "
-                "the packages"
-            )
-    return found
+    """The graders of ours, then those of other packages, by name."""
+    theirs = offered(GROUP, GRADERS)
+    return GRADERS | {name: Grader(name=name, summary=f"by {place}", module=place) for name, place in theirs.items()}
 
 
 def get_grader(name: str) -> Grader:

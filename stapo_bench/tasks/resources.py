@@ -1,9 +1,8 @@
 """Where task files and published numbers lie: in the checkout, in an installed wheel, in other packages."""
 
-from importlib import import_module
 from pathlib import Path
 
-from stapo_bench.errors import StapoError
+from stapo_bench.plugins import load_offered, offered
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 GROUP = "stapo_bench.tasks"
@@ -29,15 +28,8 @@ def offered_task_folders() -> list[Path]:
         [project.entry-points."stapo_bench.tasks"]
         geometry = "geometry_bench.tasks"       # the folder geometry_bench/tasks with geometry.yaml, ...
     """
-    from importlib.metadata import entry_points  # takes time, which our own tasks should not
-
     folders = []
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        try:
-            folders += [Path(place) for place in import_module(point.value).__path__]
-        except (ImportError, AttributeError) as error:
-            raise StapoError(
-                f"tasks of '{point.name}': expected a package {point.value} with task files, got {error}; "
-                "reinstall or remove what offers them"
-            ) from None
+    for name, place in offered(GROUP).items():
+        package = load_offered(f"tasks of '{name}'", place)
+        folders += [Path(folder) for folder in getattr(package, "__path__", ())]
     return folders

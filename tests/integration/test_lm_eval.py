@@ -22,8 +22,8 @@ from lm_eval import simple_evaluate
 from lm_eval.api.model import LM
 from lm_eval.tasks import TaskManager
 
-import stapo_bench.lm_eval
 from stapo_bench.analysis import TaskScore, score_run
+from stapo_bench.commands import lm_eval as ours
 from stapo_bench.engines import EngineOptions
 from stapo_bench.records import Outcome
 from stapo_bench.runs.run_grading import grade_run
@@ -155,7 +155,7 @@ def test_what_the_grader_failed_on_is_neither_wrong_nor_the_end_of_the_score(tmp
             correct.append([values[outcome] for outcome in outcomes])
             return [SimpleNamespace(outcome=outcome) for outcome in outcomes]
 
-    monkeypatch.setattr(stapo_bench.lm_eval, "_pool", Faulty)
+    monkeypatch.setattr(ours, "_pool", Faulty)
     found = through_lm_eval("tiny_aime25", Replay(drawn.completions), manager, limit=3)
     # Every third of 32 is right: i = 9, 12, …, 30 of the last 24 (8 of them), and 0, 3, …, 30 of all 32 (11).
     assert found["avg_at_k,all_samples"] == pytest.approx((8 / 24 + 11 / 32) / 2)

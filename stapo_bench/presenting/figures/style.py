@@ -10,11 +10,10 @@ their own; those of one family share one and differ in marker and dash.
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
-from pkgutil import resolve_name
 from typing import Any
 
 from stapo_bench.errors import StapoError
+from stapo_bench.plugins import load_offered, offered
 
 SINGLE = 3.25
 """Inches: one column of a two-column page."""
@@ -119,16 +118,16 @@ def read_look(label: str, text: str) -> Look:
     )
 
 
-TRAINER = "stapo_train.objectives:methods"
-"""A function that gives each method's label and look by name. The trainer stands on the harness and not the other way
-round, so it is asked by name, and not at all where it is not installed."""
+GROUP = "stapo_bench.methods"
+"""The entry points of functions that give methods' labels and looks by name; the trainer has one. The trainer stands on
+the harness and not the other way round, so its methods come the way that another package's would."""
 
 
 def read_methods() -> Mapping[str, Method]:
-    """The base model and the trainer's methods, by name of the objective, in the order of legends."""
+    """The base model and the methods that packages offer, by name of the objective, in the order of legends."""
     known = {"base": ("Base", "grey triangle-down dotted")}
-    if find_spec(TRAINER.split(".", maxsplit=1)[0]):
-        known |= resolve_name(TRAINER)()
+    for name, place in offered(GROUP).items():
+        known |= load_offered(f"methods of {name}", place)()
     return {name: Method(label=label, look=read_look(label, text)) for name, (label, text) in known.items()}
 
 

@@ -15,13 +15,12 @@ import ast
 import dataclasses
 from collections.abc import Iterator, Mapping, MutableMapping
 from functools import cache
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.plugins import load_offered, offered
 from stapo_train.parse import parse_record, unknown_name
 
 if TYPE_CHECKING:
@@ -80,30 +79,15 @@ class Registry(MutableMapping[str, "type[Objective]"]):
 
 @cache
 def places() -> Mapping[str, str]:
-    """Where each objective's class stands, as ``package.module:Class``, by name.
-
-    Raises:
-        StapoError: two packages offer an objective of one name.
-    """
-    found = dict(BUILT_IN)
-    for point in sorted(entry_points(group=GROUP)):
-        if found.setdefault(point.name, point.value) != point.value:
-            raise StapoError(
-                f"objective {point.name}: offered as {found[point.name]} and as {point.value}; uninstall one of the "
-                "packages"
-            )
-    return found
+    """Where each objective's class stands, as ``package.module:Class``, by name."""
+    return BUILT_IN | offered(GROUP, BUILT_IN)
 
 
 @cache
 def _load(name: str, place: str) -> "type[Objective]":
     from stapo_train.objective import Objective
 
-    try:
-        found = resolve_name(place)
-    except (ImportError, AttributeError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise StapoError(f"objective {name}: expected a class at {place}, got: {reason}; repair its package") from error
+    found = load_offered(f"objective {name}", place)
     if not (isinstance(found, type) and issubclass(found, Objective)):
         raise StapoError(f"objective {name}: expected a subclass of Objective at {place}, got {found!r}")
     return found
