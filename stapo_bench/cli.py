@@ -12,7 +12,7 @@ GROUP = "stapo_bench.commands"
 
 
 class Commands(HintingGroup):
-    """Our commands, then those that installed packages offer, looked for where ours do not suffice."""
+    """The built-in commands, then those of installed packages, which are looked up only when needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names: ours in alphabetical order, then the others."""

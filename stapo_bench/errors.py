@@ -1,4 +1,4 @@
-"""The one exception that reaches a user: a sentence that says what was expected, what came, where, and what to do."""
+"""The one exception that reaches a user: a sentence on what was expected, what was found, where, and what to do."""
 
 from collections.abc import Iterable, Mapping
 
@@ -16,7 +16,7 @@ class UsageError(StapoError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint for a name that nobody knows: the nearest known one, or "" where none is near.
+    """A hint for an unknown name: the nearest known one, or "" where none is near.
 
     >>> did_you_mean("objectiv", ["objective", "optim"]), did_you_mean("zzz", ["objective"])
     ("did you mean 'objective'?", '')
@@ -44,13 +44,13 @@ EXTRAS: Mapping[str, str] = {
     "omegaconf": "verl",
     "tensordict": "verl",
 }
-"""What is imported, to the extra of ``pyproject.toml`` that brings it; other packages come with every installation."""
+"""The extra of ``pyproject.toml`` that installs each optional package; all others come with every installation."""
 
 
 def missing_package(name: str, models: str = "eval") -> str | None:
-    """What to install, in one line, where the module of that name cannot be imported; None: it belongs to no extra.
+    """One line on what to install where a module cannot be imported; None: it belongs to no extra.
 
-    ``models`` is the extra that brings torch and its kind for who asks.
+    ``models`` is the caller's extra for torch and the packages that come with it.
 
     >>> missing_package("matplotlib.figure")
     "matplotlib is not installed: pip install 'stapo-bench[plots]'"

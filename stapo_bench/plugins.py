@@ -1,9 +1,9 @@
-"""What other installed packages offer by name: engines, graders, tasks, commands, objectives, each by an entry point.
+"""Plugins: engines, graders, tasks, commands and objectives that other installed packages offer by entry points.
 
     [project.entry-points."stapo_bench.engines"]
     mine = "my_package.engine:MyEngine"
 
-Nothing of theirs is imported before it is asked for by its name, and a name of ours cannot be taken.
+A plugin is imported only when it is asked for by name, and cannot take the name of a built-in.
 """
 
 from collections.abc import Collection
@@ -14,12 +14,12 @@ from stapo_bench.errors import StapoError
 
 
 def offered(group: str, ours: Collection[str] = ()) -> dict[str, str]:
-    """Where the things of an entry-point group stand: ``package.module:attribute`` by name, names of ours left out.
+    """The entry points of a group: ``package.module:attribute`` by name, without names of built-ins.
 
     Raises:
         StapoError: two packages offer different things under one name.
     """
-    from importlib.metadata import entry_points  # takes time, which what is ours should not
+    from importlib.metadata import entry_points  # slow to import; built-ins do not need it
 
     found: dict[str, str] = {}
     for point in sorted(entry_points(group=group)):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-if TYPE_CHECKING:  # who only grades needs no numpy
+if TYPE_CHECKING:  # grading alone needs no numpy
     import numpy as np
     from numpy.typing import NDArray
 
@@ -80,8 +80,7 @@ class Request:
     prompt: Prompt
     seed: int
     generated_ids: tuple[int, ...] = ()
-    """What the completion begins with, generated before under a smaller limit; for engines with ``continues_exactly``
-    alone."""
+    """The completion's first tokens, made earlier under a smaller limit; only for engines with ``continues_exactly``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,9 +88,9 @@ class Completion:
     """What an engine returns for a request.
 
     ``token_ids`` are the generated ids, the end-of-sequence token included when the model produced it. ``log_probs``
-    are the natural logs of their probabilities at the sampling temperature, before the top-p cut; of those behind the
-    request's ``generated_ids``, which stand in the text, the ids and their number like any other. Both are None where
-    the engine does not tell.
+    are the natural logs of their probabilities at the sampling temperature, before the top-p cut. The request's
+    ``generated_ids`` are part of the text, the ids and their number, but have no log-probs here. Both are None where
+    the engine does not report them.
     """
 
     key: SampleKey
@@ -146,10 +145,10 @@ class Grade:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcomes:
-    """What came out on one task: all that statistics take, from wherever it comes.
+    """The outcomes on one task, whatever their source: all that the statistics need.
 
-    A run folder gives it with its grades (``LoadedRun.outcomes``), counts give it without the order of the samples; a
-    run of several tasks is a mapping of their names to these.
+    They come from a graded run folder (``LoadedRun.outcomes``), or from counts, without the order of the samples. A run
+    of several tasks is a mapping from task names to ``Outcomes``.
     """
 
     problem_ids: tuple[str, ...]  # names of the rows, in their order
@@ -176,7 +175,7 @@ class Outcomes:
 
     @staticmethod
     def of_counts(counts: Mapping[str, tuple[int, int]]) -> "Outcomes":
-        """From right and decided samples by problem. The right ones stand first, for the order is not known.
+        """From the numbers of right and decided samples by problem; right ones come first, as the order is unknown.
 
         >>> Outcomes.of_counts({"p": (1, 2), "q": (0, 1)}).scores
         array([[ 1.,  0.],

@@ -1,7 +1,7 @@
 """Seeds by name: every random draw of a run is named, and its seed is a hash of the name.
 
 A seed that depends on a name and not on an order makes shards, worker counts and resumed runs agree:
-sample 7 of problem ``aime24-I-1`` has the same seed whoever draws it, and whenever.
+sample 7 of problem ``aime24-I-1`` has the same seed whichever process samples it, and whenever.
 """
 
 import hashlib

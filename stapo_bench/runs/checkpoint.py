@@ -77,7 +77,7 @@ def expand(pattern: Path) -> list[Path]:
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:
-    """Sorts ``step-9`` before ``step-10``, and ``final`` behind both."""
+    """Sort key: ``step-9`` before ``step-10``, and ``final`` after both."""
     parts: list[str] = re.findall(r"\d+|\D+", f"{path.parent}/{'~' * (path.name == 'final')}{path.name}")
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
@@ -116,7 +116,7 @@ def file_hashes(files: Sequence[Path]) -> dict[str, str]:
 
 
 def check_hashes(folder: Path, expected: Mapping[str, str], found: Mapping[str, str]) -> None:
-    """StapoError for a file that is not what it was when the folder was written."""
+    """Raise StapoError for a file that has changed since the folder was written."""
     for name, sha256 in expected.items():
         if found.get(name) != sha256:
             raise StapoError(

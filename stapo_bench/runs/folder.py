@@ -34,8 +34,8 @@ def differences(run: Identity, now: Identity, *, whole_engine: bool = True) -> l
     """Fields in which two identities differ, one line each. Tasks are compared where both have them.
 
     Args:
-        run: a run's.
-        now: of what is to join it.
+        run: the identity of a run.
+        now: the identity of what is to join it.
         whole_engine: False: what ``now`` does not state of its engine is not compared.
 
     >>> from stapo_bench.records import SamplingParams
@@ -77,7 +77,7 @@ def open_run(run_dir: Path, identity: Identity, about: About, *, allow_different
 
 
 def find_run(run_dir: Path, identity: Identity, *, allow_different: bool = False) -> Manifest | None:
-    """The run that ``open_run`` would join, as far as can be told before the engine is there; None: a new one.
+    """The run that ``open_run`` would join, as far as is known before the engine is open; None: a new one.
 
     Args:
         run_dir: the folder, as for ``open_run``.
@@ -159,7 +159,7 @@ def make_folder(run_dir: Path) -> None:
 
 @contextmanager
 def _locked(run_dir: Path) -> Iterator[None]:
-    """One at a time: shards that start together must not overwrite each other's additions."""
+    """Lock the folder: shards that start together must not overwrite each other's additions."""
     with (run_dir / ".lock").open("a") as file:  # not "w": were it a link, the file behind it would be emptied
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

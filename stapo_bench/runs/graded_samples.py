@@ -1,4 +1,4 @@
-"""Graded samples without their texts, in columns: a million in some 80 MB, read one at a time as the objects they are.
+"""Graded samples without their texts, stored in columns (a million in some 80 MB) and read one at a time as objects.
 
 An object per sample would take ten times as much. What repeats (problems, answers, files) is kept once.
 """
@@ -95,7 +95,7 @@ class GradedSamples(Sequence[GradedSample]):
         Raises:
             OverflowError: a seed beyond 64 bits, or a number of tokens beyond 32.
         """
-        self._seed.append(sample.seed)  # this and the next may be out of range: before the others grow
+        self._seed.append(sample.seed)  # this append and the next may overflow: they come before the others
         self._tokens.append(sample.num_tokens)
         self._problem.append(self._problems.number(sample.problem_id))
         self._index.append(sample.sample_index)

@@ -3,7 +3,7 @@
     for key, grade in stream_grades(run_dir, "math").grades:
         ...
 
-The last line of a sample counts. A file holds grades of one version: another one's are thrown away with its first line.
+If a sample has several lines, the last counts. A file holds grades of one version; a new version empties it first.
 """
 
 import fcntl
@@ -88,7 +88,7 @@ def stream_grades(run_dir: Path, grader: str) -> GradeStream:
 
 
 def _stated_version(path: Path, number: int, line: bytes) -> str | None:
-    """The grader's name and version, where a line states them alone."""
+    """The grader's name and version from a line that states only these."""
     try:
         row = unseal(line)
     except ValueError as error:

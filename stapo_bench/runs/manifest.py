@@ -24,7 +24,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, kw_only=True)
 class TaskIdentity:
-    """What a task brings to its samples."""
+    """The parts of a task that decide its samples."""
 
     data: str  # digest of its problems, see ``data_digest``
     prompts: str  # digest of the texts or token ids that the engine gets, see ``prompts_digest``
@@ -53,7 +53,7 @@ class Identity:
         return flatten(self.to_json())
 
     def with_tasks(self, names: Iterable[str]) -> "Identity":
-        """The same with these of its tasks alone."""
+        """The identity with only these of its tasks."""
         wanted = set(names)
         tasks = {name: task for name, task in self.tasks.items() if name in wanted}
         others = {name: task for name, task in self.extra.get("tasks", {}).items() if name in wanted}
@@ -104,7 +104,7 @@ class AskedTask:
     title: str
     problem_ids: tuple[str, ...]
     num_samples: int  # per problem
-    file: str | None = None  # of a task that does not travel with the package
+    file: str | None = None  # of a task that is not part of the package
 
     @property
     def num_problems(self) -> int:
@@ -211,7 +211,7 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """Of the identity: names the run."""
+        """Digest of the identity; it names the run."""
         return self.identity.digest
 
     @property
@@ -229,7 +229,7 @@ class Manifest:
 
     @property
     def task_files(self) -> dict[str, str]:
-        """By task, what ``load_task`` takes: its file, or its name where it travels with the package."""
+        """By task, what ``load_task`` takes: its file, or its name if it is part of the package."""
         return {name: task.file or name for name, task in self.about.tasks.items()}
 
 
@@ -237,7 +237,7 @@ def load_manifest(run_dir: Path) -> Manifest:
     """Read a run's manifest.
 
     Raises:
-        StapoError: no run there, a damaged manifest, one of another format, or files that are none in the folder.
+        StapoError: no run there, a damaged manifest, one of another format, or special files in the folder.
     """
     path = run_dir / "manifest.json"
     refuse_special_files(run_dir)
@@ -280,7 +280,7 @@ def write_manifest(manifest: Manifest) -> None:
 
 
 def refuse_special_files(run_dir: Path) -> None:
-    """In a run folder from elsewhere a pipe, a device, or a link to one would be read, or waited for, without end."""
+    """Raise StapoError for pipes, devices and links to them: reading one might never end."""
     for path in run_dir.rglob("*"):
         try:
             mode = path.stat().st_mode

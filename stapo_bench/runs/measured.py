@@ -1,4 +1,4 @@
-"""What a measurement has to say about itself: machine, versions, commit."""
+"""The conditions of a measurement: machine, versions, commit."""
 
 import os
 import platform

@@ -1,7 +1,7 @@
 """Nested settings as JSON holds them: read field by field, compared under dotted names, digested.
 
-``JsonFields`` reads each field with the type that it ought to have. What is not asked for is not lost: ``beyond`` finds
-it, ``merged`` puts it back.
+``JsonFields`` reads each field with the type that it ought to have. Unknown fields are kept: ``beyond`` finds them,
+``merged`` puts them back.
 """
 
 import hashlib
@@ -60,7 +60,7 @@ class JsonFields:
         return value
 
     def number(self, key: str) -> float:
-        """A finite number; a whole one stays whole, for its digest is another."""
+        """A finite number; an integer stays an integer, since its digest differs."""
         value = self.any(key)
         if type(value) is not int and not (type(value) is float and math.isfinite(value)):
             raise ValueError(f"{self._name}.{key} is {_shown(value)}, expected a number")
@@ -90,7 +90,7 @@ class JsonFields:
 
 
 def _of_type(value: object, kind: type[Kind], name: str) -> Kind:
-    if type(value) is not kind:  # not isinstance: true is no number
+    if type(value) is not kind:  # not isinstance: a bool is an int
         raise ValueError(f"{name} is {_shown(value)}, expected {_NAMES[kind]}")
     return value
 

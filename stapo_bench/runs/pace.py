@@ -1,7 +1,7 @@
-"""How often to do what must not hold up an engine: after a while, and never for more than a share of the time.
+"""Pacing of side work that must not hold up an engine: it takes at most a share of the running time.
 
-A disk that syncs slowly, a table that takes long to draw: done at fixed intervals they would cost what they cost. Done
-in proportion to what the last time took, they cost at most the share, on any machine.
+At fixed intervals, syncing to a slow disk or redrawing a long table could take any share of the time. Intervals in
+proportion to the last duration keep the cost within the share, on any machine.
 """
 
 import time
@@ -32,7 +32,7 @@ class Pace:
         longest: float = float("inf"),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Due ``seconds`` after the last time, or later so that it takes at most ``share``; ``longest`` bounds that."""
+        """Due ``seconds`` after the last time, or later to take at most ``share``, but never after ``longest``."""
         self._seconds = seconds
         self._share = share
         self._longest = longest
@@ -41,7 +41,7 @@ class Pace:
         self._next = self._begun + seconds
 
     def due(self) -> bool:
-        """Whether it is time. Where it is, what follows counts as the work, up to ``done``."""
+        """Whether the work is due; if so, the time until ``done`` counts as the work."""
         now = self._clock()
         if now < self._next:
             return False
@@ -49,6 +49,6 @@ class Pace:
         return True
 
     def done(self) -> None:
-        """It is done, and took from the last ``due`` until now."""
+        """The work is done; it took from the last ``due`` until now."""
         now = self._clock()
         self._next = now + min(max(self._seconds, (now - self._begun) / self._share), self._longest)

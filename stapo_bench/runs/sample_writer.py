@@ -1,4 +1,4 @@
-"""Samples on their way to disk: a kill loses none that was counted, and no writer touches another's file.
+"""The writer of samples: a kill loses none that was counted, and no writer touches another's file.
 
     with SegmentWriter(run_dir, "shard0of1") as writer:
         for sample in samples:
@@ -25,7 +25,7 @@ SYNC_SHARE = 0.002
 LONGEST_SYNC_SECONDS = 30.0
 MOST_PENDING_BYTES = 1 << 24
 """While samples keep coming, their lines are synced together every half a second; where that would take more than the
-share of the time (a slow disk), less often, but within half a minute and before so many bytes wait in memory."""
+share of the time (a slow disk), less often, but within half a minute and before this many bytes wait in memory."""
 
 
 def live_segments(run_dir: Path) -> list[Path]:

@@ -1,11 +1,11 @@
-"""Files that tell whether they are whole: JSON lines under a checksum, and small files replaced in one step.
+"""Files whose damage is detected: JSON lines with a checksum, and small files replaced atomically.
 
 The last field of a line is the CRC-32 of everything before it:
 
     {"task":"aime24","problem_id":"I-1","sample_index":3, ... ,"crc32":"1c291ca3"}
 
-A bit that a disk or a cable turned round is found wherever it stands, also inside a text, where the line would still
-be good JSON. Lines without the field, made by hand or by other tools, are taken as they are.
+A flipped bit is found wherever it is, also inside a text, where the line would still be valid JSON. Lines without the
+field, made by hand or by other tools, are taken as they are.
 
     >>> line = seal({"a": 1})
     >>> line, unseal(line)
@@ -59,7 +59,7 @@ def complete_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):
-                return  # and no further: what its writer adds meanwhile would look like a line of its own
+                return  # stop here: what its writer adds meanwhile would look like a separate line
             yield number, line
 
 
