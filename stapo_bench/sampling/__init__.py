@@ -1,4 +1,4 @@
-"""A checkpoint to stored samples: what is missing is sampled, graded on the way, and stopped when it is settled."""
+"""From a checkpoint to stored samples: missing ones are sampled, graded on the way, with early stopping."""
 
 from stapo_bench.sampling.continuation import ContinueOptions, continue_run
 from stapo_bench.sampling.engine_cache import EngineCache, open_for

@@ -114,7 +114,7 @@ def _holds_all(new: Manifest, old: Manifest) -> bool:
 
 
 def _options(old: Manifest, out: Path, options: ContinueOptions) -> EvalOptions:
-    """The evaluation that made the run, into another folder."""
+    """The options of the evaluation that made the run, with another folder."""
     if old.about.checkpoint is None or old.about.regime is None:
         raise StapoError(f"{old.run_dir}: its manifest does not state its checkpoint and decoding; evaluate anew")
     return EvalOptions(
@@ -151,7 +151,7 @@ def _eval_tasks(old: Manifest, data_dir: Path | None, tokenizer: Any | None) -> 
 
 
 def _continue_samples(old: Manifest, run: Manifest, continuation: "_Continuation", watch: TextIO) -> SamplingResult:
-    """Take over what ended, continue what was cut off. The cut-off samples stand in memory, the others pass through."""
+    """Take over what ended, continue what was cut off. Only the cut-off samples are held in memory."""
     repair(run.run_dir)
     stamps = run.stamps
     done, num_repeated = scan_keys(run.run_dir, run.seed, stamps=stamps)
@@ -166,7 +166,7 @@ def _continue_samples(old: Manifest, run: Manifest, continuation: "_Continuation
                     cut[sample.key] = sample
                 else:
                     writer.append(replace(sample, stamp=stamps[sample.task]))
-        writer.sync()  # progress counts what goes on, not what is taken over
+        writer.sync()  # progress counts continued samples, not those taken over
         progress = Progress(Counter(key.task for key in cut), stream=watch)
         progress.start(cut)
         with engine_failures():
@@ -217,7 +217,7 @@ class _Continuation:
                 if whole.finish_reason != "error":
                     yield self._extended(cut.pop(whole.key), whole)
             return
-        for length in sorted({sample.num_tokens for sample in cut.values()}):  # one for all as a rule
+        for length in sorted({sample.num_tokens for sample in cut.values()}):  # usually a single length
             requests = [self._rest_request(sample) for sample in cut.values() if sample.num_tokens == length]
             params = replace(self._params, max_new_tokens=self._params.max_new_tokens - length)
             for rest in self._engine.generate(requests, params):
@@ -268,7 +268,7 @@ class _Continuation:
 
 
 def _stored_ids(sample: Sample) -> tuple[int, ...]:
-    """The token ids of a cut-off sample; StapoError where its engine told none."""
+    """The token ids of a cut-off sample; StapoError where its engine reported none."""
     if sample.token_ids is None:
         raise StapoError(
             f"{'/'.join(map(str, sample.key))}: its token ids are not stored, so it cannot be continued; "

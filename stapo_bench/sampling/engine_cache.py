@@ -1,4 +1,4 @@
-"""Engines when they are needed: none for a finished run, one for all checkpoints whose weights fit into it.
+"""Engines opened only when needed: none for a finished run, one for all checkpoints that differ in weights alone.
 
 with EngineCache() as engines:
     for options in several:
@@ -29,7 +29,7 @@ class TakesWeights(Protocol):
 
 
 class EngineCache:
-    """Opens an engine when it is first asked for, and keeps it for the next checkpoint where that takes its place.
+    """Opens an engine when it is first asked for, and keeps it for the next checkpoint whose weights it can load.
 
     An engine that is handed over serves every evaluation and stays open.
     """
@@ -39,7 +39,7 @@ class EngineCache:
         self._theirs = engine
         self._ours: Engine | None = None
         self._opened_with = EngineOptions()
-        self._checkpoint = Path()  # whose weights ours has
+        self._checkpoint = Path()  # whose weights our engine has
 
     def identity(self, options: EvalOptions) -> dict[str, str]:
         """The engine's; before it is open for these options, what is known of it."""
@@ -57,7 +57,7 @@ class EngineCache:
             if self._checkpoint == options.checkpoint:
                 return self._ours
             if isinstance(self._ours, TakesWeights) and same_but_weights(self._checkpoint, options.checkpoint):
-                # Under names that only an engine's own loading understands, it is opened anew.
+                # Fails for names that only the engine's own loader understands: the engine is then opened anew.
                 with suppress(KeyError, RuntimeError):
                     self._ours.load_weights(read_weights(options.checkpoint))
                     self._checkpoint = options.checkpoint
@@ -91,7 +91,7 @@ def _frame(checkpoint: Path) -> dict[str, bytes]:
 
 
 def open_for(options: EvalOptions, eval_tasks: Sequence[EvalTask]) -> Engine:
-    """The engine asked for. The golds go along; ``open_engine`` hands them only to one that answers at a known rate."""
+    """Open the engine asked for. ``open_engine`` passes the golds on only to one that answers at a known rate."""
     golds = {(one.task.name, p.problem_id): p.gold.answer for one in eval_tasks for p in one.problems}
     return open_engine(replace(options.engine, golds=golds), options.checkpoint)
 

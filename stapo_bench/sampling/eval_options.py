@@ -28,13 +28,13 @@ class EvalOptions:
 
 
 def run_folders(ckpt: Path, out: Path | None, decoding: str, engine: EngineOptions) -> dict[Path, Path]:
-    """The run folder of each checkpoint that is to be evaluated, by the checkpoint's.
+    """The run folder of each checkpoint to be evaluated, by the checkpoint's folder.
 
     Args:
         ckpt: a checkpoint, or a pattern that many match.
         out: the run folder, where there are many the folder of their run folders; None: under ``results/``.
         decoding: the preset, which stands in a run folder's name.
-        engine: asked for all of them.
+        engine: the one asked for, for all of them.
     """
     checkpoints = expand(ckpt)
     if len(checkpoints) > 1 and engine.base_urls:

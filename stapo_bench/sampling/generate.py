@@ -70,11 +70,11 @@ def generate_missing(
     run, shard, progress = state.run, state.shard, state.progress
     done, num_repeated = state.keys, state.num_repeated
     progress.start(key for key, _ in sample_keys(eval_tasks, shard) if key not in done)
-    waiting: dict[SampleKey, int] = {}  # seeds of what is asked for and has not come
+    waiting: dict[SampleKey, int] = {}  # seeds of requests not yet answered
     stamps = run.stamps
 
     def missing() -> Iterator[Request]:
-        """What the engine is asked for, noted as it is handed over."""
+        """The requests for the engine, noted as they are handed over."""
         for request in requests(eval_tasks, run.seed, shard):
             if request.key not in done:
                 waiting[request.key] = request.seed

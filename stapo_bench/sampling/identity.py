@@ -53,7 +53,7 @@ def run_about(decoding: str, checkpoint: Checkpoint, eval_tasks: Sequence[EvalTa
                 title=one.task.title,
                 problem_ids=tuple(p.problem_id for p in one.problems[: one.num_problems]),
                 num_samples=one.num_samples,
-                # Needed to grade a task that does not travel with the package.
+                # Needed to grade a task that is not part of the package.
                 file=None if one.task.path.is_relative_to(ours) else str(one.task.path),
             )
             for one in eval_tasks

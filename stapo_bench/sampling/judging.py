@@ -46,7 +46,7 @@ class JudgeOptions:
     """Which model is to judge, and how it is run."""
 
     checkpoint: Path
-    """Its Hugging Face folder; with servers its tokenizer is what is used of it. For the engine ``scripted`` a script,
+    """Its Hugging Face folder; with servers only its tokenizer is used. For the engine ``scripted`` a script,
     in which a right answer is the letter A."""
     engine: EngineOptions = field(default_factory=EngineOptions)  # servers imply ``openai``
     max_new_tokens: int = 256  # of a reply; more for a judge that thinks first
@@ -87,7 +87,7 @@ def open_judge(options: JudgeOptions) -> Iterator[Judge]:
 
 
 class _AlwaysA(dict[tuple[str, str], str]):
-    """What the scripted engine holds for right, of every problem: the letter that means "correct"."""
+    """The scripted engine's gold for every problem: the letter that means "correct"."""
 
     def __missing__(self, key: tuple[str, str]) -> str:
         return "A"

@@ -1,8 +1,7 @@
 """Early stopping: an evaluation samples only as much as a decision needs (``--until-width``, ``--until-decided``).
 
-Here stand the rules that a running evaluation asks. The mathematics is ``statistics.sequential``: its decisions stay
-valid however often they are asked for, so asking between rounds costs nothing. How a run that stopped itself is read
-afterwards is ``analysis.early_stopping``.
+A running evaluation asks these rules between rounds. Their decisions, made by ``statistics.sequential``, stay valid
+however often they are asked for. ``analysis.early_stopping`` says how a run that stopped early is read afterwards.
 """
 
 from collections.abc import Callable
@@ -26,7 +25,7 @@ class StopRule:
 
 
 def stop_rule(width: float | None, other_dir: Path | None) -> StopRule | None:
-    """The rule that a command was given: a width, or a run to be told apart from; None where it was given neither."""
+    """The rule that a command was given: a width, or a run to be decided against; None where it was given neither."""
     if width is not None and other_dir is not None:
         raise UsageError("expected --until-width or --until-decided, got both")
     if width is not None:
@@ -44,7 +43,7 @@ def width_below(width: float) -> StopRule:
 
 
 def decided_against(other_dir: Path) -> StopRule:
-    """Stop when the run is told apart from a finished one, or shown to be tied with it.
+    """Stop when the run is shown to differ from a finished one, or to be tied with it.
 
     What differs besides the weights is said with each decision, as ``compare`` says it.
     """
