@@ -1,8 +1,8 @@
-"""Can this run be believed? Checks of the stored samples themselves, each against what chance would do.
+"""Can this run be believed? Checks of the stored samples, each against what chance alone would give.
 
     checks = audit_runs(Path("results/stapo"), Path("results/stapo-again"))
 
-One run: missing draws, equal seeds, repeated completions, a writer (shard, worker) that differs from the others. Two
+One run: missing samples, equal seeds, repeated completions, a writer (shard, worker) that differs from the others. Two
 runs: samples that both share, and drift of the engine where both sampled the same weights (an A/A check). A check
 speaks up when chance alone would do so less than once in a thousand runs.
 """
@@ -65,7 +65,7 @@ def missing_draws(run: LoadedRun) -> AuditCheck:
 
 
 def equal_seeds(run: LoadedRun) -> AuditCheck:
-    """Two samples with one seed are one draw, or were drawn by other rules than this run's."""
+    """Samples that share a seed: one sample stored twice, or sampled by other rules than this run's."""
     seeds = Counter(sample.seed for samples in run.samples.values() for sample in samples)
     repeated = sum(count - 1 for count in seeds.values())
     return _check(
@@ -76,7 +76,7 @@ def equal_seeds(run: LoadedRun) -> AuditCheck:
 def repeated_completions(run: LoadedRun) -> AuditCheck:
     """Equal texts on one problem, beyond what chance makes of short or certain completions.
 
-    Where the engine gave log-probabilities: a text of probability p is drawn again by the k - 1 other samples of its
+    Where the engine gave log-probabilities: a text of probability p is sampled again by the k - 1 other samples of its
     problem (k - 1) p times on average (top-p raises p by at most 1 / top_p per token). Texts for which that is below
     one in a million are counted. Without them: chance spreads equal pairs over all distances between sample indices;
     copies of a neighbour, a shard or an earlier batch all lie at one distance.
@@ -191,7 +191,7 @@ def _by_problem(samples: Iterable[GradedSample]) -> dict[str, list[GradedSample]
 
 
 def _impossible_copies(group: Sequence[GradedSample], top_p: float) -> int:
-    """Copies, among the samples of one problem, of texts that would not be drawn twice."""
+    """Copies, among the samples of one problem, of texts too improbable to be sampled twice."""
     texts: defaultdict[bytes, list[GradedSample]] = defaultdict(list)
     for sample in group:
         texts[sample.text_digest].append(sample)
@@ -211,7 +211,7 @@ def _equal_pairs_by_distance(groups: Sequence[Sequence[GradedSample]]) -> tuple[
     """
     rng = np.random.default_rng(0)
     longest = max((sample.sample_index for group in groups for sample in group), default=0)
-    counts = np.zeros((_PERMUTATIONS + 1, longest + 1))  # row 0: as it is
+    counts = np.zeros((_PERMUTATIONS + 1, longest + 1))  # row 0: as observed
     for group in groups:
         labels = np.unique([sample.text_digest for sample in group], return_inverse=True)[1]
         if len(set(labels.tolist())) == len(labels):
@@ -230,7 +230,7 @@ def _equal_pairs_by_distance(groups: Sequence[Sequence[GradedSample]]) -> tuple[
 def _stratified_z(
     groups: Sequence[Sequence[tuple[str, GradedSample]]], mark: str, measure: Callable[[GradedSample], float]
 ) -> float:
-    """How far the marked draws' sum of values is from its mean over permutations within problems.
+    """z-score of the marked samples' sum of values under permutations within problems.
 
     NaN where single values make up so much of the variance that the sum is not near normal.
     """

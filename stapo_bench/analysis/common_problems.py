@@ -1,4 +1,4 @@
-"""Of runs that are compared: the problems that all were asked, and the samples of them that are missing."""
+"""The problems that all compared runs were asked, and the samples of them that are missing."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,7 +12,7 @@ def shared_problems(runs: Sequence[LoadedRun], task: str) -> list[str]:
 
 
 def not_drawn(runs: Iterable[LoadedRun], task: str, problem_ids: Sequence[str]) -> list[str]:
-    """A line for each run that has not drawn all samples of these problems."""
+    """A line for each run that lacks samples of these problems."""
     wanted, notes = set(problem_ids), []
     for run in runs:
         num_samples = run.tasks[task].num_samples

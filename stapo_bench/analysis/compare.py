@@ -41,7 +41,7 @@ EffectVerdict = Literal["better", "worse", "tied", "not enough data"]
 OpenKind = Literal["truncated", "ungraded"]
 Mask: TypeAlias = NDArray[np.bool_]
 OpenSamples: TypeAlias = dict[OpenKind, Vector]
-"""By what is open about samples: B - A as observed, at its lowest and highest; the open shares of A and B."""
+"""By the reason why samples are open: B - A as observed, at its lowest and highest; the open shares of A and B."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class Effect:
 
 @dataclass(frozen=True, kw_only=True)
 class SignRisk:
-    """Samples of which it is open whether they are right, and which could turn the sign of B - A."""
+    """Samples not known to be right or wrong that could flip the sign of B - A."""
 
     what: OpenKind
     share_a: float  # of A's samples, a fraction

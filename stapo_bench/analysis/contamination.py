@@ -34,7 +34,7 @@ def overlaps_of_tasks(tasks: Sequence[str], train: Path, data_dir: Path | None) 
 def scores_without(
     run_dir: Path, train: Path, *, grader: str = DEFAULT_GRADER, data_dir: Path | None = None
 ) -> list[WithAndWithout]:
-    """Every task of a run; both scores come from the same draws."""
+    """Every task of a run; both scores come from the same samples."""
     run = load_run(run_dir, grader)
     overlaps = overlaps_of_tasks(list(run.manifest.task_files.values()), train, data_dir)
     scores = []

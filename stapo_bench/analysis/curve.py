@@ -1,4 +1,4 @@
-"""avg@k over the checkpoints of a training run, read honestly: many looks, one chance of error.
+"""avg@k over the checkpoints of a training run, with simultaneous bands and a corrected value of the best checkpoint.
 
     curve_runs([Path("results/step-0"), Path("results/step-20"), Path("results/step-40")])
 

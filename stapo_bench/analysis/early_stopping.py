@@ -1,7 +1,7 @@
-"""Runs that ended because of what they had drawn (``eval --until-width``, ``--until-decided``), in statistics on runs.
+"""Early stopping (``eval --until-width``, ``--until-decided``) in statistics on finished runs.
 
-Their samples decided how many there are, so an interval for a fixed number would miss too often. Whatever compares such
-a run takes the interval that holds at every look (``sequential.anytime``), and says so.
+The samples of a run that stopped early decided how many there are, so an interval for a fixed number would miss too
+often. Whatever compares such a run takes the interval that holds at every look (``sequential.anytime``), and says so.
 """
 
 from collections.abc import Iterable, Sequence

@@ -8,9 +8,9 @@ samples (a one-way variance decomposition; Miller 2024, arXiv:2411.00640, on res
     these problems:        w / (n N)              w   = mean_i (s_Ai^2 + s_Bi^2), within problems
     problems like these:   tau^2 / n + w / (n N)  tau^2 = var_i(d_i) - mean_i (s_Ai^2 / k_A + s_Bi^2 / k_B), at least 0
 
-With equal seeds what the samples share goes out of w, see ``paired``. What the runs show as they stand follows from the
-noise of the samples that are decided in them, however many were asked for. Their N, for the reader and the cost, is the
-harmonic mean over problems, for that noise goes with the mean of 1 / k_i.
+With equal seeds the noise that paired samples share is taken out of w, see ``paired``. The runs' present power follows
+from the noise of their decided samples, however many were asked for. The N shown for a run, and used for the cost, is
+the harmonic mean over problems, as that noise goes with the mean of 1 / k_i.
 
 A two-sided test at 5 % finds a true difference delta with power 80 % when the standard error is delta / 2.80. More
 samples shrink only w: where tau^2 / n alone is too much, no N is enough, and the benchmark needs more problems.

@@ -36,7 +36,7 @@ _EDGES = ((0, 1), (2, 3), (0, 2), (1, 3))  # of A1, B1, A2, B2: pairs that diffe
 
 @dataclass(frozen=True, kw_only=True)
 class OtherField:
-    """A field in which two of the runs differ although it is none of what is compared."""
+    """A field outside the comparison in which two of the runs differ."""
 
     field: str
     weight: Weight
@@ -109,7 +109,7 @@ def compare_regimes(a1: Path, b1: Path, a2: Path, b2: Path, grader: str = DEFAUL
 
 
 def _others(a: LoadedRun, b: LoadedRun, tasks: Sequence[str]) -> Iterator[OtherField]:
-    """What differs besides the weights, decoding and seeds; of tasks that are not compared nothing is asked."""
+    """What differs besides the weights, decoding and seeds; tasks that are not compared are left out."""
     ignored = {f"sampling.{name}" for name in _DECODING}
     for item in parity(a, b):
         elsewhere = item.field.startswith("tasks.") and not any(item.field.startswith(f"tasks.{t}.") for t in tasks)
@@ -119,7 +119,7 @@ def _others(a: LoadedRun, b: LoadedRun, tasks: Sequence[str]) -> Iterator[OtherF
 
 
 def _contrast(runs: Sequence[LoadedRun], task: str, weights: Sequence[float], error: ErrorName) -> Difference:
-    """Of the runs with a weight, over the problems that all four were asked."""
+    """The weighted sum of the runs' averages, over the problems that all four were asked."""
     ids = shared_problems(runs, task)
     used = [(run, weight) for run, weight in zip(runs, weights, strict=True) if weight]
     same_seeds = len({run.manifest.seed for run, _ in used}) == 1

@@ -4,9 +4,9 @@
 
 All averages are over the same tasks. A model whose strongest baseline solves nothing has no relative gain.
 
-Measured, it gets an interval. Under each named error the averages of all runs are moved at random by their errors, the
-strongest baseline is picked anew, and the headline computed again; the interval is the basic bootstrap one,
-[2 h - q_97.5, 2 h - q_2.5] (Davison and Hinkley 1997, Sec. 5.2), which also turns around the bias of picking the
+For measured runs it has an interval. Under each named error the averages of all runs are moved at random by their
+errors, the strongest baseline is picked anew, and the headline computed again; the interval is the basic bootstrap one,
+[2 h - q_97.5, 2 h - q_2.5] (Davison and Hinkley 1997, Sec. 5.2), which also reverses the bias of picking the
 strongest. For problems like these a problem moves all runs that were asked it together: they share its weight.
 """
 
@@ -73,7 +73,7 @@ def measured_headline(
 ) -> Headline | None:
     """The headline of measured runs; None where no model has the method and a baseline, both with every task.
 
-    Every task: those of all runs together. A run that lacks one is left out, as its average would be of something else.
+    Every task: those of all runs together. A run that lacks one is left out, as its average would be over other tasks.
 
     ``aims``: by model and method, of the runs whose samples decided when to stop; see ``sequential``.
     """
@@ -154,7 +154,7 @@ def _task_means(runs: Sequence[Mapping[str, Outcomes]], task: str) -> Vector:
 
 
 def _sampling_shifts(runs: Sequence[Mapping[str, Outcomes]], tasks: Sequence[str]) -> Vector:
-    """Errors of the runs' averages if samples are drawn again, [num_bootstraps, num_runs]: independent normals."""
+    """Errors of the runs' averages if samples were drawn anew, [num_bootstraps, num_runs]: independent normals."""
     variances = [[sampling_variance(run[task].scores) for run in runs] for task in tasks]
     errors = np.sqrt(np.sum(variances, axis=0)) / len(tasks)
     shifts: Vector = np.random.default_rng(0).standard_normal((_BOOTSTRAPS, len(runs))) * errors
@@ -162,7 +162,7 @@ def _sampling_shifts(runs: Sequence[Mapping[str, Outcomes]], tasks: Sequence[str
 
 
 def _problem_shifts(means: Sequence[Vector]) -> Vector:
-    """Errors of the runs' averages if problems are drawn too, [num_bootstraps, num_runs]: a multiplier bootstrap."""
+    """Errors of the runs' averages if problems were new too, [num_bootstraps, num_runs]: a multiplier bootstrap."""
     rng = np.random.default_rng(0)
     shifts = np.zeros((_BOOTSTRAPS, means[0].shape[0]))
     for of_task in means:

@@ -34,7 +34,7 @@ def score_run(run_dir: Path, grader: str = DEFAULT_GRADER) -> RunScore:
     Raises:
         StapoError: no such grades, damage, or a folder that cannot be written.
     """
-    sources = _sources(run_dir, grader)  # before reading: of what comes meanwhile, these scores may know nothing
+    sources = _sources(run_dir, grader)  # before reading: these scores may miss samples that come meanwhile
     score = run_score(load_manifest(run_dir), grader, read_grades(run_dir, grader))
     values = to_json(score)
     write_atomically(run_dir / SCORES, _text(values))
@@ -47,7 +47,7 @@ def current_score(run_dir: Path) -> RunScore:
     """The scores of a run as its files are now: those stored, or new ones where they are not known to be current.
 
     Raises:
-        StapoError: the stored scores are damaged; they are not made anew here, for whose grades they were is not known.
+        StapoError: the stored scores are damaged; they are not made anew here, since their grader is not known.
     """
     path = run_dir / SCORES
     if not path.is_file():

@@ -51,23 +51,23 @@ class TaskScore:
     num_problems: int  # with a decided sample
     num_problems_expected: int
     samples_per_problem: int  # k, as asked for
-    num_samples: int  # completions drawn
+    num_samples: int  # completions stored
     num_samples_expected: int
     num_truncated: int
     num_no_answer: int
     num_grader_errors: int
-    num_ungraded: int  # drawn, but no grade yet
+    num_ungraded: int  # stored, but no grade yet
     pass_at: dict[int, float]  # unbiased pass@k for k = 1, 2, 4, … up to the fewest decided samples of a problem
     maj_at: dict[int, float]  # maj@k at that fewest number, over classes of equal answers; ties broken evenly at random
     pass_hat: dict[int, float] = field(default_factory=dict)  # pass^k at the same k as pass@k
     stability: dict[str, float] = field(default_factory=dict)  # G-Pass@k and mG-Pass@k by name
     counts: dict[str, tuple[int, int]]  # by problem: right and decided samples, all that paired statistics need
-    num_rounds: int = 0  # the first samples that are drawn of every problem
+    num_rounds: int = 0  # complete rounds: samples that every problem has, from the first on
     rounds_value: float | None = None  # avg@k over them alone: of a run that goes on, the short completions end first
 
     @property
     def complete(self) -> bool:
-        """Every sample asked for is drawn and decided."""
+        """Every sample asked for is stored and decided."""
         return self.num_samples == self.num_samples_expected and not (self.num_grader_errors or self.num_ungraded)
 
 
@@ -102,7 +102,7 @@ class RunScore:
     commit: str | None
     tasks: tuple[TaskScore, ...]
     macro: MacroScore
-    stopping: str | None = None  # the rule that ended drawing: all intervals then hold at every look
+    stopping: str | None = None  # the early-stopping rule: all intervals then hold at every look
     aim: float | None = None  # of that rule, see ``sequential.boundary``
 
 

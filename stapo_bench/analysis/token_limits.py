@@ -4,7 +4,7 @@
 
 A cut-off sample is graded as it stands, which may be right (the answer came before the cut) but is usually "no answer".
 Whether it would have been right with more tokens is unknown: counting it wrong, leaving it out and counting it right
-bound the score. At a smaller limit B the very same draws would have been cut at B; those longer than B count as wrong,
+bound the score. At a smaller limit B the same samples would have been cut at B; those longer than B count as wrong,
 which is a lower bound, too, as a stored text does not say where in it the answer was first given.
 """
 
