@@ -1,4 +1,4 @@
-"""What is agreed on throughout: the level of a test, the margin of a tie, the power of a plan."""
+"""Project-wide conventions: the level of a test, the margin of a tie, the power of a plan."""
 
 LEVEL = 0.05
 """A difference is shown where its p-value is below this."""
@@ -7,4 +7,4 @@ MARGIN = 0.02
 """Two points: a difference that is shown to be smaller is of no interest, and counts as a tie."""
 
 POWER = 0.80
-"""The probability with which a plan finds a difference that is there."""
+"""The probability with which a plan finds a true difference."""

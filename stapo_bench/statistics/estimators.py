@@ -1,6 +1,6 @@
 """Point estimates from repeated samples: pure functions of a [num_problems, num_samples] matrix.
 
-``correct[i, j]`` is 1.0 (right), 0.0 (wrong) or NaN (sample j of problem i was not drawn, or no grader could decide).
+``correct[i, j]`` is 1.0 (right), 0.0 (wrong) or NaN (sample j of problem i is missing, or no grader could decide).
 Every estimate is a mean over problems, so a problem weighs the same however many samples it has; a problem without any
 decided sample is left out (``scores`` counts and declares it). Scores are fractions in [0, 1].
 
@@ -56,12 +56,12 @@ def avg_at_k(correct: Matrix) -> float:
 
 
 def score_bounds(correct: Matrix, ungraded: NDArray[np.bool_]) -> tuple[float, float]:
-    """avg@k if every drawn but ungraded sample were wrong, and if every one were right.
+    """avg@k if every stored but ungraded sample were wrong, and if every one were right.
 
     Args:
-        correct: [num_problems, num_samples]; NaN at ungraded samples and at samples that were not drawn.
-        ungraded: same shape; True where a completion exists that no grader could decide. Samples not drawn are not
-            ungraded: they are missing from the estimate and from both bounds.
+        correct: [num_problems, num_samples]; NaN at ungraded and at missing samples.
+        ungraded: same shape; True where a completion exists that no grader could decide. Missing samples are not
+        ungraded: the estimate and both bounds leave them out.
 
     >>> score_bounds(np.array([[1.0, np.nan, 0.0, np.nan]]), np.array([[False, True, False, False]]))
     (0.3333333333333333, 0.6666666666666666)

@@ -1,4 +1,4 @@
-"""How sure: intervals for avg@k under two named errors.
+"""Intervals for avg@k under two named errors.
 
 ``these problems``: the problems are fixed and only the samples are drawn again. This is the error of *the number*: what
 a second evaluation of the same checkpoint on the same benchmark would show.
@@ -59,7 +59,7 @@ def interval(correct: Matrix, error: ErrorName, confidence: float = 0.95) -> Int
 
 
 def ordinary_quantile(correct: Matrix, error: ErrorName, confidence: float = 0.95) -> float:
-    """Standard errors on either side of a single look: normal, or Student's with a degree less than problems."""
+    """Half-width of a single look's interval in standard errors: normal, or Student's with num_problems - 1 degrees."""
     if error == "these problems":
         return normal_quantile(confidence)
     return t_quantile(confidence, max(1, int((~np.isnan(correct)).any(axis=1).sum()) - 1))

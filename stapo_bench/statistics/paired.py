@@ -12,11 +12,11 @@ Gains are skewed where few problems have them: with 30 problems of which 9 can g
     g(T) = T + s T^2 / 3 + s^2 T^3 / 27 + s / 6,    s the skewness of the mean difference
 
 (Hall 1992, J. R. Statist. Soc. B 54:221). The skewness of few differences is mostly noise, so it is shrunk.
-``bench.coverage`` measures what comes of it.
+``bench.coverage`` measures the coverage.
 
 Runs with the same seeds are not independent: sample j of a problem meets the same random numbers in both, and models
-that are alike write alike. What they share goes out of the error, with s_ABi the covariance over the m_i samples j that
-both have:
+that are alike write alike. Their shared noise is taken out of the error, with s_ABi the covariance over the m_i samples
+j that both have:
 
     Var = sum_i (s_Ai^2 / k_Ai + s_Bi^2 / k_Bi - 2 m_i s_ABi / (k_Ai k_Bi)) / n^2
 
@@ -36,8 +36,8 @@ from stapo_bench.statistics.estimators import Matrix, Vector, problem_means
 from stapo_bench.statistics.intervals import ErrorName, Interval, normal_quantile, t_quantile
 
 _SKEWNESS_PRIOR = 100
-"""Problems at which half of the skewness that they show is believed. With fewer, equal runs are told apart in more than
-6 of 100 at 30 problems; with more, intervals hold the truth in less than 93."""
+"""Number of problems at which the observed skewness is shrunk by half. A smaller prior tells
+equal runs apart in more than 6 of 100 at 30 problems; with a larger one, coverage falls below 93 of 100."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class Difference:
     skewness: float = 0.0  # of the error: its third moment over that of the second, shrunk
 
     def interval(self, confidence: float = 0.95) -> Interval:
-        """value ± q standard errors, pulled to where the skewness points; not cut off at ±1."""
+        """value ± q standard errors, shifted in the direction of the skewness; not cut off at ±1."""
         quantile = self._quantile(confidence)
         return Interval(
             low=self.value - self._skewed(quantile) * self.standard_error,
@@ -95,7 +95,7 @@ def paired_difference(a: Matrix, b: Matrix, error: ErrorName, *, same_seeds: boo
     Args:
         a, b: [num_problems, k_A] and [num_problems, k_B]; row i of both is the same problem. 1 / 0 / NaN.
         error: which error the standard error describes.
-        same_seeds: sample j of a problem was drawn with the same seed in both runs.
+        same_seeds: sample j of a problem was sampled with the same seed in both runs.
 
     >>> a, b = np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[1.0, 1.0], [1.0, 0.0]])
     >>> paired_difference(a, b, "these problems").value
@@ -113,7 +113,7 @@ def contrast(
         runs: row i of all is the same problem.
         weights: one per run, adding up to 0.
         error: which error the standard error describes.
-        same_seeds: sample j of a problem was drawn with the same seed in all runs; else the runs are independent.
+        same_seeds: sample j of a problem was sampled with the same seed in all runs; else the runs are independent.
     """
     if len({len(run) for run in runs}) != 1:
         raise ValueError(f"expected the same problems in all runs, got {', '.join(str(len(run)) for run in runs)}")

@@ -3,20 +3,21 @@
     d_si = x_Bsi - x_Asi   for seed s and problem i;   D_s = mean over tasks t of mean over problems i of d_si
     difference = mean over s of D_s
 
-Trainings of one seed meet the same prompts in the same order, so seeds are paired as problems are. Two errors can
-be told, neither of them from one training of each method:
+Trainings of one seed meet the same prompts in the same order, so seeds are paired as problems are. There are two
+errors, neither of which one training of each method can give:
 
 ``seeds like these``: the problems are fixed and the trainings are repeated. V_s = var_s(D_s) / S; Student's t with
-S - 1 degrees. The noise of the samples is in it.
-``seeds and problems like these``: both are drawn again. With T tasks of n_t problems, seeds crossed with problems,
+S - 1 degrees. It includes the noise of the samples.
+``seeds and problems like these``: both are drawn anew. With T tasks of n_t problems, seeds crossed with problems,
 
     V = V_s + sum_t (P_t - E_t) / T^2,   P_t = var_i(mean_s d_si) / n_t,
     E_t = sum_si (d_si - d_s. - d_.i + d_..)^2 / ((S - 1) (n_t - 1)) / (S n_t)
 
-E_t is what V_s and P_t both hold (two-way random effects; Searle, Casella and McCulloch 1992, Ch. 4). V is never taken
-below V_s or below sum_t P_t / T^2. Degrees of freedom: V^2 / (V_s^2 / (S - 1) + sum_t (P_t / T^2)^2 / (n_t - 1))
-(Satterthwaite 1946). With few seeds these can be so many more than S - 1 that the interval is narrower than the first:
-then it is the first, for what is not known of these problems is not known of problems like these; p likewise.
+E_t is the part that V_s and P_t share (two-way random effects; Searle, Casella and McCulloch 1992, Ch. 4). V is never
+taken below V_s or below sum_t P_t / T^2. Degrees of freedom: V^2 / (V_s^2 / (S - 1) + sum_t (P_t / T^2)^2 / (n_t - 1))
+(Satterthwaite 1946). With few seeds these can exceed S - 1 by so much that the interval is narrower than that of
+``seeds like these``, which is then used: what is unknown of these problems is unknown of problems like these; p
+likewise.
 """
 
 import math
@@ -67,7 +68,7 @@ def over_seeds(changes: Sequence[Matrix], error: SeedError) -> Difference:
 
 
 def _half_width(variance_and_degrees: tuple[float, float]) -> float:
-    """Of a 95 % interval."""
+    """Half-width of a 95 % interval."""
     variance, degrees = variance_and_degrees
     return math.inf if math.isnan(variance) else t_quantile(0.95, degrees) * math.sqrt(variance)
 

@@ -1,7 +1,7 @@
-"""Stop drawing when it is settled: decisions that stay valid however often one looks.
+"""Early stopping: decisions that stay valid however often one looks.
 
     stop_at_width([correct], width=0.02)         # stop when the score is known to within two points
-    stop_when_decided([correct_a], [correct_b])  # stop when A is told apart from a finished run B, or tied with it
+    stop_when_decided([correct_a], [correct_b])  # stop when A differs from a finished run B, or is tied
 
 The error of an average of independent samples, seen as a function of its variance V, is a Brownian motion run backwards
 in V: more samples take V towards 0, a task that is finished stands still, a finished run adds a constant. With time
@@ -11,9 +11,9 @@ in V: more samples take V towards 0, a task that is finished stands still, a fin
 
 used with estimated variances as in Waudby-Smith et al. 2021, arXiv:2103.06476. eta makes the bound tightest at the
 variance at which one hopes to stop; it follows from what was asked for and never from the data. Samples are counted in
-complete rounds, one of every problem of a task: the samples that happen to end first are the short ones, and no fair
-sample. What is waited for is the error of ``these problems``: more rounds do not tell about other problems. That of
-``problems like these`` is widened alike: the part of it that the problems make stands still, like a finished run.
+complete rounds, one of every problem of a task: the samples that end first are the short ones, and a biased sample. The
+rules look at the error of ``these problems``, as more rounds tell nothing about other problems. The error of ``problems
+like these`` is widened alike: its part between problems stays constant, like a finished run.
 """
 
 import math
@@ -39,7 +39,7 @@ MIN_ROUNDS = 4
 """Before this the variance within problems is not known well enough for any decision."""
 
 _SQUARED_LOG = -2.0 * math.log(LEVEL)
-_BEST = _SQUARED_LOG + math.log(_SQUARED_LOG) + 1.0  # 1 / (eta V) where the bound is near its tightest
+_BEST = _SQUARED_LOG + math.log(_SQUARED_LOG) + 1.0  # 1 / (eta V) where the bound is nearly tightest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ def anytime_interval(tasks: Sequence[Matrix], aim: float, error: ErrorName = "th
 
 
 def widening(standard_error: float, aim: float) -> float:
-    """How many times wider than that of a single look an interval is that holds at every look."""
+    """Width of an interval that holds at every look, relative to that of a single look."""
     return boundary(standard_error**2, aim) / normal_quantile(1.0 - LEVEL)
 
 
@@ -108,7 +108,7 @@ def stop_when_decided(tasks: Sequence[Matrix], others: Sequence[Matrix], margin:
     """Stop when the run is better or worse than a finished run, or tied with it within ``margin``.
 
     Args:
-        tasks: the run being drawn, a matrix per task.
+        tasks: the run in progress, a matrix per task.
         others: the finished run on the same tasks and problems, row by row.
         margin: a difference below it is of no interest, a fraction.
     """
