@@ -80,7 +80,7 @@ class Request:
     prompt: Prompt
     seed: int
     generated_ids: tuple[int, ...] = ()
-    """The completion's first tokens, made earlier under a smaller limit; only for engines with ``continues_exactly``."""
+    """The completion's first tokens, made earlier under a smaller limit; for engines with ``continues_exactly``."""
 
 
 @dataclass(frozen=True, kw_only=True)
