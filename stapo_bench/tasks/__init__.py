@@ -1,4 +1,4 @@
-"""Task files and data to ``Task``, ``Problem`` and ``Prompt``: what is asked, its content checked."""
+"""What is asked: task files and data become ``Task``, ``Problem`` and ``Prompt``, their content checked."""
 
 from stapo_bench.tasks.content import ContentDigest, content_digest
 from stapo_bench.tasks.errata import Golds, apply_errata, errata_version, load_errata

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 def _normalise(text: str) -> str:
-    """Unicode NFC, runs of white space to one blank, ends stripped: what copies of one set differ in innocently."""
+    """Unicode NFC, runs of white space to one blank, ends stripped: harmless differences between copies of a set."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
@@ -25,7 +25,7 @@ class ContentDigest:
 
     @classmethod
     def of(cls, question: str, answer: str) -> "ContentDigest":
-        """Of a problem's text and answer as they stand in the data."""
+        """The digests of a problem's text and answer as they stand in the data."""
         return cls(_short_digest(question), _short_digest(answer))
 
 

@@ -1,4 +1,4 @@
-"""Errata: which published golds are wrong, kept in ``tasks/errata.yaml`` and applied by choice.
+"""Errata: which published golds are wrong, kept in ``tasks/errata.yaml`` and applied on request.
 
     problems = apply_errata(load_problems(load_task("minerva"), data_dir), "corrected")
 
@@ -35,7 +35,7 @@ class Erratum:
 
 @dataclass(frozen=True, kw_only=True)
 class Errata:
-    """The list with its version, which belongs into the manifest of whatever was scored with it."""
+    """The list with its version, which belongs in the manifest of whatever was scored with it."""
 
     version: int
     items: tuple[Erratum, ...]
@@ -47,7 +47,7 @@ class Errata:
 
 @cache
 def load_errata() -> Errata:
-    """The errata that travel with the project.
+    """The project's own errata.
 
     >>> [item.id for item in load_errata().of_task("minerva") if item.kind == "gold"][:2]
     ['minerva-126', 'minerva-155']
@@ -56,7 +56,7 @@ def load_errata() -> Errata:
 
 
 def errata_version() -> int:
-    """Of the list that ``load_errata`` reads; it stands in the grades of corrected golds."""
+    """Version of the list that ``load_errata`` reads; grades against corrected golds state it."""
     return load_errata().version
 
 

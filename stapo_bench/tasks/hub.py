@@ -1,7 +1,7 @@
 """Rows of a hub data set under our column names: from the hub, or from its local cache where the hub is out of reach.
 
-One quick question (no retries) decides which: is the hub there, and which commit is meant? Everything is then read at
-that commit. ``HF_ENDPOINT`` names another hub, ``HF_HUB_OFFLINE=1`` asks for the cache alone.
+One quick request without retries decides which, and finds the commit that is meant. Everything is then read at that
+commit. ``HF_ENDPOINT`` names another hub, ``HF_HUB_OFFLINE=1`` asks for the cache alone.
 """
 
 import logging
@@ -27,8 +27,8 @@ def read_source(source: Source, what: str, instead: str) -> list[dict[str, Any]]
 
     Args:
         source: ``path`` is the set's id.
-        what: names who asks, in errors.
-        instead: what to do where the hub cannot be had, in errors.
+        what: names the caller, in errors.
+        instead: what to do where the hub is out of reach, in errors.
 
     Raises:
         StapoError: no such set or revision, out of reach and not in the cache, or a column is missing.
@@ -56,7 +56,7 @@ def read_source(source: Source, what: str, instead: str) -> list[dict[str, Any]]
 
 
 class _RefusedError(Exception):
-    """The hub's answer is no."""
+    """The hub refused the request."""
 
 
 def _find_commit(source: Source) -> tuple[str | None, str | None]:
@@ -80,7 +80,7 @@ def _find_commit(source: Source) -> tuple[str | None, str | None]:
         return None, "HF_HUB_OFFLINE is set"
     except HfHubHTTPError as error:
         return None, f"the hub answered {error.response.status_code}"
-    # Of whichever HTTP library this version of huggingface_hub uses: no connection, no answer in time.
+    # No connection or a timeout, from whichever HTTP library this version of huggingface_hub uses.
     except Exception as error:
         return None, f"the hub is out of reach: {_first_line(error)}"
 
@@ -95,7 +95,7 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def _from_cache(only: bool) -> Iterator[None]:
-    """Inside, ``datasets`` looks into its cache alone: it would otherwise retry every request for half a minute."""
+    """A context in which ``datasets`` uses its cache alone: it would otherwise retry each request for 30 s."""
     from datasets import config
 
     before = config.HF_HUB_OFFLINE
@@ -108,7 +108,7 @@ def _from_cache(only: bool) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Inside, the libraries draw no progress bars and log errors only: a failure is one line, ours."""
+    """A context in which the libraries draw no progress bars and log errors only: a failure is one line, ours."""
     import datasets
     from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 

@@ -33,7 +33,7 @@ NAMES = (
 )  # fmt: skip
 """One for each letter: the alphabetical order of any of them is plain, and none begins with another."""
 
-MAX_REPEATS = 2000  # puzzles drawn in a row that are all known: there are no others
+MAX_REPEATS = 2000  # known puzzles in a row after which there seem to be no others
 
 
 # --- statements -------------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def split_of(claims: Sequence[Claim]) -> Literal["task", "train"]:
 
 
 def draw(rng: random.Random, split: str, people: int) -> Iterator[Puzzle]:
-    """Puzzles of a split without end; the same statements may come again.
+    """An endless stream of a split's puzzles; the same statements may come again.
 
     One without a knight is left out: its answer would be no name at all.
     """
@@ -190,7 +190,7 @@ def distinct(puzzles: Iterator[Puzzle], count: int) -> list[Puzzle]:
     """The first ``count`` puzzles with statements not seen before.
 
     Raises:
-        UsageError: there seem to be fewer: few people can say only so much.
+        UsageError: there seem to be fewer; few people allow few statements.
     """
     found: dict[tuple[Claim, ...], Puzzle] = {}
     repeats = 0

@@ -192,7 +192,7 @@ def _read_jsonl(path: Path) -> list[dict[str, Any]]:
 
 
 def _row(line: str) -> Any:
-    """The value of a line; ValueError for NaN and infinities, which JSON has not."""
+    """The value of a line; ValueError for NaN and infinities, which JSON lacks."""
 
     def refuse(constant: str) -> None:
         raise ValueError(f"{constant} is no value in JSON")

@@ -64,7 +64,7 @@ def find_overlaps(problems: Sequence[Problem], training_texts: Iterable[str]) ->
 def contained(problems: Sequence[Problem], training_texts: Iterable[str]) -> Iterator[tuple[int, int, float]]:
     """(number of a contained problem from 0, row that holds it from 1, share of its shingles), row by row.
 
-    Training texts stream; only the problems' shingles stand in memory.
+    Training texts stream; only the problems' shingles are kept in memory.
     """
     own = [shingles(problem.question) for problem in problems]
     holders: dict[int, list[int]] = {}

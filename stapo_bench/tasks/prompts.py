@@ -33,7 +33,7 @@ def render_question(template: str, problem: Problem) -> str:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Environment(ImmutableSandboxedEnvironment):
-        """Without products and powers: ``'x' * 10**10`` would fill the memory."""
+        """A sandbox without products and powers: ``'x' * 10**10`` would fill the memory."""
 
         intercepted_binops = frozenset({"*", "**"})
 
@@ -45,12 +45,12 @@ def render_question(template: str, problem: Problem) -> str:
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
     try:
         return environment.from_string(template).render(problem=problem.question)
-    except (TemplateError, ArithmeticError, TypeError, ValueError, RecursionError) as error:  # its own, and its code's
+    except (TemplateError, ArithmeticError, TypeError, ValueError, RecursionError) as error:  # jinja2's, the template's
         raise StapoError(f"task {problem.task}: doc_to_text cannot be rendered: {error}") from None
 
 
 def resolve_format(requested: str, tokenizer: Any | None) -> str:
-    """``auto`` made definite; a chat template that is not there is an error before the first token."""
+    """The format that ``auto`` stands for; a missing chat template is an error before the first token."""
     if requested not in FORMATS:
         raise UsageError(f"unknown prompt format '{requested}': expected one of {', '.join(FORMATS)}")
     has_template = bool(getattr(tokenizer, "chat_template", None))

@@ -273,7 +273,7 @@ def split_of(text: str) -> str:
 
 
 def draw(rng: random.Random, split: str, kinds: tuple[str, ...]) -> Iterator[TinyProblem]:
-    """Problems of a split without end, each kind equally likely; a text may come again."""
+    """An endless stream of a split's problems, each kind equally likely; a text may come again."""
     while True:
         problem = KINDS[rng.choice(kinds)](rng)
         if split_of(problem.text) == split:
