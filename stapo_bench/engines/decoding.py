@@ -26,7 +26,7 @@ def preset(name: str) -> SamplingParams:
 
 
 def sampling_in_words(temperature: float, top_p: float) -> str:
-    """The way in which two rows are told apart, hence with all digits.
+    """Temperature and top-p in words; with all digits, as they distinguish the rows of a table.
 
     >>> sampling_in_words(1, 0.95)
     'T=1.0, top-p 0.95'

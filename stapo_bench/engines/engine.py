@@ -97,7 +97,7 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back memory, processes and connections."""
+        """Release memory, processes and connections."""
         ...
 
 

@@ -1,8 +1,8 @@
-"""JSON over HTTP to servers that may fail: what is worth another try and what is not is told apart here alone.
+"""JSON over HTTP to servers that may fail; this module alone decides which failures are worth another try.
 
     answer = Http(api_key=None).send("http://localhost:8000/v1/models", None, timeout_s=30.0)
 
-The key stands in no message, and an answer has an end.
+No message contains the key, and answers are bounded in size and time.
 """
 
 import http.client
@@ -28,7 +28,7 @@ class PassingError(Exception):
     ) -> None:
         super().__init__(reason)
         self.pause_s = pause_s
-        self.is_unreachable = is_unreachable  # no connection: not this request is at fault, the server is down
+        self.is_unreachable = is_unreachable  # no connection: the server is down, the request is not at fault
         self.is_busy = is_busy  # told to wait: neither is at fault
 
 
@@ -40,7 +40,7 @@ class Http:
         self._open = urllib.request.build_opener(_NoRedirect).open
 
     def send(self, url: str, body: Mapping[str, Any] | None, timeout_s: float) -> Any:
-        """The answer to a body, or to none; PassingError, or StapoError where trying again is no use."""
+        """Send a body, or none, and return the answer; PassingError, or StapoError where trying again is no use."""
         headers = {"Content-Type": "application/json"}
         if self._api_key:
             headers["Authorization"] = f"Bearer {self._api_key}"
@@ -68,7 +68,7 @@ class Http:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would carry the key to a place that nobody named."""
+    """Refuses redirects: one would carry the key to a place that nobody named."""
 
     def redirect_request(self, *arguments: Any, **keywords: Any) -> None:
         """No request: the redirect becomes an error."""
@@ -82,8 +82,8 @@ def address(url: str) -> str:
 
 
 def _read(response: Any, timeout_s: float) -> bytes:
-    """A whole answer; OSError for one that comes drop by drop, or never ends."""
-    deadline = time.monotonic() + timeout_s  # the socket's own limit is of one wait for one part
+    """A whole answer; OSError for one that takes too long, or never ends."""
+    deadline = time.monotonic() + timeout_s  # the socket's own limit is per part of an answer
     content = bytearray()
     while part := response.read1(1 << 16):
         content += part

@@ -3,15 +3,15 @@
     engine = OpenAIEngine(["http://gpu1:8000/v1", "http://gpu2:8000/v1"], api_key=os.environ.get("OPENAI_API_KEY"))
 
 The exact prompt goes out (token ids where it has them): chat templates are ours, never the server's. Every sampling
-setting is sent, so that no default of the server's has a say. The server seeds each request with the sample's seed.
+setting is sent, so that no default of the server's applies. The server seeds each request with the sample's seed.
 
-Every server must answer when the engine starts. One that dies later is passed over: what was in flight there goes to
-the others, and now and then one request looks whether it is back.
+Every server must answer when the engine starts. One that dies later is passed over: its requests in flight go to the
+others, and now and then one request checks whether it is back.
 
-What a sample may suffer: a request that fails in passing (429, 5xx, a timeout, a broken answer) is sent again after a
-pause, to the next server; it has one answer or none, never two. One that fails to the last try comes back with
-finish_reason ``error``. When several in a row do, the run stops; what was answered by then is returned first.
-Being told to wait (429, or 503 with Retry-After) uses up no try while the servers work on other requests of ours.
+Failures: a request that fails temporarily (429, 5xx, a timeout, a broken answer) is sent again after a pause, to the
+next server; it has one answer or none, never two. One whose last try fails comes back with finish_reason ``error``.
+When several in a row do, the run stops; what was answered by then is returned first. Being told to wait (429, or 503
+with Retry-After) uses up no try while the servers work on other requests of ours.
 """
 
 import itertools
@@ -37,7 +37,7 @@ from stapo_bench.records import Completion, Request, SamplingParams
 OFF = {"n": 1, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 """What every request says besides its own sampling: everything else is off."""
 
-LOST_IN_A_ROW = 3  # requests that fail to the last try before the servers count as gone
+LOST_IN_A_ROW = 3  # requests with every try failed, after which the servers count as gone
 START_TIMEOUT_S = 30.0  # for a server to say what it serves
 
 
@@ -84,7 +84,7 @@ class OpenAIEngine:
             raise UsageError(f"concurrency: expected at least 1, got {concurrency}")
         self._urls = [url.rstrip("/") for url in base_urls]
         self._rests_until = dict.fromkeys(self._urls, 0.0)  # this and the next two on the monotonic clock
-        self._answered_at = 0.0  # when any request last was; where none has been, when the run began
+        self._answered_at = 0.0  # when a request was last answered, at first when the run began
         self._sent_at: dict[int, float] = {}  # of each request that a server has now, by the thread that waits for it
         self._lock = threading.Lock()  # for that table
         self._http = Http(api_key)
@@ -198,7 +198,7 @@ class OpenAIEngine:
             raise failure
 
     def _complete(self, request: Request, body: Mapping[str, Any], first: int, stop: threading.Event) -> Completion:
-        """One request to its end, from the server whose turn is ``first``. Given up, the reason stands in ``text``."""
+        """One request to its end, from the server whose turn is ``first``; if given up, ``text`` holds the reason."""
         jitter, pause, tries, reason = random.Random(request.seed), self._retries.first_pause_s, 0, ""
         since = time.monotonic()  # this request's last failure; before it, its beginning
         for turn in itertools.count(first):
@@ -221,7 +221,7 @@ class OpenAIEngine:
         return Completion(key=request.key, text=reason, finish_reason="error", num_tokens=0)
 
     def _try(self, url: str, request: Request, body: Mapping[str, Any]) -> Completion:
-        """One try; its time alone is the completion's, for the waiting before it says nothing of the sample."""
+        """One try; only its duration counts as the completion's, not the waiting before it."""
         me, started = threading.get_ident(), time.monotonic()
         with self._lock:
             self._sent_at[me] = started
@@ -236,11 +236,11 @@ class OpenAIEngine:
                 del self._sent_at[me]
 
     def _is_at_work(self, since: float) -> bool:
-        """Whether the servers that refuse one request answered another since then, or have kept one from before.
+        """Whether servers that refuse a request have answered another since ``since``, or still hold one sent before.
 
-        Then they are full, not gone, and only waiting helps. What they keep counts, for a completion may take longer
-        than all tries of a request; only from before, for among requests that are all refused some are always under
-        way; and not after a whole try's time without any answer, for then what they keep hangs.
+        They are then full, not gone, and only waiting helps. A held request counts, as a completion may take longer
+        than all tries of another. It must be from before, as some of several refused requests are always under way.
+        After a whole try's time without any answer none counts: they hang.
         """
         with self._lock:
             may_answer = time.monotonic() - self._answered_at < self._retries.timeout_s
@@ -255,6 +255,6 @@ class OpenAIEngine:
         """Servers take turns, those that are not passed over; all of them where none is left."""
         urls = self._awake() or self._urls
         url = urls[turn % len(urls)]
-        if self._rests_until[url]:  # this request looks whether it is back; the others wait for its answer
+        if self._rests_until[url]:  # this request checks whether it is back; the others wait for its answer
             self._rests_until[url] = time.monotonic() + self._retries.rest_s
         return url

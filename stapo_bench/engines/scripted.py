@@ -42,7 +42,7 @@ class Script:
 
     success: float | Mapping[str, float] = 0.5
     right: str = "So the answer is \\boxed{gold}."
-    # Primes above 9e8: of no problem the answer, and of no integer of contest size a disguise.
+    # Primes above 9e8: no problem's answer, and no other notation of an integer of contest size.
     wrong: tuple[str, ...] = ("982451653", "961748941", "941083987")
     truncated: float = 0.0
     median_tokens: float = 200.0
@@ -117,7 +117,7 @@ class ScriptedEngine:
 
     @classmethod
     def declared_identity(cls, checkpoint: Path, options: EngineOptions) -> dict[str, str]:
-        """All of it: a script is read in no time."""
+        """The whole identity: reading a script takes no time."""
         return cls.open(checkpoint, options).identity()
 
     def identity(self) -> dict[str, str]:

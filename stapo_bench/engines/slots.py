@@ -3,7 +3,8 @@
 Active sequences are rows 0 to B - 1 of every forward pass. When some end, the last active rows move into the gaps, so
 a pass never computes a row that has nothing to do; a move costs about one step's reading of that row. Whenever rows
 are filled, all are put in the order of their lengths, so that attention can read each span of rows only as far as it
-must. Rows that move in between are shorter than those they replace, or the span grows: it is right either way.
+must. Rows that move in between are shorter than those they replace, or the span grows; the result is the same either
+way.
 
 Memory may run out at any call. Only keys and values move from row to row; all else that is known of a sequence stays
 in one slot while it is active. So ``unfinished`` is right whatever was left half done.
@@ -92,10 +93,10 @@ class RunningBatch:
         self._arrange(sorted(self._order, key=lambda slot: -lengths[slot]))
         now = time.perf_counter()
         started = [replace(sequence, started=now) if sequence.started is None else sequence for sequence in sequences]
-        self.sequences.update(zip(slots, started, strict=True))  # last: until here they are the caller's alone
+        self.sequences.update(zip(slots, started, strict=True))  # last: until here only the caller holds them
 
     def inputs(self, dtype: torch.dtype) -> dict[str, object]:
-        """Arguments of the next forward pass: each row's next id at its own position, blind to what lies beyond it."""
+        """Arguments of the next forward pass: each row's next id at its own position, masked beyond it."""
         length = max(self._longest) + 1
         positions = self._positions[self._rows]
         self.cache.begin_step(positions, length)

@@ -5,7 +5,7 @@
         ...
 
 Batching is continuous: a sequence that ends leaves its slot, and once a share of the slots is free they are filled
-from the queue; nobody waits for the longest. A prompt is run once for its samples. The last prompt token is fed by
+from the queue; no sequence waits for the longest. A prompt is run once for its samples. The last prompt token is fed by
 the ordinary step, so that there is one place where tokens are sampled.
 
 A sample's tokens depend on its prompt, seed and parameters alone, up to floating-point rounding: matrix kernels round
@@ -138,13 +138,13 @@ class TransformersEngine:
     def _drain(
         self, queue: deque[SequenceState], slots: int, prefix_bytes: int, params: SamplingParams
     ) -> Iterator[Completion]:
-        """Run the queue until it is empty, or until memory runs out: then what was active stands in the queue again."""
+        """Run the queue until it is empty, or until memory runs out; active sequences then return to the queue."""
         batch: RunningBatch | None = None
         try:
             prefixes = PrefixStore(self._prefill, prefix_bytes)
             batch = self._new_batch(queue, slots)
             while queue or batch.sequences:
-                batch.close_gaps()  # only now that what ended is handed over: it may take memory that is not there
+                batch.close_gaps()  # after finished sequences were handed over: it may run out of memory
                 if queue and batch.num_free >= REFILL_SHARE * slots:
                     self._refill(batch, queue, prefixes)
                 yield from self._completions(self._step(batch, params))
@@ -292,6 +292,6 @@ def _end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
 
 
 def _out_of_memory(error: RuntimeError) -> bool:
-    """CUDA has a type for it; the CPU allocator says it in words."""
+    """Whether memory ran out: CUDA has a type for it, the CPU allocator only a message."""
     words = ("out of memory", "can't allocate memory", "not enough memory")
     return isinstance(error, torch.OutOfMemoryError) or any(word in str(error).lower() for word in words)

@@ -5,8 +5,8 @@
 A trainer keeps one engine beside its model and gives it the model's weights before it generates (``load_weights``); on
 a GPU the engine's memory is the trainer's in between (``sleep``).
 
-vLLM seeds each request by itself (the sample's seed), so a sample does not depend on its company beyond rounding. The
-sampling parameters that its core will use are read back before the first token and must be the ones asked for: a
+vLLM seeds each request by itself (the sample's seed), so a sample depends on the requests beside it only by rounding.
+The sampling parameters that its core will use are read back before the first token and must be the ones asked for: a
 checkpoint's ``generation_config.json`` decides nothing but where a sequence ends. Needs the extra ``vllm``; its CPU
 build works too (``VLLM_CPU_KVCACHE_SPACE`` sets the memory for keys and values, in GiB).
 """
@@ -34,7 +34,7 @@ OFF: dict[str, Any] = {
     "bad_words": [],
     "stop": [],
 }
-"""What is not used, as vLLM's parameters say it."""
+"""Values of vLLM's parameters that switch off what is not used."""
 
 AHEAD = 2048  # requests handed over before they are needed: vLLM runs as many at once as its memory holds
 
@@ -76,7 +76,7 @@ class VllmEngine:
         on_cpu = platforms.current_platform.is_cpu()
         self._can_sleep, self._asleep = shared_gpu is not None and not on_cpu, False
         options: dict[str, Any] = {"max_num_seqs": slots, "max_model_len": max_model_len}
-        if on_cpu:  # vLLM sets a seeded generator back behind half a prompt, which generators of a CPU cannot
+        if on_cpu:  # after half a prompt vLLM rewinds a seeded generator, which those of a CPU cannot
             options["enable_chunked_prefill"] = False
         if self._can_sleep:
             options |= {"gpu_memory_utilization": shared_gpu, "enable_sleep_mode": True}
@@ -136,7 +136,7 @@ class VllmEngine:
         return self._run(budgets, params)
 
     def load_weights(self, weights: Mapping[str, Any]) -> None:
-        """Put other weights in the place of the engine's, in memory, and forget what the old ones computed.
+        """Put other weights in the place of the engine's, in memory, and drop what the old ones computed.
 
         Args:
             weights: a model's whole ``state_dict()``. ``named_parameters()`` will not do: it names tied embeddings
@@ -150,7 +150,7 @@ class VllmEngine:
             raise StapoError("vLLM kept what the old weights computed: expected no sequence to be running")
 
     def sleep(self) -> None:
-        """Give weights and memory back until ``load_weights``. An engine that does not share a GPU stays awake."""
+        """Release weights and memory until ``load_weights``. An engine that does not share a GPU stays awake."""
         if self._can_sleep and not self._asleep:
             self._llm.sleep(level=2)  # nothing is kept: other weights come before the next token
             self._asleep = True
@@ -200,7 +200,7 @@ class VllmEngine:
                 engine.abort_request(list(running))
 
     def _texts(self, ended: Sequence[Any]) -> list[str]:
-        """One per sequence, of all its tokens but the end token."""
+        """One text per sequence, of all its tokens but the end token."""
         completions = [output.outputs[0] for output in ended]
         kept = [one.token_ids[:-1] if one.finish_reason == "stop" else one.token_ids for one in completions]
         return list(self._tokenizer.batch_decode(kept, skip_special_tokens=True)) if kept else []
@@ -257,7 +257,7 @@ def _completion(request: Request, output: Any, text: str) -> Completion:
 
 
 def _log_probs(told: Any, ids: tuple[int, ...]) -> tuple[float, ...]:
-    """Of the sampled tokens; ``told`` is vLLM's FlatLogprobs, which holds more where more is asked for."""
+    """Log-probs of the sampled tokens; ``told`` is vLLM's FlatLogprobs, which holds more where more is asked for."""
     if tuple(told.token_ids) != ids:
         raise StapoError(
             f"vLLM: expected the log-probs of {len(ids)} sampled tokens and no others, got {len(told.token_ids)}"
