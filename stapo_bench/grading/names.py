@@ -54,5 +54,5 @@ def _is_thing(node: Node) -> bool:
 
 
 def _stands_in(name: Node, value: Node) -> bool:
-    """``x = 2x + 3`` says nothing that a name could stand for."""
+    """Whether the name occurs in its own value, as in ``x = 2x + 3``: then it names nothing."""
     return bool(name.kind in (Kind.SYMBOL, Kind.SUM) and symbols(name) & symbols(value))

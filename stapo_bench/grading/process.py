@@ -134,7 +134,7 @@ class GradingProcess:
         line = self._output.readline()
         if not line.endswith(b"\n"):
             with suppress(subprocess.TimeoutExpired):
-                # A process that exits closes its output first; its exit code says more than that we killed it.
+                # A process that exits closes its output first; its own exit code says more than that of a kill.
                 self._process.wait(1.0)
             return {"error": self.end()}
         reply = cast(dict[str, Any], json.loads(line))

@@ -48,7 +48,7 @@ def _stated(members: list[Node]) -> Node:
 
 
 def _check_rounding(value: Node, rounded: Node) -> None:
-    """``Contradiction`` where the second is no rounding of the first."""
+    """Raise ``Contradiction`` where the second is no rounding of the first."""
     ulp = precision(rounded)
     value, rounded = measured(value)[0], measured(rounded)[0]
     if ulp is None and rounded.value is not None and rounded.value.denominator == 1 and rounded.value:

@@ -103,7 +103,7 @@ def _one_for_several(response: Node, golds: list[Node], rules: Rules) -> bool:
 
 
 def _all_same(responses: Sequence[Node], golds: Sequence[Node], rules: Rules) -> bool:
-    """Whether as many values are each the gold at its place."""
+    """Whether there are as many values as golds, each equal to the gold at its place."""
     return len(responses) == len(golds) and all(_same_one(r, g, rules) for r, g in zip(responses, golds, strict=True))
 
 

@@ -46,7 +46,7 @@ def same_value(left: Node, right: Node) -> bool:
 
 
 def _differs_in_names(left: Node, right: Node) -> bool:
-    """A symbol of one side alone can only cancel out, as in x + y - y; that needs the symbol at least twice."""
+    """Whether a symbol of one side alone occurs only once: to cancel out, as in x + y - y, it must occur twice."""
     counts = Counter(name for side in (left, right) for name in _occurrences(side))
     return any(counts[name] < 2 for name in free_symbols(left) ^ free_symbols(right))
 

@@ -16,7 +16,7 @@ class TooLarge(Refusal):
 
 
 def refill() -> None:
-    """Start a new verdict."""
+    """Refill the budget for a new verdict."""
     _local.left = MAX_STEPS
 
 

@@ -17,7 +17,7 @@ from stapo_bench.grading.tree import Kind, Node, Refusal, add, negate, num
 
 MAX_BITS = 100_000
 _GROWING = frozenset({"exp", "factorial", "binom", "prod"})
-# As large as the exponential, or that close to 1.
+# As large as the exponential, or as close to 1 as its reciprocal is to 0.
 _HYPERBOLIC = frozenset({"sinh", "cosh", "tanh", "coth", "sech", "csch"})
 
 

@@ -70,6 +70,6 @@ def _grade(extracted: str, verdict: Verdict) -> Grade:
 
 
 def _failed(extracted: str | None, error: Exception) -> Grade:
-    """A fault of the grader is no fault of the answer: the score shows it as unknown, with its bounds."""
+    """The grade where the grader failed: unknown, not wrong; the score's bounds show it."""
     detail = f"{type(error).__name__}: {str(error)[:200]}"
     return Grade(outcome=Outcome.GRADER_ERROR, extracted=extracted, detail=detail, grader=GRADER_VERSION)

@@ -174,7 +174,7 @@ def space_singly(text: str) -> str:
 
 
 def strip_quotes(text: str) -> str:
-    """Without blanks in a row or at the ends, and without quotes around the whole."""
+    """Drop repeated blanks, blanks at the ends, and quotes around the whole."""
     return _unquoted(_BLANKS.sub(" ", text).strip())
 
 
@@ -189,7 +189,7 @@ def drop_modules(text: str) -> str:
 
 
 def strip_stops(text: str) -> str:
-    """Without the stops at the end, and quotes around what is left."""
+    """Drop the stops at the end, and quotes around what is left."""
     return _unquoted(_without_stops(text))
 
 
@@ -211,7 +211,7 @@ def name_functions(text: str) -> str:
 
 
 def drop_braces(text: str) -> str:
-    """Without braces around the whole."""
+    """Drop braces around the whole."""
     for _ in range(4):
         if not (text.startswith("{") and text.endswith("}") and _encloses(text)):
             break

@@ -42,7 +42,7 @@ class Cursor(ABC):
         return token
 
     def accept(self, *texts: str) -> bool:
-        """Take the next token if it is one of these signs; whether it was."""
+        """Take the next token if it is one of these signs; returns whether it was."""
         token = self.peek()
         if token.text in texts and token.kind in _ACCEPTED:
             self.position += 1
