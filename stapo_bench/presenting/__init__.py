@@ -1,4 +1,4 @@
-"""Objects to what people read: words, tables, figures and the report page."""
+"""What people read, made from objects: words, tables, figures and the report page."""
 
 from stapo_bench.presenting.curves import render_curve
 from stapo_bench.presenting.finish import finish_run

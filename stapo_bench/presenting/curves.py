@@ -32,7 +32,7 @@ def render_curve(found: Curve, format_: str = "md") -> str:
 
 
 def curve_sentence(found: Curve) -> str:
-    """First step clearly above the reference, and the best step without its luck."""
+    """First step clearly above the reference, and the best step, corrected for having been picked."""
     best = found.points[found.best]
     said = "No checkpoint is clearly above the first"
     if found.first_above is not None:

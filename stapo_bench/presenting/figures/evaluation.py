@@ -18,7 +18,7 @@ ACCURACY = "mean avg@k (%)"
 """The macro average: every task has the same weight."""
 
 Point = tuple[float, Sequence[RunScore]]
-"""Where on the x axis, with the runs that are one point there: several where there are several training seeds."""
+"""A position on the x axis with its runs, averaged to one point: several where there are several training seeds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,14 +67,14 @@ def _made_by(known: Sequence[SeedGroup], score: RunScore) -> SeedGroup | None:
 
 
 class _Key(NamedTuple):
-    """What joins checkpoints; the folder only where no log says to which experiment they belong."""
+    """The key that joins checkpoints to one line; with the folder only where no log names their experiment."""
 
     label: str
     model: str
     folder: Path | None
 
     def apart_from(self, others: Iterable["_Key"]) -> str:
-        """The label, with as much of the rest as tells it from others of that label."""
+        """The label, with as much of the rest as distinguishes it from others of that label."""
         twins = [other for other in others if other.label == self.label]
         folders = {other.folder for other in twins}
         parts = [self.label]
@@ -95,7 +95,7 @@ def _order(steps: Mapping[int, Mapping[str, RunScore]]) -> tuple[int, str]:
 
 
 def lacks_steps(sources: Sources) -> str | None:
-    """One training at two steps at least."""
+    """What is missing unless there is a training evaluated at two steps."""
     if any(trajectories(group, sources.trainings) for group in by_setting(sources.scores).values()):
         return None
     return (
@@ -124,7 +124,7 @@ def accuracy(sources: Sources) -> Lines:
 
 
 def seeded(lines: Sequence[Sequence[Point]]) -> bool:
-    """Is a point the mean of several trained checkpoints?"""
+    """Whether a point is the mean of several trained checkpoints."""
     return any(len(runs) > 1 for points in lines for _, runs in points)
 
 
@@ -152,7 +152,7 @@ def averages(label: str, variant: int, points: Sequence[Point], has_seeds: bool)
 
 
 def lacks_passes(sources: Sources) -> str | None:
-    """A task with two samples of every problem."""
+    """What is missing unless there is a task with two samples of every problem."""
     if any(len(task.pass_at) > 1 for score in sources.scores for task in score.tasks):
         return None
     return "expected a run with two samples or more of each problem, got none; 'stapo-bench eval --samples 4' makes one"
@@ -167,7 +167,7 @@ class Joined(NamedTuple):
 
 
 class _Origin(NamedTuple):
-    """What joins runs, in the order of tables."""
+    """The key that joins runs to one line; sorts in the order of tables."""
 
     rank: tuple[int, str]
     experiment: int  # its place among those known; behind the last: no log says which
@@ -211,7 +211,7 @@ def joined(scores: Sequence[RunScore], trainings: Sequence[TrainingLog]) -> list
 
 
 def _differ_in_seeds(scores: Sequence[RunScore]) -> bool:
-    """Is each another training, or the same with another sampling seed?"""
+    """Whether each is another training, or the same with another sampling seed."""
     return len({(trained_in(Path(score.checkpoint)), score.seed) for score in scores}) == len(scores)
 
 

@@ -44,7 +44,7 @@ class Bar:
 
     @property
     def intervals(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Wide and narrow."""
+        """The wide and the narrow interval."""
         return (
             (self.problems_like_these.low, self.problems_like_these.high),
             (self.these_problems.low, self.these_problems.high),
@@ -125,7 +125,7 @@ def _limits(data: Sequence[Forest]) -> tuple[float, float]:
 
 
 def lacks_pairs(sources: Sources) -> str | None:
-    """Two runs that were evaluated alike."""
+    """What is missing unless there are two runs that were evaluated alike."""
     if any(len(group) > 1 for group in by_setting(sources.scores).values()):
         return None
     return (
@@ -155,7 +155,7 @@ def differences(sources: Sources) -> list[Forest]:
 
 
 def _minus(one: str, other: str) -> str:
-    """Long names stand in two lines."""
+    """The label of a difference; long names take two lines."""
     return " − " if len(one + other) < 20 else "\n− "
 
 
@@ -184,7 +184,7 @@ def _difference(title: str, method: str, a: LoadedRun, b: LoadedRun) -> Forest:
 
 
 def lacks_ablation(sources: Sources) -> str | None:
-    """Two masking strategies, one of which is not the method's own."""
+    """What is missing unless there are two masking strategies, one of which is not the method's own."""
     if ablation(sources):
         return None
     return (
@@ -216,6 +216,6 @@ def ablation(sources: Sources) -> list[Forest]:
 
 
 def _last(scores: Sequence[RunScore]) -> list[RunScore]:
-    """Those of the last training step that there is."""
+    """The runs of the last training step."""
     steps = [score.step or 0 for score in scores]
     return [score for score, step in zip(scores, steps, strict=True) if step == max(steps)]

@@ -20,7 +20,7 @@ class Named(NamedTuple):
 def by_setting(scores: Sequence[RunScore]) -> dict[str, list[RunScore]]:
     """Runs whose averages may be compared, by a title for what they share; a single group needs none.
 
-    Several groups are told apart by their decoding, and where that is the same by token limit, tasks and grader too.
+    Several groups are titled by their decoding, and where that is the same by token limit, tasks and grader too.
     """
     groups: dict[tuple[Any, ...], list[RunScore]] = {}
     for score in scores:
@@ -66,11 +66,11 @@ def names(scores: Sequence[RunScore], labels: Sequence[str] = ()) -> list[str]:
 
 
 def is_base(score: RunScore, scores: Sequence[RunScore]) -> bool:
-    """Is it the model that the others were trained from? Its step does not tell: the tiny base counts what made it."""
+    """Whether it is the model that the others were trained from. Its step does not say: the tiny base has steps."""
     named = any(score.method == other.model for other in scores if other is not score)
     return named or score.method.casefold() == "base" or score.step == 0
 
 
 def lacks_runs(sources: Sources) -> str | None:
-    """One run at least."""
+    """What is missing unless there is a run."""
     return None if sources.runs else "expected a run folder, got none; 'stapo-bench eval' makes one"

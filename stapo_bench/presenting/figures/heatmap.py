@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 TALL, WIDE = 1200, 600
-"""Pixels that an image has about, before it is fitted into the figure."""
+"""Approximate pixels of an image before it is fitted into the figure."""
 
 Counts = Mapping[str, tuple[int, int]]
 """By problem: right and decided samples."""

@@ -28,7 +28,7 @@ _ALPHA = 0.18
 """Opacity of a band; less where many lie over each other."""
 
 _VARIANTS = 4
-"""Of one method in a panel, that dashes and markers in the method's colour still tell apart."""
+"""Most variants of one method that dashes and markers in its colour can distinguish in a panel."""
 
 
 @dataclass(frozen=True, kw_only=True)

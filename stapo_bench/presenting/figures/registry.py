@@ -1,4 +1,4 @@
-"""The figures by name. To add one: what it lacks, what it reads, how it is drawn, and a line here."""
+"""The figures by name. To add one: functions for what it lacks, what it reads, how it is drawn, and a line here."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _START = 5
-"""Iterations that say where entropy began; the score needs as many again."""
+"""Iterations whose mean is the initial entropy; the score needs as many again."""
 
 Evaluated = tuple[TrainingLog, RunScore]
 
@@ -75,7 +75,7 @@ class Plane:
 
 
 def lacks_pareto(sources: Sources) -> str | None:
-    """Two experiments with a run of a checkpoint each."""
+    """What is missing unless two experiments have a run of a checkpoint each."""
     trained = [training for training, _ in _measured(sources.evaluated)]
     count = len({training.settings() for training in trained})
     if count > 1:
@@ -111,7 +111,7 @@ def pareto(sources: Sources) -> list[Plane]:
 
 
 def _place(experiment: SeedGroup, members: Sequence[Evaluated], *, has_seeds: bool) -> Place:
-    """One kind of bar for a whole figure: the spread of seeds where any experiment has several."""
+    """An experiment's place. Bars are of one kind in a figure: the spread of seeds where any experiment has several."""
     stabilities = [entropy_stability(training.column("entropy").tolist()) for training, _ in members]
     accuracies = [score.macro.value for _, score in members]
     interval = members[0][1].macro.problems_like_these
@@ -189,7 +189,7 @@ def _away(value: float, ends: tuple[float, float]) -> list[list[float]] | None:
 
 
 def lacks_sensitivity(sources: Sources) -> str | None:
-    """STAPO trained with two values of a setting, and a run of each."""
+    """What is missing unless STAPO was trained with two values of a setting, and each has a run."""
     if any(_panels(_stapo(sources.evaluated))):
         return None
     return (
@@ -236,7 +236,7 @@ def _panels(pairs: Sequence[Evaluated]) -> list[tuple[str, str, list[tuple[str, 
             ]
             values = [value for value, _, _ in kept]
             lines = [
-                # Two experiments that differ in more than these settings are told apart by a folder of each.
+                # Experiments that differ in more than these settings are labelled by a folder of each.
                 (f"{SYMBOLS[fixed]}={value:g}" + f", {folder}" * (values.count(value) > 1), points)
                 for value, folder, points in kept
             ]

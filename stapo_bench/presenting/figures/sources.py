@@ -25,7 +25,7 @@ from stapo_bench.runs import LoadedRun, complete_lines, flatten, load_run, unsea
 Vector = NDArray[np.float64]
 
 _NOT_SETTINGS = ("out", "seed", "device", "tensorboard", "wandb")
-"""Of a config: what two runs of one experiment may differ in."""
+"""Config fields in which two runs of one experiment may differ."""
 
 
 class MissingDataError(StapoError):
@@ -50,7 +50,7 @@ class TrainingLog:
         return METHODS[name].label if name in METHODS else name
 
     def settings(self, *, but: Sequence[str] = ()) -> str:
-        """All settings but the seed, and but these of the objective: equal for what may stand in one line."""
+        """All settings except the seed and these of the objective, as text; equal ones may share a line."""
         objective = {name: value for name, value in self.objective.items() if name not in but}
         rest = {name: value for name, value in self.config.items() if name not in _NOT_SETTINGS}
         return json.dumps({**rest, "objective": objective}, sort_keys=True)
@@ -74,7 +74,7 @@ class TrainingLog:
         return tuple(sorted(path.parent for path in (self.folder / "dumps").glob("iteration-*/dump.json")))
 
     def has_made(self, checkpoint: Path) -> bool:
-        """Is it one of this training's checkpoints? Known by path, in part or whole."""
+        """Whether it is one of this training's checkpoints, by its path, in part or whole."""
         made_in = trained_in(checkpoint)
         return made_in.resolve() == self.folder.resolve() or _same_end(made_in.parts, self.out.parts)
 
@@ -188,6 +188,6 @@ def _nested(record: Any, names: Sequence[str]) -> float:
 
 
 def _same_end(one: Sequence[str], other: Sequence[str]) -> bool:
-    """A relative path and the same folder's absolute path agree in their last parts."""
+    """Whether the last parts agree, as in a relative path and the same folder's absolute path."""
     shorter = min(len(one), len(other))
     return shorter > 0 and tuple(one)[-shorter:] == tuple(other)[-shorter:]

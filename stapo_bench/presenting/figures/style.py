@@ -77,7 +77,7 @@ _MARKER_OF = {
 }  # fmt: skip
 _DASHES, _MARKERS = tuple(_DASH_OF.values()), tuple(_MARKER_OF.values())
 _PALETTE = (SKY, GREEN, PURPLE, ORANGE, BLUE)
-"""Of methods that state no look."""
+"""Colours of methods that state no look."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class Method:
 
 
 def read_look(label: str, text: str) -> Look:
-    """``text`` names colour, marker and dash; empty: the label decides, and not the company it is in.
+    """``text`` names colour, marker and dash; empty: the label decides, whatever other methods are shown.
 
     >>> read_look("STAPO", "red circle solid")
     Look(colour='#D55E00', marker='o', dash='-')
@@ -119,8 +119,9 @@ def read_look(label: str, text: str) -> Look:
 
 
 GROUP = "stapo_bench.methods"
-"""The entry points of functions that give methods' labels and looks by name; the trainer has one. The trainer stands on
-the harness and not the other way round, so its methods come the way that another package's would."""
+"""The entry points of functions that give methods' labels and looks by name; the trainer has one. The trainer depends
+on the harness, never the reverse, so its methods come as any other package's do.
+"""
 
 
 def read_methods() -> Mapping[str, Method]:

@@ -1,7 +1,7 @@
 """Tokens of a dumped mini-batch by probability and entropy: a scatter, and the gradient norm of each quadrant.
 
-The trainer's dumps (``stapo-train ... --dump-rollouts N``) hold both for the policy that drew the tokens. The borders
-of the quadrants are the objective's: tau_p from the log's config, tau_h from its metrics at that iteration.
+The trainer's dumps (``stapo-train ... --dump-rollouts N``) hold both for the policy that sampled the tokens. The
+borders of the quadrants are the objective's: tau_p from the log's config, tau_h from its metrics at that iteration.
 """
 
 import json
@@ -49,7 +49,7 @@ class Tokens:
 
 
 def lacks_dumps(sources: Sources) -> str | None:
-    """A dumped mini-batch."""
+    """What is missing unless there is a dumped mini-batch."""
     if any(training.dumps for training in sources.trainings):
         return None
     return (
@@ -59,7 +59,7 @@ def lacks_dumps(sources: Sources) -> str | None:
 
 
 def lacks_quadrants(sources: Sources) -> str | None:
-    """A dumped mini-batch of an objective that silences a quadrant, with candidates in it."""
+    """What is missing unless there is a dumped mini-batch with candidates and a silenced quadrant."""
     if any(not math.isnan(_tau_h(t, dump)) for t in sources.trainings for dump in t.dumps):
         return None
     return (
@@ -111,7 +111,7 @@ def _iteration(dump: Path) -> int:
 
 
 def _tau_h(training: TrainingLog, dump: Path) -> float:
-    """Of the iteration's last update: the dump is its mini-batch."""
+    """tau_h of the iteration's last update, whose mini-batch the dump is."""
     if training.objective["name"] not in _SILENCING:
         return math.nan
     for record in training.records:
@@ -208,7 +208,7 @@ def quadrants(tokens: Tokens) -> list[Quadrant]:
 
 
 def gradients_layout(data: Sequence[Tokens]) -> Layout:
-    """As of the scatter, lower."""
+    """The scatter's layout, lower."""
     layout = grid(len(data), share_y=True, columns=3)
     return Layout(
         panels=layout.panels, columns=layout.columns, width=layout.width, height=0.2 + 1.25 * layout.rows, share_y=True

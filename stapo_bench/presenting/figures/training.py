@@ -29,8 +29,8 @@ class SeedGroup:
 def experiments(trainings: Sequence[TrainingLog]) -> list[SeedGroup]:
     """Trainings that differ in nothing but the seed are one experiment; the label says what sets it apart.
 
-    Named are the settings that the objective states, and those in which the trainings of its method differ where the
-    value is not the one that most of all experiments have. So the plain one keeps the method's name, and with it the
+    The label names the settings that the objective states, and those in which the trainings of its method differ,
+    unless the value is the most common of all experiments. So the plain one keeps the method's name, and with it the
     method's look: it is the first of its method.
     """
     groups: dict[str, list[TrainingLog]] = {}
@@ -82,7 +82,7 @@ def _stated(training: TrainingLog) -> list[_Setting]:
 
 
 def _unusual(training: TrainingLog, company: Sequence[TrainingLog]) -> list[_Setting]:
-    """The other settings in which its method's trainings differ, where its value is not the company's most common.
+    """The other settings in which its method's trainings differ, where its value is not the most common.
 
     Where two values are equally common none is usual. A setting is called by the last part of its dotted name where
     that is enough. What the config does not state has no value to name.
@@ -109,7 +109,7 @@ def _text(leaves: Mapping[str, Any], name: str) -> str:
 
 
 def _usual(values: Sequence[str]) -> str | None:
-    """The most common; None where two are."""
+    """The most common value; None where two are equally common."""
     (most, count), *others = Counter(values).most_common(2)
     return None if any(count == other for _, other in others) else most
 
@@ -155,7 +155,7 @@ def over_iterations(sources: Sources, column: str, y_label: str) -> Lines:
 
 
 def lacks_quantiles(sources: Sources) -> str | None:
-    """A log with quantiles of token entropy."""
+    """What is missing unless a log has quantiles of token entropy."""
     if any(record.get("entropy_quantiles") for t in sources.trainings for record in t.records):
         return None
     return (
@@ -189,7 +189,7 @@ def entropy_quantiles(sources: Sources) -> Lines:
 
 
 def lacks_masked(sources: Sources) -> str | None:
-    """Some training has to have silenced a token."""
+    """What is missing unless some training has silenced a token."""
     if any(map(_has_masked, sources.trainings)):
         return None
     return (

@@ -206,7 +206,7 @@ def _data_of(manifest: Manifest) -> str:
 
 
 def _is_generated(manifest: Manifest) -> bool:
-    """All its tasks make their problems themselves: no download is needed to show them."""
+    """Whether all its tasks are generated, so that no download is needed to show their problems."""
     from stapo_bench.tasks import load_task
 
     return all(load_task(file).source.generator is not None for file in manifest.task_files.values())

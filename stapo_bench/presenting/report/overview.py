@@ -1,5 +1,5 @@
-"""What stands on top of the page: warnings, verdicts, and the main table. All of it said elsewhere first: ``table``,
-``compare``, ``parity`` and ``audit``; here it is put side by side.
+"""The top of the page: warnings, verdicts and the main table, collected from ``table``, ``compare``, ``parity`` and
+``audit``.
 """
 
 import math
@@ -153,7 +153,7 @@ def _checks(runs: Sequence[LoadedRun], pairs: Sequence[tuple[int, int]]) -> Iter
 
 
 def _audit_warnings(checks: Sequence[AuditCheck]) -> list[str]:
-    """The findings; draws that are missing were told with their tasks."""
+    """The findings, except missing samples, which are reported with their tasks."""
     found = [check for check in checks if check.result == "finding" and check.name != "missing draws"]
     return [f"Audit, {check.name}: {check.message}" for check in found]
 

@@ -33,7 +33,7 @@ class TableBlock:
 
     @property
     def metric(self) -> Metric:
-        """What all of its cells hold."""
+        """The metric of all its cells."""
         return self.rows[0].metric
 
     @property
@@ -42,7 +42,7 @@ class TableBlock:
         return self.metric == AVG
 
     def title(self, task: str) -> str:
-        """Column title; with k where all rows drew the same number of samples."""
+        """Column title; with k where all rows have the same number of samples."""
         name = next((row.titles[task] for row in self.rows if task in row.titles), _TITLES.get(task, task))
         counts = {row.cells[task].samples_per_problem for row in self.rows if task in row.cells}
         return f"{name} @{counts.pop()}" if len(counts) == 1 else name
@@ -95,5 +95,5 @@ def _task_order(task: str) -> tuple[int, str]:
 
 
 def same_line(row: Row) -> tuple[str, str | None, str, str]:
-    """What two rows share that differ in their training step at most."""
+    """The key that two rows share if they differ at most in their training step."""
     return row.origin, row.model, row.method, row.sampling

@@ -28,7 +28,7 @@ def headline_lines(block: TableBlock) -> Iterator[str]:
 
 
 def _measured_headlines(block: TableBlock, rows: Sequence[Row]) -> Iterator[str]:
-    """Of measured rows of one regime."""
+    """The headlines of measured rows of one regime."""
     settings = dict.fromkeys(row.setting for row in rows)
     for setting in settings:
         members = [row for row in rows if row.setting == setting]
@@ -72,6 +72,6 @@ def headline_line(found: Headline, method: str = "STAPO") -> str:
 
 
 def _headline_interval(interval: Interval) -> str:
-    """In percent of the baseline, with signs."""
+    """The interval in percent of the baseline, with signs."""
     unknown = math.isnan(interval.low)
     return "no interval (a baseline may be 0) for" if unknown else change_interval(interval)

@@ -2,8 +2,8 @@
 
 A measured number is bold unless another measured run of the same model and setting (decoding, token limit, grader) is
 better by a paired test for ``problems like these`` at 5 %, Holm-corrected over all pairs in its column; against a run
-that its own samples stopped, the test holds at every look. An average is tested against averages over the same tasks.
-Published numbers carry no test.
+that stopped early, the test holds at every look. An average is tested against averages over the same tasks. Published
+numbers carry no test.
 """
 
 import math

@@ -57,7 +57,7 @@ class Row:
     step: int | None = None  # of the checkpoint, where it is known
     counts: Mapping[str, Mapping[str, tuple[int, int]]] | None = None  # of a measured row: ``TaskScore.counts``
     metric: Metric = AVG  # what its cells hold
-    aim: float | None = None  # of a measured row that its own samples stopped: tests must then hold at every look
+    aim: float | None = None  # of a measured row that stopped early: tests must then hold at every look
     max_new_tokens: int | None = None  # of a measured row
     grader: str | None = None  # of a measured row: name and version
 
