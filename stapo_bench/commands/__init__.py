@@ -1,4 +1,4 @@
-"""The commands of ``stapo-bench``, which parse, call and print: gives the list of them, and ``run_commands``."""
+"""The commands of ``stapo-bench``, which parse, call and print; exports their list and ``run_commands``."""
 
 from stapo_bench.commands import decide, evaluate, plot, report, score, tasks
 from stapo_bench.commands.entry import HintingGroup, run_commands

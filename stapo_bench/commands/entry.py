@@ -28,13 +28,13 @@ class HintingGroup(click.Group):
 
 
 def run_commands(commands: click.Command, name: str, *, when_stopped: str, models: str = "eval") -> None:
-    """Run the command that the arguments name, and leave.
+    """Run the command that the arguments name, and exit.
 
     Args:
         commands: all of them, or the one there is.
         name: the console script's, before every message.
         when_stopped: what Ctrl-C, or a batch system's SIGTERM, leaves behind and how to go on.
-        models: the extra that brings torch and its kind for these commands.
+        models: the extra that installs torch and the packages that come with it, for these commands.
     """
     # Before torch is imported: OpenMP threads that spin at barriers slow a busy machine down many times over.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

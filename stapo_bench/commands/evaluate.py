@@ -92,6 +92,6 @@ def continue_command(
 
 
 def complain(num_missing: int) -> None:
-    """Samples that an engine gave up are missing, and a command that leaves some out has not succeeded."""
+    """Fail a command if samples are missing because an engine gave them up."""
     if num_missing:
         raise StapoError(f"the engine gave up on {num_missing} samples; run the same command again to draw them")

@@ -1,4 +1,4 @@
-"""What several commands take."""
+"""Options that several commands take."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -38,14 +38,14 @@ class LateDefault(click.Option):
 
 
 def margin() -> float:
-    """Below it a difference counts as a tie."""
+    """The default margin, below which a difference counts as a tie."""
     from stapo_bench.statistics import MARGIN
 
     return MARGIN
 
 
 def power() -> float:
-    """Of a plan."""
+    """The default power of a plan."""
     from stapo_bench.statistics import POWER
 
     return POWER
