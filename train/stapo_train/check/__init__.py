@@ -1,1 +1,1 @@
-"""Whether an objective is what its authors wrote: against a slow reference, finite differences, the trainer itself."""
+"""Checks that an objective is computed as published: against a slow reference, finite differences and the trainer."""

@@ -1,10 +1,10 @@
-"""Is an objective computed exactly? The invariances as a suite: ``stapo-train check-objective NAME``.
+"""Checks that an objective is computed exactly: the suite behind ``stapo-train check-objective NAME``.
 
 All in float64 on a toy Qwen3 and random rollouts, to 1e-6 relative: loss and gradient must not depend on how the
 mini-batch is split into micro-batches, on padding, on packing, on the order of rollouts or on the number of ranks; both
 must agree with a slow reference, with finite differences and with the paper's gradient-norm identity and bounds; the
-gradient at a silenced token must be exactly 0. And the trainer's own accumulation, which leaves out the passes that the
-objective says it does not need, must give the same from statistics that have gone stale.
+gradient at a silenced token must be exactly 0. The trainer's own accumulation, which skips the passes that the
+objective declares unnecessary (``needs``), must give the same from an older policy's statistics.
 """
 
 import math
@@ -31,7 +31,7 @@ QWEN3_VOCABULARY = 151_936
 def check_objective(
     name: str, settings: Mapping[str, Any] | None = None, *, ranks: bool = True, large_vocabulary: bool = True
 ) -> Iterator[Check]:
-    """Run the suite; yields each check as it is done. The two flags leave the slow parts out."""
+    """Run the suite, yielding each check as it finishes. The two flags skip the slow parts."""
     objective = toy_objective(name, settings)
     policy, batch = toy_policy(objective), toy_batch(objective)
     for phase in range(objective.num_phases):
@@ -74,7 +74,7 @@ def _invariances(policy: Policy, batch: Batch, objective: Objective, phase: int,
 def _stale_statistics(
     policy: Policy, batch: Batch, objective: Objective, phase: int, whole: Computed
 ) -> Iterator[Check]:
-    """The trainer's way to the gradient, as the objective's ``needs`` allow, where the old policy was another one."""
+    """The trainer's own gradient, computed as the objective's ``needs`` allow, from an older policy's statistics."""
     for nats in (0.3, 3.0):
         generator = torch.Generator().manual_seed(4)
         off = nats * torch.randn(len(batch.stats.key), 2, generator=generator, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""A loss with its gradient, the straight way, and how far two of them are apart: what the checks compare."""
+"""Loss and gradient computed in the simplest way, and the distance between two such results, for the checks."""
 
 import math
 from dataclasses import dataclass, replace
@@ -22,23 +22,23 @@ class Check:
     """One property of one objective. ``deviation`` is relative unless the name says exact."""
 
     name: str
-    deviation: float  # NaN where not applicable, and there alone
+    deviation: float  # NaN exactly where not applicable
     applicable: bool = True
     note: str = ""
 
     def __post_init__(self) -> None:
-        if self.applicable and math.isnan(self.deviation):  # what is no number is as far off as can be
+        if self.applicable and math.isnan(self.deviation):  # a NaN counts as the largest deviation
             object.__setattr__(self, "deviation", math.inf)
 
     @property
     def passed(self) -> bool:
-        """Whether it holds, or has nothing to say about this objective."""
+        """Whether the property holds, or does not apply to this objective."""
         return not self.applicable or self.deviation <= TOLERANCE
 
 
 @dataclass(frozen=True, kw_only=True)
 class Computed:
-    """Loss and gradient of a mini-batch, divided."""
+    """Loss and gradient of a mini-batch, divided by the denominator."""
 
     loss: float
     gradient: Tensor  # [num_parameters]
@@ -47,7 +47,7 @@ class Computed:
 def loss_and_gradient(
     policy: Policy, batch: Batch, objective: Objective, *, phase: int = 0, reduce: Reduce = ONE_PROCESS, widen: int = 0
 ) -> Computed:
-    """The straight way: one pass without gradient, select, one pass with. ``widen``: positions of extra padding."""
+    """One pass without gradient, ``select``, one pass with gradient. ``widen``: positions of extra padding."""
     selection = select(policy.measure(batch), objective, reduce, phase)
     policy.model.zero_grad()
     numerator = torch.zeros((), dtype=torch.float64)
@@ -75,14 +75,14 @@ def _widened(micro: MicroBatch, extra: int) -> MicroBatch:
 
 
 def distance(a: Computed, b: Computed) -> float:
-    """The larger relative difference, of the losses or of the gradients' elements to ``a``'s largest element."""
+    """The larger of two differences: of the losses, and of gradient elements relative to ``a``'s largest element."""
     scale = max(float(a.gradient.abs().max()), 1e-12)
     by_gradient = float((a.gradient - b.gradient).abs().max()) / scale
     return worst_of(by_gradient, abs(a.loss - b.loss) / max(abs(a.loss), 1e-12))
 
 
 def worst_of(*deviations: float) -> float:
-    """The largest; NaN if one is, which Python's ``max`` drops or keeps by its place."""
+    """The largest; NaN if any is NaN (Python's ``max`` would depend on the order)."""
     return float(np.max(deviations))
 
 

@@ -21,7 +21,7 @@ Asked = tuple[str, Mapping[str, Any] | None]
 
 
 def two_ranks(objectives: Sequence[Asked]) -> list[Computed]:
-    """Loss and gradient of each objective (phase 1), its rollouts shared out over two gloo processes."""
+    """Loss and gradient of each objective (phase 1), its rollouts divided between two gloo processes."""
     with TemporaryDirectory() as folder, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

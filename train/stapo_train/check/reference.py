@@ -1,4 +1,4 @@
-"""The objectives once more, slowly: plain Python numbers, one token at a time, nothing shared with the fast code.
+"""A slow second implementation of the objectives: plain Python, token by token, sharing nothing with the fast code.
 
 ``stapo-train check-objective`` and the tests compare the two. Written from the papers' formulas; where the fast code
 and this file differ, one of them is wrong.
@@ -103,7 +103,7 @@ def entropy20(o: Any, tokens: Sequence[Token], phase: int) -> Result:
 
 
 def silence(o: Any, tokens: Sequence[Token], score: Callable[[Token], float], over_all: bool = False) -> Result:
-    """The candidates (A > 0, pi < tau_p) below the q quantile of a score are left out; S2T of arXiv:2602.15620."""
+    """S2T of arXiv:2602.15620: candidates (A > 0, pi < tau_p) below the q quantile of a score are left out."""
     candidates = [t.advantage > 0 and t.prob < o.tau_p for t in tokens]
     population = [score(t) for t, c in zip(tokens, candidates, strict=True) if c or over_all]
     tau = quantile(population, o.q) if population else -math.inf
@@ -118,7 +118,7 @@ def full_mask(o: Any, tokens: Sequence[Token], phase: int) -> Result:
 
 
 def silence_per_micro_batch(o: Any, tokens: Sequence[Token], phase: int) -> Result:
-    """``silence`` by entropy in each run of ``micro_batch_rollouts`` rollouts alone."""
+    """``silence`` by entropy, applied separately to each ``micro_batch_rollouts`` consecutive rollouts."""
     parts: dict[int, list[Token]] = {}
     for t in tokens:
         parts.setdefault(t.sequence // o.micro_batch_rollouts, []).append(t)
@@ -137,7 +137,7 @@ def ar(o: Any, tokens: Sequence[Token], phase: int) -> Result:
 
 
 def lopti(o: Any, tokens: Sequence[Token], phase: int) -> Result:
-    """First tokens with pi_old < eta, then the others, each over all tokens; arXiv:2505.12929, Alg. 1."""
+    """Phase 0: tokens with pi_old < eta; phase 1: the others; each over all tokens. arXiv:2505.12929, Alg. 1."""
     turn = [(math.exp(t.old_log_prob) < o.eta) == (phase == 0) for t in tokens]
     return [reweighted(o, t) if now else 0.0 for t, now in zip(tokens, turn, strict=True)], len(tokens)
 
@@ -195,7 +195,7 @@ def clip_cov(o: Any, tokens: Sequence[Token], phase: int) -> Result:
 
 
 def dr_grpo(o: Any, tokens: Sequence[Token], phase: int) -> Result:
-    """Sum over tokens over rollouts times the maximum length; arXiv:2503.20783, Sec. 3.2."""
+    """Sum over tokens / (rollouts x maximum length); arXiv:2503.20783, Sec. 3.2."""
     return [clip(o, t.ratio, t.advantage) for t in tokens], len(lengths(tokens)) * o.max_length
 
 

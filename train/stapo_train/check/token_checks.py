@@ -14,7 +14,7 @@ from stapo_train.token_statistics import logit_gradient_norm_bounds, logit_gradi
 
 @dataclass(frozen=True, kw_only=True)
 class RandomTokens:
-    """Tokens with random next-token distributions, from flat to peaked, and what an objective makes of them."""
+    """Tokens with random next-token distributions, from flat to peaked, and an objective's loss on them."""
 
     objective: Objective
     logits: Tensor  # [N, V]
@@ -51,14 +51,14 @@ class RandomTokens:
         return policy_loss(stats, self.selection, self.objective).numerator
 
     def gradient(self) -> Tensor:
-        """[N, V] by the logits."""
+        """[N, V] of the loss with respect to the logits."""
         leaf = self.logits.clone().requires_grad_()
         torch.autograd.backward(self.numerator(leaf).sum())
         assert leaf.grad is not None
         return leaf.grad
 
     def gradient_by_log_prob(self) -> Tensor:
-        """[N] by the taken tokens' log-probs, all else held fixed."""
+        """[N] of the loss with respect to the taken tokens' log-probs, all else fixed."""
         leaf = self.stats.log_probs.clone().requires_grad_()
         stats = replace(self.stats, log_probs=leaf)
         torch.autograd.backward(policy_loss(stats, self.selection, self.objective).numerator.sum())
@@ -67,7 +67,7 @@ class RandomTokens:
 
 
 def token_checks(tokens: RandomTokens) -> Iterator[Check]:
-    """The checks whose gradients are those by the logits, known in closed form or by finite differences."""
+    """Checks of gradients with respect to the logits, against closed forms or finite differences."""
     gradient, selection = tokens.gradient(), tokens.selection
     silenced = gradient[~selection.keep_mask]
     worst = float(silenced.abs().max()) if len(silenced) else math.nan
@@ -81,7 +81,7 @@ def token_checks(tokens: RandomTokens) -> Iterator[Check]:
     slope = _finite_differences(tokens, gradient) if has_slope else math.nan
     yield Check(name="finite differences", deviation=slope, applicable=has_slope)
 
-    # ||gradient by logits||^2 = w^2 (1 - 2 pi + sum pi_v^2), where the loss sees the logits through pi alone
+    # ||d loss / d logits||^2 = w^2 (1 - 2 pi + sum pi_v^2), where the loss depends on the logits through pi alone
     plain = ~selection.marked_mask
     now = token_distribution(tokens.logits, tokens.taken, 1.0)
     weight, probs = tokens.gradient_by_log_prob(), now.log_probs.exp()
@@ -95,7 +95,7 @@ def token_checks(tokens: RandomTokens) -> Iterator[Check]:
 
 
 def _finite_differences(tokens: RandomTokens, gradient: Tensor, step: float = 1e-6) -> float:
-    """Along random directions."""
+    """Compare slopes along random directions."""
     worst, generator = 0.0, torch.Generator().manual_seed(9)
     for _ in range(3):
         direction = torch.randn(gradient.shape, generator=generator, dtype=torch.float64)

@@ -56,7 +56,7 @@ def toy_batch(objective: Objective, seed: int = 1) -> Batch:
         for index in range(GROUP_SIZE)
     ]
     advantages = rng.normal(size=len(rollouts)) + 0.3
-    advantages[::GROUP_SIZE] = 0.0  # a rollout in each group that says nothing
+    advantages[::GROUP_SIZE] = 0.0  # a rollout in each group without a learning signal
     batch = collate(rollouts, advantages, torch.float64, torch.device("cpu"))
     policy = toy_policy(objective)
     now = policy.measure(batch)

@@ -1,1 +1,1 @@
-"""What a training or an evaluation takes: memory, time and GPU-hours, by the shape of the model."""
+"""Estimates of the memory, time and GPU-hours of a training or an evaluation from the shape of the model."""

@@ -1,4 +1,4 @@
-"""What a run costs before it is started: GPU memory per rank, hours, disk. Arithmetic on shapes.
+"""Cost of a run, estimated before it starts from the model's shape: GPU memory per rank, hours, disk.
 
     setup = Setup(gpu=GPUS["h20"], nodes=8, gpus_per_node=8)
     memory = sharded_memory(SHAPES["8b"], setup, PUBLISHED_RECIPE)
@@ -9,8 +9,8 @@ during updates it has given its share back and gradients, activations and logits
 
 Memory follows ZeRO (arXiv:1910.02054, Sec. 3) and the activation count of arXiv:2205.05198, Sec. 4, for full
 recomputation; operations follow PaLM (arXiv:2204.02311, App. B). Three numbers are not derived: the share of a GPU's
-peak that training reaches (MFU), the time of a decoding step that no bandwidth explains, and the mean length of a
-response. ``stapo_train.reproduce.cost_table`` holds the result against published durations.
+peak that training reaches (MFU), the part of a decoding step's time that memory bandwidth does not explain, and the
+mean response length. ``stapo_train.reproduce.cost_table`` compares the result with published durations.
 """
 
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ MFU = 0.4
 """Share of the peak that forward and backward passes reach: Llama 3 reports 38 to 43 % (arXiv:2407.21783, Table 4)."""
 
 DECODE_STEP_S = 0.010
-"""Seconds of one decoding step beyond reading weights and keys: launches, sampling, scheduling. Chosen between
-JustRL's and STAPO's durations (``stapo_train.reproduce.cost_table``): one asks for less and the other for more."""
+"""Seconds of one decoding step beyond reading weights and keys: launches, sampling, scheduling. A compromise between
+JustRL's published duration, which asks for less, and STAPO's, for more (``stapo_train.reproduce.cost_table``)."""
 
 FIXED_GIB = 3.0
 """CUDA context, NCCL buffers and what a sleeping vLLM keeps. An assumption."""
@@ -44,7 +44,7 @@ EVAL_MAX_TOKENS = 20_480
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What an iteration samples and learns from. Lengths in tokens."""
+    """How much an iteration samples and trains on. Lengths in tokens."""
 
     prompts: int = 256
     group_size: int = 8
@@ -78,7 +78,7 @@ PUBLISHED_RECIPE = Recipe()
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """GPUs, and how a model is laid over them."""
+    """GPUs, and how a model is distributed over them."""
 
     gpu: Gpu
     nodes: int
@@ -102,7 +102,7 @@ class Memory:
 
     state: float  # float32 weights and Adam's two moments, this rank's shard
     gradients: float  # float32, this rank's shard
-    gathered: float  # bfloat16 weights, and gradients not yet reduced, of what is computed at the moment
+    gathered: float  # bfloat16 weights, and gradients not yet reduced, of the layers being computed
     activations: float
     logits: float
     rollout_weights: float  # vLLM's, bfloat16
@@ -127,8 +127,8 @@ class Memory:
 def sharded_memory(shape: Shape, setup: Setup, recipe: Recipe) -> Memory:
     """A rank of verl's FSDP2 engine with vLLM beside it: 16 bytes a parameter over all ranks (ZeRO stage 3).
 
-    Of two layers and of the embedding and output matrix, the bfloat16 weights are gathered at a time, and the latter's
-    gradient is whole before it is reduced, in float32. A micro-batch holds one sequence of the greatest length.
+    At any time the bfloat16 weights of two layers and of the embedding and output matrices are gathered, and the whole
+    float32 gradient of those matrices exists before it is reduced. A micro-batch is one sequence of maximum length.
     """
     tokens = recipe.max_length // setup.sequence_parallel
     gathered = 2 * (2 * shape.layer_parameters + shape.root_parameters) + 4 * shape.root_parameters
@@ -222,10 +222,10 @@ class Seconds:
 
 
 def passes(objective: str) -> int:
-    """Forward passes that a rollout's tokens cost, by what the objective of that name says that it needs.
+    """Cost of a rollout's tokens in forward passes, from the objective's declared ``needs``.
 
-    One for the old log-probs; and for each optimizer step on them four for the update with recomputation, and one
-    without gradient where the selection depends on the current policy.
+    One for the old log-probs; for each optimizer step on them, four for the update with recomputation and one without
+    gradient where the selection depends on the current policy.
 
     >>> passes("justrl"), passes("stapo"), passes("lopti")
     (5, 6, 9)
@@ -246,10 +246,10 @@ def iteration_seconds(shape: Shape, setup: Setup, recipe: Recipe, forward_passes
 
 
 def generation_seconds(shape: Shape, setup: Setup, recipe: Recipe, samples: int, max_tokens: int) -> float:
-    """Generating ``samples`` on all GPUs. The longest one runs to the limit, and each of its tokens is a decoding step.
+    """Seconds to generate ``samples`` on all GPUs; the longest runs to the limit, one decoding step per token.
 
-    A step costs ``DECODE_STEP_S`` and reads the weights; over all steps the cache of every unfinished sequence is read,
-    and every token computed. Where a GPU's cache cannot hold its sequences at once they come in waves.
+    A step costs ``DECODE_STEP_S`` and reads the weights and the cache of every unfinished sequence; every token is
+    computed. Where a GPU's cache cannot hold its sequences at once, they are generated in waves.
     """
     engines = setup.world / setup.tensor_parallel
     memory = _memory(shape, setup, tokens=0, gathered=0.0, logits=0.0)

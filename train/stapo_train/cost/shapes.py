@@ -1,4 +1,4 @@
-"""What a cost is computed from: kinds of GPUs by their data sheets, models by their shapes.
+"""GPUs by their data sheets and models by their shapes, from which costs are computed.
 
 >>> round(SHAPES["8b"].parameters / 1e9, 2)
 8.19
@@ -51,7 +51,7 @@ class Shape:
 
     @property
     def root_parameters(self) -> int:
-        """What stands outside the layers: embedding, output matrix, last norm."""
+        """Parameters outside the layers: embedding, output matrix, last norm."""
         return self.vocab * self.hidden * (1 if self.tied else 2) + self.hidden
 
     @property
@@ -67,7 +67,7 @@ class Shape:
     def forward_flops(self, length: float) -> float:
         """Operations of a token's forward pass in a causal sequence of ``length`` tokens.
 
-        Two per matrix parameter, and 4 L H Q for each of the length / 2 tokens that it attends to on average
+        Two per matrix parameter, and 4 L H Q for each of the on average length / 2 tokens that it attends to
         (arXiv:2204.02311, App. B). The embedding is looked up, not multiplied.
         """
         matrices = self.layers * self.layer_parameters + self.vocab * self.hidden
