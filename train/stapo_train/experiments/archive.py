@@ -11,13 +11,13 @@ from pathlib import Path
 
 TRAININGS = "trainings.tar.gz"
 KEPT = ("config.yaml", "metrics.jsonl")
-"""Of each training; its checkpoints and dumps stay where they were made."""
+"""Files that the archive keeps of each training; checkpoints and dumps are not packed."""
 
 
 def write_trainings(folders: Mapping[str, Path], page: Path) -> Path:
-    """Pack ``KEPT`` of every training, name to folder, beside its page. Same files, same bytes: no clock is in them."""
+    """Pack ``KEPT`` of every training (name to folder) beside its page. Same files, same bytes: no times enter."""
     packed = io.BytesIO()
-    # The file's own name and time would stand in gzip's header.
+    # gzip's header would otherwise hold the file's name and time.
     with (
         gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as file,
         tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as archive,

@@ -1,9 +1,8 @@
-"""Is a written step of arithmetic right? The tiny suite's solutions can be checked line by line, unlike real ones.
+"""Checks the arithmetic steps written in a solution of the tiny suite, which real solutions do not allow.
 
 A step is ``a op b = c`` with op one of + - * / mod, as ``stapo_train.tiny.problems`` writes them, with or without a
-stray letter in front. It is wrong where a op b is not c, whatever was meant: a step of the problem copied badly and
-then computed well is right. Solutions that only list totals have no step that can be checked; a stray letter shows in
-them, too.
+stray letter in front. It is wrong where a op b is not c: a step that miscopies the problem and then computes correctly
+counts as right. Solutions that only list totals have no checkable step; stray letters are found in them, too.
 """
 
 import re

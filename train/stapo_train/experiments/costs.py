@@ -1,4 +1,4 @@
-"""An experiment's steps run at the lowest priority; what each cost stands in the ledger ``costs.jsonl``."""
+"""Runs an experiment's steps at the lowest priority and records what each cost in ``costs.jsonl``, the ledger."""
 
 import json
 import platform
@@ -15,11 +15,11 @@ from stapo_train.jobs import Job, run_jobs
 
 COSTS = "costs.jsonl"
 BEHIND_ALL_OTHERS = 19
-"""Niceness: an experiment runs for hours on a machine that is used for other things, too."""
+"""Process niceness: an experiment runs for hours on a machine that is also used for other things."""
 
 
 def run_steps(plan: Mapping[str, Step], out: Path, jobs: int) -> None:
-    """Run what is not finished, ``jobs`` steps at once; stop everything where one fails.
+    """Run the unfinished steps, ``jobs`` at once; stop everything when one fails.
 
     Raises:
         StapoError: a command failed; the message names its log.
@@ -51,7 +51,7 @@ def _job(step: Step, out: Path) -> Job:
 
 @cache
 def _code() -> dict[str, Any]:
-    """Commit of this checkout, whether tracked files differ from it, and versions: as of the runner's start."""
+    """Commit of this checkout, whether tracked files differ from it, and versions, all as of the runner's start."""
     names = ("stapo-bench", "torch", "transformers")
     return {
         "commit": commit(),

@@ -1,7 +1,8 @@
-"""What an experiment is: one YAML each, and the trainings and evaluations that follow from it.
+"""Definition of an experiment: one YAML file, and the trainings and evaluations that follow from it.
 
-A training is named by what it computes, so two experiments that need the same one share it. ``overrides`` are settings
-of ``stapo-train``, on top of ``train/configs/tiny/_recipe.yaml``; a variant without any is the base model, untrained.
+A training's folder is named by a hash of what it computes, so experiments that need the same training share it.
+``overrides`` are settings of ``stapo-train`` on top of ``train/configs/tiny/_recipe.yaml``; a variant without any is
+the untrained base model.
 """
 
 import re
@@ -20,22 +21,22 @@ HERE = _TRAIN / "experiments"
 CONFIGS = _TRAIN / "configs" / "tiny"
 
 SEEDS: Mapping[str, tuple[int, ...]] = {"fresh": (101, 102, 103, 104, 105), "search": (1, 2, 3)}
-"""What is looked for with the search seeds is measured with fresh ones: nothing is ever chosen by a fresh seed."""
+"""Settings are searched with the search seeds and measured with the fresh ones, by which nothing is ever chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """One YAML."""
+    """One experiment, as its YAML file defines it."""
 
     name: str
     question: str
     seeds: str  # a name in SEEDS
-    num_seeds: int | None = None  # the first so many; None: all
-    variants: Mapping[str, Sequence[str]]  # by the name that the page gives it; overrides, none: the base model
+    num_seeds: int | None = None  # use only the first ones; None: all
+    variants: Mapping[str, Sequence[str]]  # name on the page -> overrides; none: base model
     reference: str  # the variant that every other is compared with
-    verdicts: Sequence[str] = ()  # the variants whose comparison is told on top of the page; none: all
+    verdicts: Sequence[str] = ()  # the variants whose comparison opens the page; none: all
     decodings: Sequence[str] = tuple(PRESETS)
-    dumps: Sequence[int] = ()  # iterations whose last mini-batch is kept, with the weights that it met
+    dumps: Sequence[int] = ()  # iterations whose last mini-batch is kept, with the weights before it
     figures: Sequence[str] = ()  # of ``stapo-bench plot``
     sections: Sequence[str] = ()  # of pages.SECTIONS
     graders: Sequence[str] = ()  # besides ``math``
@@ -60,7 +61,7 @@ class Experiment:
 
     @property
     def options(self) -> dict[str, int]:
-        """Of ``stapo-bench eval``."""
+        """Options of ``stapo-bench eval``."""
         return {**EVALUATION, **self.evaluation}
 
 
@@ -78,13 +79,13 @@ class Training:
     overrides: Sequence[str] = ()
 
     def checkpoint(self, base: Path) -> Path:
-        """The last one."""
+        """The folder of the last checkpoint."""
         return base if self.config is None else self.folder / "checkpoints" / "final"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """A last checkpoint under one way of decoding. Samples are drawn with the training's seed."""
+    """The evaluation of a last checkpoint in one decoding regime, sampled with the training's seed."""
 
     training: Training
     decoding: str
@@ -96,7 +97,7 @@ def load_experiment(name: str) -> Experiment:
     """The experiment of that name, or of that file.
 
     Raises:
-        UsageError: no such experiment, or a YAML with a key that nobody knows.
+        UsageError: no such experiment, or a YAML with an unknown key.
     """
     path = Path(name) if name.endswith(".yaml") else HERE / f"{name}.yaml"
     if not path.is_file():
@@ -116,7 +117,7 @@ def load_experiment(name: str) -> Experiment:
 
 
 def base_folder(experiment: Experiment, out: Path) -> Path:
-    """Of the untrained model: a folder for each way to make one."""
+    """Folder of the untrained model, one per set of pretraining settings."""
     return out / "-".join(["base", *map(_slug, experiment.pretrain)])
 
 
@@ -132,16 +133,16 @@ def _training(experiment: Experiment, variant: str, seed: int, out: Path) -> Tra
     if not own:
         return Training(variant=variant, seed=seed, folder=base_folder(experiment, out), config=None)
     overrides = [*experiment.overrides, *own, f"model={base_folder(experiment, out)}", f"seed={seed}", "device=cpu"]
-    # What it computes names the folder, and the folder is no part of what it computes.
+    # The folder is named by a hash of the config, which must not contain the folder.
     config = load_config(CONFIGS / "_recipe.yaml", [*overrides, "out=unknown"])
-    kept = "-dumps" if experiment.dumps else ""  # a training that is finished keeps no more of them
+    kept = "-dumps" if experiment.dumps else ""  # a finished training cannot write dumps afterwards
     name = f"{_slug(str(config.objective['name']))}-s{seed}-{config.digest()[:8]}{kept}"
     folder = out / "trainings" / name
     return Training(variant=variant, seed=seed, folder=folder, config=config, overrides=[*overrides, f"out={folder}"])
 
 
 def evaluations(experiment: Experiment, out: Path) -> list[Evaluation]:
-    """Every training's last checkpoint under every way of decoding."""
+    """Every training's last checkpoint in every decoding regime."""
     base = base_folder(experiment, out)
     return [
         Evaluation(
@@ -160,7 +161,7 @@ def _run_name(training: Training) -> str:
 
 
 def in_words(decoding: str) -> str:
-    """A way of decoding as pages call it.
+    """A decoding regime as pages name it.
 
     >>> in_words("justrl")
     'T=0.7, top-p 0.9'

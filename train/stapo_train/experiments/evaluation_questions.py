@@ -1,4 +1,4 @@
-"""What an evaluation must be to tell methods apart: how many samples and seeds, which error, which grader."""
+"""Page sections on what it takes to tell methods apart: how many samples and seeds, which error, which grader."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -54,7 +54,7 @@ def samples(findings: Findings, folder: Path) -> Section:
 
 
 def samples_factor(tasks: Sequence[TaskPlan], error: ErrorName) -> float:
-    """Times the present samples that show ``DETECT`` of the mean over tasks; infinite: no number of them does.
+    """The multiple of the present samples at which a task-mean difference of ``DETECT`` shows; infinite: none does.
 
     V(m) = sum_t (between_t / n_t + noise_t / m) / T^2, and a power of 80 % needs sqrt V = DETECT / 2.80.
     """
@@ -68,7 +68,7 @@ def samples_factor(tasks: Sequence[TaskPlan], error: ErrorName) -> float:
 
 
 def seeds_needed(deviation: float) -> int:
-    """Seeds of each method that show ``DETECT``, where paired differences of seeds have this standard deviation.
+    """Seeds per method needed to show ``DETECT`` when paired differences of seeds have this standard deviation.
 
     >>> seeds_needed(0.02), seeds_needed(0.001)
     (10, 2)
@@ -82,7 +82,7 @@ def seeds_needed(deviation: float) -> int:
 
 
 def _seeds(findings: Findings, decoding: str) -> str:
-    """In words; the seeds meet the same problems with the present samples."""
+    """The seeds needed, in words, at the present number of samples and on the same problems."""
     found = [
         comparison.effects[0].difference.standard_error * math.sqrt(comparison.num_seeds)
         for comparison in _of_trained(findings, decoding)
@@ -92,7 +92,7 @@ def _seeds(findings: Findings, decoding: str) -> str:
 
 
 def error_bars(findings: Findings, folder: Path) -> Section:
-    """How far apart do the error bars lie?"""
+    """How much do the two kinds of error bars differ?"""
     lines = [
         "## How far apart do the error bars lie?",
         "",
@@ -123,7 +123,7 @@ def error_bars(findings: Findings, folder: Path) -> Section:
 
 
 def flips(findings: Findings, folder: Path) -> Section:
-    """Does the choice of grader, or truncation, turn any verdict over seeds, or the sign of a pair of checkpoints?"""
+    """Does the choice of grader, or truncation, change a verdict over seeds or the sign of a checkpoint pair?"""
     lines = ["## Does grader choice or truncation flip any verdict?", ""]
     answers = []
     for decoding, by_variant in findings.scores.items():
@@ -156,7 +156,7 @@ def _is_of(grader: str, note: str) -> bool:
 
 
 def _turned(ours: Sequence[SeedComparison], theirs: Sequence[SeedComparison]) -> list[str]:
-    """Whose verdict on the broader error is another one."""
+    """The variants whose verdict under the broader error differs."""
     pairs = (
         (one.name_b, one.effects[1].verdict, other.effects[1].verdict) for one, other in zip(ours, theirs, strict=True)
     )

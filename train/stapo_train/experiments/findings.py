@@ -1,7 +1,7 @@
-"""What an experiment left behind, read once: scores by decoding, variant and seed, and the trainings' logs.
+"""Results of an experiment, read once: scores by decoding, variant and seed, and the trainings' logs.
 
-An experiment need not be finished. A seed counts when every variant has finished it, where a variant without any
-finished seed is left out: so all that is compared has the same seeds.
+An experiment need not be finished. Variants without a finished seed are left out; a seed counts when all the others
+have finished it, so that all compared variants have the same seeds.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ class Findings:
 
     @cached_property
     def finished(self) -> Mapping[str, Sequence[int]]:
-        """Variant -> its seeds of which every step is done."""
+        """Variant -> its seeds with every step done."""
         done = {name for name, step in plan(self.experiment, self.out).items() if step.is_done()}
         needs: dict[tuple[str, int], set[str]] = {}
         for training in trainings(self.experiment, self.out):
@@ -48,16 +48,16 @@ class Findings:
 
     @cached_property
     def variants(self) -> Sequence[str]:
-        """Those with a finished seed."""
+        """Variants with a finished seed."""
         return [variant for variant, seeds in self.finished.items() if seeds]
 
     @cached_property
     def seeds(self) -> Sequence[int]:
-        """Finished by all of ``variants``."""
+        """Seeds that all of ``variants`` have finished."""
         return [s for s in self.experiment.used_seeds if all(s in self.finished[variant] for variant in self.variants)]
 
     def check(self) -> None:
-        """StapoError where there is nothing to tell yet."""
+        """Raise StapoError if there are no results yet."""
         if not self.variants or not self.seeds:
             raise StapoError(
                 f"{self.experiment.name}: expected a seed that every variant with a finished one has finished, got "
@@ -71,7 +71,7 @@ class Findings:
 
     @cached_property
     def trainings(self) -> list[Training]:
-        """Those that count, without the untrained base."""
+        """Trainings that count, without the untrained base."""
         return [
             training
             for training in trainings(self.experiment, self.out)
@@ -80,9 +80,9 @@ class Findings:
 
     @cached_property
     def same(self) -> Mapping[str, str]:
-        """Variant -> another whose trainings ended in the same weights, bit for bit, with every seed; if any.
+        """Variant -> another whose trainings ended in bit-identical weights with every seed, if any.
 
-        What tells the two apart never acted. The other is the reference, or else the first of its kind.
+        The setting in which the two differ had no effect. The other is the reference, or else the first such variant.
         """
         weights: dict[str, list[str]] = {}
         for training in self.trainings:
@@ -97,7 +97,7 @@ class Findings:
 
     @cached_property
     def evaluations(self) -> list[Evaluation]:
-        """Those that count, of the untrained base too."""
+        """Evaluations that count, the untrained base's included."""
         return [e for e in evaluations(self.experiment, self.out) if self._is_used(e.training)]
 
     def _is_used(self, training: Training) -> bool:
@@ -114,12 +114,12 @@ class Findings:
 
     @cached_property
     def sources(self) -> Sources:
-        """What figures are drawn from."""
+        """The data that figures are plotted from."""
         logs = list(dict.fromkeys(training.folder for training in self.trainings))
         return Sources(runs=[evaluation.folder for evaluation in self.evaluations], logs=logs)
 
     def folder(self, variant: str, seed: int, decoding: str) -> Path:
-        """The run of a variant's last checkpoint."""
+        """The evaluation run of a variant's last checkpoint."""
         return next(
             e.folder
             for e in self.evaluations
@@ -128,17 +128,17 @@ class Findings:
 
     @cached_property
     def comparisons(self) -> Mapping[str, list[SeedComparison]]:
-        """Decoding -> every variant against the reference; none as long as the reference has no finished seed."""
+        """Decoding -> every variant against the reference; empty until the reference has a finished seed."""
         return {decoding: self.compared(by_variant) for decoding, by_variant in self.scores.items()}
 
     def compared(self, scores: Mapping[str, Sequence[RunScore]]) -> list[SeedComparison]:
-        """Every variant against the reference, by these scores of theirs."""
+        """Every variant against the reference, by the given scores."""
         reference = self.experiment.reference
         pairs = [(reference, name) for name in self.variants if name != reference] if reference in self.variants else []
         return compare_over_seeds({name: [counted(score) for score in found] for name, found in scores.items()}, pairs)
 
     def graded(self, decoding: str, grader: str) -> Mapping[str, Sequence[RunScore]]:
-        """``scores`` of one way of decoding as another grader has them."""
+        """``scores`` of one decoding regime under another grader."""
         return {
             variant: [score_by(self.folder(variant, seed, decoding), grader) for seed in self.seeds]
             for variant in self.scores[decoding]
@@ -161,5 +161,5 @@ class Findings:
 
 
 def counted(score: RunScore) -> dict[str, Outcomes]:
-    """A run's counts, all that paired statistics need."""
+    """A run's outcome counts, which is all that paired statistics need."""
     return {task.task: Outcomes.of_counts(task.counts) for task in score.tasks}

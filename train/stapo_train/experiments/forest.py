@@ -1,4 +1,4 @@
-"""Every variant's difference from the reference as a figure: a point and two intervals, a panel per way of decoding."""
+"""Forest plot of every variant's difference from the reference: a point and two intervals, a panel per regime."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 BARS: dict[str, dict[str, Any]] = dict(
     zip(SEED_ERRORS, ({"linewidth": 3.4, "alpha": 0.5}, {"linewidth": 0.9, "marker": "|"}), strict=True)
 )
-"""With few seeds either may be the wider one: both must be seen."""
+"""The two kinds of interval; with few seeds either may be the wider, so both are shown."""
 
 
 def differences(findings: Findings, folder: Path) -> Section:
-    """The untrained model is left out of the figure, beside which nothing else could be told apart; so is a variant
-    that is the reference itself."""
+    """The forest plot as a section, without the untrained model, whose distance would hide all other differences, and
+    without variants identical to the reference."""
     reference = findings.experiment.reference
     untrained = findings.experiment.untrained
     left_out = {*untrained, *findings.same}
@@ -66,7 +66,7 @@ def _labels(variants: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 
 def draw(shown: Mapping[str, Sequence[SeedComparison]], labels: Mapping[str, str], path: Path) -> None:
-    """A panel per way of decoding, variants from the top in the experiment's order."""
+    """Draw a panel per decoding regime, variants from the top in the experiment's order."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
@@ -91,7 +91,7 @@ def draw(shown: Mapping[str, Sequence[SeedComparison]], labels: Mapping[str, str
 
 
 def draw_panel(ax: "Axes", comparisons: Sequence[SeedComparison], labels: Mapping[str, str]) -> None:
-    """One variant below the other, in points; ``labels``: what decides the looks of a variant, if not its name."""
+    """Draw one variant below the other, in points; ``labels`` decides a variant's look, by default its name."""
     from stapo_bench.presenting.figures.style import INK, look
 
     ax.axvline(0.0, color=INK, linewidth=0.6, zorder=1)

@@ -27,12 +27,12 @@ TAU_P = 0.002
 ENTROPY_SHARE = 0.8
 """Borders of the quadrants: the paper's tau_p, and the 80 % quantile of the mini-batch's entropies (OLD's tau_h)."""
 DOTS = 4000
-"""In the figure, at most."""
+"""Tokens in the figure, at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenGradients:
-    """Tokens with a gradient (w is not 0), each vector [N]. Squared norms are of the gradient by the logits."""
+    """Tokens with a gradient (w != 0); vectors are [N]. Squared norms: of the gradient with respect to the logits."""
 
     prob: Vector
     entropy: Vector  # nats
@@ -58,7 +58,7 @@ class TokenGradients:
 
 
 def read_gradients(folder: Path) -> TokenGradients:
-    """Of a dump, under its own objective."""
+    """The token gradients of a dump, under its own objective."""
     import torch
 
     from stapo_train.inspect.replay import objective_for
@@ -95,7 +95,7 @@ def read_gradients(folder: Path) -> TokenGradients:
 
 
 def joined(parts: Sequence[TokenGradients]) -> TokenGradients:
-    """Tokens of several mini-batches."""
+    """The tokens of several mini-batches, concatenated."""
     names = [field.name for field in fields(TokenGradients) if field.name != "vocabulary"]
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     return TokenGradients(**columns, vocabulary=parts[0].vocabulary)
@@ -150,7 +150,7 @@ def _quadrant(seeds: Sequence[TokenGradients], is_rare: bool, is_sure: bool) -> 
     count = sum(int(mask.sum()) for mask in inside)
     cells = [f"{count:,}"]
     for name in ("measured", "low", "high"):
-        # The lower bound is below 0 for some likely tokens: of a norm it then says nothing.
+        # The lower bound is below 0 for some likely tokens, where it says nothing about a norm.
         norms = [np.sqrt(np.maximum(getattr(f, name)[mask], 0.0)) for f, mask in zip(seeds, inside, strict=True)]
         means = np.array([part.mean() for part in norms if len(part)])
         interval = over_seeds([means[:, None]], "seeds like these").interval() if len(means) > 1 else None
@@ -165,7 +165,7 @@ def _outside(found: TokenGradients) -> str:
 
 
 def _gap(found: TokenGradients) -> float:
-    """Median of (S - e^-H) / (1 - C_V H^2 - e^-H), of tokens where the curves are 0.1 apart or more."""
+    """Median of (S - e^-H) / (1 - C_V H^2 - e^-H) over tokens where the two bounds are at least 0.1 apart."""
     scale = found.weight**2
     width = (found.high - found.low) / scale
     apart = width >= 0.1
@@ -173,7 +173,7 @@ def _gap(found: TokenGradients) -> float:
 
 
 def draw(found: TokenGradients, path: Path) -> None:
-    """S against H with both bounds; every so many-th token, so that the figure stays small."""
+    """Plot S against H with both bounds; tokens are thinned evenly so that the figure stays small."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

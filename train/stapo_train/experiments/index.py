@@ -1,4 +1,4 @@
-"""``results/experiments/README.md``: which experiments have results, what they say, and which have not been run yet."""
+"""Writes ``results/experiments/README.md``: which experiments have results, what they say, which are not yet run."""
 
 import json
 from pathlib import Path

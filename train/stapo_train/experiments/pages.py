@@ -1,4 +1,4 @@
-"""An experiment's page: question, verdicts, figures, table with intervals, cost, command. Same runs, same bytes."""
+"""Writes an experiment's page: question, verdicts, figures, table with intervals, cost, command; deterministic."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ from stapo_train.experiments.section import in_points
 from stapo_train.experiments.sections import SECTIONS
 
 SUMMARY = "summary.json"
-"""In a page's folder: what the index says of it."""
+"""File in a page's folder with the summary that the index shows."""
 
 
 def write_page(experiment: Experiment, out: Path, folder: Path) -> Path:
@@ -55,7 +55,7 @@ def write_page(experiment: Experiment, out: Path, folder: Path) -> Path:
     if missing := unfinished(about):
         lines += [missing, ""]
     lines += [*(f"- {answer}" for answer in answers), "", *_figures(findings, folder, command)]
-    if experiment.decodings:  # a search looks at trainings alone
+    if experiment.decodings:  # a search has trainings only
         lines += [*_table(findings), *_differences(findings), ""]
     for section in sections:
         lines += [section.text, ""]
@@ -72,7 +72,7 @@ def write_page(experiment: Experiment, out: Path, folder: Path) -> Path:
 
 
 def unfinished(about: Mapping[str, Any]) -> str:
-    """What is missing, in words; empty: nothing."""
+    """What is missing, in words; empty if nothing is."""
     asked, finished = (len(about["seeds"][name]) for name in ("asked", "finished"))
     parts = [f"{finished} of {asked} seeds are finished"] if finished < asked else []
     if about["not_run"]:
@@ -165,7 +165,7 @@ def _runs(findings: Findings) -> str:
 
 
 def _keep(findings: Findings, folder: Path) -> None:
-    """One manifest per way of decoding (the others differ in seed and weights, see runs.csv), the trainings' logs."""
+    """Keep one manifest per decoding regime (the others differ in seed and weights, see runs.csv) and training logs."""
     for decoding in findings.experiment.decodings:
         run = next(e.folder for e in findings.evaluations if e.decoding == decoding)
         (folder / "manifests").mkdir(exist_ok=True)

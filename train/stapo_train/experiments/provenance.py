@@ -14,8 +14,8 @@ from stapo_train.experiments.steps import CPU_SECONDS, plan
 def provenance(findings: Findings, command: str) -> dict[str, Any]:
     """The manifest of a page.
 
-    ``code``: by commit, how often a command was started under it and whether files differed; None: not recorded.
-    ``cpu_s``: of the experiment's finished and unfinished commands alike, those that others need, too, included.
+    ``code``: per commit, how many commands were started under it and whether files differed; None: not recorded.
+    ``cpu_s``: of all the experiment's commands, finished or not, including those that other experiments share.
     """
     experiment = findings.experiment
     steps = plan(experiment, findings.out)
@@ -50,7 +50,7 @@ def _versions(manifest: Manifest) -> str:
 
 
 def how(findings: Findings, about: dict[str, Any]) -> Iterator[str]:
-    """The last part of a page."""
+    """The last part of a page: how its numbers were made."""
     yield "## How it was made"
     yield ""
     yield f"- Command: `{about['command']}`. Settings and curves of every training: `{TRAININGS}`."

@@ -1,4 +1,4 @@
-"""Several experiments one after the other: what they would run and cost, their steps, their pages.
+"""Runs several experiments one after the other: estimates, steps, pages.
 
 plans = Plans.of(["main", "controls"], Path("runs/experiments"), Path("results/experiments"))
 plans.run(jobs=2, tell=print)
@@ -17,7 +17,7 @@ from stapo_train.experiments.pages import write_page
 from stapo_train.experiments.steps import CPU_SECONDS, Step, plan
 
 Tell = Callable[[str], object]
-"""Shows a line to who waits."""
+"""Shows the user a line of progress."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Plans:
 
     @classmethod
     def of(cls, names: Sequence[str], out: Path, results: Path, num_seeds: int | None = None) -> "Plans":
-        """Of the experiments with these names, or of these files; of the first ``num_seeds`` seeds, default: all."""
+        """Plans of experiments given by name or file, with the first ``num_seeds`` seeds (default: all)."""
         found = [load_experiment(name) for name in names]
         return cls(steps=[(each, plan(each, out, num_seeds)) for each in found], out=out, results=results)
 
@@ -42,13 +42,13 @@ class Plans:
         return "\n".join([*lines, f"together, what they share counted once: {hours:.1f} CPU-hours"])
 
     def write_pages(self, tell: Tell) -> None:
-        """The pages of what is finished, and the list of all experiments."""
+        """Write the pages of finished results and the list of all experiments."""
         for experiment, _ in self.steps:
             tell(f"written: {self._write_page(experiment)}")
         tell(f"written: {write_index(self.results)}")
 
     def run(self, jobs: int, tell: Tell) -> None:
-        """Run what is not finished, ``jobs`` steps at once, each experiment up to its page."""
+        """Run the unfinished steps, ``jobs`` at once, one experiment after the other up to its page."""
         if shutil.which("stapo-bench") is None or shutil.which("stapo-train") is None:
             raise StapoError("stapo-bench or stapo-train is not on PATH: first 'source scripts/environment.sh'")
         for experiment, steps in self.steps:

@@ -10,7 +10,7 @@ from stapo_bench.statistics import Difference
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """Markdown from findings: every number in it is read, none is typed."""
+    """Markdown generated from findings; no number in it is written by hand."""
 
     answers: Sequence[str] = ()  # sentences for the top of the page
     text: str  # begins with its heading

@@ -1,4 +1,4 @@
-"""The parts of a page that answer one question each; ``folder`` is where the page stands, for figures of their own."""
+"""Page sections that answer one question each; ``folder`` is the page's, where a section may put figures."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

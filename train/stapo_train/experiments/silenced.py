@@ -1,10 +1,10 @@
-"""What are the silenced tokens? Counted on dumped mini-batches, in rollouts whose answer came out right.
+"""Counts which tokens are silenced, on dumped mini-batches, in rollouts whose answer is right.
 
-"Spurious" can be checked here: a step that is wrong although the answer is right, or a stray letter (see
-``arithmetic``), should not have been rewarded, so a mask that finds what its name says would hit the tokens of such
-places more often than others. Candidates are the tokens with A > 0 and pi < tau_p; entropy chooses among them, and
-what it adds is the share of the silenced tokens in such places minus that of the candidates: a lot would have that one.
-The masks are laid over the same mini-batches: those that a training met.
+In the tiny suite "spurious" can be checked: a wrong step in spite of a right answer, or a stray letter (see
+``arithmetic``), should not have been rewarded, so a mask that finds spurious tokens would hit the tokens of such places
+more often than others. Candidates are the tokens with A > 0 and pi < tau_p, among which entropy chooses. What entropy
+adds is the share of silenced tokens in such places minus the share of candidates there, which a random choice would
+have on average. All masks are applied to the same mini-batches of real trainings.
 """
 
 from collections import Counter
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from stapo_train.inspect.dump import Dump
 
 WORDS = 12
-"""Of each list."""
+"""Number of words shown per list."""
 
 MASKS: Mapping[str, Mapping[str, Any]] = {
     f"{label}{suffix}": {"name": name, "tau_p": tau_p}
-    # A mini-batch here has few tokens: with the larger tau_p there are more candidates.
+    # A mini-batch here has few tokens; the larger tau_p gives more candidates.
     for suffix, tau_p in (("", 0.002), (", tau_p 0.05", 0.05))
     for label, name in (("STAPO", "stapo"), ("STAPO (v1-v3)", "stapo-old"))
 }
@@ -47,7 +47,7 @@ class Rollout:
 
 @dataclass(kw_only=True)
 class Places:
-    """Places of one kind, and the tokens that lie in them in whole or in part."""
+    """Counts of places (text spans) of one kind and of the tokens that overlap them."""
 
     count: int = 0
     hit: int = 0  # with a silenced token
@@ -58,7 +58,7 @@ class Places:
 
 @dataclass(kw_only=True)
 class Tally:
-    """Counts over rollouts; ``whole`` is every token, a rollout being one place."""
+    """Counts over rollouts; ``whole`` counts every token, with a whole rollout as one place."""
 
     whole: Places = field(default_factory=Places)
     wrong_steps: Places = field(default_factory=Places)
@@ -73,14 +73,14 @@ class Tally:
         return self.whole.silenced + self.whole.kept
 
     def lift(self, places: Places) -> float:
-        """Share of the silenced tokens that lie in these places minus that of the candidates; NaN: none silenced."""
+        """Share of silenced tokens in these places minus the share of candidates there; NaN: none silenced."""
         if not self.whole.silenced:
             return np.nan
         return places.silenced / self.whole.silenced - (places.silenced + places.kept) / self.num_candidates
 
 
 def tally(rollouts: Iterable[Rollout]) -> Tally:
-    """Count over rewarded rollouts."""
+    """Counts over rewarded rollouts."""
     found = Tally()
     for rollout in rollouts:
         text = "".join(rollout.texts)
@@ -113,7 +113,7 @@ def _count(places: Places, rollout: Rollout, spans: Sequence[tuple[int, int]]) -
 
 
 def read_rollouts(folder: Path) -> dict[str, list[Rollout]]:
-    """The rewarded rollouts (A > 0) of a dump, with what each mask does with them."""
+    """The rewarded rollouts (A > 0) of a dump under each mask."""
     from stapo_train.inspect.replay import objective_for
     from stapo_train.objective import select
 
@@ -171,7 +171,7 @@ def spurious(findings: Findings, folder: Path) -> Section:
 
 
 def open_dump(folder: Path) -> "Dump":
-    """A dump, read without a progress bar for each of hundreds."""
+    """Load a dump without progress bars."""
     from transformers.utils.logging import disable_progress_bar
 
     from stapo_train.inspect.dump import load_dump
@@ -206,7 +206,7 @@ def _row(by_seed: Sequence[Tally]) -> str:
 
 
 def _shares(places: Places, whole: Places) -> list[str]:
-    """Of all tokens, of the candidates and of the silenced ones: the part in these places."""
+    """The shares of all tokens, of candidates and of silenced tokens that lie in these places."""
     candidates = places.silenced + places.kept, whole.silenced + whole.kept
     pairs = ((places.tokens, whole.tokens), candidates, (places.silenced, whole.silenced))
     return [f"{100 * part / of:.1f} %" if of else "–" for part, of in pairs]
@@ -218,7 +218,7 @@ def total(parts: Sequence[Places]) -> Places:
 
 
 def _answer(variant: str, mask: str, by_seed: Sequence[Tally], choice: Difference, p_adjusted: float) -> str:
-    """``choice``: of wrong steps; its p is corrected for the masks that are laid over the same rollouts."""
+    """``choice``: mean lift on wrong steps; its p is corrected for the number of masks applied to the same rollouts."""
     whole, wrong, letters = (total([getattr(t, n) for t in by_seed]) for n in ("whole", "wrong_steps", "letters"))
     if not whole.silenced:
         return f"{mask} on {variant}'s rollouts: no token is silenced."
@@ -236,12 +236,12 @@ def _answer(variant: str, mask: str, by_seed: Sequence[Tally], choice: Differenc
 
 def _words(variant: str, mask: str, name: str, by_seed: Sequence[Tally]) -> str:
     counts = sum((getattr(found, f"{name}_words") for found in by_seed), Counter[str]())
-    # Equal counts by text, so that the page does not depend on the order of reading.
+    # Ties are sorted by text, so that the page does not depend on the reading order.
     first = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:WORDS]
     return f"- {variant}, {mask}, {name}: {', '.join(f'`{text!r}` {count}' for text, count in first) or 'none'}"
 
 
 def _change(lifts: Sequence[float]) -> Difference:
-    """Mean over seeds; those in which nothing is silenced have no lift and are left out. NaN: fewer than two."""
+    """Mean lift over seeds, without those in which nothing is silenced; NaN: fewer than two seeds left."""
     known = [lift for lift in lifts if not np.isnan(lift)]
     return over_seeds([np.array(known)[:, None]], "seeds like these") if len(known) > 1 else UNDECIDED

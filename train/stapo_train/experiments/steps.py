@@ -1,4 +1,4 @@
-"""The commands of an experiment in order. What is finished is seen in the folder that a command writes."""
+"""The commands of an experiment in order. Whether one is finished is read from the folder that it writes."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -25,19 +25,19 @@ from stapo_train.tiny.pretrain import CONFIG_FILE, FINISHED_FILE
 from stapo_train.tiny.pretrain import load_config as load_pretrain_config
 
 CPU_SECONDS = {"pretrain": 280.0, "train": 115.0, "eval": 30.0, "grade": 6.0}
-"""Measured on the tiny suite (a training: of 50 iterations); only for the estimate and the time left."""
+"""CPU seconds measured on the tiny suite (a training: 50 iterations), used only to estimate durations."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One command; ``is_done`` looks into the folder that the command writes."""
+    """One command; ``is_done`` checks the folder that it writes."""
 
     name: str
     kind: str  # in CPU_SECONDS
     command: Sequence[str]
     needs: Sequence[str]
     is_done: Callable[[], bool]
-    scale: float = 1.0  # of the time that its kind takes
+    scale: float = 1.0  # times the CPU time of its kind
 
     @property
     def cpu_s(self) -> float:
@@ -46,9 +46,9 @@ class Step:
 
 
 def plan(experiment: Experiment, out: Path, num_seeds: int | None = None) -> dict[str, Step]:
-    """Every step of an experiment by name, each after what it needs; of the first ``num_seeds`` seeds, default: all.
+    """Every step of an experiment by name, each after what it needs, for the first ``num_seeds`` seeds (default: all).
 
-    Seed by seed: a run that is stopped early has whole seeds, from the trainings to the grades.
+    Steps go seed by seed, so that a run stopped early has complete seeds, from training to grades.
     """
     base = base_folder(experiment, out)
     steps = [_pretrain(base, experiment.pretrain)]
@@ -92,7 +92,7 @@ def _train(training: Training, base: str, dumps: Sequence[int]) -> Step:
 
 
 def is_trained(training: Training) -> bool:
-    """The folder holds this training's last checkpoint."""
+    """Whether the folder holds this training's last checkpoint."""
     if training.config is None or not (training.folder / "checkpoints" / "final").is_dir():
         return False
     stored = parse_config(yaml.safe_load((training.folder / "config.yaml").read_text()), str(training.folder))
@@ -117,7 +117,7 @@ def _evaluate(evaluation: Evaluation, options: dict[str, int]) -> Step:
 
 
 def is_evaluated(evaluation: Evaluation, options: dict[str, int]) -> bool:
-    """The folder holds all samples of this checkpoint, graded by today's grader and scored, under these settings."""
+    """Whether all samples under these settings are there, graded by the grader's present version and scored."""
     if not (evaluation.folder / "scores.json").is_file():
         return False
     score = current_score(evaluation.folder)
@@ -145,7 +145,7 @@ def _grade(evaluation: Evaluation, grader: str) -> Step:
 
 
 def is_graded(run: Path, grader: str) -> bool:
-    """Every sample of the run has this grader's verdict."""
+    """Whether every sample of the run has this grader's verdict."""
     if not (run / "grades" / f"{grader}.jsonl").is_file():
         return False
     score = run_score(load_manifest(run), grader, read_grades(run, grader))
