@@ -1,12 +1,12 @@
 """Log-probs, entropies and sums of squares straight from hidden states; the logits [N, V] never exist.
 
 At |V| = 151,936 a thousand float32 rows of logits are 0.6 GB, and naive code holds four such arrays. Here the
-vocabulary is cut into parts. Of each part four numbers per token are kept, and the chain rule puts them together:
+vocabulary is cut into parts. Four numbers per token are kept of each part, and the chain rule combines them:
 
     Z_b = ln sum_{v in b} e^l_v          w_b = e^(Z_b - Z), Z = ln sum_b e^Z_b       the part's share of the probability
     H = sum_b w_b (H_b - ln w_b)         sum_v pi_v^2 = sum_b w_b^2 q_b              ln pi = ln pi_within_b + ln w_b
 
-The backward pass makes the logits again, part by part:
+The backward pass recomputes the logits, part by part:
 
     d ln pi / dl_v = 1[v taken] - pi_v            dH / dl_v = -pi_v (ln pi_v + H)
 
@@ -51,7 +51,7 @@ def linear_token_distribution(
 
 
 def backend_for(hidden: Tensor) -> Backend:
-    """Triton's kernels where the tensor's device runs them; they know float32 at most."""
+    """Triton's kernels where the tensor's device can run them (float32 at most), else plain PyTorch."""
     if hidden.is_cuda and torch.version.cuda is not None and hidden.dtype != torch.float64:
         try:
             from stapo_train.fused import kernels
@@ -86,14 +86,14 @@ class _Linear(torch.autograd.Function):
         ctx.save_for_backward(hidden, weight, taken, log_sum, entropy)
         ctx.temperature, ctx.backend, ctx.kept = temperature, backend, parts.kept
         ctx.mark_non_differentiable(sum_squares)
-        ctx.set_materialize_grads(False)  # None: the loss does not use it
+        ctx.set_materialize_grads(False)  # an output that the loss does not use then has gradient None
         return log_probs, entropy, sum_squares
 
     @staticmethod
     def backward(
         ctx: Any, by_log_prob: Tensor | None, by_entropy: Tensor | None, by_sum_squares: None
     ) -> tuple[Tensor | None, ...]:
-        """The gradient by hidden states and weight; None by what has none."""
+        """Gradients with respect to hidden states and weight; None for the other arguments."""
         hidden, weight, taken, log_sum, entropy = ctx.saved_tensors
         head = Head(hidden=hidden, weight=weight, taken=taken, temperature=ctx.temperature)
         demand = Demand(by_log_prob=by_log_prob, by_entropy=by_entropy, log_sum=log_sum, entropy=entropy)

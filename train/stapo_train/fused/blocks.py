@@ -1,4 +1,4 @@
-"""Parts of the vocabulary in plain PyTorch, on any device: a block of logits is made, measured and forgotten."""
+"""The plain PyTorch backend, for any device: a block of logits is computed, summarised and discarded."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from torch import Tensor
 
 from stapo_train.fused.parts import Backend, Demand, Head, Parts
 
-COLUMNS = 2048  # of a part, and
-BLOCK_SIZE = 1 << 19  # logits: one block stays in a processor's cache
+COLUMNS = 2048  # of a part
+BLOCK_SIZE = 1 << 19  # logits of a block, so that it stays in a processor's cache
 KEPT_BYTES = 900_000_000
-"""Powers e^l up to this size are kept for the backward pass, which then need not make the logits again."""
+"""Powers e^l up to this size are kept for the backward pass, which then need not recompute the logits."""
 
 Kept = tuple[tuple[Tensor, Tensor], ...]
 
@@ -26,14 +26,14 @@ class Block:
     weight: Tensor  # [columns, D] in the dtype of the sums
 
     def place(self, taken: Tensor) -> tuple[Tensor, Tensor]:
-        """[rows] whether the taken token stands in this block; [rows, 1] its column there, 0 where it does not."""
+        """[rows] whether the taken token is in this block; [rows, 1] its column there, 0 where it is not."""
         column = taken[self.rows] - self.columns.start
         inside = (column >= 0) & (column < len(self.weight))
         return inside, column.where(inside, 0).unsqueeze(1)
 
 
 def cut(num_rows: int, weight: Tensor, dtype: torch.dtype) -> Iterator[Block]:
-    """All blocks; those of one part follow each other and share its weight."""
+    """All blocks; those of one part are consecutive and share its weight."""
     for part, first in enumerate(range(0, len(weight), COLUMNS)):
         columns = slice(first, min(first + COLUMNS, len(weight)))
         wide = weight[columns].to(dtype)
@@ -81,7 +81,7 @@ class _Blocks:
         """As ``Backend.gradients``, block by block, from the kept powers where there are any."""
         scaled = _scaled(head.hidden, head.temperature)
         by_hidden, by_weight = torch.empty_like(scaled), torch.empty_like(head.weight)
-        by_part = by_weight  # the gradient by the weight of the part at hand, in the dtype of the sums
+        by_part = by_weight  # the gradient with respect to this part's weight, in the dtype of the sums
         stored = iter(kept)
         for block in cut(len(scaled), head.weight, scaled.dtype):
             rows = block.rows
@@ -106,7 +106,7 @@ class _Blocks:
 
 
 def _by_logits(block: Block, powers: Tensor, share: Tensor, taken: Tensor, demand: Demand) -> Tensor:
-    """[rows, columns] the loss's gradient by the block's logits; the probabilities are ``share * powers``."""
+    """[rows, columns] d loss / d logits of the block; the probabilities are ``share * powers``."""
     rows, (inside, column) = block.rows, block.place(taken)
     by_log_prob = torch.zeros_like(share) if demand.by_log_prob is None else demand.by_log_prob[rows]
     by_logits = powers * (share * -by_log_prob).unsqueeze(1)

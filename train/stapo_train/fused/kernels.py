@@ -1,12 +1,12 @@
-"""Parts of the vocabulary in Triton: each program keeps a tile of logits in registers, in float32, and stores sums.
+"""The Triton backend: each program keeps a tile of float32 logits in registers and stores only sums.
 
-Logits are counted in bits, x = l / ln 2, so that e^l = 2^x is one instruction. Forward, one program measures some rows
+Logits are in units of ln 2, x = l / ln 2, so that e^l = 2^x is one instruction. Forward, one program reduces some rows
 over one part, tile by tile against a running maximum:
 
     m = max x     s = sum 2^(x - m)     t = sum (x - m) 2^(x - m)     q = sum 2^2(x - m)
     Z_b = (m + log2 s) ln 2     H_b = (log2 s - t / s) ln 2     q_b = q / s^2
 
-Backward, one program writes a tile of the gradient by the logits, which two ordinary matrix products then take up:
+Backward, one program writes a tile of the gradient with respect to the logits, which two matrix products then use:
 
     dL/dl_v = g 1[v taken] - pi_v (g + h (ln pi_v + H)),   g = dL/d ln pi, h = dL/dH
 """
@@ -25,11 +25,11 @@ from stapo_train.fused.parts import Backend, Demand, Head, Parts
 
 MIN_PARTS, MIN_PROGRAMS = 8, 512  # few rows are cut into more parts, so that all of a GPU has work
 GROUP = 16  # row tiles whose programs run side by side: what they read fits a GPU's cache
-EXTRA_BYTES = 900_000_000  # that the backward pass takes: its float32 sums by hidden states, and
-LEAST_BYTES = 1 << 28  # at least so many for the gradient by the logits
+EXTRA_BYTES = 900_000_000  # of the backward pass: float32 sums with respect to hidden states, and logits' gradients
+LEAST_BYTES = 1 << 28  # minimum for the logits' gradients
 
 LN_2 = tl.constexpr(math.log(2))
-NONE = tl.constexpr(-1e30)  # a logit where there is none: its power is 0, and so is 0 times it, unlike with -inf
+NONE = tl.constexpr(-1e30)  # a missing logit: e^NONE = 0 and 0 * NONE = 0, unlike with -inf
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +40,10 @@ class Tiling:
     columns: int
     depth: int  # of the slices of D that a tile is summed over
     num_warps: int
-    num_stages: int  # slices that are on their way at a time
+    num_stages: int  # slices loaded ahead (pipeline stages)
 
     def shared_bytes(self, itemsize: int) -> int:
-        """Of shared memory that the slices take."""
+        """Bytes of shared memory that the slices take."""
         return self.num_stages * self.depth * (self.rows + self.columns) * itemsize
 
 
@@ -81,7 +81,7 @@ def _tile(  # type: ignore[no-untyped-def]
     PRECISION: tl.constexpr,
 ):
     """[ROWS, COLUMNS] of <h, W_v>, float32; NONE to the right of the part."""
-    # Rows and columns beyond the last are read from the last one: no load needs a mask for them.
+    # Indices beyond the last row or column read the last one, so that no load needs a mask for them.
     d = tl.arange(0, DEPTH)
     hidden += tl.minimum(rows, num_rows - 1).to(tl.int64)[:, None] * depth + d[None, :]
     weight += tl.minimum(columns, end - 1).to(tl.int64)[:, None] * depth + d[None, :]
@@ -120,7 +120,7 @@ def _measure(  # type: ignore[no-untyped-def]
     WHOLE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    # The parts of some row tiles run side by side: their hidden states, read again for every tile, stay in the cache.
+    # All parts of a few row tiles run concurrently: hidden states, read again for every tile, stay in the cache.
     part = tl.program_id(0)
     rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     there = rows < num_rows
@@ -257,13 +257,13 @@ class _Kernels:
 
 
 def columns_at_a_time(num_rows: int, depth: int, itemsize: int, tile_columns: int) -> int:
-    """Of the logits' gradient: as many as the backward pass has room for beside its float32 sums, in whole tiles."""
+    """Columns of logit gradients, in whole tiles, that the backward pass can hold beside its float32 sums."""
     room = max(EXTRA_BYTES - num_rows * depth * 4, LEAST_BYTES)
     return max(1, room // (num_rows * itemsize * tile_columns)) * tile_columns
 
 
 def _add_product(sums: Tensor, a: Tensor, b: Tensor) -> None:
-    """sums += a @ b, in float32 though a and b are narrower."""
+    """sums += a @ b, accumulated in float32 although a and b are narrower."""
     if a.dtype == sums.dtype:
         sums.addmm_(a, b)
     elif a.is_cuda:

@@ -1,4 +1,4 @@
-"""What the two ways of measuring a vocabulary part by part have in common."""
+"""The interface and records of the two backends, which process the vocabulary part by part."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,7 +8,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """A language model's last step, and the tokens that were taken."""
+    """Inputs of a language model's output layer, and the taken tokens."""
 
     hidden: Tensor  # [N, D]
     weight: Tensor  # [V, D]
@@ -18,19 +18,19 @@ class Head:
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """Per part of the vocabulary and token; float32, or float64 where the hidden states are."""
+    """Results per part of the vocabulary and token; float32, or float64 where the hidden states are."""
 
     columns: int  # of a part; the last may have fewer
     log_sum: Tensor  # [B, N] Z_b
     entropy: Tensor  # [B, N] H_b, nats, of the distribution within the part
     sum_squares: Tensor  # [B, N] q_b, within the part
     taken_log_prob: Tensor  # [N] of the taken token within its part
-    kept: tuple[tuple[Tensor, Tensor], ...] = ()  # per block: e^(l - u) and u; none: made again
+    kept: tuple[tuple[Tensor, Tensor], ...] = ()  # per block: e^(l - u) and u; empty: recomputed
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demand:
-    """The loss's gradient by the outputs, and what the backward pass needs of the forward one."""
+    """The loss's gradient with respect to the outputs, and forward results that the backward pass needs."""
 
     by_log_prob: Tensor | None  # [N]; None: the loss does not use it
     by_entropy: Tensor | None  # [N]
@@ -39,12 +39,12 @@ class Demand:
 
 
 class Backend(Protocol):
-    """Measures forward, multiplies backward."""
+    """One implementation of the forward sums and the backward products."""
 
     def measure(self, head: Head, keep: bool) -> Parts:
         """The four numbers of each part. ``keep``: a backward pass will follow."""
         ...
 
     def gradients(self, head: Head, demand: Demand, kept: tuple[tuple[Tensor, Tensor], ...]) -> tuple[Tensor, Tensor]:
-        """[N, D] and [V, D] the loss's gradient by the hidden states and the weight."""
+        """[N, D] and [V, D] the loss's gradients with respect to the hidden states and the weight."""
         ...

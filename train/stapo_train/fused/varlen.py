@@ -1,10 +1,10 @@
 """Causal attention over rows that lie end to end, with PyTorch alone, through transformers' attention interface.
 
     varlen.register()
-    model.set_attn_implementation(varlen.NAME)  # forward passes now take packed rows: position_ids begin at 0 again
+    model.set_attn_implementation(varlen.NAME)  # forward passes now take packed rows: position_ids restart at 0
 
-In half precision on an NVIDIA GPU it is the flash attention that PyTorch carries; elsewhere one SDPA call per row,
-which is slower and as exact as padded rows are.
+In half precision on an NVIDIA GPU it is PyTorch's built-in flash attention; elsewhere one SDPA call per row, which is
+slower and as exact as padded rows are.
 
 Legend: T positions of all rows, R rows, H heads, K heads of keys and values, D head dimension.
 """
@@ -40,9 +40,9 @@ def attention_forward(
     position_ids: Tensor,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """As transformers calls it: [1, H, T, D] and twice [1, K, T, D] to [1, T, H, D]."""
+    """Attention with transformers' signature: [1, H, T, D] and twice [1, K, T, D] to [1, T, H, D]."""
     groups, device = query.shape[1] // key.shape[1], query.device.type
-    # Under autocast queries and keys leave the rotation in float32; SDPA's own rule is this one.
+    # Under autocast the rotary embedding returns float32 queries and keys; SDPA itself casts by this rule.
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else value.dtype
     q, k, v = (x[0].transpose(0, 1).to(dtype) for x in (query, key, value))  # [T, heads, D]
     k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
@@ -51,7 +51,7 @@ def attention_forward(
     return attend(q, k, v, ends, scaling).unsqueeze(0), None
 
 
-@functools.lru_cache(maxsize=1)  # every layer asks the same, and to look means to wait for the GPU
+@functools.lru_cache(maxsize=1)  # every layer asks the same, and reading waits for the GPU
 def row_ends(position_ids: Tensor) -> list[int]:
     """Where each row begins, and where the last ends.
 
@@ -64,13 +64,13 @@ def row_ends(position_ids: Tensor) -> list[int]:
 def _flash(q: Tensor, k: Tensor, v: Tensor, ends: list[int], scaling: float) -> Tensor:
     from torch.nn.attention.varlen import varlen_attn
 
-    # PyTorch 2.10 calls it by name, later versions as a window.
+    # PyTorch 2.10 has a flag for causality, later versions a window.
     named = "is_causal" in inspect.signature(varlen_attn).parameters
     causal: dict[str, Any] = {"is_causal": True} if named else {"window_size": (-1, 0)}
     cumulative = torch.tensor(ends, dtype=torch.int32, device=q.device)
     longest = max(_lengths(ends))
     out = varlen_attn(q.contiguous(), k, v, cumulative, cumulative, longest, longest, scale=scaling, **causal)
-    assert isinstance(out, Tensor)  # it is more where more is asked for
+    assert isinstance(out, Tensor)  # a tuple only where more outputs are requested
     return out
 
 

@@ -1,1 +1,1 @@
-"""A look inside a training: dumped batches, the same batch under every objective, single tokens, stability."""
+"""Tools to inspect a training: dumped batches, one batch under several objectives, single tokens, stability."""

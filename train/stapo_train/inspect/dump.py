@@ -1,4 +1,4 @@
-"""A mini-batch on disk, with the weights it met: what ``replay``, ``sweep`` and ``audit`` look into.
+"""A mini-batch saved with the weights just before its step, read by ``replay``, ``sweep`` and ``audit``.
 
 <dump>/model/             Hugging Face folder: the policy just before the step
 <dump>/batch.safetensors  token ids, rewards and groups, advantages, the old policy's statistics
@@ -26,7 +26,7 @@ from stapo_train.train_records import Rollout
 
 @dataclass(frozen=True, kw_only=True)
 class DumpedRun:
-    """What a dump knows of its run: the content of ``dump.json``."""
+    """What a dump records of its run: the content of ``dump.json``."""
 
     objective: Mapping[str, Any]  # name, and settings of that objective
     seed: int
@@ -37,12 +37,12 @@ class DumpedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Dump:
-    """A mini-batch, the policy that it met, and its tokenizer."""
+    """A mini-batch, the policy just before its step, and the tokenizer."""
 
     batch: Batch
     policy: Policy
     tokenizer: Any
-    rewards: Tensor | None = None  # [R] float64; None: an older dump, which has the advantages alone
+    rewards: Tensor | None = None  # [R] float64; None: an older dump, with advantages only
     group_ids: Tensor | None = None  # [R] int64; equal ids share one prompt
     about: DumpedRun
 
@@ -50,9 +50,9 @@ class Dump:
 def save_dump(
     folder: Path, batch: Batch, model: Any, tokenizer: Any, about: DumpedRun, *, rollouts: Sequence[Rollout] = ()
 ) -> None:
-    """Write a dump; it is there whole or not at all.
+    """Write a dump atomically.
 
-    ``rollouts`` are the batch's rows: with their rewards, ``replay`` can give each objective advantages of its own.
+    ``rollouts`` are the batch's rows; from their rewards ``replay`` can compute each objective's own advantages.
     """
     prompts, responses = zip(*batch.rows, strict=True)
     stats = batch.stats
@@ -79,7 +79,7 @@ def save_dump(
 
 
 def load_dump(folder: Path, micro_batch_tokens: int = 2048) -> Dump:
-    """Read a dump; ``batch.stats`` are then the dumped policy's, with the older policy's ``old_log_probs``."""
+    """Read a dump; ``batch.stats`` are the dumped policy's, except ``old_log_probs``, the older policy's."""
     if not (folder / "dump.json").is_file():
         raise StapoError(f"{folder}: expected a dump (dump.json, batch.safetensors, model/), as --dump-rollouts writes")
     stored = json.loads((folder / "dump.json").read_text(encoding="utf-8"))

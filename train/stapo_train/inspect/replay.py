@@ -1,4 +1,4 @@
-"""What would other objectives have done with a dumped mini-batch? No training; nothing in the dump changes.
+"""What other objectives would have done with a dumped mini-batch, without training and without changing the dump.
 
 stapo-train replay runs/x/dumps/iteration-000010 --objectives grpo,justrl,stapo
 stapo-train sweep  runs/x/dumps/iteration-000010 --tau-p 0.001,0.002,0.005 --q 0.5,0.75,1.0
@@ -27,12 +27,12 @@ class Replayed:
     loss: float
     selection: Selection
     gradient: Tensor  # [num_parameters], divided by the denominator
-    logit_norm_share: float  # of sum over tokens ||d loss / d logits||^2, what silenced tokens would carry
+    logit_norm_share: float  # of sum over tokens ||d loss / d logits||^2, the part of the silenced tokens if kept
     parameter_norm_share: float  # ||gradient of the silenced tokens alone|| / ||gradient with nothing silenced||
 
 
 def objective_for(dump: Dump, name: str, **settings: float) -> Objective:
-    """The objective with what the dumped run knew; the run's own settings where it is the run's objective."""
+    """The objective of that name with the dumped run's seed and lengths, and its settings if it is the run's own."""
     own = dump.about.objective
     values = {**(own if own["name"] == name else {}), **settings, "name": name}
     return for_run(values, seed=dump.about.seed, max_new_tokens=dump.about.max_new_tokens)
@@ -86,7 +86,7 @@ def _nothing_silenced(selection: Selection) -> Selection:
 
 
 def _gradient(dump: Dump, objective: Objective, selection: Selection) -> tuple[float, Tensor, Tensor]:
-    """Summed numerator, its gradient by the parameters, and [N] each token's squared gradient norm by its logits."""
+    """Summed numerator, its gradient by the parameters, and [N] squared norms of tokens' gradients by their logits."""
     policy, batch = replace(dump.policy, min_p=objective.min_p), dump.batch
     policy.model.zero_grad()
     total, by_logit = 0.0, torch.zeros_like(batch.stats.log_probs)
@@ -105,21 +105,21 @@ def _gradient(dump: Dump, objective: Objective, selection: Selection) -> tuple[f
 
 
 def cosine(a: Replayed, b: Replayed) -> float:
-    """Of the two gradients; 0 where one is 0."""
+    """Cosine of the two gradients; 0 where one is 0."""
     one, other = a.gradient.double(), b.gradient.double()
     norm = float(one.norm() * other.norm())
     return float(one @ other) / norm if norm else 0.0
 
 
 def overlap(a: Selection, b: Selection) -> float | None:
-    """Tokens that both silence / tokens that either silences; None where neither silences any."""
+    """Jaccard index: tokens that both silence / tokens that either silences; None where neither silences any."""
     either = int((~a.keep_mask | ~b.keep_mask).sum())
     return int((~a.keep_mask & ~b.keep_mask).sum()) / either if either else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepRow:
-    """STAPO with other thresholds, against the first row's."""
+    """STAPO at one pair of thresholds, compared with the first row."""
 
     tau_p: float
     q: float
@@ -160,7 +160,7 @@ def sweep(dump: Dump, tau_ps: Sequence[float], qs: Sequence[float], name: str = 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditedToken:
-    """A candidate with what a reader needs to judge it."""
+    """A candidate token with its context, probabilities and alternatives."""
 
     token: int  # its place in the mini-batch
     silenced: bool

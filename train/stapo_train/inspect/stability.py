@@ -1,10 +1,10 @@
-"""How steady did a run's entropy stay? One number and one word, the same for every run.
+"""Entropy stability of a run: a score and a verdict, defined alike for every run.
 
     x_t = ln(H_t / H_0),  H_0 the mean entropy of the first five iterations
     score = exp(-mean of |x_t| over all later iterations): 1 for a flat line, 1/2 where entropy is typically off by 2x
 
-The verdict is by the end alone: the median of the last tenth (five iterations at least). Below a quarter of H_0:
-``collapse``; above four times H_0: ``explosion``; else ``stable``. The definition is this project's own; the paper
+The verdict depends only on the median of the last tenth of iterations (at least five): ``collapse`` below a quarter of
+H_0, ``explosion`` above four times H_0, else ``stable``. The definition is this project's own; the paper
 (arXiv:2602.15620) shows curves and gives no number.
 """
 
@@ -19,7 +19,7 @@ from stapo_bench.errors import StapoError
 from stapo_bench.runs import complete_lines, unseal
 
 START = 5
-"""Iterations that say where entropy began."""
+"""Iterations whose mean entropy is the starting value H_0."""
 FACTOR = 4.0
 """Below 1 / FACTOR of the start is a collapse, above FACTOR an explosion."""
 
@@ -28,7 +28,7 @@ Ending = Literal["stable", "collapse", "explosion"]
 
 @dataclass(frozen=True, kw_only=True)
 class Stability:
-    """Entropies in nats."""
+    """Score and verdict of a run. Entropies in nats."""
 
     score: float  # in (0, 1]
     verdict: Ending

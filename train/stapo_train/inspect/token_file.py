@@ -1,8 +1,8 @@
-"""Every response token of a dumped mini-batch with its numbers, for readers without torch: ``<dump>/tokens.jsonl``.
+"""Writes ``<dump>/tokens.jsonl``: response tokens of a dumped mini-batch with statistics, for use without torch.
 
-    write_tokens(load_dump(folder), "stapo", folder)        # the format stands in stapo_bench/report/tokens.py
+    write_tokens(load_dump(folder), "stapo", folder)        # format: stapo_bench/report/tokens.py
 
-``stapo-bench report --train RUN`` shows the file as text in which each token can be asked for its numbers.
+``stapo-bench report --train RUN`` shows the file as text in which each token's statistics can be looked up.
 """
 
 import json
@@ -20,7 +20,7 @@ from stapo_train.inspect.replay import objective_for
 from stapo_train.objective import Selection, select
 
 MAX_RESPONSES = 64
-"""Responses kept, those with most silenced tokens first, then those with most candidates: a file that can be read."""
+"""Most responses written, those with most silenced tokens, then most candidates, first; keeps the file readable."""
 
 _NUM_LIKELIEST = 5
 
@@ -43,7 +43,7 @@ def token_lines(dump: Dump, name: str) -> Iterator[dict[str, Any]]:
 
 
 def _rows(dump: Dump, selection: Selection) -> list[int]:
-    """Numbers of the responses to keep, those with most to see first."""
+    """Row numbers of the responses to keep, those with most silenced tokens and candidates first."""
     sequence = dump.batch.stats.sequence
     count = len(dump.batch.rows)
     silenced = torch.bincount(sequence[~selection.keep_mask], minlength=count).tolist()
@@ -75,7 +75,7 @@ def _response(dump: Dump, selection: Selection, row: int) -> dict[str, Any]:
 
 
 def _round(value: float) -> float:
-    """Four digits: more are not shown, and the file is half as long."""
+    """Round to four digits, as many as are shown, which halves the file."""
     return float(f"{value:.4g}")
 
 

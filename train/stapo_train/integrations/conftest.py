@@ -1,4 +1,4 @@
-"""Modules here import what an environment may lack; doctests are looked for in those that it can import."""
+"""Skips doctests of modules whose optional packages are not installed."""
 
 from importlib.util import find_spec
 

@@ -3,18 +3,18 @@
     trainer = StapoGRPOTrainer(objective={"name": "stapo"}, args=GRPOConfig(...), model=..., train_dataset=...,
                                reward_funcs=grader_reward())
 
-TRL samples and keeps the optimizer and the ranks; advantages, selection and loss are ours. TRL calls its loss once per
-micro-batch, but a selection belongs to the accumulation window: the micro-batches of all ranks behind one optimizer
-step. So it is made when the window begins, in ``_prepare_inputs``: a pass without gradient under the current policy
-(none where the selection does not depend on it), ``select``, and the window's denominator. Each micro-batch's loss is
-then
+TRL does the sampling and keeps the optimizer and the ranks; advantages, selection and loss are ours. TRL calls its loss
+once per micro-batch, but a selection covers the accumulation window: the micro-batches of all ranks behind one
+optimizer step. ``_prepare_inputs`` therefore makes it when the window begins: a pass without gradient under the current
+policy (none where the selection does not depend on it), ``select``, and the window's denominator. Each micro-batch's
+loss is then
 
     num_processes * sum of its numerators / denominator of the window
 
-TRL's trainer adds micro-batches up undivided (``loss_is_scaled_for_ga``) and averages ranks, which takes the
-``num_processes`` away again. The model must be the same function in both passes: dropout has to be off.
+TRL's trainer adds micro-batches up undivided (``loss_is_scaled_for_ga``) and averages over ranks, which cancels
+``num_processes``. The model must be the same function in both passes: dropout has to be off.
 
-GRPOConfig's own settings of loss and advantages have no effect here and are refused where they are changed.
+GRPOConfig's own settings of loss and advantages have no effect here; changed ones are refused.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -46,13 +46,13 @@ REFUSED = (
     "entropy_coef", "use_adaptive_entropy", "off_policy_mask_threshold", "use_bias_correction_kl", "scale_rewards",
     "multi_objective_aggregation", "sapo_temperature_neg", "sapo_temperature_pos",
 )  # fmt: skip
-"""Settings of GRPOConfig whose place is taken by the objective."""
+"""Settings of GRPOConfig that the objective replaces."""
 
 FORWARD = (
     "pixel_values", "image_grid_thw", "num_images", "pixel_attention_mask", "spatial_shapes", "num_tiles",
     "image_sizes", "token_type_ids", "mm_token_type_ids", "image_position_ids",
 )  # fmt: skip
-"""What a micro-batch may hold for the model besides its tokens."""
+"""Model inputs that a micro-batch may hold besides its tokens."""
 
 
 class StapoGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
@@ -87,7 +87,7 @@ class StapoGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         """TRL's, with the advantages of ``group_advantages``: TRL adds 1e-4 to the std."""
         batch: Inputs = super()._generate_and_score_completions(inputs)
         rewards = (self._rewards * self.reward_weights.to(self._rewards.device)).nansum(dim=1)
-        rewards[self._rewards.isnan().all(dim=1)] = torch.nan  # no function could tell: unknown, not 0
+        rewards[self._rewards.isnan().all(dim=1)] = torch.nan  # every reward function failed: unknown, not 0
         group_size = self.num_generations if self.model.training else self.num_generations_eval
         advantages = group_advantages(
             rewards.double().cpu().numpy(),
@@ -95,7 +95,7 @@ class StapoGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             divide_by_std=self.objective.divide_by_std,
         )
         if self.model.training:
-            self._logs["advantages"].extend(advantages.tolist())  # holds one generation: TRL's own fall out
+            self._logs["advantages"].extend(advantages.tolist())  # a bounded deque: these displace TRL's own
         theirs = batch["advantages"]
         first = self.accelerator.process_index * len(theirs)
         return {**batch, "advantages": torch.tensor(advantages[first : first + len(theirs)]).to(theirs)}
@@ -146,13 +146,13 @@ class StapoGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         return self._stats(inputs, place, log_probs, entropy.detach())
 
     def _stats(self, inputs: Inputs, place: int, log_probs: Tensor | None, entropy: Tensor | None) -> TokenStats:
-        """[n] from TRL's [B, T]; a micro-batch's place in its window makes numbers of rows its own."""
+        """[n] from TRL's [B, T]; row numbers are offset by the micro-batch's place and so unique in the window."""
         mask = (inputs["completion_mask"] * inputs.get("tool_mask", 1)).bool()  # [B, T]
         rows, width = mask.shape
         advantages = inputs["advantages"].unsqueeze(1).expand(rows, width)
         unknown = torch.full_like(advantages, torch.nan)
         log_probs = unknown if log_probs is None else log_probs
-        # Without old ones in the batch the policy is still the one that drew, and the ratio is 1.
+        # Without old log-probs in the batch the policy is still the one that sampled, and the ratio is 1.
         old = inputs.get("old_per_token_logps", log_probs.detach())
         row = torch.arange(rows, device=mask.device).unsqueeze(1).expand(rows, width) + place * rows
         column = torch.arange(width, device=mask.device).expand(rows, width)
@@ -218,7 +218,7 @@ def grader_reward(grader: str = "math", workers: int | None = None) -> Callable[
 
 
 def _check(objective: Objective, args: GRPOConfig) -> None:
-    """Refuse what would not be computed, and settings that would not be heard."""
+    """Refuse objectives that cannot be computed here, and settings that would have no effect."""
     if objective.num_phases > 1 or objective.min_p is not None:
         what = "several steps per mini-batch" if objective.num_phases > 1 else "a proxy distribution"
         raise UsageError(f"{objective.label} needs {what}, which TRL's trainer does not give; use stapo-train")

@@ -4,24 +4,24 @@
     python -m verl.trainer.main_ppo algorithm.adv_estimator=stapo_train \\
         actor_rollout_ref.actor.policy_loss.loss_mode=stapo_train actor_rollout_ref.actor.strategy=fsdp2 ...
 
-verl imports this module in every process, which puts ``StapoTrainingWorker`` in the place of the actor's worker and
-registers the advantages. The two names in the configuration say that both are wanted; where the module was not loaded,
-verl knows neither and stops.
+verl imports this module in every process, which replaces the actor's worker by ``StapoTrainingWorker`` and registers
+the advantages. The two names in the configuration select both; where the module was not loaded, verl does not know the
+names and stops.
 
-verl calls a policy loss once per micro-batch, without entropies, but a selection belongs to the mini-batch behind one
-optimizer step: all micro-batches of all data-parallel ranks. So it is made in ``train_batch``, before the first
+verl calls a policy loss once per micro-batch, without entropies, but a selection covers the mini-batch behind one
+optimizer step: all micro-batches of all data-parallel ranks. ``train_batch`` therefore makes it before the first
 micro-batch: a pass without gradient under the current policy (none where the selection does not depend on it),
 ``select`` over the ranks, and the mini-batch's denominator. Each micro-batch's loss is then
 
     data-parallel size * sum of its numerators / denominator of the mini-batch
 
-FSDP2 averages gradients over ranks, which takes the size away again. The loss takes verl's place altogether: weights,
-mask and denominator are the selection's. verl counts a denominator of its own from ``loss_mask``, which silencing in
-``response_mask`` would not reach; ours depends on neither. verl's settings of its loss are refused where they are
-changed. The model must be the same function in both passes: dropout has to be off.
+FSDP2 averages gradients over ranks, which cancels the size. The loss replaces verl's completely: weights, mask and
+denominator are the selection's. verl counts its own denominator from ``loss_mask``, which silencing in
+``response_mask`` would not change; ours depends on neither. Changed settings of verl's own loss are refused. The model
+must be the same function in both passes: dropout has to be off.
 
-Run on a CPU: steps of the engine, its checkpoints, and Ray-managed training of a tiny model from draws to merged
-weights (tests/integration/test_verl.py, test_verl_ray.py). Not run: GPUs, sequence parallelism, fused kernels, LoRA.
+Tested on a CPU: steps of the engine, its checkpoints, and Ray-managed training of a tiny model from sampling to merged
+weights (tests/integration/test_verl.py, test_verl_ray.py). Not tested: GPUs, sequence parallelism, fused kernels, LoRA.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,13 +52,13 @@ REFUSED = (
     "clip_ratio", "clip_ratio_low", "clip_ratio_high", "clip_ratio_c", "tau_pos", "tau_neg", "loss_agg_mode",
     "loss_scale_factor", "entropy_coeff", "kl_loss_coef", "kl_loss_type",
 )  # fmt: skip
-"""Settings under ``actor_rollout_ref.actor`` whose place is taken by the objective."""
+"""Settings under ``actor_rollout_ref.actor`` that the objective replaces."""
 
 ROW = "stapo_row"
-"""Field of a mini-batch's rows, [B] int64: which row it is, wherever verl's micro-batches put it."""
+"""Field of a mini-batch, [B] int64: each row's number, so that rows can be identified in verl's micro-batches."""
 
 OPTIONAL = {"ref_log_prob": "ref_log_probs", "rollout_is_weights": "importance"}
-"""What a mini-batch may hold besides: verl's name, ours."""
+"""Optional fields of a mini-batch: verl's name, ours."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class StapoTrainingWorker(TrainingWorker):  # type: ignore[misc]
     """verl's actor worker with our objective; see the module's docstring."""
 
     def set_loss_fn(self, loss_fn: Callable[..., Any]) -> None:
-        """Take the actor's settings from verl's loss and put ours in its place."""
+        """Read the actor's settings from verl's loss, then replace that loss by ours."""
         self.objective = objective_from_environment()
         check_actor(self.objective, getattr(loss_fn, "keywords", {}).get("config"))
         self._device = torch.device(get_device_id())
@@ -129,7 +129,7 @@ class StapoTrainingWorker(TrainingWorker):  # type: ignore[misc]
     def _probe(self, data: TensorDict, mask: Tensor) -> tuple[Tensor, Tensor]:
         """[N] log-probs and entropies under the current policy, NaN where the selection does not depend on them.
 
-        In the micro-batches of the step itself, so that its rounding is the same.
+        It uses the step's own micro-batches, so that rounding is the same.
         """
         if self.objective.needs.current_policy == "none":
             unknown = torch.full((int(mask.sum()),), torch.nan, device=self._device)
@@ -167,14 +167,14 @@ class StapoTrainingWorker(TrainingWorker):  # type: ignore[misc]
         loss = out.numerator.sum() * (ranks / max(selection.denominator.item(), 1.0))
         per_token = ranks / max(selection.num_tokens, 1)
         means = {f"objective/{name}": value * per_token for name, value in out.metrics.items() if name != "tokens"}
-        # verl adds micro-batches up and averages ranks.
+        # verl sums over micro-batches and averages over ranks.
         return loss, Metric.from_dict({"pg_loss": loss.detach(), **means}, aggregation=AggregationType.SUM)
 
 
 def row_names(input_ids: Tensor) -> Tensor:
     """[B] int64, a hash of each row's tokens, so that random numbers depend neither on ranks nor on the order.
 
-    Rollouts of equal tokens share their name, and with it their random numbers.
+    Rollouts with equal tokens share the hash and therefore their random numbers.
 
     Args:
         input_ids: [B, *] nested.
@@ -187,7 +187,7 @@ def row_names(input_ids: Tensor) -> Tensor:
 
 
 def check_actor(objective: Objective, actor: ActorConfig | None) -> None:
-    """Refuse what would not be computed, and settings that would not be heard."""
+    """Refuse objectives that cannot be computed here, and settings that would have no effect."""
     if actor is None:
         raise UsageError("verl: expected its PPO loss in the actor, got another; distillation cannot be combined")
     place = "actor_rollout_ref.actor."

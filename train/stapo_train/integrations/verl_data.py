@@ -1,10 +1,10 @@
-"""Training problems as the parquet that verl reads.
+"""Writes training problems as the parquet file that verl reads.
 
     python -m stapo_train.integrations.verl_data CONFIG.yaml train.parquet [key=value ...]
 
 The problems are those that ``stapo-train CONFIG.yaml`` would train on: the same source, filters and question text, in
-the order of the source; verl shuffles. It renders every prompt with the model's chat template; where the prompt format
-is another, ``chat_template`` says it as one, for verl's ``actor_rollout_ref.model.custom_chat_template``.
+the order of the source; verl shuffles. verl renders every prompt with the model's chat template; ``chat_template``
+expresses any other prompt format as one, for verl's ``actor_rollout_ref.model.custom_chat_template``.
 """
 
 from collections.abc import Iterable
@@ -52,7 +52,7 @@ def verl_rows(problems: Iterable[Problem], question: str) -> list[dict[str, Any]
 
 
 def write_parquet(rows: list[dict[str, Any]], path: Path) -> None:
-    """Write verl's rows; the file appears whole or not at all."""
+    """Write verl's rows atomically."""
     from datasets import Dataset
 
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,10 +6,10 @@
 verl calls ``compute_score`` in threads of its reward workers. Grading runs in processes that can be killed, so that a
 completion which hangs or crashes a grader costs its own rollout alone.
 
-A grader's failure says nothing about the rollout and is no 0. verl knows two other things that a reward function can
-do: raise, then the whole group is thrown away; or return NaN, which its own estimators spread over the group. Ours,
-``algorithm.adv_estimator=stapo_train``, leaves the NaN out of its group, as everywhere in this project; the actor's
-worker refuses advantages that are NaN. verl's own mean of the iteration's scores is NaN then, and says so.
+A grader's failure says nothing about the rollout and must not be a reward of 0. verl allows a reward function two other
+responses: to raise, which discards the whole group, or to return NaN, which verl's own estimators spread over the
+group. Our estimator, ``algorithm.adv_estimator=stapo_train``, leaves the NaN out of its group, as everywhere in this
+project; the actor's worker refuses advantages that are NaN. verl's logged mean score of the iteration is then NaN.
 """
 
 import threading
@@ -43,10 +43,10 @@ def compute_score(  # noqa: PLR0917
         workers: grading processes of each of verl's reward workers.
 
     Returns:
-        ``score``, NaN where the grader failed; and as 0 or 1, for verl's logs, why it is not 1.
+        ``score``, NaN where the grader failed; and, for verl's logs, 0 or 1 for each reason why it is not 1.
     """
     gold = Gold(answer=ground_truth, answer_type=(extra_info or {}).get("answer_type"))
-    with _making:  # one pool, however many threads ask first
+    with _making:  # only one pool, even if several threads arrive at once
         pool = _pool(grader, workers)
     (grade,) = pool.grade([(solution_str, gold)])
     return {

@@ -1,10 +1,10 @@
-"""Which objective verl trains with: the environment variable ``STAPO_OBJECTIVE`` of the driver and of every worker.
+"""Reads verl's objective from the environment variable ``STAPO_OBJECTIVE`` of the driver and every worker.
 
     export STAPO_OBJECTIVE=stapo                        # its default settings
     export STAPO_OBJECTIVE='{name: stapo, q: 0.5}'      # the ``objective:`` section of a config, in YAML or JSON
 
-verl's own configuration has no place for it: its dataclasses refuse keys that they do not know. What a run of our own
-trainer knows is stated here too where an objective asks for it: ``seed``, and Dr. GRPO's ``max_length``.
+verl's own configuration cannot hold it: its dataclasses refuse unknown keys. Values that our own trainer fills in must
+be given here where an objective needs them: ``seed``, and Dr. GRPO's ``max_length``.
 """
 
 import os
