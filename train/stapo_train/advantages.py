@@ -1,4 +1,4 @@
-"""Rewards to advantages: each rollout is compared with the others of its prompt.
+"""Advantages from rewards: each rollout is compared with the others of its prompt.
 
 >>> group_advantages(np.array([1.0, 0.0, 0.0, 0.0]), np.array([7, 7, 7, 7])).round(3)
 array([ 1.5, -0.5, -0.5, -0.5])
@@ -39,7 +39,7 @@ def group_advantages(
     for group in np.unique(group_ids):
         members = (group_ids == group) & ~np.isnan(rewards)
         graded = rewards[members]
-        # Equal rewards give 0 by definition and not by luck of rounding: mean([0.1] * 3) is not 0.1.
+        # Equal rewards must give exactly 0 whatever the rounding: mean([0.1] * 3) is not 0.1.
         if len(graded) < 2 or (graded == graded[0]).all():
             continue
         scale = graded.std(ddof=1) + EPS if divide_by_std else 1.0

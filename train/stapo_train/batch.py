@@ -1,10 +1,10 @@
-"""Rollouts to tensors: response tokens laid end to end, and micro-batches of rows of similar length.
+"""Tensors from rollouts: response tokens laid end to end, and micro-batches of rows of similar length.
 
     [Rollout] --collate--> Batch --micro_batches--> MicroBatch ... (whole rows, padded right)
 
 Padding stands to the right and attention is causal, so no response token ever sees a pad and no attention mask is
-needed. Packed, rows lie end to end in one line without padding; position ids that begin at 0 again tell transformers
-where each row begins, so that none sees another. Only the positions that predict a response token become logits.
+needed. Packed rows lie end to end without padding; position ids that restart at 0 tell transformers where each row
+begins, so that no row attends to another. Logits are computed only at positions that predict a response token.
 
 Legend: R rows (rollouts), N response tokens of all rows, b rows and n response tokens of a micro-batch, T positions.
 """
@@ -21,7 +21,7 @@ from stapo_train.objective import TokenStats
 from stapo_train.train_records import Rollout
 
 KEY_STRIDE = 1 << 24
-"""More than a response's tokens, so that a token's key names it: seed of the rollout + position."""
+"""Factor of a token's key, seed * KEY_STRIDE + position; larger than any response is long, so that keys differ."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ def collate(
     Args:
         rollouts: [R].
         advantages: [R] one per rollout.
-        dtype: of the statistics: float32, or float64 in tests of exactness.
+        dtype: of the statistics; float32, or float64 in tests of exactness.
         device: of the statistics.
     """
     lengths = [len(r.response_ids) for r in rollouts]
@@ -92,7 +92,7 @@ def collate(
             entropy=unknown,
             advantages=row_advantages[sequence].to(device),
             sequence=sequence.to(device),
-            key=(seeds[sequence] * KEY_STRIDE + position).to(device),  # wraps at 64 bits, which keeps it a name
+            key=(seeds[sequence] * KEY_STRIDE + position).to(device),  # may wrap at 64 bits: it stays an identifier
         ),
     )
 

@@ -18,7 +18,7 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
 class Commands(click.Group):
-    """A first argument that is no command is a config to run."""
+    """The command group, in which a first argument that is no command is a config to run."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put ``run`` before a first argument that is no command."""

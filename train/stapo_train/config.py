@@ -1,9 +1,9 @@
-"""A training run as one frozen record. One YAML file per run; each default stands once, here.
+"""The configuration of a training run, a frozen record read from one YAML file. Defaults are defined here only.
 
     config = load_config(Path("train/configs/tiny/stapo.yaml"), ["iterations=10", "objective.q=0.5"])
 
-``defaults: OTHER.yaml`` puts a file's values on top of another's (relative to the file). Keys that nobody knows are
-refused with the nearest that is known.
+``defaults: OTHER.yaml`` puts a file's values on top of another's (relative to the file). Unknown keys are refused, with
+the nearest known one.
 """
 
 import hashlib
@@ -27,12 +27,12 @@ class DataConfig:
     source: Literal["tiny", "kk", "jsonl", "hub"]
     path: str | None = None  # jsonl: the file; hub: the data set's name
     hub_config: str | None = None
-    columns: tuple[str, str] = ("problem", "answer")  # what rows call the two
-    people: tuple[int, int] | None = None  # kk: the fewest and the most of a puzzle; all numbers alike
-    count: int | None = None  # tiny, kk: how many to generate; else: the first so many after the filters; None: all
+    columns: tuple[str, str] = ("problem", "answer")  # the rows' names for the two
+    people: tuple[int, int] | None = None  # kk: fewest and most per puzzle, uniformly chosen
+    count: int | None = None  # tiny, kk: how many to generate; else: how many to keep after the filters; None: all
     language: str | None = None  # keep rows whose ``language``, or else script, is this: en or zh; None: all
     deduplicate: bool = False  # keep the first of rows with one text, and none where their golds conflict
-    drop_eval_overlap: bool = False  # drop rows marked ``eval_overlap``, or found to be so where a file has no marks
+    drop_eval_overlap: bool = False  # drop rows marked ``eval_overlap``; without marks, search
     eval_dir: str | None = None  # for that search: folder of the evaluation sets; None: the hub
     question: str  # jinja2 over ``problem``, as a task file's doc_to_text
     prompt_format: Literal["auto", "chat", "base", "plain"] = "auto"  # see stapo_bench.tasks.prompts
@@ -105,7 +105,7 @@ class UpdateConfig:
     mini_batches: int = 4  # optimizer steps per iteration
     micro_batch_tokens: int = 8192  # padded positions in one forward pass; changes memory and rounding only
     selection: Literal["exact", "probe", "old-policy"] = "exact"  # see stapo_train.update
-    importance_cap: float | None = None  # weight tokens by min(pi_trainer / pi_engine, cap); None: do not
+    importance_cap: float | None = None  # weight tokens by min(pi_trainer / pi_engine, cap); None: unweighted
     max_skipped_in_row: int = 3  # steps without a finite gradient before the run stops
 
     def __post_init__(self) -> None:
@@ -115,7 +115,7 @@ class UpdateConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointConfig:
-    """When weights go to disk; the last iteration's always do."""
+    """When weights are saved; the last iteration's always are."""
 
     every: int = 20  # iterations
 
@@ -125,7 +125,7 @@ class CheckpointConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """Everything that decides a run. ``PLACE_KEYS`` say where it happens; the rest says what."""
+    """Everything that decides a run. ``PLACE_KEYS`` say where it runs; the rest says what it computes."""
 
     out: str
     model: str  # Hugging Face checkpoint folder to start from
@@ -170,7 +170,7 @@ class TrainConfig:
         return values
 
     def digest(self) -> str:
-        """Names what the run computes: where it is written and which device runs it are left out.
+        """A hash of what the run computes; where it is written and on which device it runs do not enter.
 
         >>> len(load_config(Path("train/configs/tiny/stapo.yaml")).digest())
         16
@@ -180,10 +180,10 @@ class TrainConfig:
 
 
 PLACE_KEYS = ("out", "device", "tensorboard", "wandb")
-"""Where a run happens and who watches; two runs that differ only here are the same run."""
+"""Settings of location and reporting; two runs that differ only in these are the same run."""
 
 
-_DEEPEST = 8  # configs that build on one another
+_DEEPEST = 8  # longest chain of ``defaults``
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
@@ -212,7 +212,7 @@ def parse_config(values: Mapping[str, Any], place: str) -> TrainConfig:
 
 
 def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
-    """What two nested configs disagree on, place apart.
+    """The settings in which two nested configs differ, ``PLACE_KEYS`` aside.
 
     >>> differences({"seed": 1, "out": "a"}, {"seed": 2, "out": "b"})
     ['seed: 1 here, 2 there']

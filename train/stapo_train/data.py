@@ -1,4 +1,4 @@
-"""Training problems and the order in which they are asked, a function of the seed and of nothing else.
+"""Training problems and the order in which they are asked, which depends on the seed alone.
 
 Position p of a run, counted over all its prompts, is problem ``permutation(epoch)[p mod n]`` with epoch = p div n: a
 run that resumes at position p needs to remember p alone.
@@ -19,7 +19,7 @@ from stapo_train.config import DataConfig
 
 
 def load_problems(config: DataConfig, seed: int) -> list[Problem]:
-    """The problems of a run, filtered: of a file or a hub set in its order, of a generator in the seed's."""
+    """The filtered problems of a run: a file's or a hub data set's in its order, or generated from the seed."""
     if config.source in ("tiny", "kk"):
         return _generated(config, seed)
     assert config.path is not None
@@ -58,7 +58,7 @@ def _generated(config: DataConfig, seed: int) -> list[Problem]:
 
 
 def read_jsonl(config: DataConfig) -> list[dict[str, Any]]:
-    """The rows of a file with one JSON object per line; ids are the file's, or else the line numbers."""
+    """The rows of a file with one JSON object per line; rows without an id get their line number."""
     path = Path(config.path or "")
     if not path.is_file():
         raise StapoError(f"data.path {path}: no such file; expected JSON lines with id, problem, answer")
@@ -96,7 +96,7 @@ def read_hub(config: DataConfig) -> list[dict[str, Any]]:
 
 
 def _checked(problem: Any, answer: Any, place: str) -> dict[str, str]:
-    if not isinstance(problem, str):  # a list of chat messages, say, whose template is not ours
+    if not isinstance(problem, str):  # such as a list of chat messages, already in another template
         raise StapoError(f"{place}: expected a problem's text, got {str(problem)[:60]!r}; name another in data.columns")
     if not isinstance(answer, str | int | float):
         raise StapoError(f"{place}: expected an answer, got {str(answer)[:60]!r}; name another in data.columns")
@@ -125,7 +125,7 @@ def filter_rows(rows: Sequence[dict[str, Any]], config: DataConfig) -> list[dict
 
 
 def _text_key(text: str) -> str:
-    """The text without spacing and markup, where copies of one problem differ."""
+    """The text without the spacing and markup in which copies of one problem differ."""
     return re.sub(r"[\s$\\{}]+", "", text).casefold()
 
 
@@ -139,7 +139,7 @@ def language_of(text: str) -> str:
 
 
 def _overlapping(rows: Sequence[dict[str, Any]], config: DataConfig) -> frozenset[int]:
-    """Places of the rows that hold an evaluation problem: by the file's own marks, else by shared runs of words."""
+    """Indices of rows that contain an evaluation problem: by the file's marks, else by shared word sequences."""
     if any("eval_overlap" in row for row in rows):
         return frozenset(place for place, row in enumerate(rows) if row.get("eval_overlap"))
     from stapo_bench import tasks
@@ -162,7 +162,7 @@ def problem_indices(num_problems: int, seed: int, position: int, count: int) -> 
     return [_permutation(num_problems, seed, epoch)[place] for epoch, place in places]
 
 
-@lru_cache(maxsize=2)  # an iteration may reach over the end of an epoch
+@lru_cache(maxsize=2)  # an iteration may span two epochs
 def _permutation(num_problems: int, seed: int, epoch: int) -> tuple[int, ...]:
     order = list(range(num_problems))
     random.Random(derive_seed(seed, "data order", epoch)).shuffle(order)

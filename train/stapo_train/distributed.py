@@ -1,4 +1,4 @@
-"""Agreement between the ranks of a torch process group, for ``select``."""
+"""Sums and gathers over the ranks of a torch process group, for ``select``."""
 
 import torch
 import torch.distributed as dist
@@ -8,8 +8,8 @@ from torch import Tensor
 class ProcessGroup:
     """``stapo_train.objective.Reduce`` over the ranks of a group.
 
-    What is exchanged stands on ``device`` and comes back to where it was: counts stand on the CPU, which NCCL does
-    not reach.
+    Tensors are moved to ``device`` for the exchange and back afterwards: counts are on the CPU, which NCCL does not
+    support.
 
     Args:
         device: where the group's backend exchanges: a rank's GPU under NCCL, the CPU under gloo.
