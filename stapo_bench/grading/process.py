@@ -30,7 +30,7 @@ main(**json.loads(sys.argv[1]))
 # One hash seed: set order, and with it sympy's path to a result, is the same in every worker. One thread: numeric
 # libraries otherwise reserve memory for every core of a large machine.
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-KILLED = "crashed: SIGKILL"  # no limit of ours sends that signal: somebody else did
+KILLED = "crashed: SIGKILL"  # our limits never send that signal: another process did
 _BUSY = "RD"  # running or waiting for a CPU, waiting for a disk: on a loaded machine that may take long
 
 
@@ -58,7 +58,7 @@ class Request:
 
 
 class KilledError(StapoError):
-    """Somebody killed a worker that was starting."""
+    """Another process killed a worker that was starting."""
 
 
 class GradingProcess:

@@ -54,7 +54,7 @@ class Grader:
 
     @property
     def version(self) -> str:
-        """As it stands in every grade (``Grade.grader``)."""
+        """Name and version, as in every grade (``Grade.grader``)."""
         return cast(str, self.load().GRADER_VERSION)
 
     def grade(self, completion: str, answer: str | Gold, answer_type: str | None = None) -> Grade:

@@ -218,7 +218,7 @@ def _same_named(response: Node, gold: Node, rules: Rules) -> bool:
 
 
 def _same_both_named(response: Node, gold: Node, rules: Rules) -> bool:
-    """Two values under names: these must agree, up to a function's argument, the order of a ratio, or an equation."""
+    """Whether two named values agree, and their names, up to a function's argument, a ratio's order, or an equation."""
     (name, value), (gold_name, gold_value) = split_name(response), split_name(gold)
     assert name is not None and gold_name is not None
     renamed = bound_variable(name, gold_name)

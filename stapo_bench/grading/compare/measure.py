@@ -141,7 +141,7 @@ def _convert(unit: str, gold_unit: str, response: Node, gold: Node) -> Node | No
 
 
 def _is_angle(unit: str, node: Node) -> bool:
-    """Radians: said so, or a bare multiple of pi."""
+    """Whether it is an angle in radians: with that unit, or a bare multiple of pi."""
     return unit in ("rad", "radian", "radians", "rads") or (
         not unit and ("pi" in symbols(node) or any(name.startswith("arc") for name in calls(node)))
     )

@@ -63,7 +63,7 @@ def _variables(node: Node) -> set[str | None]:
 
 
 def _regions(node: Node) -> list[tuple[Region, Node]]:
-    """Where each branch holds: its condition, less what the branches before it have taken."""
+    """Where each branch holds: its condition, minus the regions of the branches before it."""
     left: Region = [EVERYTHING]
     found: list[tuple[Region, Node]] = []
     for branch in node.args:

@@ -85,7 +85,7 @@ def _of_each(node: Node) -> Region:
 
 
 def _interval(node: Node) -> Region:
-    """Two ends in brackets."""
+    """An interval: two ends in brackets."""
     if len(node.args) != 2:
         raise Refusal("no set of numbers")
     low, high = node.args

@@ -42,7 +42,7 @@ def _ordinal(text: str) -> str:
 
 
 def decide_at_sight(extracted: str, gold: Gold) -> Verdict | None:
-    """The verdict of ``decide`` where a look settles it: identical text, plain integers. None: it takes more.
+    """The verdict of ``decide`` where a quick rule settles it: identical text, plain integers. Else None.
 
     >>> decide_at_sight("x = 0.5", Gold(answer="0.5"))
     """

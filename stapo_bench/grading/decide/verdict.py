@@ -16,7 +16,7 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether it is, and the name of the rule that says so."""
+    """Whether the response's answer is the gold's, and the name of the rule that says so."""
 
     correct: bool
     rule: str

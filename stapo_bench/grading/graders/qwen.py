@@ -11,7 +11,7 @@ https://github.com/QwenLM/Qwen2.5-Math/tree/a45202bd16f1ec06f433442dc1152d007477
 5. what is left is read as LaTeX: equal if sympy shows the difference to be 0, or both values within a relative 1e-4.
 
 So it accepts too much (12345 for 12346, 0.42 for 42) and that is the point of having it beside ``math``: where the two
-differ, somebody should look. What differs from the original: no number words; units are units and not single letters;
+differ, a person should look. What differs from the original: no number words; units are units and not single letters;
 "and" separates; one parser reads the answer, which builds expressions and evaluates no text; answers beyond 1,000
 characters are compared as text only. Rule 5 calls sympy's ``simplify``, which can run for long: grade outside text in a
 pool.

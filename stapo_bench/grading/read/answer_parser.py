@@ -1,7 +1,7 @@
 r"""The parser of whole answers: lists, relations, sets, intervals and matrices, around the expressions inside them.
 
-``parse("(2,3] \\cup \\{5\\}")`` gives a tree; ``Refusal`` means that some of the text was not understood, and then none
-is.
+``parse("(2,3] \\cup \\{5\\}")`` gives a tree; ``Refusal`` means that part of the text was not understood, so that all
+of it is rejected.
 """
 
 import re

@@ -220,13 +220,13 @@ def drop_braces(text: str) -> str:
 
 
 def _without_stops(text: str) -> str:
-    """Without the stops at the end; ``\\;`` is a space and stays."""
+    """The text without the stops at its end; ``\\;`` is a space and stays."""
     bare = text.rstrip(" \t\n.;:,")
     return bare + text[len(bare) : len(bare) + 1] if bare.endswith("\\") else bare
 
 
 def _unquoted(text: str) -> str:
-    """Without the quotes around the whole text; a single one is a prime, or the sign of feet or inches."""
+    """The text without quotes around all of it; a single one is a prime, or the sign of feet or inches."""
     for opening, closing in (("``", "''"), ('"', '"'), ("'", "'"), ("`", "`"), ("`", "'")):
         inner = text[len(opening) : -len(closing)]
         if len(text) > len(opening + closing) and text == opening + inner + closing:

@@ -68,7 +68,7 @@ def conditioned(parser: Cursor, value: Node, parse: RelationParser, starts_item:
 def _brings_another(value: Node, clauses: list[list[Token]], parse: RelationParser) -> bool:
     """Whether a value stands among the conditions of a number, or another equation for its name.
 
-    "for n = 1, 2, 3" goes on counting.
+    "for n = 1, 2, 3" only continues a list.
     """
     said = {word.strip(".,:;()").lower() for clause in clauses for token in clause for word in token.text.split()}
     if said & _OTHERS:
