@@ -92,7 +92,7 @@ def _open_or_tied(effect: Effect) -> str:
 
 
 def _same_weights_sentence(comparison: Comparison) -> str:
-    """Nothing but the settings differ: an effect of decoding, or an A/A check."""
+    """The sentence where only settings differ: an effect of decoding, or an A/A check."""
     these, like = comparison.average.effects
     effect = like if like.verdict in ("better", "worse") else these
     gap = f"{points(effect.difference.value)} points {effect_interval(effect)} on {effect.error}"

@@ -229,7 +229,7 @@ def pass_at_k_lines(sources: Sources) -> Lines:
     return Lines(
         panels=tuple(panels),
         y_label="pass@k (%)",
-        spread=max(spreads, default=""),  # "training" sorts behind "sampling"; of both the caption tells
+        spread=max(spreads, default=""),  # "training" sorts behind "sampling"; the caption explains both
         percent=True,
         share_y=False,
     )

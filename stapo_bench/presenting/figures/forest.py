@@ -28,7 +28,7 @@ _STRATEGIES = {
 
 
 _WIDTHS = {"95 %, problems like these": 0.9, "95 %, these problems": 3.4}
-"""Of bars, in points: the wide interval is the thin one, or it would hide the other."""
+"""Widths of bars, in points: the wide interval's bar is thin, or it would hide the other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +155,7 @@ def differences(sources: Sources) -> list[Forest]:
 
 
 def _minus(one: str, other: str) -> str:
-    """The label of a difference; long names take two lines."""
+    """The sign between two names, on a new line where these are long."""
     return " − " if len(one + other) < 20 else "\n− "
 
 

@@ -50,7 +50,7 @@ def in_order(scores: Sequence[RunScore]) -> list[Named]:
 
 
 def names(scores: Sequence[RunScore], labels: Sequence[str] = ()) -> list[str]:
-    """A name per run that tells it from the others: its label, and what sets it apart from others of that label.
+    """A name per run that no other has: its label, and what distinguishes it from others of that label.
 
     That is the training step, the model, or failing both the folder. The label is the method where none is given.
     """

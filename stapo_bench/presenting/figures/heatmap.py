@@ -78,7 +78,7 @@ def _rate(counts: tuple[int, int]) -> float:
 
 
 def _enlarged(rates: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Every cell as a block: an image that is larger than its place is averaged, not sampled, and keeps its edges."""
+    """The image with every cell as a block: when scaled down it is averaged, not sampled, and keeps its edges."""
     num_problems, num_runs = rates.shape
     tall = np.repeat(rates, max(1, TALL // num_problems), axis=0)
     return np.repeat(tall, max(1, WIDE // num_runs), axis=1)
@@ -95,7 +95,7 @@ def layout_of(data: Sequence[HeatMap]) -> Layout:
 
 
 def draw(axes: Sequence["Axes"], data: Sequence[HeatMap]) -> None:
-    """One scale for all; a blank cell is not decided."""
+    """Draw all maps on one scale; a blank cell is not decided."""
     for ax, heat_map in zip(axes, data, strict=True):
         num_problems, num_runs = heat_map.rates.shape
         image = ax.imshow(

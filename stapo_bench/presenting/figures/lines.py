@@ -119,7 +119,7 @@ def _layout_of_methods(data: Lines) -> Layout:
 
 
 def draw(axes: Sequence["Axes"], data: Lines) -> None:
-    """Every panel, one legend above all or one above each."""
+    """Draw every panel, with one legend above all or one above each."""
     for ax, panel in zip(axes, data.panels, strict=True):
         for place, line in enumerate(panel.lines):
             style = look_apart(line.method, line.variant) if data.of_methods else look(line.method, line.variant)

@@ -123,7 +123,7 @@ def _settings() -> Iterator[None]:
 
 
 def _metadata(format_: str, plot: Plot[Any], command: str) -> dict[str, Any]:
-    """No date: the same input gives the same bytes."""
+    """The file's metadata, without a date: the same input gives the same bytes."""
     maker = f"stapo-bench {__version__}"
     if format_ == "pdf":
         return {"Title": plot.title, "Subject": command, "Creator": maker, "CreationDate": None}

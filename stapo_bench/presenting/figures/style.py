@@ -2,8 +2,8 @@
 
 Which ones a method has stands with the method: in the trainer, whose list is read where the trainer is installed.
 
-Colours are those of Okabe and Ito (2008), told apart by people with any kind of colour blindness, and a dark wine;
-markers and dashes tell lines apart where there is no colour at all. Methods that are shown together have colours of
+Colours are those of Okabe and Ito (2008), distinct for people with any kind of colour blindness, and a dark wine;
+markers and dashes distinguish lines where there is no colour at all. Methods that are shown together have colours of
 their own; those of one family share one and differ in marker and dash.
 """
 
@@ -139,7 +139,7 @@ _APART = (ORANGE, BLUE, GREEN, RED, SKY, PURPLE, INK, WINE, GREY)
 
 
 def look(label: str, variant: int = 0) -> Look:
-    """The look of a method by its label, fixed for good; ``variant`` tells several lines of one method apart.
+    """The look of a method by its label, fixed for good; ``variant`` distinguishes several lines of one method.
 
     >>> look("STAPO").colour == look("stapo", variant=1).colour, look("stapo").dash == look("stapo", variant=1).dash
     (True, False)

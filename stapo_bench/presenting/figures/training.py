@@ -231,7 +231,7 @@ def _power_of_ten(value: float) -> float:
 
 
 def _positive(line: Line, floor: float) -> Line:
-    """Without zeros: no point, and a band down to the lower end of the axis, which no other value reaches."""
+    """The line without zeros: no point there, and a band down to the axis' lower end, which no other value reaches."""
     return replace(
         line,
         y=tuple(value if value > 0 else math.nan for value in line.y),

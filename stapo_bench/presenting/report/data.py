@@ -62,6 +62,7 @@ class _Shared:
         self.details: dict[str, int] = {}
 
     def problem(self, task: str, problem_id: str) -> int:
+        """The problem's number."""
         return _number(self.problems, (task, problem_id))
 
 

@@ -138,7 +138,7 @@ def baseline_pairs(regimes: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def _compare(a: Mapping[str, LoadedRun], b: Mapping[str, LoadedRun], grader: str) -> Comparison:
-    """As ``compare_runs``, of runs that were read before: by grader."""
+    """``compare_runs`` for runs that were read before, given by grader."""
     seen = {name: compare_loaded(a[name], b[name]) for name in a if name in b}
     return with_other_graders(seen.pop(grader), seen)
 

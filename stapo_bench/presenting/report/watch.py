@@ -72,9 +72,11 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
+        """Answer with the page."""
         self._answer(with_body=True)
 
     def do_HEAD(self) -> None:
+        """Answer with the headers alone."""
         self._answer(with_body=False)
 
     def _answer(self, *, with_body: bool) -> None:
@@ -121,7 +123,7 @@ def keep_current(
     tell: Callable[[str], None],
     stop: threading.Event,
 ) -> None:
-    """Make the page anew whenever ``read_state`` gives another state, until ``stop``; a failure is told once per state.
+    """Make the page anew whenever ``read_state`` gives another state, until ``stop``; reports a failure once per state.
 
     Args:
         server: whose page is replaced.

@@ -151,7 +151,7 @@ def _task_cell(task: TaskScore) -> Cell:
 def _what_is_missing(task: TaskScore) -> str:
     parts = []
     if task.num_samples < task.num_samples_expected:
-        # Of a run that goes on, the short completions end first, and they are right more often.
+        # In a run in progress, short completions end first, and they are right more often.
         parts.append(f"{task.num_samples} of {task.num_samples_expected} samples drawn")
         if task.rounds_value is not None:
             parts[-1] += f" (avg@{task.num_rounds} of whole rounds: {100 * task.rounds_value:.2f})"
