@@ -274,7 +274,7 @@ def _warnings(unsure: OpenSamples) -> tuple[SignRisk, ...]:
 
 
 def _truncated(run: LoadedRun, task: str, problem_ids: Sequence[str], correct: Matrix) -> Mask:
-    """Where a completion was cut off and is not right, [num_problems, num_samples]."""
+    """True where a completion was cut off and is not right, [num_problems, num_samples]."""
     row_of = {problem_id: row for row, problem_id in enumerate(problem_ids)}
     cut = np.zeros(correct.shape, dtype=np.bool_)
     for sample in run.samples.get(task, []):

@@ -126,7 +126,7 @@ def curve(
 
 
 def _in_order(runs: Sequence[LoadedRun]) -> list[LoadedRun]:
-    """By training step where all are known; a first run of another method than all others is the base."""
+    """The runs by training step where all are known; a first run of another method than all others is the base."""
     about = [run.manifest.about for run in runs]
     rest = {other.method for other in about[1:]}
     num_base = int(len(rest) == 1 and about[0].method not in rest)

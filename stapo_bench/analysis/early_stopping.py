@@ -13,23 +13,23 @@ WIDENED = "intervals and p-values are widened to hold at every look (anytime-val
 
 
 def aim_of(run: LoadedRun) -> float | None:
-    """The half-width at which the run hoped to stop; None: its size was fixed beforehand."""
+    """The half-width at which the run aimed to stop; None: its size was fixed beforehand."""
     stopping = run.manifest.about.stopping
     return float(stopping.aim) if stopping else None
 
 
 def smallest(aims: Iterable[float | None]) -> float | None:
-    """The aim for statistics on several runs; None where none of them stopped itself."""
+    """The aim for statistics on several runs; None where none of them stopped early."""
     return min((aim for aim in aims if aim is not None), default=None)
 
 
 def at_every_look(difference: Difference, aims: Iterable[float | None]) -> Difference:
-    """A difference of runs, widened where one of them stopped itself."""
+    """A difference of runs, its error widened where one of them stopped early."""
     aim = smallest(aims)
     return difference if aim is None else anytime(difference, aim)
 
 
 def stopped_note(runs: Sequence[LoadedRun], consequence: str) -> list[str]:
-    """One line that names the runs that stopped themselves and what follows from it; none where no run did."""
+    """One line that names the runs that stopped early and what follows from it; none where no run did."""
     rules = [f"{run.name} stopped under {stopping.rule}" for run in runs if (stopping := run.manifest.about.stopping)]
     return [f"{', '.join(rules)}: {consequence}"] if rules else []

@@ -43,7 +43,7 @@ class GraderScore:
 
 @dataclass(frozen=True, kw_only=True)
 class Disagreement:
-    """Of the samples that both graders decided, how many one accepts and the other does not."""
+    """How many of the samples that both graders decided only one of them accepts."""
 
     first: str
     second: str

@@ -63,7 +63,7 @@ class TaskScore:
     stability: dict[str, float] = field(default_factory=dict)  # G-Pass@k and mG-Pass@k by name
     counts: dict[str, tuple[int, int]]  # by problem: right and decided samples, all that paired statistics need
     num_rounds: int = 0  # complete rounds: samples that every problem has, from the first on
-    rounds_value: float | None = None  # avg@k over them alone: of a run that goes on, the short completions end first
+    rounds_value: float | None = None  # avg@k over them alone: in a run in progress, short completions end first
 
     @property
     def complete(self) -> bool:

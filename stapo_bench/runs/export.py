@@ -29,7 +29,7 @@ def export_run(run_dir: Path, out: Path, grader: str = DEFAULT_GRADER) -> int:
     writers = {".parquet": parquet.ParquetWriter, ".csv": csv.CSVWriter}
     if out.suffix not in writers:
         raise UsageError(f"{out}: expected a name ending in {' or '.join(writers)}, got '{out.suffix}'")
-    manifest = load_manifest(run_dir)  # says so where there is no run
+    manifest = load_manifest(run_dir)  # raises where there is no run
     types = {
         "task": pa.string(),
         "problem_id": pa.string(),

@@ -61,7 +61,7 @@ class Identity:
         return replace(self, tasks=tasks, extra={**extra, "tasks": others} if others else extra)
 
     def to_json(self) -> dict[str, Any]:
-        """As it stands in the file, and under its digest."""
+        """The JSON value in the file, of which the digest is taken."""
         known = {
             "checkpoint": {"digest": self.checkpoint_digest},
             "tasks": {name: asdict(task) for name, task in self.tasks.items()},
@@ -152,7 +152,7 @@ class About:
         return canonical_digest(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
-        """As it stands in the file."""
+        """The JSON value in the file."""
         known = asdict(replace(self, extra={}))
         del known["extra"]
         for name in ("stopping", "continued_from"):  # the others are null where they are not stated

@@ -44,7 +44,7 @@ def commit() -> str | None:
 
 
 def is_dirty() -> bool | None:
-    """Do tracked files differ from that commit? None where there is no commit to know."""
+    """Whether tracked files differ from that commit; None where no commit is known."""
     changed = _git("status", "--porcelain", "--untracked-files=no")
     return None if changed is None else bool(changed)
 

@@ -4,7 +4,7 @@ LEVEL = 0.05
 """A difference is shown where its p-value is below this."""
 
 MARGIN = 0.02
-"""Two points: a difference that is shown to be smaller is of no interest, and counts as a tie."""
+"""Two percentage points: a difference shown to be smaller counts as a tie."""
 
 POWER = 0.80
 """The probability with which a plan finds a true difference."""

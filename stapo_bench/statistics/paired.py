@@ -36,8 +36,8 @@ from stapo_bench.statistics.estimators import Matrix, Vector, problem_means
 from stapo_bench.statistics.intervals import ErrorName, Interval, normal_quantile, t_quantile
 
 _SKEWNESS_PRIOR = 100
-"""Number of problems at which the observed skewness is shrunk by half. A smaller prior tells
-equal runs apart in more than 6 of 100 at 30 problems; with a larger one, coverage falls below 93 of 100."""
+"""Number of problems at which the observed skewness is shrunk by half. A smaller prior tells equal runs apart in more
+than 6 of 100 at 30 problems; with a larger one, coverage falls below 93 of 100."""
 
 
 @dataclass(frozen=True, kw_only=True)
