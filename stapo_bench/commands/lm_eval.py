@@ -21,7 +21,7 @@ from stapo_bench.tasks import load_problems, load_task
 def load_dataset(task: str, **_metadata: Any) -> dict[str, Any]:
     """The task's checked problems as lm-eval's ``custom_dataset``: {split: rows}.
 
-    ``task`` is a name, or the path of a task file. From ``STAPO_BENCH_DATA`` where that is set, else from the hub.
+    ``task`` is a name, or the path of a task file. Rows come from ``STAPO_BENCH_DATA`` if set, else from the hub.
     """
     import datasets
 

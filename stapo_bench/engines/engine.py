@@ -70,7 +70,7 @@ class EngineOptions:
     dtype: str | None = None  # of the weights: float32, bfloat16, float16
     device: str | None = None  # as torch names it
     golds: Mapping[tuple[str, str], str] | None = field(default=None, compare=False, repr=False)
-    """(task, problem_id) -> answer. Only an engine that takes them, to answer at a known rate, gets to see them."""
+    """(task, problem_id) -> answer. Only an engine that takes them, to answer at a known rate, sees them."""
 
 
 class Engine(Protocol):
@@ -141,7 +141,7 @@ def declared_identity(options: EngineOptions, checkpoint: Path) -> dict[str, str
 
 
 def options_of(identity: Mapping[str, str]) -> EngineOptions:
-    """The options behind a stored ``identity()``, as far as it tells them."""
+    """The options behind a stored ``identity()``, as far as it states them."""
     split = identity.get("tensor_parallel")
     return EngineOptions(
         name=identity.get("engine", AUTO),

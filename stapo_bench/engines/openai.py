@@ -209,8 +209,8 @@ class OpenAIEngine:
                 reason = f"{address(url)}: {self._http.masked(str(error))}"
                 tries += not (error.is_busy and self._is_at_work(since))
                 since = time.monotonic()
-                # Jitter: without it all requests of a restarting server, or all that were told the same time, would
-                # come back at once. It adds only: nobody comes earlier than asked.
+                # Jitter: without it all requests of a restarting server, or all given the same Retry-After, would come
+                # back at once. It only adds: no request comes earlier than asked.
                 delay = max(error.pause_s, pause) * jitter.uniform(1.0, 1.5)
                 if error.is_unreachable:
                     self._rests_until[url] = since + self._retries.rest_s

@@ -121,7 +121,7 @@ class ScriptedEngine:
         return cls.open(checkpoint, options).identity()
 
     def identity(self) -> dict[str, str]:
-        """The script's digest, faults left out: a run that crashed goes on under a script that does not."""
+        """The script's digest without faults: a crashed run may continue under a script without them."""
         content = {name: value for name, value in asdict(self._script).items() if name not in _FAULTS}
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
         return {"engine": "scripted", "script_sha256": digest}

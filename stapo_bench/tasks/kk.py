@@ -25,13 +25,13 @@ from stapo_bench.seeds import derive_seed
 
 MIN_PEOPLE, MAX_PEOPLE = 2, 8
 TASK_SHARE = 0.25
-"""Of all puzzles, the part that the tasks may ask; the rest is for training."""
+"""The share of all puzzles that the tasks may ask; the rest is for training."""
 
 NAMES = (
     "Ada", "Bruno", "Clara", "Dario", "Edith", "Felix", "Greta", "Hugo", "Irene", "Jonas", "Karin", "Luis", "Mina",
     "Nils", "Olga", "Pablo", "Quinn", "Rosa", "Simon", "Tessa", "Umar", "Vera", "Walter", "Xenia", "Yusuf", "Zelda",
 )  # fmt: skip
-"""One for each letter: the alphabetical order of any of them is plain, and none begins with another."""
+"""Names, one for each letter: their alphabetical order is plain, and none begins with another."""
 
 MAX_REPEATS = 2000  # known puzzles in a row after which there seem to be no others
 

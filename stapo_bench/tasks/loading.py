@@ -34,7 +34,7 @@ def _our_files() -> dict[str, Path]:
 
 
 def _all_files() -> dict[str, Path]:
-    """Ours, then those of installed packages, whose tasks need names of their own."""
+    """Our task files, then those of installed packages, whose tasks need names of their own."""
     found = _our_files()
     for folder in offered_task_folders():
         for path in sorted(folder.rglob("*.yaml")):
