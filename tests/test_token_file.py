@@ -5,7 +5,7 @@ import torch
 from click.testing import CliRunner
 from train_setup import make_dump
 
-from stapo_bench.presenting.report.tokens import collect_tokens, read_tokens
+from stapo_bench.presenting.report.tokens import collect_tokens, read_token_file
 from stapo_train.cli import cli
 from stapo_train.inspect import token_file
 from stapo_train.inspect.dump import load_dump
@@ -21,7 +21,7 @@ def folder(tmp_path_factory):
 
 def test_the_file_holds_the_mask_and_each_token_s_numbers(folder):
     dump = load_dump(folder)
-    header, responses = read_tokens(write_tokens(dump, "stapo", folder))
+    header, responses = read_token_file(write_tokens(dump, "stapo", folder))
     selection = select(dump.batch.stats, objective_for(dump, "stapo"))
     assert header["objective"] == "stapo"
     assert header["thresholds"]["tau_h"] == pytest.approx(selection.thresholds["tau_h"])
@@ -44,7 +44,7 @@ def test_the_file_holds_the_mask_and_each_token_s_numbers(folder):
 
 def test_the_numbers_are_those_of_a_plain_forward_pass(folder):
     dump = load_dump(folder)
-    _, responses = read_tokens(write_tokens(dump, "stapo", folder))
+    _, responses = read_token_file(write_tokens(dump, "stapo", folder))
     found = responses[0]
     decode = dump.tokenizer.decode
     prompt, response = next(row for row in dump.batch.rows if [decode([t]) for t in row[1]] == found["text"])
@@ -60,9 +60,9 @@ def test_the_numbers_are_those_of_a_plain_forward_pass(folder):
 
 def test_a_large_mini_batch_keeps_the_responses_with_most_silenced_tokens(folder, monkeypatch):
     dump = load_dump(folder)
-    _, everything = read_tokens(write_tokens(dump, "stapo", folder))
+    _, everything = read_token_file(write_tokens(dump, "stapo", folder))
     monkeypatch.setattr(token_file, "MAX_RESPONSES", 3)
-    _, kept = read_tokens(write_tokens(dump, "stapo", folder))
+    _, kept = read_token_file(write_tokens(dump, "stapo", folder))
     assert kept == everything[:3]
 
 

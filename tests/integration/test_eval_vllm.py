@@ -94,5 +94,5 @@ with EngineCache() as engines:
     for number, checkpoint in enumerate((first, second, first)):
         together.append(drawn(replace(options, checkpoint=checkpoint, out=folder / str(number)), engines))
         opened.add(id(engines._ours))
-print(json.dumps({"alone": alone, "together": together, "engines": len(engines)}))
+print(json.dumps({"alone": alone, "together": together, "engines": len(opened)}))
 """
