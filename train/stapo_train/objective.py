@@ -11,8 +11,8 @@ denominator is counted there, once, before any backward pass, so no result depen
 Tokens are laid end to end in one dimension; ``sequence`` says which rollout a token belongs to. Padding, packing and
 the order of rollouts therefore cannot enter. A rollout is never split over micro-batches or ranks.
 
-Whoever writes an objective imports from this module alone, which is why it is longer than others: records, the base
-class and the functions that selections and terms are built from.
+An objective's author needs to import from this module only, which makes it long: records, the base class and the
+functions that selections and terms are built from.
 
 Legend: N response tokens of a mini-batch or of a part of it.
 """
@@ -39,7 +39,7 @@ class TokenStats:
     entropy: Tensor  # [N] nats, of the current policy's full next-token distribution
     advantages: Tensor  # [N] A_i, repeated over the tokens of rollout i
     sequence: Tensor  # [N] int64, which rollout; equal numbers are one rollout
-    key: Tensor  # [N] int64, names the token for seeded random numbers, whatever its order or rank
+    key: Tensor  # [N] int64, identifies the token for seeded random numbers, whatever its order or rank
     ref_log_probs: Tensor | None = None  # [N] of the reference policy, for a KL penalty
     proxy_kl: Tensor | None = None  # [N] nats, see statistics.token_distribution; carries gradient
     importance: Tensor | None = None  # [N] truncated pi_old / pi_rollout; None: not corrected
@@ -110,10 +110,10 @@ ONE_PROCESS: Reduce = _OneProcess()
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What an objective needs computed of a mini-batch. The default is everything: exact for any objective, and slow.
+    """The passes and statistics that an objective needs. The default is everything: exact for any objective, and slow.
 
-    An objective that needs less says so, and the trainer saves the passes. ``stapo-train check-objective`` runs the
-    trainer's own accumulation on stale statistics and fails where what is said is not true.
+    Where an objective declares that it needs less, the trainer saves passes. ``stapo-train check-objective`` runs the
+    trainer's own accumulation on an older policy's statistics and fails where the declaration is wrong.
     """
 
     current_policy: Literal["none", "few", "all"] = "all"
@@ -124,7 +124,7 @@ class Needs:
 
 
 LEAST = Needs(current_policy="none", zero_advantage_statistics=False, zero_advantage_gradient=False)
-"""A selection that the old policy decides, and a term proportional to the advantage."""
+"""Needs of an objective whose selection the old policy decides and whose term is proportional to the advantage."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +132,8 @@ class Objective:
     """An objective: its settings as fields, what it optimises as two methods. This base is DAPO's loss.
 
     ``select`` keeps all tokens and divides by their number; ``term`` is the clipped surrogate. A new objective is a
-    subclass in a file of its own and a line in ``stapo_train.objectives.BUILT_IN``; what others have to know of it
-    (tables, figures, cost, the trainer's passes) stands in its class.
+    subclass in a file of its own and a line in ``stapo_train.objectives.BUILT_IN``; what tables, figures, cost
+    estimates and the trainer need to know of it are attributes of its class.
     """
 
     label: ClassVar[str]  # in tables and figures; written out, so that it can be read without importing the class
@@ -150,7 +150,7 @@ class Objective:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        # What a parent can do without, a subclass with another selection or another term may need.
+        # A subclass with another selection or term may need statistics that its parent does not.
         if "needs" not in cls.__dict__:
             cls.needs = Needs()
 
@@ -163,7 +163,7 @@ class Objective:
         check_range(self, "dual_clip", above=1)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
-        """No gradient; ``stats`` are those of this rank's share of the mini-batch."""
+        """Decide weights and mask, without gradient; ``stats`` are this rank's share of the mini-batch."""
         return keep_all(stats, reduce)
 
     def ratio(self, stats: TokenStats) -> Tensor:
@@ -201,7 +201,7 @@ def policy_loss(stats: TokenStats, selection: Selection, objective: Objective) -
         selection: ``selection.take(index)`` of the mini-batch's selection.
         objective: the one that made the selection.
     """
-    # Cut before the term and after it: a silenced token's gradient is 0 even where its term is not finite.
+    # Mask before and after the term, so that a silenced token's gradient is 0 even where its term is not finite.
     log_probs = torch.where(selection.keep_mask, stats.log_probs, stats.log_probs.detach())
     term = objective.term(replace(stats, log_probs=log_probs), selection)
     if stats.importance is not None:
@@ -308,7 +308,7 @@ def top_mask(x: Tensor, eligible: Tensor, count: int, reduce: Reduce, key: Tenso
     if count < 1:
         return torch.zeros_like(eligible)
     mine = x[eligible].double()
-    # No rank can own more than ``count`` of them, so no rank needs to send more.
+    # At most ``count`` of them are on one rank, so no rank needs to send more.
     candidates = reduce.gather(mine.topk(min(count, len(mine))).values)
     if not len(candidates):
         return torch.zeros_like(eligible)

@@ -50,7 +50,7 @@ BUILT_IN = {
     "cispo": "stapo_train.objectives.ratios:Cispo",
     "sapo": "stapo_train.objectives.ratios:Sapo",
 }
-"""Where each class stands, in the order of legends."""
+"""The location of each class, in the order of legends."""
 
 
 class Registry(MutableMapping[str, "type[Objective]"]):
@@ -64,7 +64,7 @@ class Registry(MutableMapping[str, "type[Objective]"]):
         return self._set[name] if name in self._set else _load(name, places()[name])
 
     def __setitem__(self, name: str, objective: "type[Objective]") -> None:
-        """Have an objective under a name in this process alone."""
+        """Register an objective under a name, in this process only."""
         self._set[name] = objective
 
     def __delitem__(self, name: str) -> None:
@@ -79,7 +79,7 @@ class Registry(MutableMapping[str, "type[Objective]"]):
 
 @cache
 def places() -> Mapping[str, str]:
-    """Where each objective's class stands, as ``package.module:Class``, by name."""
+    """The location of each objective's class, as ``package.module:Class``, by name."""
     return BUILT_IN | offered(GROUP, BUILT_IN)
 
 
@@ -100,7 +100,7 @@ def build(name: str, **settings: Any) -> "Objective":
     """The objective of that name, its settings read as a config's other values are.
 
     Raises:
-        UsageError: a name or setting that nobody knows, with the nearest known; a value of another type or range.
+        UsageError: an unknown name or setting, with the nearest known; a value of wrong type or out of range.
     """
     if name not in REGISTRY:
         raise UsageError(unknown_name("objective", name, REGISTRY))
@@ -112,7 +112,7 @@ def build(name: str, **settings: Any) -> "Objective":
 
 
 def for_run(settings: Mapping[str, Any], *, seed: int, max_new_tokens: int) -> "Objective":
-    """The objective of a run's ``objective:`` section; what the run knows already is not written there again."""
+    """The objective of a run's ``objective:`` section, completed with values that the run's config already holds."""
     name = settings["name"]
     known = {f.name for f in dataclasses.fields(REGISTRY[name])} if name in REGISTRY else set()
     facts = {"seed": seed, "max_length": max_new_tokens}
@@ -121,9 +121,9 @@ def for_run(settings: Mapping[str, Any], *, seed: int, max_new_tokens: int) -> "
 
 
 def methods() -> dict[str, tuple[str, str]]:
-    """Label and look of each objective by name, in the order of legends: what figures and tables show it by.
+    """Label and look of each objective by name, for figures and tables, in the order of legends.
 
-    Read from the source of the class, not from the class: a figure waits for no torch and needs none.
+    They are read from the class's source without importing it, so that figures do not need torch.
 
     >>> methods()["stapo"]
     ('STAPO', 'red circle solid')
@@ -143,7 +143,7 @@ def _stated(place: str) -> dict[str, Any]:
         source = Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
         tree = ast.parse(source)
     except (ImportError, OSError, SyntaxError, ValueError):
-        return {}  # a broken package keeps its name; whoever asks for the objective is told why
+        return {}  # a broken package keeps its name; ``build`` reports the error
     (*_, body) = [[], *(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == class_name)]
     facts = {}
     for line in body:

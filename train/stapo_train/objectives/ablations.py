@@ -1,8 +1,8 @@
-"""STAPO's ablations: the same candidates, silenced otherwise.
+"""STAPO's ablations: the same candidates, silenced by other rules.
 
 ``random-mask`` and ``high-entropy-mask`` silence as many candidates of a mini-batch as STAPO would, ``full-mask`` all
 of them (arXiv:2602.15620v5, ablation study); so what differs from STAPO is the choice and not the amount.
-``stapo-micro-batch`` is no part of the paper: STAPO's rule where each micro-batch is looked at alone.
+``stapo-micro-batch``, which is not in the paper, applies STAPO's rule to each micro-batch separately.
 """
 
 from dataclasses import dataclass
@@ -69,9 +69,9 @@ class StapoMicroBatch(Stapo):
     """STAPO's quantile within each micro-batch alone: what a policy loss that is called per micro-batch would compute.
 
     Micro-batches are runs of ``micro_batch_rollouts`` rollouts in the mini-batch's order, whatever the trainer's own
-    split is. A micro-batch's only candidate is its own quantile and is kept, so smaller ones silence less. The result
-    depends on the order of rollouts and on the ranks; the denominator is STAPO's, so that the quantile's unit is all
-    that differs.
+    split is. A single candidate in a micro-batch is its own quantile and is kept, so smaller ones silence less.
+    The result depends on the order of rollouts and on the ranks; the denominator is STAPO's, so that only the unit of
+    the quantile differs.
     """
 
     label: ClassVar[str] = "STAPO per micro-batch"

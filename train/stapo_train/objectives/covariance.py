@@ -33,17 +33,17 @@ def covariance(stats: TokenStats, reduce: Reduce) -> Tensor:
 
 
 EQUAL = 1e-12
-"""Mean distance of the covariances from their mean below which they are equal but for float64's rounding."""
+"""Mean distance of the covariances from their mean below which they differ only by float64's rounding."""
 
 STILL = 1e-5
-"""|ln rho| up to which a token has not moved. On an iteration's first step ln rho is float32's rounding, about 1e-6,
-and |ln rho| has slope +-1 however small it is: the sign of a rounding error would be a gradient of full size, another
-one for every split into micro-batches."""
+"""|ln rho| up to which a token counts as unmoved. On an iteration's first step ln rho is only float32's rounding, about
+1e-6, but |ln rho| has slope +-1 however small it is: the sign of a rounding error, which depends on the split into
+micro-batches, would decide a gradient of full size."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KlCov(Objective):
-    """rho A without a clip; the top 0.2 % by cov pay |ln rho| for having moved away from the old policy."""
+    """rho A without a clip; the top 0.2 % of tokens by cov get a penalty on |ln rho|."""
 
     label: ClassVar[str] = "KL-Cov"
     look: ClassVar[str] = "blue square dashed"
@@ -60,11 +60,11 @@ class KlCov(Objective):
         check_range(self, "beta", at_least=0)
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
-        """All tokens are kept; those with the largest cov are marked to pay."""
+        """All tokens are kept; those with the largest cov are marked for the penalty."""
         everything = torch.ones_like(stats.advantages, dtype=torch.bool)
         cov = covariance(stats, reduce)
         spread = mean((cov - mean(cov, reduce)).abs(), reduce)
-        # Equal covariances, such as those of advantages that are all 0, tell no token from another.
+        # Equal covariances, such as those of advantages that are all 0, give no order to mark tokens by.
         count = max(1, int(self.share * count_true(everything, reduce))) if spread > EQUAL else 0
         marked = top_mask(cov, everything, count, reduce, key=stats.key)
         return keep(stats, everything, reduce, marked_mask=marked)
@@ -80,7 +80,7 @@ class KlCov(Objective):
 class ClipCov(Objective):
     """DAPO's loss without a random 0.02 % of the tokens, chosen among those with 1 < cov < 5 inside the clip.
 
-    A silenced token still counts in the denominator: its loss is zero and not absent.
+    A silenced token has loss 0 and still counts in the denominator.
     """
 
     label: ClassVar[str] = "Clip-Cov"

@@ -23,7 +23,7 @@ class Dapo(Objective):
 
 @dataclass(frozen=True, kw_only=True)
 class JustRl(Dapo):
-    """DAPO's loss with a dual clip, no dynamic sampling, no overlong penalty, constants that never change."""
+    """DAPO's loss with a dual clip, without dynamic sampling or overlong penalty, all constants fixed."""
 
     label: ClassVar[str] = "JustRL"
     look: ClassVar[str] = "blue diamond dash-dot-dot"

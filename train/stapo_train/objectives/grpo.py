@@ -33,7 +33,7 @@ class Grpo(Objective):
 
     @property
     def needs_reference(self) -> bool:
-        """With a KL penalty alone."""
+        """True only with a KL penalty."""
         return self.kl_beta > 0
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:

@@ -54,7 +54,7 @@ class Stapo(JustRl):
         return (stats.advantages > 0) & (stats.log_probs.exp() < self.tau_p)
 
     def score(self, stats: TokenStats) -> Tensor:
-        """[N] the candidates with the lowest are silenced."""
+        """[N] the score; candidates with the lowest scores are silenced."""
         return stats.entropy
 
     def population(self, stats: TokenStats, candidates: Tensor) -> Tensor:
