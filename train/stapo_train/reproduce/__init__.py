@@ -1,1 +1,1 @@
-"""The published table at three scales: which commands, in which order, on how many lanes."""
+"""Reproduces the published table at three scales: which commands, in which order, how many in parallel."""

@@ -1,4 +1,4 @@
-"""What one full reproduction costs, four methods by three sizes; and the estimate beside published durations.
+"""Cost of one full reproduction (four methods, three sizes), and the estimate compared with published durations.
 
 python -m stapo_train.reproduce.cost_table      # the tables of train/README.md and train/SCALE.md
 """
@@ -30,7 +30,7 @@ ITERATIONS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """A duration that somebody reports, in seconds per iteration, and what it was measured with."""
+    """A published duration in seconds per iteration, with the setup that it was measured on."""
 
     what: str
     seconds: tuple[float, float]  # least and most
@@ -84,7 +84,7 @@ PUBLISHED = (
 
 
 def estimated(published: Published) -> float:
-    """Seconds of an iteration, or of its passes, as ``stapo_train.cost.estimate`` has them."""
+    """Seconds of an iteration, or of its passes, by ``stapo_train.cost.estimate``."""
     seconds = iteration_seconds(published.shape, published.setup, published.recipe, passes(published.objective))
     return seconds.passes if published.only_passes else seconds.total
 
@@ -106,7 +106,7 @@ def reproduction_rows() -> Iterator[tuple[str, float, float, float, float, float
 
 
 def render_memory() -> str:
-    """GiB per GPU while weights are updated, as Markdown; while vLLM draws, its share of the GPU comes on top of the
+    """GiB per GPU while weights are updated, as Markdown. While vLLM samples, the GPU holds vLLM's share and the
     shard's weights and optimizer instead."""
     lines = [
         "| Model | `stapo-train`, 1 GPU | verl, 8 GPUs | 16 | 64 | 8, sequence parallel 2 | vLLM's weights |",

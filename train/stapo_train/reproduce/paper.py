@@ -90,7 +90,7 @@ def estimate(shape: Shape, setup: Setup, configs: dict[str, TrainConfig]) -> lis
 
 
 def run(stage: Stage, script: Path) -> None:
-    """One stage, unless it is finished; its output goes to a log beside the script and to the terminal."""
+    """Run a stage unless it is finished; its output goes to a log beside the script and to the terminal."""
     if stage.is_done():
         print(f"{stage.name}: finished", flush=True)
         return

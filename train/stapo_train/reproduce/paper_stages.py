@@ -1,4 +1,4 @@
-"""The stages of a paper-scale reproduction as shell scripts, each with the sign that it is finished.
+"""The stages of a paper-scale reproduction as shell scripts, each with a file that marks it as finished.
 
 data -> per method: train in verl, convert to a Hugging Face folder -> per checkpoint and regime: evaluate -> table
 """
@@ -25,7 +25,7 @@ CONFIG_FILE = "launch/config.yaml"
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One step of the whole."""
+    """One stage of the reproduction."""
 
     name: str
     script: str  # bash, run in the project's root

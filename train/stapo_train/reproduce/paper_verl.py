@@ -1,11 +1,11 @@
-"""A training config of ours as verl's: the published recipe on a Ray cluster, key by key, checked by verl itself.
+"""Translates a training config into verl's, for the published recipe on a Ray cluster; verl itself checks the result.
 
     overrides = verl_overrides(load_config(path), setup, data=Path("train.parquet"), out=Path("runs/paper/1.7b/stapo"))
-    compose(overrides)                  # needs verl, no GPU: it knows every key, and its own checks pass
+    compose(overrides)                  # needs verl, no GPU: verl knows every key, and its own checks pass
 
 One iteration of ours is one step of verl's; its mini-batch counts prompts, as ours does. Its warm-up counts iterations
 too, but from 0: the n-th of ten has (n - 1) / 10 of the learning rate, where ours has n / 10. What the objective
-decides (clipping, aggregation, KL) stays at verl's defaults: its place is STAPO_OBJECTIVE, of the environment.
+decides (clipping, aggregation, KL) stays at verl's defaults and is set by the environment variable STAPO_OBJECTIVE.
 """
 
 import json
@@ -24,7 +24,7 @@ MODULES = "VERL_USE_EXTERNAL_MODULES"  # the environment variable by which verl 
 
 
 def environment(config: TrainConfig) -> dict[str, str]:
-    """What the driver and every Ray worker must see."""
+    """Environment variables that the driver and every Ray worker need."""
     objective = dict(config.objective)
     named = objective["name"] if len(objective) == 1 else json.dumps(objective)
     return {MODULES: PLUGIN, "STAPO_OBJECTIVE": str(named)}
@@ -34,7 +34,7 @@ def verl_overrides(config: TrainConfig, setup: Setup, *, data: Path, out: Path) 
     """``key=value`` for ``python -m verl.trainer.main_ppo``.
 
     Raises:
-        UsageError: the config asks for something that this way of training lacks.
+        UsageError: the config asks for something that training by verl does not support.
     """
     _refuse(config)
     rollout, update, optim = config.rollout, config.update, config.optim
@@ -96,7 +96,7 @@ def verl_overrides(config: TrainConfig, setup: Setup, *, data: Path, out: Path) 
 
 
 def _hydra(value: Any) -> str:
-    """A value in hydra's grammar; what could mean something in it is quoted."""
+    """A value in hydra's grammar, with special characters quoted."""
     if isinstance(value, list):
         return f"[{','.join(map(_hydra, value))}]"
     text = str(value)
@@ -119,7 +119,7 @@ def _refuse(config: TrainConfig) -> None:
 
 
 def missing_packages() -> list[str]:
-    """What training and evaluating on a cluster need and this environment lacks."""
+    """Packages that training and evaluating on a cluster need and this environment lacks."""
     return [package for package in ("verl", "vllm") if find_spec(package) is None]
 
 

@@ -17,7 +17,7 @@ def main(config: Path, overrides: list[str]) -> None:
     """Make the base model, on the GPU where there is one."""
     torch.set_default_device("cuda" if torch.cuda.is_available() else "cpu")
     made = pretrain(load_config(config, overrides))
-    # No table must take it for the tiny suite's own base.
+    # Label it so that no table takes it for the tiny suite's own base.
     facts = json.loads((made / FINISHED_FILE).read_text(encoding="utf-8"))
     write_atomically(made / FINISHED_FILE, json.dumps({**facts, "base": "small"}) + "\n")
     print(f"checkpoint: {made}")

@@ -59,7 +59,7 @@ PRETRAIN_STEP_S = 0.08
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is run, with what, and the estimate."""
+    """Settings of the whole run, from which the jobs and the estimate follow."""
 
     kind: str  # scratch | base
     base: Path
@@ -141,7 +141,7 @@ def write_problems(path: Path) -> None:
 
 
 def shape_of(plan: Plan) -> Shape:
-    """Of the model to train: read from the checkpoint, or from the config that makes it."""
+    """Shape of the model to train, read from the checkpoint or from the config that makes it."""
     if plan.kind == "base":
         return read_shape(plan.base)
     from stapo_train.tiny import pretrain
@@ -160,7 +160,7 @@ def shape_of(plan: Plan) -> Shape:
 
 
 def recipe_of(config: TrainConfig) -> Recipe:
-    """Responses are taken to have half the greatest length on average."""
+    """A config's recipe; the mean response is assumed to have half the maximum length."""
     return Recipe(
         prompts=config.rollout.prompts,
         group_size=config.rollout.group_size,
@@ -172,7 +172,7 @@ def recipe_of(config: TrainConfig) -> Recipe:
 
 
 def check_memory(shape: Shape, setup: Setup, micro_batch_tokens: int) -> Memory:
-    """What one GPU needs, or one line that says why it is too small."""
+    """Memory that one GPU needs; refused with one line where the GPU is too small."""
     memory = single_memory(shape, setup, micro_batch_tokens)
     usable = USABLE * setup.gpu.memory_gib
     if memory.most > usable or memory.kv_cache <= 0:

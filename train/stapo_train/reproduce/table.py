@@ -1,4 +1,4 @@
-"""What every scale's reproduction has in common: the methods, the two ways of decoding, the folders and the table."""
+"""Common parts of all scales: the methods, the two decoding regimes, the folders and the table."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ REGIMES = tuple(PRESETS)
 
 
 def run_folder(out: Path, model: str, regime: str) -> Path:
-    """Of one evaluation; ``model`` is ``base`` or a method."""
+    """Folder of one evaluation; ``model`` is ``base`` or a method."""
     return out / "eval" / f"{model}-{regime}"
 
 
@@ -25,7 +25,7 @@ def with_logs(plan: Sequence[Job], out: Path) -> list[Job]:
 
 
 def write_results(out: Path) -> None:
-    """``<out>/results``: the tables, and what made them (each run's manifest, each training's config and curve)."""
+    """Write ``<out>/results``: the tables, each run's manifest, each training's config and curve."""
     results = out / "results"
     runs = [run_folder(out, model, regime) for model in ("base", *METHODS) for regime in REGIMES]
     (results / "manifests").mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ import torch
 from stapo_train.tiny.problems import Example
 
 ROW_LENGTH = 128
-"""Tokens in a row; a test holds every kind of example below it."""
+"""Tokens in a row; a test checks that every kind of example is shorter."""
 
 NO_TARGET = -100  # what cross_entropy ignores
 

@@ -83,7 +83,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> PretrainConfig:
 
 
 def make_tokenizer(config: PretrainConfig) -> PreTrainedTokenizerFast:
-    """Learnt from the first examples of the run's text, which training then leaves out."""
+    """The tokenizer, learnt from the first examples of the run's text, which training leaves out."""
     examples = (worked_example(config.seed, index) for index in range(TOKENIZER_EXAMPLES))
     return train_tokenizer((e.prompt + e.solution for e in examples), config.vocab_size)
 
@@ -134,7 +134,7 @@ def schedule(step: int, steps: int) -> float:
 
 
 def batch_of_step(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, step: int) -> PackedBatch:
-    """Fresh text at every step, none that the tokenizer was learnt from."""
+    """The batch of a step: fresh text, none of which the tokenizer was learnt from."""
     first = TOKENIZER_EXAMPLES + step * config.examples_per_step
     examples = [worked_example(config.seed, index) for index in range(first, first + config.examples_per_step)]
     return pack(encode(tokenizer, examples), tokenizer.pad_token_id)
@@ -174,7 +174,7 @@ class Run:
         return loss.item()
 
     def save(self, path: Path) -> None:
-        """Whole or not at all: a kill leaves the save before."""
+        """Save atomically: a kill leaves the previous save."""
         new = path.with_suffix(".new")
         tensors = {f"weight/{name}": weight.detach() for name, weight in self.model.named_parameters()}
         for optimizer, _ in self.optimizers:
@@ -183,7 +183,7 @@ class Run:
         new.replace(path)
 
     def restore(self, path: Path) -> None:
-        """The reverse; StapoError where the file is damaged."""
+        """The reverse of ``save``; StapoError where the file is damaged."""
         try:
             tensors = load_file(path)
         except SafetensorError as error:

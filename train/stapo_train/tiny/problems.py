@@ -1,4 +1,4 @@
-"""What the tiny model reads: worked solutions to pretrain on, and problems without solutions to train on by reward.
+"""The tiny model's data: worked solutions to pretrain on, and problems without solutions to train on by reward.
 
 Solutions come in three styles (every step, running totals only, the answer at once), several orders and many wordings
 whose frequencies fall off steeply, so that the policy that learns them is uncertain as real models are. A share of the
@@ -26,7 +26,7 @@ Wordings = tuple[tuple[str, float], ...]
 """Texts with their shares."""
 
 RARE_SHARE = 0.02
-"""Of each list, the part that its rare wordings divide evenly: about a thousandth each."""
+"""Share of each list that its rare wordings divide evenly: about a thousandth each."""
 
 
 def _with_rare(common: Wordings, rare: tuple[str, ...]) -> Wordings:

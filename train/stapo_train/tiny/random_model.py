@@ -38,7 +38,7 @@ def random_model(
     sharpness: float = 6.0,
     end_ids: Sequence[int] = ENDS,
 ) -> transformers.Qwen3ForCausalLM:
-    """The same weights at every call.
+    """The model, with the same weights at every call.
 
     sharpness: factor on the logits; random weights give nearly uniform distributions.
     end_ids: what ends a sequence, each about as likely as any other of the 300 ids.
@@ -64,7 +64,7 @@ def random_model(
 
 
 def save(model: transformers.Qwen3ForCausalLM, folder: Path, **generation: Any) -> Path:
-    """Write a checkpoint folder; ``generation``: sampling defaults that it would sneak in, besides its end tokens."""
+    """Write a checkpoint folder; ``generation``: sampling defaults for its generation config, besides end tokens."""
     model.save_pretrained(folder)
     byte_tokenizer().save_pretrained(folder)
     defaults = {"eos_token_id": model.generation_config.eos_token_id, **generation}
