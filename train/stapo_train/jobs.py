@@ -1,8 +1,8 @@
-"""Commands side by side in lanes: each after what it needs, a status line now and then, all stopped where one fails.
+"""Runs commands in parallel lanes, each after those it needs, with status lines; stops all when one fails.
 
     run_jobs([Job(name="a", command=["stapo-train", "a.yaml"], weight=60, log=Path("logs/a.log"))], lanes=2)
 
-The project's commands go on where they were stopped; so does whoever runs them again this way.
+The project's commands resume where they were stopped, and so does a plan that is run again.
 """
 
 import ctypes
@@ -34,7 +34,7 @@ class Job:
     needs: Sequence[str] = ()
     all_lanes: bool = False  # runs alone, with a thread for every lane
     log: Path = field(default_factory=Path)
-    is_done: Callable[[], bool] = lambda: True  # looks for what a command that ended well must have left
+    is_done: Callable[[], bool] = lambda: True  # checks for the files that a successful command leaves
     process: subprocess.Popen[bytes] | None = None
     done: bool = False
 
@@ -54,17 +54,17 @@ class Job:
 
 
 Ended = Callable[[Job, resource.struct_rusage], None]
-"""Is told of every job that has ended, well or not, with what it cost."""
+"""Callback for every job that has ended, successfully or not, with its resource usage."""
 
 
 def run_jobs(plan: Sequence[Job], lanes: int, niceness: int = 0, ended: Ended | None = None) -> None:
-    """Run all that are not done, in the order of the plan; stop everything where one fails.
+    """Run all jobs that are not done, in the order of the plan; stop everything when one fails.
 
     Args:
-        plan: what needs another names it; jobs that are done already count as finished.
-        lanes: jobs at once, each with one thread: the same bits whatever else runs, and no core that two want.
-        niceness: added to this process's own; 19 is behind all others.
-        ended: is told what each job cost.
+        plan: jobs that name the jobs they need; those that are done already count as finished.
+        lanes: jobs at once, each with one thread: the same bits whatever else runs, and no contention for cores.
+        niceness: added to this process's own; 19 is the lowest priority.
+        ended: called with each job's resource usage.
 
     Raises:
         StapoError: a command failed; the message names its log.
@@ -102,12 +102,12 @@ def ready(plan: Sequence[Job], lanes: int) -> Iterator[Job]:
 
 
 def status_line(plan: Sequence[Job], lanes: int, began: float) -> str:
-    """What runs now, how far all of it is, and the time left at the pace so far."""
+    """Running jobs, overall progress, and the time left at the pace so far."""
     running = [job for job in plan if job.process is not None and not job.done]
     now = ", ".join(f"{job.name} {job.progress()[0]}" for job in running)
     total = sum(job.weight for job in plan)
     worked = sum(job.weight * job.progress()[1] for job in plan)
-    # The plan's own weights until enough has been seen; then this machine's pace.
+    # Use the plan's weights until this machine's pace is known.
     pace = (time.monotonic() - began) / worked if worked > 0.05 * total else 1 / lanes
     return f"[{_clock(began)}] {now} | {worked / total:.0%}, about {(total - worked) * pace / 60:.0f} min left"
 
@@ -126,7 +126,7 @@ def spawn(command: Sequence[str], log: BinaryIO, threads: int, niceness: int) ->
 
 
 def die_with_the_runner() -> None:
-    """In the new process: no life beyond that of the runner, as a second runner may be writing then."""
+    """In the new process: end when the runner ends, because a second runner may write to the same files later."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -138,7 +138,7 @@ def _start(job: Job, lanes: int, niceness: int) -> None:
 
 
 def _has_ended(job: Job, ended: Ended | None) -> bool:
-    """Reap the process, and tell what it cost."""
+    """Reap the process if it has ended, and report its resource usage."""
     assert job.process is not None
     pid, status, usage = os.wait4(job.process.pid, os.WNOHANG)
     if not pid:

@@ -21,7 +21,7 @@ from stapo_train.token_statistics import TokenDistribution, token_distribution
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """A causal language model at a sampling temperature. ``model`` is the one thing here that changes: by updates."""
+    """A causal language model at a sampling temperature. Only ``model`` changes, by updates."""
 
     model: Any  # transformers' PreTrainedModel with full causal attention
     temperature: float
@@ -55,7 +55,7 @@ class Policy:
 
     def _distribution(self, micro: MicroBatch) -> TokenDistribution:
         head = self.model.get_output_embeddings()
-        # A vocabulary of one part is not cut, and a proxy distribution needs all logits at once.
+        # A vocabulary that fits one part is not cut, and a proxy distribution needs all logits at once.
         if len(head.weight) <= blocks.COLUMNS or head.bias is not None or self.min_p is not None:
             return token_distribution(self.logits(micro), micro.taken, self.temperature, self.min_p)
         with self._arithmetic():
@@ -89,7 +89,7 @@ class Recorder:
         self.stats = replace(old, log_probs=old.log_probs.clone(), entropy=old.entropy.clone())
 
     def write(self, micro: MicroBatch, now: TokenStats) -> None:
-        """Put the micro-batch's values where its tokens stand."""
+        """Write the micro-batch's values at its tokens' positions."""
         self.stats.log_probs[micro.tokens] = now.log_probs.detach()
         self.stats.entropy[micro.tokens] = now.entropy
 
@@ -109,9 +109,9 @@ def load_model(path: Path, config: TrainConfig) -> tuple[Any, Any]:
 
 
 def check_head(model: Any) -> None:
-    """Refuse a model whose logits are more than its output embedding of its last hidden state.
+    """Refuse a model whose logits are not simply its output embedding applied to its last hidden state.
 
-    ``Policy.stats`` turns only the needed positions into logits and would silently leave such extras out.
+    ``Policy.stats`` computes logits at the needed positions itself and would silently omit any further operation.
     """
     ids = torch.arange(8, device=model.device).unsqueeze(0) % model.config.vocab_size
     with torch.no_grad():

@@ -8,7 +8,7 @@ from stapo_bench.records import Gold, Outcome
 from stapo_train.train_records import Rollout
 
 REWARDS = {Outcome.CORRECT: 1.0, Outcome.INCORRECT: 0.0, Outcome.NO_ANSWER: 0.0, Outcome.GRADER_ERROR: float("nan")}
-"""A grader's failure says nothing about the rollout: NaN leaves it out of its group's statistics."""
+"""Reward by outcome. A grader's failure says nothing about the rollout: NaN leaves it out of its group's statistics."""
 
 
 def with_overlong_penalty(rollouts: Sequence[Rollout], max_new_tokens: int, buffer: int) -> list[Rollout]:
@@ -26,9 +26,9 @@ def grade(rollouts: Sequence[Rollout], golds: Mapping[int, Gold], pool: GraderPo
     Args:
         rollouts: ungraded.
         golds: by group id.
-        pool: grades in processes that can be killed; a hang costs its own rollout.
+        pool: grades in processes that can be killed; a hang loses only its own rollout.
     """
-    # Text that the engine gave up on is no answer of the policy's: it is graded like a failed grading.
+    # Text that the engine failed to finish is not the policy's answer: it is treated like a failed grading.
     finished = [r for r in rollouts if r.finish_reason != "error"]
     grades = iter(pool.grade([(r.text, golds[r.group_id]) for r in finished]))
     outcomes = [Outcome.GRADER_ERROR if r.finish_reason == "error" else next(grades).outcome for r in rollouts]

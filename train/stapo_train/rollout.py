@@ -2,8 +2,8 @@
 
     <run>/state/rollouts-000012.jsonl   a line of facts, then one graded rollout per line
 
-Sampling is most of a run's time, and a kill should not cost it: rollouts are kept from the moment an iteration has them
-all until a checkpoint covers the iteration.
+Sampling takes most of a run's time, which a kill should not waste: an iteration's rollouts are kept from the moment all
+are sampled until a checkpoint covers the iteration.
 """
 
 import math
@@ -37,7 +37,7 @@ def open_engine(config: TrainConfig, checkpoint: Path, model: Any, tokenizer: An
 
 
 def load_weights(engine: Engine, model: Any) -> None:
-    """Have the engine sample with the model's present weights, as transformers' always does: it holds the model."""
+    """Give the engine the model's present weights; the transformers engine holds the model itself and needs nothing."""
     if isinstance(engine, VllmEngine):
         engine.load_weights(model.state_dict())
 
@@ -63,7 +63,7 @@ def sample_rollouts(
     """
     requests = [
         Request(
-            # One iteration may ask a problem twice, at the end of an epoch; the index keeps the keys apart.
+            # At the end of an epoch an iteration may ask a problem twice; the index makes the keys differ.
             key=SampleKey(prompt.task, prompt.problem_id, group * config.group_size + index),
             prompt=prompt,
             seed=derive_seed(seed, "rollout", iteration, group, prompt.problem_id, index),
@@ -96,7 +96,7 @@ def _rollout(request: Request, completion: Completion, group_size: int) -> Rollo
 
 
 def importance(rollouts: Sequence[Rollout], log_probs: Tensor, cap: float) -> Tensor:
-    """[N] min(pi_trainer / pi_engine, cap): what the engine's rounding did to each token's chance, truncated."""
+    """[N] truncated importance weights min(pi_trainer / pi_engine, cap), which correct for the engine's rounding."""
     if any(r.rollout_log_probs is None for r in rollouts):
         raise StapoError("update.importance_cap: expected an engine that returns log-probs, got one that does not")
     engine = [p for r in rollouts for p in r.rollout_log_probs or ()]

@@ -10,7 +10,7 @@ objective alone.
 How it differs from a textbook PPO loop: no value model (the group's mean is the baseline), no KL penalty unless the
 objective asks for one, old log-probs come from the trainer's own forward pass and not from the sampling engine, and
 every random number is a hash of (seed, purpose, iteration, ...), so a run that was killed and is resumed computes the
-very same numbers.
+same numbers.
 """
 
 import math
@@ -57,7 +57,7 @@ from stapo_train.update import Step, optimizer_step
 
 
 def train(config: TrainConfig, *, resume: bool = False, dump_iterations: Sequence[int] = ()) -> Path:
-    """Run ``config`` to its end, from where its folder is; return the final checkpoint.
+    """Run ``config`` to its end, from the state that its folder holds; return the final checkpoint.
 
     Args:
         config: what to compute.
@@ -133,7 +133,7 @@ def _train(config: TrainConfig, folder: RunFolder, dump_iterations: Sequence[int
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What stays the same over a run's iterations, the weights inside ``policy`` apart."""
+    """What stays the same over a run's iterations, except the weights inside ``policy``."""
 
     config: TrainConfig
     objective: Objective
@@ -180,9 +180,9 @@ def informative_rollouts(
 ) -> tuple[list[Rollout], int]:
     """Graded rollouts of ``rollout.prompts`` groups, and how many prompts that took.
 
-    With dynamic sampling (``rollout.max_rounds`` above 1) groups that are all right or all wrong make room for others,
-    until the rounds are spent; what is missing then is filled with them again. The overlong penalty comes after, so
-    that a group does not count for its lengths alone: arXiv:2503.14476, Eq. 11, asks for 0 < number correct < G.
+    With dynamic sampling (``rollout.max_rounds`` above 1) groups that are all right or all wrong are replaced by new
+    ones until the rounds are spent; places still missing are filled with such groups. The overlong penalty comes after,
+    so that lengths alone do not make a group informative: arXiv:2503.14476, Eq. 11, asks for 0 < number correct < G.
     """
     stored = load_rollouts(run.folder, iteration)
     if stored is not None:  # sampled before a kill, by the same weights
@@ -282,7 +282,7 @@ def render(problems: Sequence[Problem], config: TrainConfig, tokenizer: Any) -> 
 
 
 def dump(run: Run, mini_batch: Batch, rollouts: Sequence[Rollout], folder: Path) -> None:
-    """Keep a mini-batch with the weights that it meets."""
+    """Save a mini-batch with the weights before its step."""
     config = run.config
     about = DumpedRun(
         objective=dict(config.objective),
@@ -295,6 +295,6 @@ def dump(run: Run, mini_batch: Batch, rollouts: Sequence[Rollout], folder: Path)
 
 
 def labels(objective: Objective, base: Path) -> Labels:
-    """What the run's checkpoints are labelled by."""
+    """The labels of the run's checkpoints."""
     start = read_checkpoint(base)
     return Labels(method=objective.label, base=start.model or folder_label(base), base_digest=start.digest)

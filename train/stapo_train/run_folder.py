@@ -1,12 +1,12 @@
-"""A run on disk: what a kill at any moment leaves, and how the run resumes from it.
+"""A run's folder on disk, from which the run can resume after a kill at any moment.
 
     <run>/config.yaml                    what the run computes; another config is refused once an iteration has ended
     <run>/metrics.jsonl                  one line per iteration
     <run>/checkpoints/step-000020/       Hugging Face folder with stapo.json; the last iteration's is ``final``
     <run>/state/step-000020/             optimizer.safetensors and state.json, of the last checkpoint only
 
-A folder is written under another name, flushed to disk and renamed, so it is there whole or not at all. The state
-comes before its checkpoint: a checkpoint that is there can be continued. No file is a pickle.
+Folders are written atomically: under another name, flushed to disk and renamed. The state is written before its
+checkpoint, so that every checkpoint can be continued. No file is a pickle.
 """
 
 import errno
@@ -35,7 +35,7 @@ FINAL = "final"
 
 @dataclass(frozen=True, kw_only=True)
 class TrainState:
-    """What the loop remembers beside weights and optimizer; every random number is a function of these and the seed."""
+    """The loop's state beside weights and optimizer; every random number is a function of it and the seed."""
 
     iteration: int = 0  # finished
     position: int = 0  # prompts asked so far, see stapo_train.data
@@ -86,15 +86,15 @@ class RunFolder:
 
     @property
     def _is_begun(self) -> bool:
-        """Whether an iteration has ended here. Until then nothing holds the folder to its config."""
+        """Whether an iteration has ended here. Until then the config may still be changed."""
         has_lines = self.metrics.exists() and self.metrics.stat().st_size > 0
         return has_lines or self.is_finished or bool(self._names("checkpoints"))
 
     def latest(self) -> Path | None:
         """The checkpoint to resume from: the last whose state is there too; StapoError where either is damaged.
 
-        None: no iteration is saved. Checkpoints none of which has its state are not taken for that, nor a state past
-        the first without its checkpoint: no kill leaves them so, and a run that began anew would write over them.
+        None: no iteration is saved. Checkpoints without any state, and a state past the first without its checkpoint,
+        count as damage and not as an empty folder: no kill leaves them so, and a new run would overwrite them.
         """
         found = self._latest()
         checkpoints, states = self._names("checkpoints"), self._names("state")
@@ -156,10 +156,10 @@ class RunFolder:
 
     def _check_config(self, config: TrainConfig) -> None:
         path = self.path / "config.yaml"
-        if not path.exists() or not self._is_begun:  # a mistake may be put right
+        if not path.exists() or not self._is_begun:  # the config may still be corrected
             ours = yaml.safe_dump(config.nested(), sort_keys=False)
             if not path.exists() or path.read_bytes() != ours.encode():
-                drop_rollouts(self.path)  # another config's, for all we know
+                drop_rollouts(self.path)  # possibly of another config
                 write_atomically(path, ours)
             return
         try:
@@ -181,7 +181,7 @@ def _last(names: Sequence[str]) -> str:
 
 
 def load_state(checkpoint: Path, model: Any, optimizer: torch.optim.Optimizer) -> TrainState:
-    """Put the optimizer where the checkpoint left it, and say where the loop was."""
+    """Restore the optimizer from the checkpoint's state and return the loop's state."""
     folder = checkpoint.parent.parent / "state" / checkpoint.name
     state = read_state(folder)
     load_optimizer(model, optimizer, load_file(folder / "optimizer.safetensors"))
@@ -189,7 +189,7 @@ def load_state(checkpoint: Path, model: Any, optimizer: torch.optim.Optimizer) -
 
 
 def read_state(folder: Path) -> TrainState:
-    """Where the loop was; StapoError where a file of the folder is not what was written."""
+    """The loop's state; StapoError where a file of the folder was changed or damaged."""
     path = folder / "state.json"
     try:
         content = unseal(path.read_bytes())
@@ -212,7 +212,7 @@ def optimizer_tensors(model: Any, optimizer: torch.optim.Optimizer) -> dict[str,
 
 
 def load_optimizer(model: Any, optimizer: torch.optim.Optimizer, tensors: dict[str, torch.Tensor]) -> None:
-    """The reverse of ``optimizer_tensors``, as far as the parameters are this optimizer's; others may have theirs."""
+    """The reverse of ``optimizer_tensors``, for this optimizer's parameters; ``tensors`` may hold others too."""
     parameters = dict(model.named_parameters())
     own = {parameter for group in optimizer.param_groups for parameter in group["params"]}
     for key, value in tensors.items():
@@ -226,7 +226,7 @@ def load_optimizer(model: Any, optimizer: torch.optim.Optimizer, tensors: dict[s
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """A folder to fill that appears under ``path`` once it is full and on disk, or not at all."""
+    """A temporary folder that is renamed to ``path`` once it is filled and flushed to disk."""
     temporary = path.with_name(f".{path.name}.partial")
     shutil.rmtree(temporary, ignore_errors=True)
     shutil.rmtree(path, ignore_errors=True)  # an orphan: the other half of its pair never appeared

@@ -1,4 +1,4 @@
-"""From logits to what an objective sees of a token. The one place where log-probs and entropies are made.
+"""Token statistics from logits: the only place where log-probs and entropies are computed from whole logits.
 
 Everything is at the sampling temperature and in float32 at least, whatever the model's dtype: in bfloat16 a
 probability near 1 has a log-prob of exactly 0, and a threshold of 0.002 means little.

@@ -10,7 +10,7 @@ from stapo_bench.records import FinishReason, Outcome
 
 @dataclass(frozen=True, kw_only=True)
 class Rollout:
-    """One completion sampled for training. Equal ``group_id`` means one prompt; position means nothing."""
+    """One completion sampled for training. Equal ``group_id`` means one prompt; the order has no meaning."""
 
     group_id: int
     problem_id: str
@@ -40,14 +40,14 @@ class UpdateRecord:
     clip_high_share: float
     clip_low_share: float
     kl_to_old: float  # nats per token, k3
-    num_decisions_changed: int  # where the statistics used first and the current policy's disagreed
-    num_rows_rerun: int  # to set those decisions right
-    skipped: str | None  # why no step was taken; None: it was
+    num_decisions_changed: int  # tokens on which the statistics used first and the current policy's disagreed
+    num_rows_rerun: int  # rows run again to correct those decisions
+    skipped: str | None  # why no step was taken; None: one was taken
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepRecord:
-    """One iteration: a line of ``metrics.jsonl``. ``seconds`` and ``memory`` are all that a repetition may change."""
+    """One iteration: a line of ``metrics.jsonl``. Only ``seconds`` and ``memory`` may differ when it is repeated."""
 
     iteration: int
     reward: float  # mean over graded rollouts

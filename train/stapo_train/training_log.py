@@ -1,5 +1,4 @@
-"""What a run says of itself: a header when it begins, and of each iteration a record, a line of ``metrics.jsonl``, a
-line for the person watching.
+"""Logs of a run: a header when it begins; for each iteration a record, a line of ``metrics.jsonl`` and a progress line.
 """
 
 import math
@@ -107,7 +106,7 @@ class Stopwatch:
 
 
 def peak_mib() -> float:
-    """On a GPU its peak since the stage began; else the process's peak resident set so far."""
+    """Peak memory: on a GPU since the stage began, else the process's peak resident set so far."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated() / 2**20
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
@@ -129,7 +128,7 @@ def step_record(
         rollouts: graded.
         old: [N] of the policy before the first update.
         updates: one per optimizer step.
-        learning_rate: of all of them.
+        learning_rate: of all the updates.
         watch: has measured the stages.
     """
     entropy = old.entropy
@@ -224,7 +223,7 @@ def _check(row: dict[str, Any], iteration: int) -> None:
     """ValueError unless this is an iteration's line."""
     if row.get("iteration") != iteration:
         raise ValueError(f"expected the record of iteration {iteration}, got one of {row.get('iteration')!r}")
-    if unknown := sorted(row.keys() - _FIELDS):  # of a damaged seal nothing but its name may be left
+    if unknown := sorted(row.keys() - _FIELDS):  # a damaged seal may survive as an unknown field
         raise ValueError(f"it has {unknown[0]!r}, which no record has")
 
 
@@ -240,7 +239,7 @@ def _finite(value: Any) -> Any:
 
 
 class ProgressLine:
-    """One line per iteration; where nobody watches (a log file), at most one every ``quiet_s`` seconds."""
+    """One line per iteration; where the stream is not a terminal, at most one every ``quiet_s`` seconds."""
 
     def __init__(self, done: int, total: int, *, stream: TextIO, quiet_s: float = 5.0) -> None:
         self._first, self._total, self._stream = done, total, stream

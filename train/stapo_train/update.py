@@ -1,17 +1,17 @@
 """One optimizer step on a mini-batch: select, back-propagate micro-batch by micro-batch, divide once, step.
 
-The selection needs the current policy's statistics of the whole mini-batch, which are there only when its last
-micro-batch has run. Exact ways, cheapest first, and when each is taken:
+The selection needs the current policy's statistics of the whole mini-batch, which are complete only when its last
+micro-batch has run. There are three exact ways, cheapest first:
 
 * ``known``: the selection does not depend on the current policy, or this is the iteration's first step, where the
   current policy is the old one and has been measured already.
 * ``correct``: where the current policy changes few decisions. Gradients are linear in the token weights, so all
-  micro-batches run with the selection that the old statistics give; then the current statistics are there too, the
-  selection is made again, and only the rows on which the two differ run once more, with the difference.
-* ``probe``: one pass without gradient before the others.
+  micro-batches run with the selection by the old statistics. Once the current statistics are known, the selection is
+  made again, and only the rows on which the two differ run once more, with the difference of weights.
+* ``probe``: otherwise; one pass without gradient comes before the others.
 
-``old-policy`` takes the old statistics for the current ones and reports on how many tokens that was wrong: an
-approximation, never a default. Rows with advantage 0 have no gradient and are not run where nothing else needs them.
+``old-policy`` uses the old statistics in place of the current ones and reports how many tokens that decided wrongly: an
+approximation, never a default. Rows with advantage 0 have no gradient and are run only where something else needs them.
 """
 
 import math
@@ -32,7 +32,7 @@ Method = Literal["exact", "probe", "old-policy"]
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What an optimizer step needs to know besides its policy and its batch."""
+    """Settings of an optimizer step besides its policy and its batch."""
 
     objective: Objective
     clip_norm: float
@@ -43,7 +43,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class GradientSum:
-    """What a mini-batch's backward passes leave behind, beside the undivided gradient in the parameters."""
+    """Results of a mini-batch's backward passes beside the undivided gradient, which is in the parameters."""
 
     selection: Selection
     numerator: float
@@ -53,7 +53,7 @@ class GradientSum:
 
 
 def optimizer_step(policy: Policy, optimizer: torch.optim.Optimizer, batch: Batch, step: Step) -> UpdateRecord:
-    """Take one step on ``batch``, whose statistics are the old policy's; none if loss or gradient is not finite."""
+    """Take a step on ``batch``, whose statistics are the old policy's; skip it if loss or gradient is not finite."""
     optimizer.zero_grad()
     total = accumulate_gradient(policy, batch, step)
     denominator = max(total.selection.denominator.item(), 1.0)  # 0: nothing was kept, and the gradient is 0
@@ -99,7 +99,7 @@ def accumulate_gradient(policy: Policy, batch: Batch, step: Step) -> GradientSum
 
 
 def _correct(policy: Policy, batch: Batch, objective: Objective, total: GradientSum, exact: Selection) -> GradientSum:
-    """Run the rows with changed decisions again: add what the exact selection gives less what was used."""
+    """Run the rows with changed decisions again and add the exact selection's gradient minus the one used."""
     changed = _changed(total.selection, exact)
     rows = sorted(set(batch.stats.sequence[changed].tolist()))
     numerator, metrics = total.numerator, total.metrics
