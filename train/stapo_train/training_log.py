@@ -1,5 +1,4 @@
-"""Logs of a run: a header when it begins; for each iteration a record, a line of ``metrics.jsonl`` and a progress line.
-"""
+"""Logs of a run: a header when it begins; per iteration a record, a line of ``metrics.jsonl`` and a progress line."""
 
 import math
 import os
