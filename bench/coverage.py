@@ -4,16 +4,16 @@
     python -m bench.coverage --repetitions 4000                           # a few minutes on one core
     python -m bench.coverage --pipeline --json results/bench/coverage.json     # likewise
 
-With ``--pipeline`` a scripted engine with known success rates draws long runs that are stored, graded and read back as
-every run is, and those are cut into thousands of evaluations. What holds the truth is then asked of the functions whose
-results ``score`` and ``compare`` print. The truth depends on the error:
+With ``--pipeline`` a scripted engine with known success rates generates long runs that are stored, graded and read back
+like any run and then cut into thousands of evaluations. Their intervals come from the functions whose results ``score``
+and ``compare`` print, and are compared with the truth, which depends on the error:
 
-* these problems: the mean rate of exactly the problems that were drawn; every evaluation is a benchmark of its own.
-* problems like these: the problems of the run *are* the population, drawn from with replacement, so its mean is known.
-  A problem that is drawn again takes samples of its own, as another problem of the same rate would.
+* these problems: the mean rate of exactly the chosen problems; every evaluation is a benchmark of its own.
+* problems like these: the problems of the run *are* the population, sampled with replacement, so its mean is known.
+  A problem chosen twice gets separate samples, as another problem of the same rate would.
 
-Within an evaluation no sample is used twice. Two evaluations may share samples; that biases nothing, but moves all
-shares of one run together: see ``shared_luck``.
+Within an evaluation no sample is used twice. Two evaluations may share samples, which causes no bias but correlates
+all shares of one run: see ``shared_luck``.
 """
 
 import argparse
@@ -65,7 +65,7 @@ GAIN = 0.07  # of run B over run A, on the mean
 
 @dataclass(frozen=True, kw_only=True)
 class Pool:
-    """A long run as ``score`` and ``compare`` read it, and the rates by which its engine drew."""
+    """A long run as ``score`` and ``compare`` read it, and the success rates of its engine."""
 
     rates: Rates  # [num_problems]
     outcomes: Rates  # [num_problems, num_samples]
@@ -73,6 +73,7 @@ class Pool:
 
 
 def logistic(logits: Rates) -> Rates:
+    """1 / (1 + e^-x)."""
     return 1.0 / (1.0 + np.exp(-logits))
 
 
@@ -89,7 +90,7 @@ def typical(rng: np.random.Generator, population: Population, num_problems: int)
 def coverage(
     rng: np.random.Generator, population: Population, design: tuple[int, int], repetitions: int
 ) -> list[float]:
-    """Share of intervals that hold the truth, for both errors."""
+    """Share of intervals that contain the truth, for both errors."""
     num_problems, num_samples = design
     fixed = typical(rng, population, num_problems)
     truths = (fixed.mean(), population(rng, 1_000_000).mean())
@@ -105,7 +106,7 @@ def coverage(
 
 
 def size(rng: np.random.Generator, population: Population, design: tuple[int, int], repetitions: int) -> list[float]:
-    """Share of pairs without a difference that are told apart, for both errors: A and B have the same rates."""
+    """Size of the test for both errors: the share of pairs with equal rates whose difference is called significant."""
     rates = typical(rng, population, design[0])
     alarms = np.zeros(2)
     for _ in range(repetitions):
@@ -115,7 +116,7 @@ def size(rng: np.random.Generator, population: Population, design: tuple[int, in
 
 
 def better(rates: Rates, gain: float = GAIN) -> Rates:
-    """Rates that are this much higher on the mean, by one shift of all logits: nothing changes at 0 and 1."""
+    """Rates higher by ``gain`` on average, by one shift of all logits; rates of 0 and 1 do not change."""
     with np.errstate(divide="ignore"):
         logits = np.log(rates / (1.0 - rates))
     low, high = 0.0, 20.0
@@ -126,7 +127,7 @@ def better(rates: Rates, gain: float = GAIN) -> Rates:
 
 
 def draw_pool(folder: Path, rates: Rates, num_samples: int, seed: int) -> Pool:
-    """Draw a run with these rates through the whole pipeline: task file, scripted engine, store, grader, reader."""
+    """Generate a run with these rates by the whole pipeline: task file, scripted engine, store, grader, reader."""
     folder.mkdir(parents=True)
     num = len(rates)
     rows = [{"id": f"p{i}", "problem": f"{i} + {i}?", "answer": str(2 * i)} for i in range(num)]
@@ -154,7 +155,7 @@ def draw_pool(folder: Path, rates: Rates, num_samples: int, seed: int) -> Pool:
 
 
 def choose(rng: np.random.Generator, pool: Pool, num_problems: int, error: ErrorName) -> NDArray[np.int64]:
-    """Problems of one evaluation, sorted: a benchmark of the pool's problems, or draws from them as a population."""
+    """Problems of one evaluation, sorted: a benchmark of the pool's problems, or a sample of them as a population."""
     again = error == "problems like these" or num_problems > len(pool.rates)
     return np.sort(rng.choice(len(pool.rates), num_problems, replace=again))
 
@@ -162,8 +163,8 @@ def choose(rng: np.random.Generator, pool: Pool, num_problems: int, error: Error
 def cut(rng: np.random.Generator, pool: Pool, problems: NDArray[np.int64], num_samples: int) -> Rates:
     """One evaluation out of a pool, [num_problems, num_samples]; no sample is used twice.
 
-    Samples of a problem are exchangeable, so neighbours from a random place on will do (the first follows the last). A
-    problem that stands m times among the sorted ``problems`` gets m blocks, one after the other.
+    Samples of a problem are exchangeable, so a block of neighbours from a random place on is used (cyclically). A
+    problem that occurs m times in the sorted ``problems`` gets m consecutive blocks.
     """
     available = pool.outcomes.shape[1]
     block = np.arange(len(problems)) - np.searchsorted(problems, problems)
@@ -174,7 +175,7 @@ def cut(rng: np.random.Generator, pool: Pool, problems: NDArray[np.int64], num_s
 
 
 def score_coverage(rng: np.random.Generator, pool: Pool, design: tuple[int, int], repetitions: int) -> Shares:
-    """Share of evaluations whose interval of avg@k holds the truth."""
+    """Share of evaluations whose interval of avg@k contains the truth."""
 
     def held(error: ErrorName) -> bool:
         problems = choose(rng, pool, design[0], error)
@@ -187,7 +188,7 @@ def score_coverage(rng: np.random.Generator, pool: Pool, design: tuple[int, int]
 def difference_coverage(
     rng: np.random.Generator, pools: tuple[Pool, Pool], design: tuple[int, int], repetitions: int
 ) -> Shares:
-    """Share of pairs of evaluations whose interval of B - A holds the truth."""
+    """Share of pairs of evaluations whose interval of B - A contains the truth."""
     gains = pools[1].rates - pools[0].rates
 
     def held(error: ErrorName) -> bool:
@@ -204,7 +205,7 @@ def found_apart(
 ) -> Shares:
     """Share of pairs of evaluations of the same problems whose verdict is "better" or "worse".
 
-    The power of two pools that differ; of a pool and itself the size, since A and B then have no sample in common.
+    This is the power for two pools that differ, and the size for a pool and itself, where A and B share no sample.
     """
     (first, second), (num_problems, k) = pools, design
     apart = dict.fromkeys(ERROR_NAMES, 0)
@@ -226,8 +227,8 @@ def shared_luck(pool: Pool, design: tuple[int, int]) -> float:
 
     The errors of two evaluations are correlated by at most r = n k / (samples of the pool). Their being within ± q
     standard errors is then correlated through r^2 alone (the function is even; Mehler's expansion), with covariance
-    r^2 (q phi(q))^2 * 2: r times 0.162 for q = 1.96. This holds where both ends miss alike. Where one misses more, as
-    with rare gains, a run whose samples as a whole lie a little off its rates moves the share by a point.
+    r^2 (q phi(q))^2 * 2: r times 0.162 for q = 1.96. This holds where both tails miss equally often. Where one misses
+    more, as with rare gains, a run whose overall mean deviates a little from its rates moves the share by a point.
     """
     q = 1.96
     phi = math.exp(-q * q / 2.0) / math.sqrt(2.0 * math.pi)
@@ -264,7 +265,7 @@ def _holds(found: Interval, truth: float) -> bool:
 
 
 def print_simulated(repetitions: int) -> None:
-    """The table of the simulated populations."""
+    """Print the table of the simulated populations."""
     rng = np.random.default_rng(2411)
     print(_header(["coverage: these", "like these", "size: these", "like these"]))
     for design in DESIGNS:
@@ -274,7 +275,7 @@ def print_simulated(repetitions: int) -> None:
 
 
 def print_pipeline(rows: list[dict[str, Any]]) -> None:
-    """The table of what went through the whole pipeline."""
+    """Print the table of the whole pipeline's results."""
     measures = [(name, found) for name, found in rows[0].items() if isinstance(found, dict)]
     print(_header([f"{name}: {error}" for name, found in measures for error in found]))
     for row in rows:
@@ -301,7 +302,7 @@ def main() -> None:
     if not arguments.pipeline:
         print_simulated(arguments.repetitions)
         return
-    about = measured_with(("numpy", "scipy"))  # before, for the checkout may move on
+    about = measured_with(("numpy", "scipy"))  # read first, because the checkout may change meanwhile
     with tempfile.TemporaryDirectory() as folder:
         rows = pipeline(Path(folder), arguments.repetitions, arguments.problems, arguments.samples, PIPELINE_DESIGNS)
     print_pipeline(rows)

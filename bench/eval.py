@@ -96,7 +96,7 @@ def for_vllm(asked: Iterable[Request], params: SamplingParams, *, plain: bool = 
 def bare_draws(
     engine: Engine, eval_tasks: Sequence[EvalTask], options: EvalOptions, *, plain: bool = False
 ) -> Iterator[object]:
-    """As ``bare``, one completion after another; for vLLM what its ``LLM.generate`` does, with a halt at each."""
+    """As ``bare``, but as an iterator; for vLLM it does what ``LLM.generate`` does and yields at each completion."""
     params, asked = sampling_params(options), requests(eval_tasks, options.seed)
     if not isinstance(engine, VllmEngine):
         yield from engine.generate(asked, params)
@@ -129,7 +129,7 @@ def harness(engine: Engine, eval_tasks: Sequence[EvalTask], options: EvalOptions
 
 
 class Clocked:
-    """An engine with a clock: seconds that it draws, and that pass between its completions."""
+    """An engine with a clock: seconds spent inside it and between its completions."""
 
     continues_exactly = False
 
@@ -158,7 +158,7 @@ class Clocked:
 
 
 class Turns(Clocked):
-    """Lets another engine of the same checkpoint draw the same for the bare side, in turns of some completions."""
+    """An engine that alternates with the bare side's, of the same checkpoint, every ``TURN`` completions."""
 
     def __init__(self, engine: Engine, theirs: Iterator[object]) -> None:
         super().__init__(engine)
@@ -166,7 +166,7 @@ class Turns(Clocked):
         self.bare_cpu_s = 0.0
 
     def generate(self, requests: Iterable[Request], params: SamplingParams) -> Iterator[Completion]:
-        """The engine's completions; after every ``TURN`` of them the bare side draws as many."""
+        """The engine's completions; after every ``TURN`` of them the bare side generates as many."""
         for number, completion in enumerate(super().generate(requests, params)):
             yield completion
             if number % TURN == 0:
@@ -183,7 +183,7 @@ class Turns(Clocked):
 def by_turns(
     engines: list[Engine], eval_tasks: Sequence[EvalTask], options: EvalOptions, repeats: int, *, plain: bool = False
 ) -> dict[str, Any]:
-    """CPU time of all threads but for the bare side's draws, over theirs; the engines change sides every time."""
+    """CPU time outside the bare side's sampling over the time in it; the engines swap sides every time."""
     ratios = []
     for _ in range(repeats):
         turns = Turns(engines[0], bare_draws(engines[1], eval_tasks, options, plain=plain))
@@ -210,7 +210,7 @@ def _children_cpu() -> float:
 
 
 def overhead(name: str, options: EvalOptions, seconds: float, repeats: int) -> dict[str, Any]:
-    """Both sides in turn, each first every other time."""
+    """Measure both sides alternately; each goes first every other time."""
     eval_tasks = prepare_tasks(
         [load_task(task) for task in options.tasks], options, read_checkpoint(options.checkpoint)
     )
@@ -267,13 +267,13 @@ def overhead(name: str, options: EvalOptions, seconds: float, repeats: int) -> d
 
 
 def lasting(seconds: float, engine: Engine, eval_tasks: Sequence[EvalTask], options: EvalOptions) -> list[EvalTask]:
-    """The same tasks with as many samples of each problem as the bare engine draws in so many seconds, at least one."""
+    """The tasks with as many samples per problem as the bare engine generates in ``seconds``, at least one."""
     took = measured(bare, engine, eval_tasks, options)["wall_s"] / options.samples
     return [replace(eval_task, num_samples=max(1, round(seconds / took))) for eval_task in eval_tasks]
 
 
 def settings(folder: Path) -> Iterator[tuple[str, EvalOptions]]:
-    """What the overhead is measured on; ``samples``: those of a first look at how fast the engine is."""
+    """The engines and options to measure; their ``samples`` are for a first estimate of the engine's speed."""
     plain = EvalOptions(checkpoint=folder, decoding="training", tasks=TASKS, out=folder, samples=1)
     for rate in (50, 100):
         script = folder / f"script-{rate}.yaml"

@@ -1,4 +1,4 @@
-"""A model of random weights and rollouts of random tokens, large enough to say what an update costs."""
+"""A model with random weights and rollouts of random tokens, large enough to measure the cost of an update."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +46,7 @@ SIZES = {
 
 
 def add_options(parser: Any) -> None:
-    """What the measurements on a GPU have in common."""
+    """Add the options that all measurements on a GPU share."""
     parser.add_argument("--size", choices=SIZES, help="a model of random weights, and rollouts of random tokens")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu")
 
@@ -97,16 +97,16 @@ def random_batch(size: Size, device: str, dtype: torch.dtype = torch.float32) ->
 
 
 def synchronized(device: str) -> None:
-    """A clock on the processor waits for the GPU."""
+    """Wait until the GPU has finished, so that CPU clocks are right."""
     if device == "cuda":
         torch.cuda.synchronize()
 
 
 def peak_bytes(device: str) -> int | None:
-    """The most memory that tensors took since ``torch.cuda.reset_peak_memory_stats``; None where nobody counts."""
+    """Peak tensor memory since ``torch.cuda.reset_peak_memory_stats``; None without a GPU."""
     return torch.cuda.max_memory_allocated() if device == "cuda" else None
 
 
 def megabytes(count: int | None) -> str:
-    """For a table."""
+    """A number of bytes as text for a table."""
     return "not counted" if count is None else f"{count / 1e6:.0f}"

@@ -162,7 +162,8 @@ def other_tilings() -> dict[str, Contestant]:
 
 
 def turns(labels: Sequence[str], repeats: int, device: str) -> Iterator[str]:
-    """A CPU has other work, which is to meet all alike. A GPU has not, but much memory that is slow to get and give."""
+    """Order of runs: interleaved on a CPU, where other load must affect all alike; in blocks on a GPU, where memory is
+    slow to allocate and free."""
     if device == "cpu":
         for _ in range(repeats):
             yield from labels
@@ -199,7 +200,7 @@ def timed(work: Callable[[], Any], count: int) -> tuple[float, Any]:
         events[0].record()
     start, out = time.process_time(), None
     for _ in range(count):
-        out = None  # its memory serves again
+        out = None  # frees its memory for the next run
         out = work()
     if not events:
         return time.process_time() - start, out
@@ -253,7 +254,7 @@ def _resident(field: str) -> int:
 
 
 def peak_in_own_process(label: str, name: str, tokens: int) -> int:
-    """``peak_bytes`` where nobody else has touched the allocator."""
+    """``peak_bytes`` in a fresh process, whose allocator is unused."""
     command = [sys.executable, "-m", "bench.linear", "--sizes", name, "--tokens", str(tokens), "--memory-of", label]
     return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
 

@@ -1,4 +1,4 @@
-"""One queue against a pass per seed with a barrier after each, as evaluation loops over seeds have it.
+"""Compares one queue with one pass per seed and a barrier after each, as in evaluation loops over seeds.
 
 ``bench.eval`` runs it. The requests are the same; lengths are those of real responses, in characters over a
 fixed factor, or log-normal. The model is a small random one; each sequence is stopped at its length.
@@ -20,7 +20,7 @@ from stapo_bench.records import Prompt, Request, SampleKey, SamplingParams
 from stapo_train.tiny.random_model import byte_tokenizer, random_model
 
 SMALL: Mapping[str, int] = {"hidden_size": 128, "num_layers": 4, "num_heads": 4, "head_dim": 32}
-CHARACTERS_PER_TOKEN = 48  # of a real response: its length over this is the length drawn here, so that a run is short
+CHARACTERS_PER_TOKEN = 48  # lengths here are those of real responses over this, so that a run is short
 LONGEST = 512
 
 

@@ -1,4 +1,4 @@
-"""The manifest of a run that nobody sampled, for measurements of what comes after sampling."""
+"""The manifest of a synthetic run, for measurements of the stages after sampling."""
 
 from pathlib import Path
 

@@ -85,12 +85,12 @@ def trainer_config(options: argparse.Namespace, out: str) -> TrainConfig:
 
 
 def checksum_reward(token_ids: Sequence[int]) -> float:
-    """What a random model's rollout earns: it is not to learn, and half of the rollouts are to have a gradient."""
+    """Reward of a random model's rollout, by the parity of its token ids, so that about half get 1."""
     return float(sum(token_ids) % 2 == 0)
 
 
 def run_ours(options: argparse.Namespace, folder: str) -> Measured:
-    """One training by ours, told tick by tick."""
+    """One training by our trainer, timed per iteration."""
     from stapo_train import run
 
     config = trainer_config(options, f"{folder}/run")
