@@ -1,4 +1,4 @@
-"""The small world that the faults meet: a task, a script, a training run, and what they give when nothing breaks."""
+"""Fixtures of the campaign: a task, a script, a training run, and their results when nothing breaks."""
 
 import json
 import shutil
@@ -35,7 +35,7 @@ class Bench:
         return path
 
     def script(self, **faults: object) -> Path:
-        """A script of the scripted engine; faults change what happens and not what a sample is."""
+        """A script for the scripted engine; faults change its behaviour but not its samples."""
         values = {"success": 0.5, "median_tokens": 20, "truncated": 0.1, "wrong": ["1/3", "982451653"], **faults}
         path = (
             self.root / f"script-{'-'.join(f'{k}{v}' for k, v in sorted(faults.items())) or 'plain'}" / "scripted.yaml"
@@ -115,7 +115,7 @@ class Bench:
 
 
 def reward_by_hash() -> None:
-    """Rewards that a random model earns: half of all texts are right, always the same half."""
+    """In a new process: replace grading by a hash of the text, under which half of all texts are right."""
     import hashlib
     from dataclasses import replace
 
@@ -153,7 +153,7 @@ def key_of(row: dict[str, Any]) -> tuple[str, str, int]:
 
 
 def grades(run: Path) -> list[dict[str, Any]]:
-    """Every whole line of the grade file behind its first, sorted, each once: two commands may grade one sample."""
+    """Every complete line of the grade file after the first, sorted, each once: two commands may grade one sample."""
     path = run / "grades" / "math.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)[1:] if path.exists() else []
     rows = {line: json.loads(line) for line in lines if line.endswith(b"\n")}
@@ -161,12 +161,12 @@ def grades(run: Path) -> list[dict[str, Any]]:
 
 
 def results(run: Path) -> tuple[Any, ...]:
-    """What decides a run's numbers, byte by byte."""
+    """Everything that determines a run's numbers, for exact comparison."""
     return stored(run), grades(run), (run / "scores.json").read_bytes(), (run / "table.md").read_bytes()
 
 
 def trained_results(out: Path) -> tuple[bytes, list[dict[str, Any]]]:
-    """The final weights, and the metrics without what a repetition may change."""
+    """The final weights, and the metrics without the fields that may differ between repetitions."""
     rows = [unseal(line) for line in (out / "metrics.jsonl").read_bytes().splitlines()]
     for row in rows:
         del row["seconds"], row["memory"]
@@ -179,7 +179,7 @@ def num_lines(path: Path) -> int:
 
 
 def until(holds: Callable[[], bool], patience_s: float = 60.0) -> bool:
-    """Wait for something to hold; False when it did not come."""
+    """Wait until a condition holds; False on timeout."""
     import time
 
     deadline = time.monotonic() + patience_s

@@ -1,8 +1,8 @@
-"""Files that were cut, flipped, mixed up: each is named, what is whole stays usable, nothing is dropped or doubled.
+"""Damaged files: each is named, what is intact stays usable, and no sample is dropped or counted twice.
 
-Every trial damages one place of a finished run, then runs the commands that read it. Either the damage is named (the
-file stands in the one line of the error), and everything is as before once the file is put back or what it holds is
-made again; or the result is the unbroken run's all the same.
+Every trial damages one place of a finished run, then runs the commands that read it. Either the one-line error names
+the damaged file, and everything is as before once it is restored or made again; or the result equals the unbroken
+run's.
 """
 
 import os
@@ -26,7 +26,7 @@ def cut(content: bytes, rng: Random) -> bytes:
 
 
 def flip(content: bytes, rng: Random) -> bytes:
-    """One bit of a file turned round."""
+    """A file with one bit flipped."""
     place = rng.randrange(len(content))
     return content[:place] + bytes([content[place] ^ 1 << rng.randrange(8)]) + content[place + 1 :]
 
@@ -114,7 +114,7 @@ def foreign(bench: Bench, rng: Random, folder: Path, *, change: Sequence[object]
 
 
 def doubled(bench: Bench, rng: Random, folder: Path) -> Trial:
-    """A segment stands there twice: every sample counts once."""
+    """A duplicated segment: every sample counts once."""
     run = bench.copy(folder)
     file = next((run / "samples").glob("*.jsonl"))
     lines = file.read_bytes().splitlines(keepends=True)
@@ -126,7 +126,7 @@ def doubled(bench: Bench, rng: Random, folder: Path) -> Trial:
 
 
 def of_training(bench: Bench, rng: Random, folder: Path, *, pattern: str, damage: Damage) -> Trial:
-    """Damage a file that a training run goes on from: named, and after putting it back the run ends as ever."""
+    """Damage a file that a training run resumes from: it is named, and once restored the run ends as usual."""
     out = folder / "run"
     command = start(bench.train(out), folder, before=partial(stop_after, 2))
     check(command.wait() == 9, f"the run was to stop after its second checkpoint: {command.err[-300:]}")
@@ -146,7 +146,7 @@ def of_training(bench: Bench, rng: Random, folder: Path, *, pattern: str, damage
 
 
 def stop_after(iterations: int) -> None:
-    """In a new process: rewards by hash, and an end right behind a checkpoint."""
+    """In a new process: rewards by hash, and an exit right after a checkpoint."""
     from stapo_train import run
     from stapo_train.run_folder import RunFolder
 

@@ -1,6 +1,6 @@
-"""Damage of what is made from the samples, and of a training's log: named, or of no consequence.
+"""Damage to files derived from the samples, and to a training's log: it is named, or has no effect.
 
-``scores.json`` is not needed for anything that cannot be made again: ``score`` makes it anew whatever stands there.
+``scores.json`` can always be made again: ``score`` rewrites it whatever it contains.
 """
 
 import shutil
@@ -16,7 +16,7 @@ from tests.faults.trial import Fault, Trial, check, same
 
 
 def scores(bench: Bench, rng: Random, folder: Path, *, damage: Damage) -> Trial:
-    """A table is printed of stored scores that were damaged: they are named, or the table is the same."""
+    """Print a table from damaged scores: the file is named, or the table is the same."""
     run = bench.copy(folder)
     file = run / "scores.json"
     file.write_bytes(changed(file.read_bytes(), rng, damage))
@@ -31,7 +31,7 @@ def scores(bench: Bench, rng: Random, folder: Path, *, damage: Damage) -> Trial:
 
 
 def log(bench: Bench, rng: Random, folder: Path, *, damage: Damage) -> Trial:
-    """A figure is drawn of a finished training's log that was damaged: the file is named, or the figure is the same."""
+    """Plot a finished training's damaged log: the file is named, or the figure is the same."""
     whole = bench.trained
     damaged = Path(shutil.copytree(whole, folder / whole.name))
     file = damaged / "metrics.jsonl"

@@ -38,7 +38,7 @@ VALUES = st.recursive(
 
 
 def try_cases(strategy: st.SearchStrategy[Any], count: int, rng: Random, judge: Judge) -> Trial:
-    """Judge so many cases; those that break something are counted, and the first are described."""
+    """Judge ``count`` cases; count those that break something and describe the first."""
     broken: list[str] = []
     num_cases = 0
 
@@ -86,7 +86,7 @@ def mutated(values: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def refused(command: list[object], folder: Path, *codes: int) -> None:
-    """The command ends well, or in one line and with nothing drawn."""
+    """Check that the command succeeds, or fails with one line and without having sampled anything."""
     done = start(command, folder / "output")
     if done.wait(30) != 0:
         done.fail(*(codes or (1, 2)))
@@ -148,7 +148,7 @@ ROWS = [{"id": "p1", "problem": "1 + 1?", "answer": "2"}, {"id": "p2", "problem"
 
 
 def task_files(bench: Bench, rng: Random, folder: Path, *, count: int) -> Trial:
-    """Task files of wrong types, without keys, with bombs, tags and templates that want out."""
+    """Task files with wrong types, missing keys, YAML bombs and tags, and templates that try to escape the sandbox."""
 
     def judge(case: Any) -> None:
         content = case if isinstance(case, bytes) else json.dumps(case).encode()
@@ -307,7 +307,7 @@ Inject = Callable[..., Trial]
 
 
 def batches(name: str, inject: Inject, batch: int, trials: int, quick: int) -> Fault:
-    """A fault of many inputs, a batch a trial."""
+    """A fault of many inputs, one batch per trial."""
     return Fault(name=name, unit="cases", trials=trials, quick=quick, inject=partial(inject, count=batch))
 
 

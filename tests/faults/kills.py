@@ -1,4 +1,4 @@
-"""kill -9 at random points of everything that runs; after going on, all is as if nothing had happened."""
+"""kill -9 of every kind of process at random moments; after resuming, results are as if nothing had happened."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ KILLS = 4  # into one run
 
 
 def strike(going: Sequence[Command], rng: Random, within_s: float, number: int = signal.SIGKILL) -> int:
-    """Send each command a signal at its own random moment; how many were still at work then."""
+    """Send each command a signal at its own random moment; return how many were still running then."""
     moments = sorted(((rng.uniform(0.0, within_s), command) for command in going), key=lambda pair: pair[0])
     started, injected = time.monotonic(), 0
     for moment, command in moments:
@@ -31,7 +31,7 @@ def strike(going: Sequence[Command], rng: Random, within_s: float, number: int =
 
 
 def check_whole(bench: Bench, run: Path) -> None:
-    """A run that was interrupted has the very samples, grades, scores and table of one that was not."""
+    """Check that an interrupted run has the same samples, grades, scores and table as an unbroken one."""
     keys = [key_of(row) for row in stored(run)]
     check(len(keys) == len(set(keys)), f"{len(keys) - len(set(keys))} samples stand there twice")
     names = ("samples", "grades", "scores", "tables")
@@ -40,12 +40,12 @@ def check_whole(bench: Bench, run: Path) -> None:
 
 
 def shard(bench: Bench, run: Path, index: int, count: int, delay_s: float) -> Command:
-    """Start drawing one part of a run."""
+    """Start sampling one shard of a run."""
     return start(bench.eval(run, "--shard", f"{index}/{count}"), run.parent, before=partial(slow_down, delay_s))
 
 
 def slow_down(delay_s: float) -> None:
-    """In a new process: the scripted engine takes so long over each sample."""
+    """In a new process: make the scripted engine take ``delay_s`` per sample."""
     from stapo_bench.engines import scripted
 
     scripted.time = SimpleNamespace(sleep=lambda _: time.sleep(delay_s))  # type: ignore[attr-defined]
@@ -120,7 +120,7 @@ def kill_worker(bench: Bench, rng: Random, folder: Path) -> Trial:
 
 
 def children(pid: int) -> list[int]:
-    """Of all threads of a process."""
+    """Ids of the child processes of all threads of a process."""
     try:
         files = list(Path(f"/proc/{pid}/task").glob("*/children"))
         return [int(child) for file in files for child in file.read_text().split()]

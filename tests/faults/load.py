@@ -1,4 +1,4 @@
-"""Much at once: a thousand requests to a slow server, many samples; memory and file handles stay where they were."""
+"""Heavy load: a thousand requests to a slow server, many samples; memory and file handles must not grow."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ def slowly(handler: Handler, body: dict[str, Any], seconds: float = 1.0) -> None
 
 
 class Watch:
-    """Looks at a process while it runs: MB of memory that it shares with nobody, and how many files are open."""
+    """Watches a running process: MB of its private memory, and its number of open files."""
 
     def __init__(self, command: Command) -> None:
         self.memory: list[float] = []
@@ -47,7 +47,7 @@ class Watch:
 
 
 def many_requests(bench: Bench, rng: Random, folder: Path, *, count: int) -> Trial:
-    """So many requests in flight at once to a server that takes a second over each."""
+    """``count`` simultaneous requests to a server that takes a second over each."""
     port, run = free_port(), folder / "run"
     server = answering(port, folder, slowly)
     where = ("--tasks", bench.task, "--data-dir", bench.root, "--out", run, "--base-url", f"http://127.0.0.1:{port}/v1")
@@ -71,7 +71,7 @@ def many_requests(bench: Bench, rng: Random, folder: Path, *, count: int) -> Tri
 
 
 def many_samples(bench: Bench, rng: Random, folder: Path, *, count: int) -> Trial:
-    """So many samples in one run; what it holds in memory grows by the bits of their keys alone."""
+    """``count`` samples in one run; memory grows only by the bits of their keys."""
     run = folder / "run"
     started = time.monotonic()
     drawing = start(bench.eval(run, "--samples", count // 20), folder, before=partial(no_grading))

@@ -1,4 +1,4 @@
-"""What a machine runs out of or takes away, signals at bad moments, and two writers where one was meant."""
+"""Exhausted or withdrawn resources, signals at bad moments, and two writers where one was meant."""
 
 import os
 import resource
@@ -20,7 +20,7 @@ NOBODY = 65534
 
 
 def commands(bench: Bench, run: Path) -> list[list[object]]:
-    """What works on a run."""
+    """Commands that work on a run."""
     return [
         bench.eval(run),
         ["stapo-bench", "grade", run, "--data-dir", bench.root],
@@ -58,7 +58,7 @@ def mount(*arguments: object) -> bool:
 
 
 def limit_files(num_bytes: int) -> None:
-    """In a new process: no file grows beyond so many bytes; the nearest to a full disk without a mount."""
+    """In a new process: limit file sizes, the nearest to a full disk without a mount."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, num_bytes))
 
 
@@ -122,7 +122,7 @@ def read_only(bench: Bench, rng: Random, folder: Path) -> Trial:
 
 
 def as_nobody() -> None:
-    """In a new process: a user to whom nothing belongs."""
+    """In a new process: become a user who owns nothing."""
     os.setgroups([])
     os.setgid(NOBODY)
     os.setuid(NOBODY)
@@ -193,7 +193,7 @@ def clock(bench: Bench, rng: Random, folder: Path) -> Trial:
 
 
 def stopped(bench: Bench, rng: Random, folder: Path, *, number: int) -> Trial:
-    """A polite signal at a random moment, sometimes twice: exit code 130 and one line; then it goes on."""
+    """SIGINT or SIGTERM at a random moment, sometimes twice: exit code 130 and one line; then the run resumes."""
     run, injected = folder / "run", 0
     for _ in range(4):
         before = stored(run)
@@ -211,7 +211,7 @@ def stopped(bench: Bench, rng: Random, folder: Path, *, number: int) -> Trial:
 
 
 def stopped_early(bench: Bench, rng: Random, folder: Path, *, number: int) -> Trial:
-    """The same to a new interpreter, from its first moment on: no traceback, whatever was being imported."""
+    """The same signals to a new interpreter from its start on: no traceback, whatever was being imported."""
     arguments = [str(part) for part in bench.eval(folder / "run")[1:]]
     code = "import sys; sys.argv[0] = 'stapo-bench'; from stapo_bench.cli import main; main()"
     with (folder / "err").open("wb") as err:

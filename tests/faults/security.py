@@ -1,4 +1,4 @@
-"""What a stranger's folder or server might try: pipes, devices and links for files, the API key told back."""
+"""Attacks by a foreign folder or server: pipes, devices and links in place of files, the API key sent back."""
 
 import os
 import shutil
@@ -22,13 +22,13 @@ SPECIAL: tuple[Callable[[Path], None], ...] = (
     lambda path: path.symlink_to("/nowhere"),
     lambda path: path.mkdir(),
 )
-"""What may stand where a file is expected. Opened, the first waits for ever and the second never ends."""
+"""Special files in place of a regular one. Opened, the first blocks for ever and the second never ends."""
 
 NAMES = ("samples/0009-x.jsonl", "grades/strict.jsonl", "grades/math.jsonl", "scores.json", ".lock", "manifest.json")
 
 
 def special_data(bench: Bench, rng: Random, folder: Path) -> Trial:
-    """In ``--data-dir`` there is something else than a file of problems."""
+    """``--data-dir`` contains a special file in place of a problem file."""
     data, run = folder / "data", folder / "run"
     data.mkdir()
     rng.choice(SPECIAL)(data / "sums.jsonl")
@@ -60,7 +60,7 @@ def special_run(bench: Bench, rng: Random, folder: Path) -> Trial:
 
 
 def links(bench: Bench, rng: Random, folder: Path) -> Trial:
-    """A file of a run folder from elsewhere is a link to a file of ours: that is never written to."""
+    """A foreign run folder contains a link to one of our files, which must never be written to."""
     run, ours = bench.copy(folder), folder / "ours"
     path = rng.choice([file for file in sorted(run.rglob("*")) if file.is_file()])
     shutil.copy(path, ours)

@@ -16,7 +16,7 @@ kept_data = os.environ.get(DATA)
 
 
 def kill_suite(bench: Bench, rng: Random, folder: Path, *, suite: str) -> Trial:
-    """Drawing, grading or scoring dies, several times over; then all is that of an evaluation that was left alone."""
+    """Kill sampling, grading or scoring several times; the results then equal an uninterrupted evaluation's."""
     if suite == "paper" and not kept_data:
         return Trial(injected=0, note=f"not run: {DATA} names no folder with the problems")
     data = ("--data-dir", kept_data) if suite == "paper" else ()

@@ -1,4 +1,4 @@
-"""What a fault is, and what came of injecting it once."""
+"""Records of a fault and of one trial, in which it is injected."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class WrongError(BrokenError):
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One injection, or several into one run, after which everything was as it had to be."""
+    """The result of a trial: one injection, or several into one run."""
 
     injected: int = 1
     broken: int = 0  # of them; the note says how
@@ -42,12 +42,12 @@ class Fault:
 
 
 def check(holds: bool, message: str) -> None:
-    """BrokenError unless it holds."""
+    """Raise BrokenError unless the condition holds."""
     if not holds:
         raise BrokenError(message)
 
 
 def same(found: object, expected: object, what: str) -> None:
-    """WrongError unless both are equal."""
+    """Raise WrongError unless both are equal."""
     if found != expected:
         raise WrongError(f"{what} differ from the unbroken run's")

@@ -49,7 +49,7 @@ def evaluation(bench: Bench, run: Path) -> list[object]:
 
 
 def unbroken(bench: Bench, command: Callable[[Bench, Path], list[object]], folder: Path) -> Path:
-    """The same command where nothing breaks; what an earlier trial finished stands there."""
+    """The same command uninterrupted; a result of an earlier trial is used again."""
     start(command(bench, folder), bench.outputs, before=reward_by_hash).succeed()
     return folder
 
@@ -72,7 +72,7 @@ def kill_trainer(bench: Bench, rng: Random, folder: Path) -> Trial:
 
 
 def kill_eval(bench: Bench, rng: Random, folder: Path) -> Trial:
-    """An evaluation dies with the engine in it; what stood on disk stays, the rest is drawn to the same samples."""
+    """An evaluation dies with the engine in it; stored samples stay, and the rest is sampled identically."""
     whole, run, lost, injected = unbroken(bench, evaluation, bench.root / "vllm" / "run"), folder / "run", 0, 0
     for _ in range(KILLS):
         before = stored(run)
@@ -142,7 +142,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def cmdline(pid: int) -> bytes:
-    """Nothing of a process that has ended."""
+    """A process's command line; empty if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
