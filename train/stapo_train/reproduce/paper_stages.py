@@ -111,7 +111,7 @@ def _convert(folder: Path, config: TrainConfig) -> Stage:
         *("python", "-m", "verl.model_merger", "merge", "--backend", "fsdp"),
         *("--local_dir", actor, "--target_dir", merged, "--use_cpu_initialization"),
     )
-    # stapo.json comes last: it labels the table's rows, and says that the folder is whole.
+    # stapo.json comes last: it labels the table's rows and marks the folder as complete.
     return Stage(
         name=f"convert {folder.name}",
         script=f"{merge}\necho {shlex.quote(json.dumps(facts))} > {shlex.quote(str(merged / 'stapo.json'))}",
