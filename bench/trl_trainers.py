@@ -49,6 +49,7 @@ class Clock:
         self.start = self._now()
 
     def measured(self, trainer: str, seed: int, rewards: list[float]) -> Measured:
+        """The times so far and the memory, as a record."""
         wall_s, cpu_s = zip(*self.spent[1:], strict=True)
         return Measured(
             trainer=trainer,
