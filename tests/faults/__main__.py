@@ -55,7 +55,7 @@ class Result:
 
 
 def perform(fault: Fault, number: int, bench: Bench, seed: int, work: Path) -> Result:
-    """One trial in a folder of its own, which goes when all is well."""
+    """Run one trial in its own folder, which is deleted if the trial succeeds."""
     folder = work / fault.name.replace(" ", "-").replace("/", "-") / str(number)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -46,6 +46,7 @@ def log(bench: Bench, rng: Random, folder: Path, *, damage: Damage) -> Trial:
 
 
 def plot(training: Path, figure: Path) -> list[object]:
+    """The command line that plots a training's entropy."""
     return ["stapo-bench", "plot", "entropy", "--train", training, "-o", figure]
 
 

@@ -40,6 +40,7 @@ class Mount:
         self.there = mount("-t", "tmpfs", "-o", f"size={size}", "none", folder)
 
     def change(self, option: str) -> None:
+        """Remount with another option."""
         check(mount("-o", f"remount,{option}", self.folder), f"cannot remount with {option}")
 
     def __enter__(self) -> "Mount":
@@ -51,6 +52,7 @@ class Mount:
 
 
 def mount(*arguments: object) -> bool:
+    """Run ``mount``; False where it fails or is not installed."""
     try:
         return subprocess.run(["mount", *map(str, arguments)], capture_output=True, check=False).returncode == 0
     except FileNotFoundError:
@@ -277,6 +279,7 @@ Inject = Callable[[Bench, Random, Path], Trial]
 
 
 def fault(name: str, inject: Inject, trials: int, quick: int, unit: str = "samples") -> Fault:
+    """A fault from positional arguments."""
     return Fault(name=name, unit=unit, trials=trials, quick=quick, inject=inject)
 
 

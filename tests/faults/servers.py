@@ -49,9 +49,11 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def do_GET(self) -> None:
+        """Send the list of models."""
         self.reply(json.dumps(self.server.models).encode())
 
     def do_POST(self) -> None:
+        """Hand the request's body to the server's ``act``."""
         self.server.act(self, json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
 
 
