@@ -232,7 +232,7 @@ def test_a_judge_adds_what_the_rule_rejects(stapo, small):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("grade", "a", "--grader", "strickt"), 2, "unknown grader 'strickt' (graders: math, strict, qwen); did you"),
+        (("grade", "a", "--grader", "strickt"), 2, "unknown grader 'strickt' (graders: math, strict, qwen"),
         (("score", "a", "--grader", "strickt"), 2, "did you mean 'strict'?"),
         (("score", "a", "--grader", "judge-x"), 1, "expected grades by 'judge-x', found math"),
         (("grade", "a", "--golds", "right"), 2, "'right' is not one of 'published', 'corrected'"),

@@ -110,11 +110,11 @@ def test_what_it_does_not_take_is_refused_before_a_folder_is_made(tmp_path, offe
 
 def test_its_name_is_listed_and_hinted_at(tmp_path, offer):
     offer("echo_package", "echo = their_engines:Echo")
-    assert engine_names() == ["auto", "transformers", "vllm", "openai", "scripted", "echo"]
+    assert engine_names() == ["auto", *BUILT_IN, "echo"]
     for command in (["eval"], ["grade"]):
-        assert "openai|scripted|echo]" in CliRunner().invoke(cli, [*command, "--help"]).output
+        assert "|echo]" in CliRunner().invoke(cli, [*command, "--help"]).output
     code, said = stapo_eval(tmp_path, "--engine", "ecko")
-    assert (code, "'scripted', 'echo'; did you mean 'echo'?" in said) == (2, True)
+    assert (code, "'echo'; did you mean 'echo'?" in said) == (2, True)
     with pytest.raises(UsageError, match="did you mean 'echo'"):
         open_engine(EngineOptions(name="ecko"), tmp_path)
 
