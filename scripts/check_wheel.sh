@@ -26,7 +26,7 @@ run stapo-bench table --published | grep "published" >/dev/null
 run stapo-train --help >/dev/null
 # Every task file reads, and the generated suite has the content its digests name.
 run python -c '
-from stapo_bench.tasks.loading import load_problems, load_task, task_names
+from stapo_bench.tasks import load_problems, load_task, task_names
 assert len(task_names("paper")) == len(task_names("tiny")) == 6
 problems = sum(len(load_problems(load_task(name))) for name in task_names("tiny"))
 print("wheel:", problems, "tiny problems from", __import__("stapo_bench").__file__)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from stapo_bench.analysis import means_by_task
-from stapo_bench.presenting import seeds_sentence
+from stapo_bench.presenting import percent, score_interval, seeds_sentence
 from stapo_bench.presenting.figures import caption, save
 from stapo_bench.presenting.figures.registry import REGISTRY
 from stapo_bench.runs import load_manifest, write_atomically
@@ -174,9 +174,7 @@ def _keep(findings: Findings, folder: Path) -> None:
 
 
 def _level(average: Difference) -> str:
-    interval = average.interval()
-    ends = "–" if math.isnan(interval.low) else f"{100 * interval.low:.1f}, {100 * interval.high:.1f}"
-    return f"{100 * average.value:.2f} [{ends}]"
+    return f"{percent(average.value)} {score_interval(average.interval())}"
 
 
 def _p(value: float) -> str:

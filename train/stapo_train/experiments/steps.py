@@ -9,7 +9,7 @@ import yaml
 
 from stapo_bench.analysis import current_score, run_score
 from stapo_bench.errors import StapoError
-from stapo_bench.grading import get_grader
+from stapo_bench.grading import DEFAULT_GRADER, get_grader
 from stapo_bench.runs import load_manifest, read_checkpoint, read_grades
 from stapo_train.config import parse_config
 from stapo_train.experiments.design import (
@@ -131,7 +131,7 @@ def is_evaluated(evaluation: Evaluation, options: dict[str, int]) -> bool:
     if load_manifest(evaluation.folder).identity.checkpoint_digest != weights:
         raise StapoError(f"{evaluation.folder}: {evaluation.checkpoint} had other weights when it ran; move it away")
     is_whole = all(task.num_samples == task.num_samples_expected and not task.num_ungraded for task in score.tasks)
-    return is_whole and score.grader == get_grader("math").version
+    return is_whole and score.grader == get_grader(DEFAULT_GRADER).version
 
 
 def _grade(evaluation: Evaluation, grader: str) -> Step:

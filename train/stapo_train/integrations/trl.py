@@ -29,7 +29,7 @@ from trl import GRPOConfig, GRPOTrainer  # type: ignore[import-not-found]
 from trl.models.utils import disable_gradient_checkpointing  # type: ignore[import-not-found]
 
 from stapo_bench.errors import UsageError
-from stapo_bench.grading import GraderPool
+from stapo_bench.grading import DEFAULT_GRADER, GraderPool
 from stapo_bench.records import Gold
 from stapo_train.advantages import group_advantages
 from stapo_train.batch import KEY_STRIDE
@@ -196,7 +196,7 @@ class StapoGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             self._metrics["train" if self.model.training else "eval"][f"objective/{name}"].append(float(value))
 
 
-def grader_reward(grader: str = "math", workers: int | None = None) -> Callable[..., list[float | None]]:
+def grader_reward(grader: str = DEFAULT_GRADER, workers: int | None = None) -> Callable[..., list[float | None]]:
     """A reward function for TRL: 1 for a correct completion, 0 for another, None where the grader failed.
 
     TRL leaves a None out of its group's statistics. The data set needs a column ``gold``: the answer, or the fields
