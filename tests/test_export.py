@@ -5,13 +5,17 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from stapo_bench.cli import cli
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Sample, SamplingParams
-from stapo_bench.runs.export import export_run
+from stapo_bench.runs.export import export_runs
 from stapo_bench.runs.folder import open_run
+from stapo_bench.runs.golds import data_digest
 from stapo_bench.runs.manifest import About, Identity
 from stapo_bench.runs.sample_writer import SegmentWriter
+from stapo_bench.tasks import load_problems, load_task
 
 
 @pytest.fixture
@@ -45,7 +49,7 @@ def run(tmp_path) -> Path:
 
 def test_parquet_holds_every_sample_with_its_grade(run, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
-    assert export_run(run, tmp_path / "s.parquet") == 3
+    assert export_runs([run], tmp_path / "s.parquet").num_samples == 3
     rows = parquet.read_table(tmp_path / "s.parquet").to_pylist()
     assert [row["completion"] for row in rows] == ["so \\boxed{4}", "cut \ufffd", 'a "quoted"\nline, with a comma']
     assert [row["outcome"] for row in rows] == ["CORRECT", "NO_ANSWER", None]
@@ -55,17 +59,71 @@ def test_parquet_holds_every_sample_with_its_grade(run, tmp_path):
 
 
 def test_csv_holds_the_same(run, tmp_path):
-    assert export_run(run, tmp_path / "s.csv") == 3
+    assert export_runs([run], tmp_path / "s.csv").num_samples == 3
     with (tmp_path / "s.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["completion"] for row in rows] == ["so \\boxed{4}", "cut \ufffd", 'a "quoted"\nline, with a comma']
     assert [row["outcome"] for row in rows] == ["CORRECT", "NO_ANSWER", ""]
 
 
-def test_other_names_and_folders_are_refused(run, tmp_path):
+def test_several_runs_stand_in_one_table_with_what_tells_them_apart(make_run, tmp_path):
+    rows = {"tiny_amc23": [[1.0, 0.0], [0.5, -1.0]]}
+    problems = load_problems(load_task("tiny_amc23"))
+    about = {"tasks": {"tiny_amc23": {"title": "T", "num_samples": 2, "problem_ids": [p.problem_id for p in problems]}}}
+    identity = {"tasks": {"tiny_amc23": {"data": data_digest(problems), "prompts": "p", "prompt_format": "plain"}}}
+    ids = {f"tiny_amc23-{i}": problems[i].problem_id for i in range(2)}
+
+    def real(task, row, index):
+        return {"problem_id": ids[f"{task}-{row}"]}
+
+    runs = [
+        make_run(name, rows, about={**about, "method": method, "regime": "justrl"}, identity=identity, sample=real)
+        for name, method in (("a", "grpo"), ("b", "stapo"))
+    ]
+    for run in runs:
+        grades = run / "grades/math.jsonl"
+        text = grades.read_text()
+        for made, own in ids.items():
+            text = text.replace(f'"{made}"', json.dumps(own))
+        grades.write_text(text)
+    done = export_runs(runs, tmp_path / "new" / "s.csv")
+    assert (done.num_samples, done.notes) == (8, ())
+    with (tmp_path / "new" / "s.csv").open(newline="", encoding="utf-8") as file:
+        found = list(csv.DictReader(file))
+    names = [(row["run"], row["method"], row["regime"], row["grader"]) for row in found]
+    assert names == [("a", "grpo", "justrl", "math-1")] * 4 + [("b", "stapo", "justrl", "math-1")] * 4
+    # right, wrong, no answer (which is not right), and a grader that failed (which says nothing)
+    assert [row["correct"] for row in found[:4]] == ["true", "false", "false", ""]
+    assert [row["gold"] for row in found[:4]] == [problems[0].gold.answer] * 2 + [problems[1].gold.answer] * 2
+
+
+def test_runs_of_one_name_are_told_apart_by_their_paths(make_run, tmp_path):
+    for place in ("one", "two"):
+        (tmp_path / place).mkdir()
+    runs = [make_run(f"{place}/eval", {"t": [[1.0]]}) for place in ("one", "two")]
+    export_runs(runs, tmp_path / "s.csv")
+    with (tmp_path / "s.csv").open(newline="", encoding="utf-8") as file:
+        assert [row["run"] for row in csv.DictReader(file)] == [str(run) for run in runs]
+
+
+def test_golds_that_are_not_at_hand_are_empty_and_the_command_says_why(run, make_run, tmp_path):
+    folder = make_run("hub", {"aime24": [[1.0]]})
+    found = CliRunner().invoke(
+        cli, ["export", str(folder), "-o", str(tmp_path / "s.csv")], env={"STAPO_BENCH_DATA": ""}
+    )
+    assert found.output == f"hub: golds are shown with --data-dir\n1 samples written to {tmp_path / 's.csv'}\n"
+    with (tmp_path / "s.csv").open(newline="", encoding="utf-8") as file:
+        assert next(csv.DictReader(file))["gold"] == ""
+
+
+def test_other_names_and_folders_are_refused_before_anything_is_written(run, make_run, tmp_path):
     with pytest.raises(UsageError, match=r"expected a name ending in \.parquet or \.csv, got '\.xlsx'"):
-        export_run(run, tmp_path / "s.xlsx")
+        export_runs([run], tmp_path / "s.xlsx")
+    (tmp_path / "file").write_text("")
     with pytest.raises(StapoError, match="cannot write"):
-        export_run(run, tmp_path / "none/s.csv")
-    with pytest.raises(StapoError, match="not a run folder"):
-        export_run(tmp_path, tmp_path / "s.csv")
+        export_runs([run], tmp_path / "file/s.csv")
+    ungraded = make_run("ungraded", {"t": [[1.0]]}, grader="strict-1")
+    for folder, words in ((tmp_path, "not a run folder"), (ungraded, "expected grades by 'math', found strict")):
+        with pytest.raises(StapoError, match=words):
+            export_runs([run, folder], tmp_path / "s.csv")
+    assert not (tmp_path / "s.csv").exists()

@@ -14,16 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
-from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.records import Outcome, Outcomes, SampleKey
 from stapo_bench.runs import (
     GradedSample,
     Grades,
     Manifest,
+    golds_at_hand,
     load_manifest,
     outcomes_of,
-    read_golds,
     read_graded_samples,
     read_grades,
     split_golds,
@@ -173,16 +172,9 @@ def _gold_texts(
     manifest: Manifest, data_dir: Path | None, names: Sequence[str]
 ) -> tuple[dict[tuple[str, str], str], str]:
     """Golds by (task, problem_id) where no download is needed, with their corrections where a grader used them."""
-    from stapo_bench.tasks import load_task
-
-    files = manifest.task_files.values()
-    try:
-        if data_dir is None and any(load_task(file).source.generator is None for file in files):
-            return {}, "golds are shown with --data-dir"
-        golds = {key: gold.answer for key, gold in read_golds(manifest, data_dir).items()}
-        if any(split_golds(name)[1] == "corrected" for name in names):
-            for key, gold in read_golds(manifest, data_dir, "corrected").items():
-                golds[key] += f" → {gold.answer}" if gold.answer != golds[key] else ""
-    except StapoError as error:
-        return {}, f"no golds are shown: {error}"
-    return golds, ""
+    found, note = golds_at_hand(manifest, data_dir)
+    golds = {key: gold.answer for key, gold in found.items()}
+    if golds and any(split_golds(name)[1] == "corrected" for name in names):
+        for key, gold in golds_at_hand(manifest, data_dir, "corrected")[0].items():
+            golds[key] += f" → {gold.answer}" if gold.answer != golds[key] else ""
+    return golds, note

@@ -129,14 +129,18 @@ def truncation(run: Path, grader: str) -> None:
 
 
 @click.command()
-@click.argument("run", type=options.RUN)
+@click.argument("runs", type=options.RUN, nargs=-1, required=True, metavar="RUN...")
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="samples.parquet or samples.csv")
 @options.grader
-def export(run: Path, out: Path, grader: str) -> None:
-    """Write a run's samples with their grades as one table.
+@options.data_dir
+def export(runs: tuple[Path, ...], out: Path, grader: str, data_dir: Path | None) -> None:
+    """Write the samples of runs with their grades as one table: a row per sample, with its run, its gold, its verdict.
 
-    Example: stapo-bench export results/base-justrl -o samples.parquet
+    Example: stapo-bench export results/base-justrl results/stapo-justrl -o samples.parquet
     """
-    from stapo_bench.runs import export_run
+    from stapo_bench.runs import export_runs
 
-    click.echo(f"{export_run(run, out, grader)} samples written to {out}")
+    done = export_runs(runs, out, grader, data_dir)
+    for note in done.notes:
+        click.echo(note, err=True)
+    click.echo(f"{done.num_samples} samples written to {out}")

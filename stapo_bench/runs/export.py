@@ -1,53 +1,79 @@
-"""A run's samples with their grades as one table, for notebooks: Parquet, or CSV by the file's name.
+"""Samples of runs with their grades as one table, for notebooks: Parquet, or CSV by the file's name.
 
-export_run(Path("results/base-justrl"), Path("samples.parquet"))
+export_runs([Path("results/base-justrl"), Path("results/stapo-justrl")], Path("samples.parquet"))
 """
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.grading import DEFAULT_GRADER
-from stapo_bench.runs.grades import Grades, read_grades
+from stapo_bench.records import Gold, Outcome, Sample
+from stapo_bench.runs.golds import golds_at_hand, split_golds
+from stapo_bench.runs.grades import read_grades, stream_grades
 from stapo_bench.runs.manifest import Manifest, load_manifest
 from stapo_bench.runs.store import read_samples
 
 _BATCH = 4096  # samples in memory at once
+_ENDINGS = (".parquet", ".csv")
 
 
-def export_run(run_dir: Path, out: Path, grader: str = DEFAULT_GRADER) -> int:
-    """Write one row per sample, in the order in which they were stored; returns their number.
+@dataclass(frozen=True, kw_only=True)
+class Exported:
+    """What ``export_runs`` wrote."""
 
-    Columns: task, problem_id, sample_index, seed, completion, num_tokens, finish_reason, sum_log_prob (nats), seconds,
-    outcome and extracted (null where there is no grade).
+    num_samples: int
+    notes: tuple[str, ...]  # by run, why the table lacks its golds
+
+
+def export_runs(
+    run_dirs: Sequence[Path], out: Path, grader: str = DEFAULT_GRADER, data_dir: Path | None = None
+) -> Exported:
+    """Write one row per sample, run after run, in the order in which they were stored.
+
+    Columns: run (the folder's name; its path where two runs share a name), method, regime, task, problem_id,
+    sample_index, seed, completion, num_tokens, finish_reason, sum_log_prob (nats), seconds, grader (name and version),
+    outcome and extracted (null where there is no grade), correct (null where nothing decided it) and gold (the one that
+    the grader was given; null where the task's data are not at hand).
+
+    Raises:
+        StapoError: a folder that is no run, a run without grades by this grader, or a file that cannot be written.
     """
+    if out.suffix not in _ENDINGS:
+        raise UsageError(f"{out}: expected a name ending in {' or '.join(_ENDINGS)}, got '{out.suffix}'")
+    manifests = [load_manifest(run_dir) for run_dir in run_dirs]
+    for run_dir in run_dirs:
+        stream_grades(run_dir, grader)  # raises where there are none, before anything is written
+    names = [manifest.name for manifest in manifests]
+    labels = [str(m.run_dir) if names.count(m.name) > 1 else m.name for m in manifests]
+    found = [golds_at_hand(manifest, data_dir, split_golds(grader)[1]) for manifest in manifests]
+    rows = chain.from_iterable(
+        _rows(manifest, label, grader, golds)
+        for manifest, label, (golds, _) in zip(manifests, labels, found, strict=True)
+    )
+    notes = tuple(f"{label}: {why}" for label, (_, why) in zip(labels, found, strict=True) if why)
+    return Exported(num_samples=_write(rows, out), notes=notes)
+
+
+def _write(rows: Iterator[dict[str, Any]], out: Path) -> int:
+    """Write the table, whose folder is made where it is missing; returns the number of rows."""
     import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
     from pyarrow import csv, parquet
 
-    writers = {".parquet": parquet.ParquetWriter, ".csv": csv.CSVWriter}
-    if out.suffix not in writers:
-        raise UsageError(f"{out}: expected a name ending in {' or '.join(writers)}, got '{out.suffix}'")
-    manifest = load_manifest(run_dir)  # raises where there is no run
-    types = {
-        "task": pa.string(),
-        "problem_id": pa.string(),
-        "sample_index": pa.int32(),
-        "seed": pa.int64(),
-        "completion": pa.string(),
-        "num_tokens": pa.int32(),
-        "finish_reason": pa.string(),
-        "sum_log_prob": pa.float64(),
-        "seconds": pa.float64(),
-        "outcome": pa.string(),
-        "extracted": pa.string(),
-    }
+    writer_of = dict(zip(_ENDINGS, (parquet.ParquetWriter, csv.CSVWriter), strict=True))[out.suffix]
+    text, whole, real = pa.string(), pa.int32(), pa.float64()
+    types = dict.fromkeys(("run", "method", "regime", "task", "problem_id"), text)
+    types |= {"sample_index": whole, "seed": pa.int64(), "completion": text, "num_tokens": whole, "finish_reason": text}
+    types |= {"sum_log_prob": real, "seconds": real, "grader": text, "outcome": text, "extracted": text}
+    types |= {"correct": pa.bool_(), "gold": text}
     schema = pa.schema(list(types.items()))
-    rows = _rows(manifest, read_grades(run_dir, grader))
     num_rows = 0
     try:
-        with writers[out.suffix](str(out), schema) as writer:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with writer_of(str(out), schema) as writer:
             while batch := list(islice(rows, _BATCH)):
                 writer.write_table(pa.Table.from_pylist(batch, schema=schema))
                 num_rows += len(batch)
@@ -56,10 +82,17 @@ def export_run(run_dir: Path, out: Path, grader: str = DEFAULT_GRADER) -> int:
     return num_rows
 
 
-def _rows(manifest: Manifest, grades: Grades) -> Iterator[dict[str, Any]]:
+def _rows(
+    manifest: Manifest, label: str, grader: str, golds: Mapping[tuple[str, str], Gold]
+) -> Iterator[dict[str, Any]]:
+    grades, about = read_grades(manifest.run_dir, grader), manifest.about
     for sample in read_samples(manifest.run_dir, manifest.stamps):
         outcome, extracted = grades.outcomes.get(sample.key, (None, None))
+        gold = golds.get((sample.task, sample.problem_id))
         yield {
+            "run": label,
+            "method": about.method or manifest.name,
+            "regime": about.regime,
             **sample.key._asdict(),
             "seed": sample.seed,
             "completion": _storable(sample.completion),
@@ -67,9 +100,19 @@ def _rows(manifest: Manifest, grades: Grades) -> Iterator[dict[str, Any]]:
             "finish_reason": sample.finish_reason,
             "sum_log_prob": sample.sum_log_prob,
             "seconds": sample.seconds,
+            "grader": grades.grader,
             "outcome": outcome.value if outcome else None,
             "extracted": None if extracted is None else _storable(extracted),
+            "correct": _is_correct(sample, outcome),
+            "gold": None if gold is None else _storable(gold.answer),
         }
+
+
+def _is_correct(sample: Sample, outcome: Outcome | None) -> bool | None:
+    """Whether a sample is right, no answer being wrong; None where the grader, or the engine, failed."""
+    if outcome is None or outcome is Outcome.GRADER_ERROR or sample.finish_reason == "error":
+        return None
+    return outcome is Outcome.CORRECT
 
 
 def _storable(text: str) -> str:

@@ -66,3 +66,17 @@ def read_problems(manifest: Manifest, data_dir: Path | None, golds: Golds = "pub
 def read_golds(manifest: Manifest, data_dir: Path | None, golds: Golds = "published") -> dict[tuple[str, str], Gold]:
     """The run's golds by (task, problem_id)."""
     return {(p.task, p.problem_id): p.gold for p in read_problems(manifest, data_dir, golds)}
+
+
+def golds_at_hand(
+    manifest: Manifest, data_dir: Path | None, golds: Golds = "published"
+) -> tuple[dict[tuple[str, str], Gold], str]:
+    """The run's golds where no download is needed, by (task, problem_id), and "", or no golds and why not."""
+    from stapo_bench.tasks import load_task
+
+    try:
+        if data_dir is None and any(load_task(file).source.generator is None for file in manifest.task_files.values()):
+            return {}, "golds are shown with --data-dir"
+        return read_golds(manifest, data_dir, golds), ""
+    except StapoError as error:
+        return {}, f"no golds are shown: {error}"
