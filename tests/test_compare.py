@@ -1,13 +1,15 @@
 """The question itself: verdicts, the parity gate, and what could turn the sign."""
 
 import json
+import math
 
 import numpy as np
 import pytest
 
-from stapo_bench.analysis.compare import compare_runs
+from stapo_bench.analysis.compare import compare_runs, verdict_on
 from stapo_bench.errors import StapoError
 from stapo_bench.presenting.verdicts import render_comparison, sentence, sign_risk
+from stapo_bench.statistics import Difference
 
 SEEDS = {"engine": {"name": "scripted", "dtype": "float32"}}
 
@@ -55,8 +57,36 @@ def test_tied_names_the_bound_that_was_shown(make_run, rng):
     comparison = compare_runs(a, b)
     (these, like) = comparison.average.effects
     assert (these.verdict, like.verdict) == ("tied", "tied")
-    assert f"tied within ±{100 * like.difference.tied_within:.1f} points" in sentence(comparison)
+    assert f"tied within ±{100 * like.difference.tied_within():.1f} points" in sentence(comparison)
     assert compare_runs(a, b, margin=0.001).average.effects[0].verdict == "not enough data"
+
+
+def test_false_ties_over_six_tasks_come_in_at_most_five_of_a_hundred_comparisons():
+    """Six tasks whose true difference is the margin itself: a tie of any of them is false."""
+    rng, margin, tied = np.random.default_rng(5), 0.02, {1: 0, 6: 0}
+    for _ in range(1000):
+        differences = [
+            Difference(value=value, standard_error=0.005, degrees=math.inf, num_problems=500)
+            for value in rng.normal(margin, 0.005, 6).tolist()
+        ]
+        for num_claims in tied:
+            tied[num_claims] += any(verdict_on(d, math.inf, margin, num_claims) == "tied" for d in differences)
+    assert tied[6] <= 65  # 50 expected, standard error 7
+    assert tied[1] > 200  # 1 - 0.95^6 = 26 %: what a bound for each task alone promises
+
+
+def test_a_tie_of_one_task_among_six_needs_the_bound_of_six(make_run, rng):
+    rates = rng.random(60)
+    tasks = [f"t{i}" for i in range(6)]
+    a, b = (make_run(name, {task: rows(rng, rates, 64) for task in tasks}) for name in "ab")
+    comparison = compare_runs(a, b)
+    assert [task.effects[0].tied_within for task in comparison.tasks] == pytest.approx(
+        [task.effects[0].difference.tied_within(6) for task in comparison.tasks]
+    )
+    assert comparison.average.effects[0].tied_within == comparison.average.effects[0].difference.tied_within()
+    widest = max(task.effects[0].tied_within for task in comparison.tasks)
+    narrower = compare_runs(a, b, margin=widest - 1e-9).tasks
+    assert [task.effects[0].verdict for task in narrower].count("not enough data") == 1
 
 
 def test_too_little_data_is_said(make_run):

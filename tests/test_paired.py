@@ -225,7 +225,9 @@ def test_contrast_of_four_runs_is_a_difference_of_differences():
 
 def test_tied_within_is_the_bound_of_two_one_sided_tests():
     normal = Difference(value=-0.01, standard_error=0.01, degrees=math.inf, num_problems=100)
-    assert normal.tied_within == pytest.approx(0.01 + 1.6449 * 0.01, abs=1e-5)
+    assert normal.tied_within() == pytest.approx(0.01 + 1.6449 * 0.01, abs=1e-5)
+    # of six bounds that hold together each is at 5 % / 6: the normal quantile of 1 - 0.05 / 6 is 2.3940
+    assert normal.tied_within(6) == pytest.approx(0.01 + 2.3940 * 0.01, abs=1e-5)
 
 
 def coupled(rng, rates_a, rates_b, num_samples):

@@ -2,11 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 
-from stapo_bench.analysis.regimes import compare_regimes
+from stapo_bench.analysis.regimes import RegimeComparison, compare_regimes
 from stapo_bench.errors import StapoError
 from stapo_bench.presenting.verdicts_of_many import regime_sentence, render_regimes
+from stapo_bench.statistics import ERROR_NAMES, paired_difference
 
 HOT = {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 64}
 COLD = {"temperature": 0.7, "top_p": 0.9, "max_new_tokens": 64}
@@ -47,7 +49,7 @@ def test_contrasts_by_hand(four):
         "regime on B": pytest.approx(3 / 16),
         "interaction": pytest.approx(-1 / 16),
     }
-    assert not comparison.flips
+    assert comparison.ranking("these problems") == "the same"
     assert "The ranking is the same under both regimes" in regime_sentence(comparison)
 
 
@@ -59,13 +61,69 @@ def test_a_change_within_chance_is_said(four):
 
 def test_a_flipped_ranking_is_said_with_its_certainty(four):
     comparison = compare_regimes(*four(4, 8, 12, 6))
-    assert comparison.flips
+    assert comparison.ranking("these problems") == comparison.ranking("problems like these") == "flips"
     text = regime_sentence(comparison)
-    assert text.startswith("The ranking flips with the regime: B − A is +25.0")
+    assert text.startswith("The ranking flips with the regime on problems like these: B − A is +25.0")
     assert "under T=1.0, top-p 1.0 and -37.5" in text
     assert "beyond chance on problems like these" in text
     assert "| interaction | -62.5 [" in render_regimes(comparison)
-    assert json.loads(render_regimes(comparison, "json"))["flips"] is True
+    ranking = {"these problems": "flips", "problems like these": "flips"}
+    assert json.loads(render_regimes(comparison, "json"))["ranking"] == ranking
+
+
+def test_opposite_estimates_within_chance_are_no_flip(make_run):
+    """+5 and -5 points on 12 problems of mixed signs, each within chance."""
+    right = {"A1": [4, 9] * 6, "B1": [8, 6] * 5 + [9, 10], "A2": [8, 6] * 5 + [9, 10], "B2": [4, 9] * 6}
+    runs = [
+        make_run(
+            name,
+            {"t": [[1] * count + [0] * (16 - count) for count in counts]},
+            identity={
+                "checkpoint": {"digest": name[0]},
+                "sampling": HOT if name[1] == "1" else COLD,
+                "seed": int(name[0] == "B"),
+            },
+        )
+        for name, counts in right.items()
+    ]
+    comparison = compare_regimes(*runs)
+    effects = [comparison.contrasts[f"effect under {i}"]["these problems"].value for i in (1, 2)]
+    assert effects == [pytest.approx(11 / 192), pytest.approx(-11 / 192)]
+    assert [comparison.ranking(error) for error in ERROR_NAMES] == ["open", "open"]
+    assert regime_sentence(comparison).startswith("Whether the ranking flips is open")
+
+
+def test_a_change_that_is_shown_without_both_effects_is_no_flip(four):
+    """+50 points under one regime, -1 (not told apart) under the other: the regime matters; no flip is shown."""
+    comparison = compare_regimes(*four(4, 12, 8, 8))
+    assert comparison.ranking("problems like these") == "open"
+    assert regime_sentence(comparison).startswith("The regime changes B − A, but whether the ranking flips is open")
+
+
+def test_one_order_under_both_regimes_is_said_with_its_error(four):
+    comparison = compare_regimes(*four(4, 12, 4, 12))
+    assert comparison.ranking("problems like these") == "the same"
+    assert regime_sentence(comparison).startswith("The ranking is the same under both regimes on problems like these")
+
+
+def test_equal_checkpoints_flip_in_at_most_five_of_a_hundred():
+    """Point estimates have opposite signs in half of all repetitions."""
+    rng, flips, opposite = np.random.default_rng(3), 0, 0
+    for _ in range(400):
+        effects = [paired_difference(*rng.binomial(1, 0.5, (2, 30, 8)).astype(float), "these problems") for _ in "12"]
+        contrasts = {f"effect under {i}": {"these problems": e} for i, e in enumerate(effects, start=1)}
+        found = RegimeComparison(
+            names=("A1", "B1", "A2", "B2"),
+            regimes=("1", "2"),
+            num_tasks=1,
+            contrasts=contrasts,
+            others=(),
+            notes=(),
+        )
+        flips += found.ranking("these problems") == "flips"
+        opposite += effects[0].value * effects[1].value < 0
+    assert flips <= 4  # 0.5 expected: both of two tests at 5 %, with opposite signs
+    assert opposite > 160
 
 
 def test_four_runs_that_are_no_square_are_refused(four):
@@ -108,7 +166,7 @@ def test_what_else_differs_leaves_no_evidence(four, other, field, notes):
 def test_another_engine_asks_for_caution(four):
     other = {"engine": {"name": "vllm", "dtype": "float32"}}
     text = regime_sentence(compare_regimes(*four(4, 8, 12, 6, B2={"identity": other})))
-    assert text.startswith("The ranking flips with the regime: B − A is +25.0")
+    assert text.startswith("The ranking flips with the regime on problems like these: B − A is +25.0")
     assert text.endswith("beyond chance on problems like these. With caution: engine.name differ.")
 
 

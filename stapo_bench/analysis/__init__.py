@@ -17,7 +17,7 @@ from stapo_bench.analysis.grader_agreement import GraderAgreement, compare_grade
 from stapo_bench.analysis.metrics import AVG, Metric, fewest_decided, parse_metric
 from stapo_bench.analysis.parity_gate import ParityDifference, parity, same_weights
 from stapo_bench.analysis.plan import SamplePlan, TaskPlan, plan_runs
-from stapo_bench.analysis.regimes import RegimeComparison, compare_regimes
+from stapo_bench.analysis.regimes import Ranking, RegimeComparison, compare_regimes
 from stapo_bench.analysis.relative_gain import Headline, headline, measured_headline, relative_gains
 from stapo_bench.analysis.score_file import as_json, current_score, score_by, score_run
 from stapo_bench.analysis.scores import MacroScore, RunScore, TaskScore, run_score

@@ -3,8 +3,9 @@
     comparison = compare_runs(Path("results/base"), Path("results/stapo"))
 
 First the parity gate, then per task and for the mean over tasks: the effect B - A with its interval under both named
-errors, p-values corrected for the number of tasks (Holm), and a verdict in words. A verdict about ``problems like
-these`` is a claim about the model; one about ``these problems`` says that a repetition would show the same sign.
+errors, p-values and ties corrected for the number of tasks (Holm; Bonferroni), and a verdict in words. A verdict about
+``problems like these`` is a claim about the model; one about ``these problems`` says that a repetition would show the
+same sign.
 """
 
 import math
@@ -51,6 +52,7 @@ class Effect:
     error: ErrorName
     difference: Difference
     p_adjusted: float  # Holm over the tasks; the mean over tasks is one test by itself
+    tied_within: float  # a bound of |B - A|; those of all tasks hold together (Bonferroni)
     verdict: EffectVerdict
 
 
@@ -171,7 +173,10 @@ def compare_loaded(a: LoadedRun, b: LoadedRun, margin: float = MARGIN) -> Compar
             title=a.title(task),
             **_values(left, right),
             effects=_effects(
-                {e: differences[e][i] for e in ERROR_NAMES}, {e: adjusted[e][i] for e in ERROR_NAMES}, margin
+                {e: differences[e][i] for e in ERROR_NAMES},
+                {e: adjusted[e][i] for e in ERROR_NAMES},
+                margin,
+                num_claims=len(pairs),
             ),
             warnings=_warnings(unsure[i]),
         )
@@ -190,8 +195,14 @@ def compare_loaded(a: LoadedRun, b: LoadedRun, margin: float = MARGIN) -> Compar
     )
 
 
-def verdict_on(difference: Difference, p_adjusted: float, margin: float) -> EffectVerdict:
+def verdict_on(difference: Difference, p_adjusted: float, margin: float, num_claims: int = 1) -> EffectVerdict:
     """Better or worse when a difference is shown, tied when it is shown to be below the margin, else open.
+
+    Args:
+        difference: the effect.
+        p_adjusted: its p-value, corrected for all differences that are looked at together.
+        margin: below it a difference counts as a tie, a fraction.
+        num_claims: how many differences are looked at together; ties are claimed so that all hold in 95 of 100 cases.
 
     >>> verdict_on(Difference(value=0.07, standard_error=0.02, degrees=math.inf, num_problems=30), 0.0005, margin=0.02)
     'better'
@@ -200,18 +211,19 @@ def verdict_on(difference: Difference, p_adjusted: float, margin: float) -> Effe
         return "not enough data"
     if p_adjusted < LEVEL:
         return "better" if difference.value > 0 else "worse"
-    return "tied" if difference.tied_within <= margin else "not enough data"
+    return "tied" if difference.tied_within(num_claims) <= margin else "not enough data"
 
 
 def _effects(
-    differences: dict[ErrorName, Difference], adjusted: dict[ErrorName, float], margin: float
+    differences: dict[ErrorName, Difference], adjusted: dict[ErrorName, float], margin: float, num_claims: int
 ) -> tuple[Effect, Effect]:
     these, like = (
         Effect(
             error=error,
             difference=differences[error],
             p_adjusted=adjusted[error],
-            verdict=verdict_on(differences[error], adjusted[error], margin),
+            tied_within=differences[error].tied_within(num_claims),
+            verdict=verdict_on(differences[error], adjusted[error], margin, num_claims),
         )
         for error in ERROR_NAMES
     )
@@ -239,7 +251,7 @@ def _average(
         title=f"mean of {len(tasks)} tasks" if len(tasks) > 1 else tasks[0].title,
         value_a=float(np.mean([task.value_a for task in tasks])),
         value_b=float(np.mean([task.value_b for task in tasks])),
-        effects=_effects(means, {error: mean.p_value for error, mean in means.items()}, margin),
+        effects=_effects(means, {error: mean.p_value for error, mean in means.items()}, margin, num_claims=1),
         warnings=_warnings({what: np.mean([of_task[what] for of_task in unsure], axis=0) for what in unsure[0]}),
     )
 

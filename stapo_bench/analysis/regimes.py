@@ -5,6 +5,11 @@
 The effect B - A under each regime, the effect of the regime on each checkpoint, and the interaction: how much B - A
 changes from the first regime to the second, per problem,  (x_B2 - x_A2) - (x_B1 - x_A1).
 
+A ranking is claimed where it is shown. It ``flips`` when B - A is told apart from 0 under each regime, with opposite
+signs; it is ``the same`` when it is told apart under each, with one sign. Both tests have to reject, so that a false
+claim is made in at most 5 of 100 cases without a correction (intersection-union test; Berger 1982). Anything else is
+``open``: that the interaction is told apart shows that the regime matters, not that the ranking flips.
+
 The parity gate comes first: what differs besides the weights (within a regime) or temperature and top-p (across) is
 listed, and weakens the sentence.
 """
@@ -12,6 +17,7 @@ listed, and weakens the sentence.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from stapo_bench.analysis.common_problems import not_drawn, shared_problems
 from stapo_bench.analysis.early_stopping import WIDENED, aim_of, at_every_look, stopped_note
@@ -20,7 +26,9 @@ from stapo_bench.engines import sampling_in_words
 from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.runs import LoadedRun, load_run
-from stapo_bench.statistics import ERROR_NAMES, Difference, ErrorName, contrast, mean_difference
+from stapo_bench.statistics import ERROR_NAMES, LEVEL, Difference, ErrorName, contrast, mean_difference
+
+Ranking = Literal["flips", "the same", "open"]
 
 _CONTRASTS = {
     # weights of A1, B1, A2, B2
@@ -58,11 +66,12 @@ class RegimeComparison:
         """Names of the fields that differ with this weight; "" where none does."""
         return ", ".join(dict.fromkeys(other.field for other in self.others if other.weight == weight))
 
-    @property
-    def flips(self) -> bool:
-        """The better checkpoint under the first regime is not the better one under the second."""
-        first, second = (self.contrasts[f"effect under {i}"]["these problems"].value for i in (1, 2))
-        return first * second < 0
+    def ranking(self, error: ErrorName) -> Ranking:
+        """What is shown about the order of A and B, under this error."""
+        effects = [self.contrasts[f"effect under {i}"][error] for i in (1, 2)]
+        if not all(effect.p_value < LEVEL for effect in effects):
+            return "open"
+        return "flips" if effects[0].value * effects[1].value < 0 else "the same"
 
 
 def compare_regimes(a1: Path, b1: Path, a2: Path, b2: Path, grader: str = DEFAULT_GRADER) -> RegimeComparison:

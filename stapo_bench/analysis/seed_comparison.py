@@ -20,6 +20,7 @@ class SeedEffect:
     error: SeedError
     difference: Difference
     p_adjusted: float  # Holm over all pairs that were compared together
+    tied_within: float  # a bound of |B - A|; those of all pairs hold together (Bonferroni)
     verdict: EffectVerdict
 
 
@@ -50,8 +51,15 @@ def compare_over_seeds(
         adjusted = holm([difference.p_value for difference in differences.values()])
         for (pair, difference), alone in zip(differences.items(), adjusted, strict=True):
             p = float(np.max([alone, *(narrower.p_adjusted for narrower in effects[pair])]))
-            verdict = verdict_on(difference, p, margin)
-            effects[pair].append(SeedEffect(error=error, difference=difference, p_adjusted=p, verdict=verdict))
+            effects[pair].append(
+                SeedEffect(
+                    error=error,
+                    difference=difference,
+                    p_adjusted=p,
+                    tied_within=difference.tied_within(len(found)),
+                    verdict=verdict_on(difference, p, margin, len(found)),
+                )
+            )
     return [
         SeedComparison(name_a=a, name_b=b, num_seeds=len(runs[a]), effects=(of_pair[0], of_pair[1]))
         for (a, b), of_pair in effects.items()

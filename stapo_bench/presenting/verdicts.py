@@ -66,7 +66,7 @@ def _verdict(comparison: Comparison) -> str:
         )
     for effect in (like, these):
         if effect.verdict == "tied":
-            within = percent(effect.difference.tied_within, 1)
+            within = percent(effect.tied_within, 1)
             return f"{b} and {a} are tied within ±{within} points on {effect.error} ({gap} {effect_interval(effect)})."
     return (
         f"Not enough data to tell {b} from {a}: {gap}, {effect_interval(these)} on these problems, "
@@ -81,13 +81,13 @@ def effect_interval(effect: Effect) -> str:
 
 def effect_cells(effect: Effect) -> tuple[str, str, str]:
     """An effect in a table: interval, corrected p-value, verdict."""
-    tie = f" ±{percent(effect.difference.tied_within, 1)}" if effect.verdict == "tied" else ""
+    tie = f" ±{percent(effect.tied_within, 1)}" if effect.verdict == "tied" else ""
     return effect_interval(effect), p_value(effect.p_adjusted), effect.verdict + tie
 
 
 def _open_or_tied(effect: Effect) -> str:
     if effect.verdict == "tied":
-        return f"tied within ±{percent(effect.difference.tied_within, 1)} points"
+        return f"tied within ±{percent(effect.tied_within, 1)} points"
     return "not enough data"
 
 
@@ -117,8 +117,9 @@ def _markdown(comparison: Comparison) -> Iterator[str]:
     yield f"**{sentence(comparison)}**"
     yield ""
     yield (
-        f"A = {comparison.name_a}, B = {comparison.name_b}; effect = B − A in points; p corrected for "
-        f"{len(comparison.tasks)} tasks (Holm); tied: within ±{100 * comparison.margin:g} points; paired by problem"
+        f"A = {comparison.name_a}, B = {comparison.name_b}; effect = B − A in points; p and ties corrected "
+        f"for {len(comparison.tasks)} tasks (Holm, Bonferroni); tied: within ±{100 * comparison.margin:g} points; "
+        + "paired by problem"
         + (" and, as the seeds are equal, by sample." if comparison.same_seeds else ".")
     )
     yield ""
@@ -177,7 +178,7 @@ def _json_effect(effect: Effect) -> Mapping[str, Any]:
         "interval": [as_json(interval.low), as_json(interval.high)],
         "standard_error": as_json(effect.difference.standard_error),
         "p_adjusted": as_json(effect.p_adjusted),
-        "tied_within": as_json(effect.difference.tied_within),
+        "tied_within": as_json(effect.tied_within),
         "num_problems": effect.difference.num_problems,
         "verdict": effect.verdict,
     }

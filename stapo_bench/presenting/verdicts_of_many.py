@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from stapo_bench.analysis import RegimeComparison, SeedComparison, as_json
+from stapo_bench.analysis import Ranking, RegimeComparison, SeedComparison, as_json
 from stapo_bench.presenting.words import change_interval, percent, points, require_md_or_json
 from stapo_bench.statistics import ERROR_NAMES, LEVEL, Difference
 
@@ -27,9 +27,21 @@ def regime_sentence(comparison: RegimeComparison) -> str:
             f"Not a fair comparison: {effects}; {change}; but {fields} differ as well, so this is no evidence about "
             "the weights or the regime."
         )
-    said = "The ranking flips with the regime" if comparison.flips else "The ranking is the same under both regimes"
     caution = f" With caution: {fields} differ." if (fields := comparison.differing("caution")) else ""
-    return f"{said}: {effects}; {change}.{caution}"
+    return f"{_ranking(comparison, sure is not None)}: {effects}; {change}.{caution}"
+
+
+def _ranking(comparison: RegimeComparison, changes: bool) -> str:
+    """The strongest claim about the order of A and B that is shown under both regimes."""
+    for error in reversed(ERROR_NAMES):
+        said: Mapping[Ranking, str] = {
+            "flips": f"The ranking flips with the regime on {error}",
+            "the same": f"The ranking is the same under both regimes on {error}",
+        }
+        if (found := comparison.ranking(error)) in said:
+            return said[found]
+    open_ = "whether the ranking flips is open, as A and B are not told apart under both regimes"
+    return f"The regime changes B − A, but {open_}" if changes else f"{open_[0].upper()}{open_[1:]}"
 
 
 def render_regimes(comparison: RegimeComparison, format_: str = "md") -> str:
@@ -66,7 +78,7 @@ def _json(comparison: RegimeComparison) -> dict[str, Any]:
 
     return {
         "sentence": regime_sentence(comparison),
-        "flips": comparison.flips,
+        "ranking": {error: comparison.ranking(error) for error in ERROR_NAMES},
         "fair": not comparison.differing("confounds"),
         "runs": dict(zip(("a1", "b1", "a2", "b2"), comparison.names, strict=True)),
         "regimes": list(comparison.regimes),
@@ -94,7 +106,7 @@ def seeds_sentence(comparison: SeedComparison) -> str:
             return f"{b} is {effect.verdict} than {a}: {value} {interval} on {effect.error} ({seeds})."
     for effect in reversed(comparison.effects):
         if effect.verdict == "tied":
-            within = percent(effect.difference.tied_within, 1)
+            within = percent(effect.tied_within, 1)
             return f"{b} and {a} are tied within ±{within} points on {effect.error} ({value}, {seeds})."
     intervals = ", ".join(f"{change_interval(e.difference.interval())} on {e.error}" for e in comparison.effects)
     return f"Not enough data to tell {b} from {a}: {value}, {intervals} ({seeds})."

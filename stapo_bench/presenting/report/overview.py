@@ -178,8 +178,8 @@ def _comparison_view(found: Comparison) -> ComparisonView:
     return ComparisonView(
         sentence=sentence(found),
         about=(
-            f"A = {found.name_a}, B = {found.name_b}; effect = B − A in points; p corrected for {len(found.tasks)} "
-            f"tasks (Holm); tied: within ±{100 * found.margin:g} points"
+            f"A = {found.name_a}, B = {found.name_b}; effect = B − A in points; p and ties corrected for "
+            f"{len(found.tasks)} tasks (Holm, Bonferroni); tied: within ±{100 * found.margin:g} points"
         ),
         rows=tuple(map(task_cells, rows)),
         parity=tuple(f"{item.weight}: {item}" for item in found.parity),
