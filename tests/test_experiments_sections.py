@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 
 from stapo_bench.analysis.plan import Components
 from stapo_bench.analysis.seed_comparison import compare_over_seeds
+from stapo_bench.presenting.figures.seeds import draw_panel
 from stapo_bench.presenting.figures.style import look
 from stapo_bench.records import Outcomes
-from stapo_train.experiments import evaluation_questions, findings, forest, sections
+from stapo_train.experiments import evaluation_questions, findings, sections
 
 
 def score_of(value, run):
@@ -141,7 +142,7 @@ def test_the_figure_of_differences_shows_both_intervals_and_leaves_out_the_untra
     )
     (first,) = compare_over_seeds({"A": a, "B": b}, [("A", "B")])
     axes = Figure().subplots()
-    forest.draw_panel(axes, [first], {"B": "STAPO"})
+    draw_panel(axes, [first], ["STAPO"])
     ends = [(100 * e.difference.interval().low, 100 * e.difference.interval().high) for e in first.effects]
     bars = [tuple(line.get_xdata()) for line in axes.lines if len(line.get_xdata()) == 2]
     assert bars[1:] == [pytest.approx(pair) for pair in ends]
@@ -212,11 +213,6 @@ def test_the_samples_of_an_average_by_hand():
     assert factor(planned(one, one), "these problems") == pytest.approx(1.0, rel=1e-5)
     assert factor(planned({**one, "between": 101 * allowed}), "problems like these") == np.inf
     assert evaluation_questions._factor(np.inf) == "no number of times"
-
-
-def test_the_seeds_that_two_points_need():
-    # Published sample sizes of the paired t test at 80 %: 10 for an effect of one standard deviation, 34 for a half.
-    assert [evaluation_questions.seeds_needed(0.02 / effect) for effect in (1.0, 0.5, 20.0)] == [10, 34, 2]
 
 
 def test_signs_that_another_grader_turns_are_counted(make_run):

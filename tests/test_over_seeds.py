@@ -11,7 +11,7 @@ from stapo_bench.analysis.seed_comparison import (
 )
 from stapo_bench.presenting import seeds_sentence
 from stapo_bench.records import Outcomes
-from stapo_bench.statistics import SEED_ERRORS, over_seeds
+from stapo_bench.statistics import SEED_ERRORS, Spread, over_seeds, seeds_needed, spread
 
 SEEDS, BOTH = SEED_ERRORS
 
@@ -133,3 +133,119 @@ def test_both_errors_of_two_tasks_by_hand():
     both = over_seeds(changes, BOTH)
     assert both.standard_error == pytest.approx(math.sqrt(14 / 3) / 100)
     assert both.degrees == pytest.approx((14 / 3) ** 2 / (1 / 18 + 81 / 8))
+
+
+def slow_variance(groups):
+    """V of both errors by sums over single cells: two-way random effects, by the method of moments."""
+    (_, first), num_tasks = groups[0], len(groups[0][1])
+    of_seeds = of_problems = shared = 0.0
+    for _, tasks in groups:
+        averages = [sum(sum(task[s]) / len(task[s]) for task in tasks) / num_tasks for s in range(len(tasks[0]))]
+        mean = sum(averages) / len(averages)
+        of_seeds += sum((a - mean) ** 2 for a in averages) / (len(averages) - 1) / len(averages)
+    for t in range(num_tasks):
+        num = len(first[t][0])
+        problems = [sum(sign * sum(row[i] for row in g[t]) / len(g[t]) for sign, g in groups) for i in range(num)]
+        mean = sum(problems) / num
+        of_problems += sum((p - mean) ** 2 for p in problems) / (num - 1) / num / num_tasks**2
+        for _, g in groups:
+            rows, all_ = g[t], sum(map(sum, g[t])) / (len(g[t]) * num)
+            rests = sum(
+                (row[i] - sum(row) / num - sum(other[i] for other in rows) / len(rows) + all_) ** 2
+                for row in rows
+                for i in range(num)
+            )
+            shared += rests / ((len(rows) - 1) * (num - 1)) / (len(rows) * num) / num_tasks**2
+    return of_seeds, max(of_seeds + of_problems - shared, of_seeds, of_problems)
+
+
+@pytest.mark.parametrize("seeds", [(4, None), (4, 4), (3, 5)])
+def test_variances_are_those_of_sums_over_single_cells(seeds):
+    rng = np.random.default_rng(sum(filter(None, seeds)))
+    b, a = (None if num is None else [rng.random((num, n)) for n in (6, 9)] for num in seeds)
+    groups = [(1, [t.tolist() for t in b]), *([(-1, [t.tolist() for t in a])] if a else [])]
+    of_seeds, both = slow_variance(groups)
+    assert over_seeds(b, SEEDS, a).standard_error == pytest.approx(math.sqrt(of_seeds))
+    assert over_seeds(b, BOTH, a).standard_error in (pytest.approx(math.sqrt(both)), pytest.approx(math.sqrt(of_seeds)))
+
+
+def test_variances_are_those_of_a_bootstrap():
+    """Seeds and problems drawn again with replacement; that variance counts the noise of cells about three times."""
+    rng = np.random.default_rng(4)
+    changes = 0.05 + rng.normal(0, 0.05, (12, 1)) + rng.normal(0, 0.2, (1, 60)) + rng.normal(0, 0.05, (12, 60))
+    drawn = [
+        (
+            changes[rng.integers(12, size=12)].mean(),
+            changes[np.ix_(rng.integers(12, size=12), rng.integers(60, size=60))].mean(),
+        )
+        for _ in range(4000)
+    ]
+    of_seeds, both = np.std(drawn, axis=0)
+    assert over_seeds([changes], SEEDS).standard_error == pytest.approx(of_seeds * math.sqrt(12 / 11), rel=0.05)
+    assert over_seeds([changes], BOTH).standard_error == pytest.approx(both, rel=0.08)
+
+
+@pytest.mark.parametrize(("error", "sd_problem"), [(SEEDS, 0.0), (BOTH, 0.3)])
+def test_the_interval_of_methods_with_other_seeds_holds_the_truth_in_about_95_of_100(error, sd_problem):
+    rng = np.random.default_rng(8)
+    held, trials = 0, 600
+    for _ in range(trials):
+        gains = [0.1 + rng.normal(0, sd_problem, num) for num in (20, 40)]
+        a, b = (
+            [
+                shift[:, None] + sign * gain + rng.normal(0, 0.3, (num_seeds, len(gain)))
+                for shift in [rng.normal(0, 0.03 * num_seeds, num_seeds)]
+                for gain in gains
+            ]
+            for sign, num_seeds in ((0, 3), (1, 6))
+        )
+        interval = over_seeds(b, error, a).interval()
+        held += interval.low <= 0.1 <= interval.high
+    assert 0.92 < held / trials < 0.985  # standard error 0.009
+
+
+def test_equal_seeds_are_compared_seed_by_seed_in_any_order_and_others_as_independent():
+    a, b = [run_of(1, 3), run_of(4, 6)], [run_of(6, 8), run_of(3, 5)]  # B - A: 2 tenths for seeds 7 and 8
+    (paired,) = compare_over_seeds({"A": a, "B": b}, [("A", "B")], seeds={"A": (7, 8), "B": (8, 7)})
+    assert paired.paired and math.isnan(paired.effects[0].difference.standard_error)  # both changes are 0.2
+    assert paired.effects[0].difference.value == pytest.approx(0.2)
+    (other,) = compare_over_seeds({"A": a, "B": b}, [("A", "B")], seeds={"A": (7, 8), "B": (8, 9)})
+    # Averages 0.2, 0.5 and 0.7, 0.4: variances 0.045 each, over 2 seeds each.
+    assert not other.paired and other.effects[0].difference.standard_error == pytest.approx(math.sqrt(0.045))
+    (one_seed,) = compare_over_seeds({"A": a, "B": b}, [("A", "B")], seeds={"A": (0, 0), "B": (0, 0)})
+    assert not one_seed.paired
+
+
+def of_seeds(*variances, count=5):
+    return Spread(of_seeds=tuple((v, count) for v in variances), of_problems=())
+
+
+def test_the_seeds_that_two_points_need():
+    # Published sample sizes of the paired t test at 80 %: 10 for an effect of one standard deviation, 34 for a half.
+    found = [seeds_needed(of_seeds((0.02 / effect) ** 2), 0.02, SEEDS).number for effect in (1.0, 0.5, 20.0)]
+    assert found == [10, 34, 2]
+    # Of two independent groups with equal deviations, per group: 17 and 64.
+    assert [seeds_needed(of_seeds(v, v), 0.02, SEEDS).number for v in (0.02**2, 0.04**2)] == [17, 64]
+
+
+def test_the_range_of_seeds_is_that_of_the_deviation():
+    found = seeds_needed(of_seeds(0.02**2), 0.02, SEEDS)
+    # 4 degrees: chi^2 at 2.5 and 97.5 % is 0.4844 and 11.143, so deviations of 0.599 and 2.874 times the observed one.
+    ends = [seeds_needed(of_seeds(0.02**2 * 4 / chi), 0.02, SEEDS).number for chi in (11.1433, 0.48442)]
+    assert [found.fewest, found.most] == ends and found.fewest < found.number < found.most
+
+
+def test_problems_limit_what_seeds_can_show():
+    apart = Spread(of_seeds=((0.02**2, 5),), of_problems=((0.01**2, 30),))
+    assert seeds_needed(apart, 0.02, SEEDS).number == 10
+    assert math.isinf(seeds_needed(apart, 0.02, BOTH).number)  # 0.02 / 0.01 is 2 standard errors: power below 80 %
+    # Nine seeds: V = 0.02^2 / 9 + 0.01^2, 35 degrees; 0.035 is 2.91 standard errors, t_0.975 = 2.03: power 81 %.
+    assert seeds_needed(apart, 0.035, BOTH).number == 9
+    assert math.isnan(seeds_needed(spread([np.array([[0.1, 0.3]])]), 0.02, BOTH).number)
+
+
+def test_that_many_seeds_have_the_power():
+    rng, deviation, detect = np.random.default_rng(2), 0.02, 0.02
+    number = int(seeds_needed(of_seeds(deviation**2), detect, SEEDS).number)
+    shown = [over_seeds([rng.normal(detect, deviation, (number, 1))], SEEDS).p_value < 0.05 for _ in range(1500)]
+    assert 0.77 < np.mean(shown) < 0.84  # standard error 0.01

@@ -7,7 +7,7 @@ import pytest
 
 from stapo_bench.analysis.regimes import RegimeComparison, compare_regimes
 from stapo_bench.errors import StapoError
-from stapo_bench.presenting.verdicts_of_many import regime_sentence, render_regimes
+from stapo_bench.presenting.verdicts_of_regimes import regime_sentence, render_regimes
 from stapo_bench.statistics import ERROR_NAMES, paired_difference
 
 HOT = {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 64}

@@ -14,6 +14,15 @@ from stapo_bench.analysis.contamination import WithAndWithout, overlaps_of_tasks
 from stapo_bench.analysis.curve import Curve, curve_runs
 from stapo_bench.analysis.early_stopping import at_every_look
 from stapo_bench.analysis.grader_agreement import GraderAgreement, compare_graders, grade_files
+from stapo_bench.analysis.methods import (
+    Method,
+    MethodComparison,
+    MethodScore,
+    check_trainings,
+    compare_methods,
+    methods_among,
+    read_method,
+)
 from stapo_bench.analysis.metrics import AVG, Metric, fewest_decided, parse_metric
 from stapo_bench.analysis.parity_gate import ParityDifference, parity, same_weights
 from stapo_bench.analysis.plan import SamplePlan, TaskPlan, plan_runs

@@ -1,4 +1,4 @@
-"""Is method B better than method A? Trainings of each with the same seeds, see ``statistics.seed_differences``.
+"""Is method B better than method A? Several trainings of each, see ``statistics.seed_differences``.
 
 compare_over_seeds({"GRPO": runs_of_grpo, "STAPO": runs_of_stapo}, [("GRPO", "STAPO")])
 """
@@ -10,7 +10,21 @@ import numpy as np
 
 from stapo_bench.analysis.compare import EffectVerdict, verdict_on
 from stapo_bench.records import Outcomes
-from stapo_bench.statistics import MARGIN, SEED_ERRORS, Difference, Matrix, SeedError, holm, over_seeds, problem_means
+from stapo_bench.statistics import (
+    MARGIN,
+    SEED_ERRORS,
+    Difference,
+    Matrix,
+    SeedError,
+    Spread,
+    holm,
+    over_seeds,
+    problem_means,
+    spread,
+)
+
+Run = Mapping[str, Outcomes]
+"""Task -> outcomes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,28 +40,43 @@ class SeedEffect:
 
 @dataclass(frozen=True, kw_only=True)
 class SeedComparison:
-    """Two methods, each trained with the same seeds."""
+    """Two methods over training seeds."""
 
     name_a: str
     name_b: str
-    num_seeds: int
+    num_seeds: tuple[int, int]  # of A and B
+    paired: bool  # both were trained with the same seeds, and are compared seed by seed
     effects: tuple[SeedEffect, SeedEffect]  # seeds like these, seeds and problems like these
+    spread: Spread  # what comes from the seeds, and what from the problems
 
 
 def compare_over_seeds(
-    runs: Mapping[str, Sequence[Mapping[str, Outcomes]]], pairs: Sequence[tuple[str, str]], margin: float = MARGIN
+    runs: Mapping[str, Sequence[Run]],
+    pairs: Sequence[tuple[str, str]],
+    margin: float = MARGIN,
+    seeds: Mapping[str, Sequence[int]] | None = None,
 ) -> list[SeedComparison]:
-    """Compare methods over seeds; the p-values of all pairs are corrected together.
+    """Compare methods over seeds; the p-values, and the ties, of all pairs are corrected together.
 
     Args:
-        runs: by method, one evaluated run per seed, seeds in the same order for every method.
+        runs: by method, one evaluated run per seed, all with the same tasks.
         pairs: (A, B), names of methods; the effect is B - A.
         margin: methods are "tied" when their difference is shown to lie within it, a fraction.
+        seeds: by method, of its runs; methods of the same seeds are compared seed by seed, others as independent.
+            None: all methods have the same seeds in the same order.
     """
-    found = {pair: changes_by_task(runs[pair[0]], runs[pair[1]]) for pair in pairs}
+    parts: dict[tuple[str, str], tuple[list[Matrix], list[Matrix] | None]] = {}
+    for a, b in pairs:
+        if seeds is None:
+            parts[a, b] = changes_by_task(runs[a], runs[b]), None
+        elif _same_seeds(seeds[a], seeds[b]):
+            ordered = [[run for _, run in sorted(zip(seeds[m], runs[m], strict=True), key=_first)] for m in (a, b)]
+            parts[a, b] = changes_by_task(*ordered), None
+        else:
+            parts[a, b] = means_by_task(runs[b], runs[a][0]), means_by_task(runs[a])
     effects: dict[tuple[str, str], list[SeedEffect]] = {pair: [] for pair in pairs}
     for error in SEED_ERRORS:
-        differences = {pair: over_seeds(changes, error) for pair, changes in found.items()}
+        differences = {pair: over_seeds(of_b, error, of_a) for pair, (of_b, of_a) in parts.items()}
         adjusted = holm([difference.p_value for difference in differences.values()])
         for (pair, difference), alone in zip(differences.items(), adjusted, strict=True):
             p = float(np.max([alone, *(narrower.p_adjusted for narrower in effects[pair])]))
@@ -56,26 +85,43 @@ def compare_over_seeds(
                     error=error,
                     difference=difference,
                     p_adjusted=p,
-                    tied_within=difference.tied_within(len(found)),
-                    verdict=verdict_on(difference, p, margin, len(found)),
+                    tied_within=difference.tied_within(len(pairs)),
+                    verdict=verdict_on(difference, p, margin, len(pairs)),
                 )
             )
     return [
-        SeedComparison(name_a=a, name_b=b, num_seeds=len(runs[a]), effects=(of_pair[0], of_pair[1]))
+        SeedComparison(
+            name_a=a,
+            name_b=b,
+            num_seeds=(len(runs[a]), len(runs[b])),
+            paired=parts[a, b][1] is None,
+            effects=(of_pair[0], of_pair[1]),
+            spread=spread(*parts[a, b]),
+        )
         for (a, b), of_pair in effects.items()
     ]
 
 
-def changes_by_task(a: Sequence[Mapping[str, Outcomes]], b: Sequence[Mapping[str, Outcomes]]) -> list[Matrix]:
+def _same_seeds(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Each seed once, and the same ones in both."""
+    return len(set(a)) == len(a) and sorted(a) == sorted(b)
+
+
+def _first(pair: tuple[int, Run]) -> int:
+    return pair[0]
+
+
+def changes_by_task(a: Sequence[Run], b: Sequence[Run]) -> list[Matrix]:
     """[num_seeds, num_problems] of x_B - x_A per task; NaN where a run has not decided a problem."""
     if len(a) != len(b):
         raise ValueError(f"expected a run of both methods for every seed, got {len(a)} and {len(b)}")
-    return [right - left for left, right in zip(means_by_task(a), means_by_task(b), strict=True)]
+    pairs = zip(means_by_task(a), means_by_task(b, a[0] if a else None), strict=True)
+    return [right - left for left, right in pairs]
 
 
-def means_by_task(runs: Sequence[Mapping[str, Outcomes]]) -> list[Matrix]:
-    """[num_seeds, num_problems] success rates per task, over the first run's tasks and problems."""
+def means_by_task(runs: Sequence[Run], like: Run | None = None) -> list[Matrix]:
+    """[num_seeds, num_problems] success rates per task, over the tasks and problems of ``like`` (the first run)."""
     return [
         np.stack([problem_means(run[task].of(first.problem_ids).scores) for run in runs])
-        for task, first in runs[0].items()
+        for task, first in (runs[0] if like is None else like).items()
     ]

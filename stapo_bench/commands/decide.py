@@ -10,8 +10,12 @@ FRACTION = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 @click.command()
-@click.argument("run_a", type=options.RUN)
-@click.argument("run_b", type=options.RUN)
+@click.argument("runs", nargs=-1, metavar="RUN_A RUN_B")
+@click.option(
+    "--seeds",
+    is_flag=True,
+    help="Methods over training seeds: each argument is a quoted pattern of one method's runs.",
+)
 @options.grader
 @click.option(
     "--margin",
@@ -21,16 +25,33 @@ FRACTION = click.FloatRange(0, 1, min_open=True, max_open=True)
     show_default=True,
     help="Differences below it count as a tie, a fraction.",
 )
+@click.option(
+    "--detect", type=FRACTION, help="With --seeds: the difference for which seeds are counted; else the margin."
+)
 @options.output_format("md", "json")
-def compare(run_a: Path, run_b: Path, grader: str, margin: float, format_: str) -> None:
+def compare(
+    runs: tuple[str, ...], *, seeds: bool, grader: str, margin: float, detect: float | None, format_: str
+) -> None:
     """Did B get better than A? Paired by problem, with intervals and a verdict in words.
 
+    \b
     Example: stapo-bench compare results/base-justrl results/stapo-justrl
+             stapo-bench compare --seeds 'results/justrl-*' 'results/stapo-*'
     """
-    from stapo_bench.analysis import compare_runs
-    from stapo_bench.presenting import render_comparison
+    from stapo_bench.analysis import compare_methods, compare_runs, read_method
+    from stapo_bench.presenting import render_comparison, render_methods
 
-    click.echo(render_comparison(compare_runs(run_a, run_b, grader, margin), format_))
+    if seeds:
+        methods = [read_method(pattern, grader) for pattern in runs]
+        click.echo(render_methods(compare_methods(methods, margin, detect or margin), format_))
+        return
+    if len(runs) != 2:
+        raise click.UsageError(
+            f"expected two run folders, got {len(runs)}; several runs of each method are compared with --seeds"
+        )
+    if detect is not None:
+        raise click.UsageError("--detect counts seeds and needs --seeds; 'stapo-bench plan' counts samples")
+    click.echo(render_comparison(compare_runs(Path(runs[0]), Path(runs[1]), grader, margin), format_))
 
 
 @click.command()

@@ -21,7 +21,7 @@ def plot(name: str, runs: tuple[Path, ...], logs: tuple[Path, ...], out: Path) -
 
     \b
     From training logs: entropy, reward, length, entropy-quantiles, masked; with dumps: tokens, gradients
-    From runs: accuracy, ablation, budget, problems, pass-at-k, differences
+    From runs: accuracy, ablation, budget, problems, pass-at-k, differences, seeds, seeds-problems
     From both: pareto, sensitivity
 
     Example: stapo-bench plot entropy --train runs/tiny/grpo --train runs/tiny/stapo -o entropy.pdf

@@ -14,5 +14,6 @@ from stapo_bench.presenting.tables.rows import published_rows, rows_from_runs, r
 from stapo_bench.presenting.tables.table import render_table
 from stapo_bench.presenting.task_texts import render_overlaps, task_card, task_line
 from stapo_bench.presenting.verdicts import render_comparison, sign_risk
-from stapo_bench.presenting.verdicts_of_many import render_regimes, seeds_sentence
+from stapo_bench.presenting.verdicts_of_regimes import render_regimes
+from stapo_bench.presenting.verdicts_over_seeds import render_methods, seeds_sentence
 from stapo_bench.presenting.words import change_interval, percent, points, score_interval, signed

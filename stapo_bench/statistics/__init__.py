@@ -37,7 +37,15 @@ from stapo_bench.statistics.paired import (
     mean_difference,
     paired_difference,
 )
-from stapo_bench.statistics.seed_differences import SEED_ERRORS, SeedError, over_seeds
+from stapo_bench.statistics.seed_differences import (
+    SEED_ERRORS,
+    SeedError,
+    SeedsNeeded,
+    Spread,
+    over_seeds,
+    seeds_needed,
+    spread,
+)
 from stapo_bench.statistics.sequential import (
     StopDecision,
     anytime,

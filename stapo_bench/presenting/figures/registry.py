@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from stapo_bench.presenting.figures import evaluation, forest, groups, heatmap, lines, settings, tokens, training
+from stapo_bench.presenting.figures import evaluation, forest, groups, heatmap, lines, seeds, settings, tokens, training
 from stapo_bench.presenting.figures.layout import Layout
 from stapo_bench.presenting.figures.sources import Sources
 
@@ -108,5 +108,16 @@ REGISTRY: dict[str, Plot[Any]] = {
     "differences": Plot(
         title="Paired differences", lacks=forest.lacks_pairs, read=forest.differences, layout=forest.layout_of,
         draw=forest.draw, note="Differences of avg@k on the same problems. " + _BOTH,
+    ),
+    "seeds": Plot(
+        title="Methods over training seeds", lacks=seeds.lacks_seeds, read=seeds.forests, layout=seeds.forest_layout,
+        draw=seeds.draw_forest,
+        note="Differences of avg@k. Thick: 95 % interval for seeds like these; thin: seeds and problems like these.",
+    ),
+    "seeds-problems": Plot(
+        title="Seeds × problems", lacks=seeds.lacks_seeds, read=seeds.seed_maps, layout=seeds.maps_layout,
+        draw=seeds.draw_maps,
+        note="Change of a problem's success rate, a row per training seed, all tasks together. Columns of one colour "
+        "are problems that matter; rows of one colour are seeds that do.",
     ),
 }  # fmt: skip

@@ -13,12 +13,15 @@ from stapo_bench.analysis import (
     RunScore,
     audit,
     compare_loaded,
+    compare_methods,
     engine_drift,
     grade_files,
+    methods_among,
     score_by,
     shared_samples,
     with_other_graders,
 )
+from stapo_bench.engines import sampling_in_words
 from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.presenting.tables.blocks import TableBlock, blocks
@@ -26,6 +29,13 @@ from stapo_bench.presenting.tables.latex import unbeaten
 from stapo_bench.presenting.tables.rows import Cell, Row, published_rows, rows_from_scores
 from stapo_bench.presenting.tables.table import render_table
 from stapo_bench.presenting.verdicts import sentence, sign_risk, task_cells
+from stapo_bench.presenting.verdicts_over_seeds import (
+    MEANING,
+    method_table,
+    pair_table,
+    pairs_about,
+    seeds_sentence,
+)
 from stapo_bench.presenting.words import percent, score_interval
 from stapo_bench.runs import LoadedRun, load_run
 
@@ -76,11 +86,23 @@ class ComparisonView:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MethodsView:
+    """Methods over training seeds: verdicts, methods and pairs as tables."""
+
+    title: str  # what their runs share
+    sentences: tuple[str, ...]
+    tables: tuple[tuple[Sequence[str], Sequence[Sequence[str]]], ...]  # columns and rows
+    about: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Overview:
     """The first part of the page."""
 
     warnings: tuple[str, ...]
     comparisons: tuple[ComparisonView, ...]
+    methods: tuple[MethodsView, ...]
     blocks: tuple[BlockView, ...]
     checks: tuple[AuditCheck, ...]
 
@@ -112,10 +134,12 @@ def overview(
             comparisons.append(_compare(loaded[a], loaded[b], grader))
         except StapoError as error:  # no task in common: the table still stands
             failures.append(str(error))
+    seeds = [*_methods_views([runs[grader] for runs in loaded], failures)]
     checks = [*_checks([runs[grader] for runs in loaded], pairs)]
     return Overview(
         warnings=(*_incomplete(rows), *_parity_warnings(comparisons), *failures, *_audit_warnings(checks)),
         comparisons=tuple(map(_comparison_view, comparisons)),
+        methods=tuple(seeds),
         blocks=tuple(_block_view(block) for block in blocks([*rows, *(published_rows() if published else [])])),
         checks=tuple(checks),
     )
@@ -185,6 +209,26 @@ def _comparison_view(found: Comparison) -> ComparisonView:
         parity=tuple(f"{item.weight}: {item}" for item in found.parity),
         remarks=(*remarks, *found.notes),
     )
+
+
+def _methods_views(runs: Sequence[LoadedRun], failures: list[str]) -> Iterator[MethodsView]:
+    """Methods that have several trainings each; what keeps them from being compared goes to the failures."""
+    for methods in methods_among(runs):
+        try:
+            found = compare_methods(methods)
+        except StapoError as error:
+            failures.append(str(error))
+            continue
+        manifest = methods[0].runs[0].manifest
+        sampling = manifest.identity.sampling
+        yield MethodsView(
+            title=f"{manifest.about.model or 'model not stated'}, "
+            + sampling_in_words(sampling.temperature, sampling.top_p),
+            sentences=tuple(map(seeds_sentence, found.pairs)),
+            tables=(method_table(found), pair_table(found)),
+            about=f"{pairs_about(found)} {MEANING.replace('*', '')}",
+            notes=found.notes,
+        )
 
 
 def _block_view(block: TableBlock) -> BlockView:

@@ -8,7 +8,7 @@ import numpy as np
 
 from stapo_bench.analysis import Comparison, SeedComparison, TaskPlan, compare_runs, plan_runs
 from stapo_bench.presenting import sign_risk, signed
-from stapo_bench.statistics import ERROR_NAMES, POWER, SEED_ERRORS, ErrorName, normal_quantile, t_quantile
+from stapo_bench.statistics import ERROR_NAMES, POWER, SEED_ERRORS, ErrorName, normal_quantile, seeds_needed
 from stapo_train.experiments.design import in_words
 from stapo_train.experiments.findings import Findings
 from stapo_train.experiments.section import Section
@@ -67,28 +67,11 @@ def samples_factor(tasks: Sequence[TaskPlan], error: ErrorName) -> float:
     return noise / (allowed - fixed) if allowed > fixed else math.inf
 
 
-def seeds_needed(deviation: float) -> int:
-    """Seeds per method needed to show ``DETECT`` when paired differences of seeds have this standard deviation.
-
-    >>> seeds_needed(0.02), seeds_needed(0.001)
-    (10, 2)
-    """
-    from scipy.special import nctdtr
-
-    def power(seeds: int) -> float:
-        return 1.0 - float(nctdtr(seeds - 1, DETECT / deviation * math.sqrt(seeds), t_quantile(0.95, seeds - 1)))
-
-    return next(seeds for seeds in range(2, 10**6) if power(seeds) >= POWER)
-
-
 def _seeds(findings: Findings, decoding: str) -> str:
     """The seeds needed, in words, at the present number of samples and on the same problems."""
-    found = [
-        comparison.effects[0].difference.standard_error * math.sqrt(comparison.num_seeds)
-        for comparison in _of_trained(findings, decoding)
-    ]
-    known = [deviation for deviation in found if not math.isnan(deviation)]
-    return f"{seeds_needed(_median(known))} seeds of each" if known else "seeds whose number these runs do not tell"
+    found = [seeds_needed(c.spread, DETECT, SEED_ERRORS[0]).number for c in _of_trained(findings, decoding)]
+    known = [number for number in found if not math.isnan(number)]
+    return f"{_median(known):.0f} seeds of each" if known else "seeds whose number these runs do not tell"
 
 
 def error_bars(findings: Findings, folder: Path) -> Section:

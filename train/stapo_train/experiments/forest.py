@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
-
-import numpy as np
+from typing import Any, cast
 
 from stapo_bench.analysis import SeedComparison
 from stapo_bench.presenting import signed
@@ -12,14 +10,6 @@ from stapo_bench.statistics import SEED_ERRORS
 from stapo_train.experiments.design import in_words
 from stapo_train.experiments.findings import Findings
 from stapo_train.experiments.section import Section
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-BARS: dict[str, dict[str, Any]] = dict(
-    zip(SEED_ERRORS, ({"linewidth": 3.4, "alpha": 0.5}, {"linewidth": 0.9, "marker": "|"}), strict=True)
-)
-"""The two kinds of interval; with few seeds either may be the wider, so both are shown."""
 
 
 def differences(findings: Findings, folder: Path) -> Section:
@@ -71,6 +61,7 @@ def draw(shown: Mapping[str, Sequence[SeedComparison]], labels: Mapping[str, str
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
+    from stapo_bench.presenting.figures.seeds import BARS, draw_panel
     from stapo_bench.presenting.figures.style import DOUBLE, INK, RC
 
     names = [comparison.name_b for comparison in next(iter(shown.values()))]
@@ -80,7 +71,7 @@ def draw(shown: Mapping[str, Sequence[SeedComparison]], labels: Mapping[str, str
         figure = Figure(figsize=(DOUBLE, 0.9 + 0.19 * len(names)), layout="constrained")
         axes = figure.subplots(1, len(shown), sharex=True, sharey=True, squeeze=False)[0]
         for ax, (decoding, comparisons) in zip(axes, shown.items(), strict=True):
-            draw_panel(ax, comparisons, labels)
+            draw_panel(ax, comparisons, [labels.get(found.name_b, found.name_b) for found in comparisons])
             ax.set_title(in_words(decoding))
             ax.set_yticks(range(len(names)), names)
             ax.set_ylim(len(names) - 0.4, -0.6)
@@ -88,25 +79,3 @@ def draw(shown: Mapping[str, Sequence[SeedComparison]], labels: Mapping[str, str
         figure.legend(handles=keys, loc="outside upper center", ncols=2)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, format="svg", metadata={"Title": "Differences from the reference", "Date": None})
-
-
-def draw_panel(ax: "Axes", comparisons: Sequence[SeedComparison], labels: Mapping[str, str]) -> None:
-    """Draw one variant below the other, in points; ``labels`` decides a variant's look, by default its name."""
-    from stapo_bench.presenting.figures.style import INK, look
-
-    ax.axvline(0.0, color=INK, linewidth=0.6, zorder=1)
-    for place, comparison in enumerate(comparisons):
-        style = look(labels.get(comparison.name_b, comparison.name_b))
-        for effect in comparison.effects:
-            interval = effect.difference.interval()
-            ends = 100 * np.array([interval.low, interval.high])
-            ax.plot(ends, (place, place), color=style.colour, solid_capstyle="butt", zorder=2, **BARS[effect.error])
-        value = 100 * comparison.effects[0].difference.value
-        ax.plot(
-            [value], [place], marker=style.marker, markersize=6, color=style.colour, markeredgecolor="white",
-            markeredgewidth=0.7, zorder=3,
-        )  # fmt: skip
-    ax.set_xlabel("difference (points)")
-    ax.spines["left"].set_visible(False)
-    ax.tick_params(axis="y", length=0)
-    ax.grid(visible=False, axis="y")

@@ -1,12 +1,12 @@
-"""Verdicts on more than two runs: methods over seeds, and two checkpoints under two decoding regimes."""
+"""Two checkpoints under two decoding regimes in words: does the regime decide who wins?"""
 
 import json
 import math
 from collections.abc import Mapping
 from typing import Any
 
-from stapo_bench.analysis import Ranking, RegimeComparison, SeedComparison, as_json
-from stapo_bench.presenting.words import change_interval, percent, points, require_md_or_json
+from stapo_bench.analysis import Ranking, RegimeComparison, as_json
+from stapo_bench.presenting.words import change_interval, points, require_md_or_json
 from stapo_bench.statistics import ERROR_NAMES, LEVEL, Difference
 
 
@@ -94,19 +94,3 @@ def _json_contrast(difference: Difference) -> Mapping[str, float | None]:
     interval = difference.interval()
     values = {"value": difference.value, "low": interval.low, "high": interval.high, "p": difference.p_value}
     return {name: as_json(value) for name, value in values.items()}
-
-
-def seeds_sentence(comparison: SeedComparison) -> str:
-    """The verdict in words: the strongest claim that holds, under its named error."""
-    a, b, seeds = comparison.name_a, comparison.name_b, f"{comparison.num_seeds} seeds"
-    value = f"{points(comparison.effects[0].difference.value)} points"
-    for effect in reversed(comparison.effects):
-        if effect.verdict in ("better", "worse"):
-            interval = change_interval(effect.difference.interval())
-            return f"{b} is {effect.verdict} than {a}: {value} {interval} on {effect.error} ({seeds})."
-    for effect in reversed(comparison.effects):
-        if effect.verdict == "tied":
-            within = percent(effect.tied_within, 1)
-            return f"{b} and {a} are tied within ±{within} points on {effect.error} ({value}, {seeds})."
-    intervals = ", ".join(f"{change_interval(e.difference.interval())} on {e.error}" for e in comparison.effects)
-    return f"Not enough data to tell {b} from {a}: {value}, {intervals} ({seeds})."
