@@ -87,20 +87,56 @@ def test_no_gain_is_said():
     assert found.points[1].band.high > 0.01
 
 
-def test_runs_are_ordered_by_step_and_paired_by_problem(make_run):
+def checkpoints(make_run, *labels):
+    """Runs of checkpoints given as (name, method, step) or (name, method, step, training)."""
     rng = np.random.default_rng(4)
-    shifts = {"late": (40, 1.5), "base": (0, 0.0), "mid": (20, 0.8)}
     logits = rng.normal(0, 1.5, 30)
-    runs = [
-        make_run(name, {"t": sample_matrix(rng, logistic(logits + s), 16).tolist()}, about={"step": step})
-        for name, (step, s) in shifts.items()
+    return [
+        make_run(
+            name,
+            {"t": sample_matrix(rng, logistic(logits + 0.4 * place), 16).tolist()},
+            about={"method": method, "step": step, **({"training": training[0]} if training else {})},
+        )
+        for place, (name, method, step, *training) in enumerate(labels)
     ]
-    found = curve_runs(runs)
-    assert [point.name for point in found.points] == ["base", "mid", "late"]
-    assert [point.step for point in found.points] == [0, 20, 40]
+
+
+def test_the_first_run_is_the_base_whatever_its_step_and_the_others_stand_by_step(make_run):
+    base, late, early = checkpoints(make_run, ("base", "Base", 1400), ("late", "STAPO", 40), ("early", "STAPO", 20))
+    found = curve_runs([base, late, early])
+    assert [(point.name, point.step) for point in found.points] == [("base", 1400), ("early", 20), ("late", 40)]
+    assert (found.points[0].gain, found.notes) == (0.0, ())
     text = render_curve(found)
-    assert "| base | 0 | " in text
+    assert "| base | 1400 | " in text
     assert json.loads(render_curve(found, "json"))["sentence"] == curve_sentence(found)
+
+
+def test_the_first_run_is_never_replaced_as_the_base(make_run):
+    base, final = checkpoints(make_run, ("base", "Base", 1400), ("final", "STAPO", 60))
+    assert [point.name for point in curve_runs([base, final]).points] == ["base", "final"]
+    assert [point.name for point in curve_runs([final, base]).points] == ["final", "base"]
+    late, early = checkpoints(make_run, ("s40", "STAPO", 40), ("s20", "STAPO", 20))
+    assert [point.name for point in curve_runs([early, late]).points] == ["s20", "s40"]
+    with pytest.raises(StapoError, match=r"s40, which is named first .* later checkpoint of the training of s20; name"):
+        curve_runs([late, early])
+
+
+@pytest.mark.parametrize("kind", ["methods", "seeds of one method"])
+def test_checkpoints_of_two_trainings_are_refused(make_run, kind):
+    labels = {
+        "methods": [("justrl", "JustRL", 100), ("stapo", "STAPO", 100), ("stapo-50", "STAPO", 50)],
+        "seeds of one method": [("justrl", "S", 100, "aa"), ("stapo", "S", 100, "bb"), ("stapo-50", "S", 50, "bb")],
+    }
+    base, *rest = checkpoints(make_run, ("base", "Base", 1400), *labels[kind])
+    with pytest.raises(StapoError, match=r"those of 2, as of justrl \(1\) and stapo \(2\); draw a curve for each"):
+        curve_runs([base, *rest])
+
+
+def test_without_steps_the_order_is_the_one_given_and_is_said(make_run):
+    runs = checkpoints(make_run, ("base", "Base", None), ("b", "b", None), ("a", "a", None))
+    found = curve_runs(runs)
+    assert [point.name for point in found.points] == ["base", "b", "a"]
+    assert found.notes == ("b, a: no training step is stated, so the runs stand in the order given",)
 
 
 def test_unequal_settings_are_refused(make_run):
@@ -117,16 +153,6 @@ def test_checkpoints_with_one_sample_have_no_corrected_best():
     found = named([[np.array([[1.0], [0.0]]), np.array([[1.0], [1.0]])]])
     assert np.isnan(found.best_corrected)
     assert "corrected for having been picked unknown" in curve_sentence(found)
-
-
-def test_a_base_of_another_method_stays_first_whatever_its_step(make_run):
-    rows = {"t": [[1, 0], [0, 1], [1, 1]]}
-    base, late, early = (
-        make_run(name, rows, about={"method": method, "step": step})
-        for name, method, step in (("base", "base", 1400), ("late", "stapo", 40), ("early", "stapo", 20))
-    )
-    assert [point.name for point in curve_runs([base, late, early]).points] == ["base", "early", "late"]
-    assert [point.name for point in curve_runs([late, early]).points] == ["early", "late"]
 
 
 def test_a_checkpoint_that_stopped_itself_has_a_band_for_every_look(make_run):

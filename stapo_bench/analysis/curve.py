@@ -59,14 +59,21 @@ class Curve:
 
 
 def curve_runs(run_dirs: Sequence[Path], grader: str = DEFAULT_GRADER) -> Curve:
-    """The curve of several run folders, in order of training step (or as given, where a step is not known).
+    """The curve of several run folders: the first is the base, the others follow in order of their training steps.
+
+    Where a checkpoint does not state its step, the order is the one given, and a note says so.
 
     Raises:
-        StapoError: fewer than two runs, no task or problem in common, or settings differ besides the weights.
+        StapoError: fewer than two runs, checkpoints of more than one training, a base that is a later checkpoint of the
+            training, no task or problem in common, or settings differ besides the weights.
     """
     if len(run_dirs) < 2:
         raise StapoError(f"expected at least two runs (checkpoints of one training run), got {len(run_dirs)}")
-    runs = _in_order([load_run(path, grader) for path in run_dirs])
+    runs = [load_run(path, grader) for path in run_dirs]
+    _refuse_other_trainings(runs)
+    unstated = [run.name for run in runs[1:] if run.manifest.about.step is None]
+    if not unstated:
+        runs[1:] = sorted(runs[1:], key=lambda run: run.manifest.about.step or 0)
     for run in runs[1:]:
         if confounders := [str(item) for item in parity(runs[0], run) if item.weight == "confounds"]:
             raise StapoError(f"{run.name} and {runs[0].name} differ besides the weights: {'; '.join(confounders)}")
@@ -78,7 +85,10 @@ def curve_runs(run_dirs: Sequence[Path], grader: str = DEFAULT_GRADER) -> Curve:
     found = curve(matrices, names, steps, tasks, [aim_of(run) for run in runs])
     widened = "bands that involve it are widened to hold at every look (anytime-valid); the corrected best is not"
     missing = [note for task in tasks for note in not_drawn(runs, task, shared_problems(runs, task))]
-    return replace(found, notes=(*missing, *stopped_note(runs, widened)))
+    order = []
+    if unstated and len(runs) > 2:
+        order.append(f"{', '.join(unstated)}: no training step is stated, so the runs stand in the order given")
+    return replace(found, notes=(*order, *missing, *stopped_note(runs, widened)))
 
 
 def curve(
@@ -125,14 +135,32 @@ def curve(
     )
 
 
-def _in_order(runs: Sequence[LoadedRun]) -> list[LoadedRun]:
-    """The runs by training step where all are known; a first run of another method than all others is the base."""
-    about = [run.manifest.about for run in runs]
-    rest = {other.method for other in about[1:]}
-    num_base = int(len(rest) == 1 and about[0].method not in rest)
-    if any(other.step is None for other in about[num_base:]):
-        return list(runs)
-    return [*runs[:num_base], *sorted(runs[num_base:], key=lambda run: run.manifest.about.step or 0)]
+def _refuse_other_trainings(runs: Sequence[LoadedRun]) -> None:
+    """Raise StapoError unless the runs are a base and the checkpoints of one training, as far as they state it."""
+    base, *rest = runs
+    members: dict[str, list[str]] = {}
+    for run in rest:
+        if (training := _training(run)) is not None:
+            members.setdefault(training, []).append(run.name)
+    if len(members) > 1:
+        found = " and ".join(f"{names[0]} ({len(names)})" for names in members.values())
+        raise StapoError(
+            f"expected the base and the checkpoints of one training, got those of {len(members)}, as of {found}; "
+            "draw a curve for each with the same base, and compare two checkpoints with 'stapo-bench compare'"
+        )
+    steps = {run.manifest.about.step: run.name for run in rest if _training(run) == _training(base) is not None}
+    earlier = [name for step, name in steps.items() if (step or 0) < (base.manifest.about.step or 0)]
+    if earlier:
+        raise StapoError(
+            f"{base.name}, which is named first and would be the base, is a later checkpoint of the training of "
+            f"{earlier[0]}; name the base first"
+        )
+
+
+def _training(run: LoadedRun) -> str | None:
+    """The training a run's checkpoint belongs to: its own statement, else its method; None where no step is stated."""
+    about = run.manifest.about
+    return None if about.step is None else about.training or f"{about.method} on {about.model}"
 
 
 def _simultaneous(gains: Sequence[tuple[Steps, float]]) -> tuple[list[float], float]:

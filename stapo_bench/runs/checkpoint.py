@@ -31,6 +31,7 @@ class Checkpoint:
     method: str  # label of a table row: "STAPO", or the folder's name
     model: str | None  # the base model's label; None: not stated
     step: int | None = None  # of training; None: not stated
+    training: str | None = None  # digest that all checkpoints of one training share; None: not stated
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -62,6 +63,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         method=str(labels.get("method", folder_label(path))),
         model=labels.get("base"),
         step=labels.get("step"),
+        training=labels.get("training"),
     )
 
 

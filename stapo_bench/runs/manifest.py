@@ -137,6 +137,7 @@ class About:
     model: str | None = None
     method: str | None = None
     step: int | None = None  # of training
+    training: str | None = None  # digest that all checkpoints of one training share
     regime: str | None = None  # name of the decoding preset
     commit: str | None = None
     command: str | None = None
@@ -155,7 +156,7 @@ class About:
         """The JSON value in the file."""
         known = asdict(replace(self, extra={}))
         del known["extra"]
-        for name in ("stopping", "continued_from"):  # the others are null where they are not stated
+        for name in ("training", "stopping", "continued_from"):  # the others are null where they are not stated
             if known[name] is None:
                 del known[name]
         for task in known["tasks"].values():
@@ -183,6 +184,7 @@ class About:
             model=fields.text_or_none("model"),
             method=fields.text_or_none("method"),
             step=fields.integer("step") if fields.states("step") else None,
+            training=fields.text_or_none("training"),
             regime=fields.text_or_none("regime"),
             commit=fields.text_or_none("commit"),
             command=fields.text_or_none("command"),

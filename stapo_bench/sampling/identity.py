@@ -62,6 +62,7 @@ def run_about(decoding: str, checkpoint: Checkpoint, eval_tasks: Sequence[EvalTa
         model=checkpoint.model,
         method=checkpoint.method,
         step=checkpoint.step,
+        training=checkpoint.training,
         regime=decoding,
     )
     return started_now(about)

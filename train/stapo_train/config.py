@@ -175,12 +175,22 @@ class TrainConfig:
         >>> len(load_config(Path("train/configs/tiny/stapo.yaml")).digest())
         16
         """
-        what = {key: value for key, value in flatten(self.nested()).items() if key not in PLACE_KEYS}
+        return self._digest_without(*PLACE_KEYS)
+
+    def training_digest(self) -> str:
+        """A hash of what an iteration computes: all checkpoints of a run have it, also after it was made longer."""
+        return self._digest_without(*PLACE_KEYS, *LENGTH_KEYS)
+
+    def _digest_without(self, *keys: str) -> str:
+        what = {key: value for key, value in flatten(self.nested()).items() if key not in keys}
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 
 
 PLACE_KEYS = ("out", "device", "tensorboard", "wandb")
 """Settings of location and reporting; two runs that differ only in these are the same run."""
+
+LENGTH_KEYS = ("iterations", "checkpoint.every")
+"""Settings that decide how many iterations there are and which are kept, and no number of any of them."""
 
 
 _DEEPEST = 8  # longest chain of ``defaults``

@@ -70,7 +70,11 @@ class RunFolder:
             raise StapoError(f"out {self.path}: expected a folder that can be written, got: {error.strerror}") from None
         self._check_config(config)
         self._first_state = f"step-{config.checkpoint.every:06d}"
-        self._about = {"objective": config.objective["name"], "config_digest": config.digest()}
+        self._about = {
+            "objective": config.objective["name"],
+            "config_digest": config.digest(),
+            "training": config.training_digest(),
+        }
         if not resume and self._is_begun and not self.is_finished:
             raise StapoError(f"out {self.path}: holds this run, begun; --resume goes on, out=OTHER starts anew")
 
