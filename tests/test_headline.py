@@ -1,9 +1,12 @@
 """The headline of measured rows: by hand, and with an interval that covers."""
 
+import re
+
 import numpy as np
 import pytest
 
 from stapo_bench.analysis.relative_gain import headline, measured_headline, relative_gains
+from stapo_bench.presenting import render_table, rows_from_runs
 from stapo_bench.presenting.tables.headlines import headline_line
 from stapo_bench.records import Outcomes
 from stapo_bench.runs.loaded_run import load_run
@@ -118,3 +121,66 @@ def test_runs_that_stopped_themselves_widen_both_intervals():
         # no bound that holds at every look is below three standard errors
         assert stopped[error].width > 1.4 * fixed[error].width
     assert measured_headline(runs, aims={("other", "STAPO"): 0.02}).intervals == fixed
+
+
+def coupled(rng, rates_by_method, num_samples):
+    """Runs of one seed: sample j of a problem meets the same random number in all of them."""
+    numbers = rng.random((len(next(iter(rates_by_method.values()))), num_samples))
+    return {name: run_of({"t": (numbers < rates[:, None]).astype(float)}) for name, rates in rates_by_method.items()}
+
+
+def test_runs_of_one_seed_share_their_noise_for_these_problems():
+    """Rates 0.1 to 0.7 and 0.02 more; the gain of averages 0.4 and 0.42 is 5 %."""
+    rng = np.random.default_rng(3)
+    base = np.linspace(0.1, 0.7, 30)
+    seeds = {("m", "STAPO"): 0, ("m", "GRPO"): 0}
+    covered = covered_apart = 0
+    for _ in range(60):
+        runs = {"m": coupled(rng, {"STAPO": base + 0.02, "GRPO": base}, 16)}
+        paired, apart = (measured_headline(runs, seeds=s).intervals["these problems"] for s in (seeds, None))
+        assert paired.width < 0.6 * apart.width
+        covered += paired.low <= 0.05 <= paired.high
+        covered_apart += apart.low <= 0.05 <= apart.high
+    assert 54 <= covered <= 60
+    assert covered_apart == 60  # independent errors are twice as wide as they ought to be
+
+
+def test_seeds_make_no_difference_where_samples_are_not_coupled():
+    rng = np.random.default_rng(4)
+    runs = {"m": {name: run_of({"t": sample_matrix(rng, np.full(200, 0.5), 16)}) for name in ("STAPO", "GRPO")}}
+    same, other = (
+        measured_headline(runs, seeds={("m", "STAPO"): 0, ("m", "GRPO"): second}).intervals["these problems"]
+        for second in (0, 1)
+    )
+    assert same.width == pytest.approx(other.width, rel=0.1)
+
+
+def test_equal_runs_have_equal_narrow_intervals_that_are_not_empty():
+    half = np.tile([1.0, 0.0], (30, 2))
+    runs = {"m": {"STAPO": run_of({"t": half}), "GRPO": run_of({"t": half})}}
+    found = measured_headline(runs, seeds={("m", "STAPO"): 0, ("m", "GRPO"): 0}).intervals
+    for error in ERROR_NAMES:
+        # 2 / 2 / 4^2 / 30^2 is the variance of the difference, relative to 1/2
+        assert found[error].width == pytest.approx(2 * 1.96 * (1 / 16 / 900) ** 0.5 / 0.5, rel=0.1)
+
+
+def test_the_table_pairs_runs_of_one_seed(make_run):
+    rng = np.random.default_rng(5)
+    numbers = rng.random((30, 16))
+    rates = np.linspace(0.1, 0.7, 30)[:, None]
+    lines = {}
+    for name, seed in (("same", 0), ("other", 1)):
+        runs = [
+            make_run(f"{name}-{m}", {"t": (numbers < rates + more).astype(float).tolist()},
+                     about={"method": m}, identity={"seed": s})
+            for m, more, s in (("GRPO", 0.0, 0), ("STAPO", 0.02, seed))
+        ]  # fmt: skip
+        (lines[name],) = [
+            line for line in render_table(rows_from_runs(runs)).splitlines() if "relative gain of" in line
+        ]
+    widths = {
+        name: float(high) - float(low)
+        for name, line in lines.items()
+        for low, high in [re.search(r"\[(\S+), (\S+)\] these problems", line).groups()]
+    }
+    assert widths["same"] < 0.6 * widths["other"]

@@ -197,7 +197,9 @@ def test_rows_of_other_graders_or_token_limits_are_not_tested_against_each_other
     assert (bold_cells(text)["GRPO"], "strongest other method" in text) == ([True, True], False)
     # beside it, the headline of the two that belong together stands, and says whose it is
     (line,) = lines_with(render_table(rows_from_runs([grpo, stapo, other])), "strongest other method")
-    assert line.startswith("- measured, T=1.0, top-p 1.0, at most 64 new tokens, grader math-1: STAPO over")
+    assert line.startswith(
+        "- measured, T=1.0, top-p 1.0, at most 64 new tokens, grader math-1: relative gain of STAPO over"
+    )
 
 
 def test_a_table_with_a_base_that_solves_nothing_has_no_headline(make_run):
@@ -224,7 +226,7 @@ def test_latex_of_published_rows_claims_no_significance():
 def test_the_headline_stands_below_measured_and_published_rows(methods):
     text = render_table([*rows_from_runs(methods), *published_rows()], "md")
     (measured,) = lines_with(
-        text, "- measured, T=1.0, top-p 1.0, on AIME24 alone: STAPO over the strongest other method: "
+        text, "- measured, T=1.0, top-p 1.0, on AIME24 alone: relative gain of STAPO over the strongest other method: "
     )
     assert "over JustRL" in measured
     assert "these problems" in measured

@@ -7,12 +7,14 @@ All averages are over the same tasks. A model whose strongest baseline solves no
 For measured runs it has an interval. Under each named error the averages of all runs are moved at random by their
 errors, the strongest baseline is picked anew, and the headline computed again; the interval is the basic bootstrap one,
 [2 h - q_97.5, 2 h - q_2.5] (Davison and Hinkley 1997, Sec. 5.2), which also reverses the bias of picking the
-strongest. For problems like these a problem moves all runs that were asked it together: they share its weight.
+strongest. Runs are paired: a problem moves all runs that were asked it together, as they share its weight, and runs
+with the same seeds share the noise of their samples, as in ``stapo_bench.statistics.paired``.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,9 @@ from stapo_bench.statistics import (
     ERROR_NAMES,
     ErrorName,
     Interval,
+    Matrix,
     Vector,
+    contrast_variances,
     problem_means,
     sampling_variance,
     widening,
@@ -69,13 +73,20 @@ def headline(averages: Averages, method: str = "STAPO") -> float:
 
 
 def measured_headline(
-    runs: Runs, method: str = "STAPO", aims: Mapping[tuple[str, str], float] | None = None
+    runs: Runs,
+    method: str = "STAPO",
+    aims: Mapping[tuple[str, str], float] | None = None,
+    seeds: Mapping[tuple[str, str], int] | None = None,
 ) -> Headline | None:
     """The headline of measured runs; None where no model has the method and a baseline, both with every task.
 
     Every task: those of all runs together. A run that lacks one is left out, as its average would be over other tasks.
 
-    ``aims``: by model and method, of the runs whose samples decided when to stop; see ``sequential``.
+    Args:
+        runs: what they drew, samples of a problem in the order of their indices where ``seeds`` are given.
+        method: whose gain it is.
+        aims: by model and method, of the runs whose samples decided when to stop; see ``sequential``.
+        seeds: by model and method; sample j of a problem shares its noise in runs of one seed. None: independent runs.
     """
     asked = _with_rivals(runs, method)
     tasks = list(dict.fromkeys(task for methods in asked.values() for run in methods.values() for task in run))
@@ -103,8 +114,8 @@ def measured_headline(
 
     value = statistic(averages)
     shifts = {
-        "these problems": _sampling_shifts(every, tasks),
-        "problems like these": _problem_shifts(means),
+        "these problems": _sampling_shifts(every, tasks, [(seeds or {}).get(name) for name in names]),
+        "problems like these": _problem_shifts(means, [[_prior(run[task].scores) for run in every] for task in tasks]),
     }
     if aims:  # as if each of these runs had the error that its interval for every look stands for
         for of_error in shifts.values():
@@ -153,20 +164,57 @@ def _task_means(runs: Sequence[Mapping[str, Outcomes]], task: str) -> Vector:
     return decided
 
 
-def _sampling_shifts(runs: Sequence[Mapping[str, Outcomes]], tasks: Sequence[str]) -> Vector:
-    """Errors of the runs' averages if samples were drawn anew, [num_bootstraps, num_runs]: independent normals."""
-    variances = [[sampling_variance(run[task].scores) for run in runs] for task in tasks]
-    errors = np.sqrt(np.sum(variances, axis=0)) / len(tasks)
-    shifts: Vector = np.random.default_rng(0).standard_normal((_BOOTSTRAPS, len(runs))) * errors
+def _sampling_shifts(
+    runs: Sequence[Mapping[str, Outcomes]], tasks: Sequence[str], seeds: Sequence[int | None]
+) -> Vector:
+    """Errors of the runs' averages if samples were drawn anew, [num_bootstraps, num_runs]: normals, paired by seed."""
+    covariance = np.zeros((len(runs), len(runs)))
+    for task in tasks:
+        outcomes = [run[task] for run in runs]
+        covariance += np.diag([sampling_variance(o.scores) + _prior(o.scores) / len(o.scores) ** 2 for o in outcomes])
+        for i, j in combinations(range(len(runs)), 2):
+            if seeds[i] is not None and seeds[i] == seeds[j]:
+                covariance[[i, j], [j, i]] += _shared_noise(outcomes[i], outcomes[j])
+    values, vectors = np.linalg.eigh(covariance / len(tasks) ** 2)
+    # Estimated covariances may be a little too large for the variances beside them.
+    roots = vectors * np.sqrt(np.maximum(values, 0.0))
+    shifts: Vector = np.random.default_rng(0).standard_normal((_BOOTSTRAPS, len(runs))) @ roots.T
     return shifts
 
 
-def _problem_shifts(means: Sequence[Vector]) -> Vector:
-    """Errors of the runs' averages if problems were new too, [num_bootstraps, num_runs]: a multiplier bootstrap."""
+def _shared_noise(a: Outcomes, b: Outcomes) -> float:
+    """Covariance of the avg@k of two runs with the same seeds, over new samples of the same problems.
+
+    The variance of their difference is smaller by twice of it than that of independent runs.
+    """
+    others = set(b.problem_ids)
+    ids = [i for i in a.problem_ids if i in others]
+    pair = [run.of(ids).scores for run in (a, b)]
+    decided = ~np.isnan([problem_means(run) for run in pair]).any(axis=0)
+    used = [run[decided] for run in pair]
+    apart, together = (contrast_variances(used, [-1.0, 1.0], same_seeds=same)[1].sum() for same in (False, True))
+    return float(apart - together) / 2.0 / (len(a.scores) * len(b.scores))
+
+
+def _prior(scores: Matrix) -> float:
+    """As if half a sample of one further problem had come out the other way: no difference at all proves little."""
+    samples = (~np.isnan(scores)).sum(axis=1)
+    return 0.5 * float((1.0 / samples[samples > 0]).mean()) ** 2 if samples.any() else math.nan
+
+
+def _problem_shifts(means: Sequence[Vector], priors: Sequence[Sequence[float]]) -> Vector:
+    """Errors of the runs' averages if problems were new too, [num_bootstraps, num_runs]: a multiplier bootstrap.
+
+    Args:
+        means: by task, [num_runs, num_problems].
+        priors: by task and run, a sum of squares that is assumed beside those of the problems.
+    """
     rng = np.random.default_rng(0)
     shifts = np.zeros((_BOOTSTRAPS, means[0].shape[0]))
-    for of_task in means:
+    for of_task, of_runs in zip(means, priors, strict=True):
         num = of_task.shape[1]
-        residuals = (of_task - of_task.mean(axis=1, keepdims=True)) / (len(means) * math.sqrt(num * (num - 1)))
-        shifts += rng.standard_normal((_BOOTSTRAPS, num)) @ residuals.T
+        scale = 1.0 / (len(means) * math.sqrt(num * (num - 1)))
+        residuals = of_task - of_task.mean(axis=1, keepdims=True)
+        shifts += rng.standard_normal((_BOOTSTRAPS, num)) @ residuals.T * scale
+        shifts += rng.standard_normal(shifts.shape) * np.sqrt(of_runs) * scale
     return shifts

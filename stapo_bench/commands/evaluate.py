@@ -52,7 +52,7 @@ def eval_command(ctx: click.Context) -> None:
     tasks = options.task_list(given["tasks"], given["suite"])
     folders = run_folders(given["ckpt"], given["out"], given["decoding"], engine)
     num_missing = 0
-    scores = []
+    scores, run_dirs = [], []
     with EngineCache() as engines:
         for checkpoint, run_dir in folders.items():
             own = {"checkpoint": checkpoint, "out": run_dir, "tasks": tasks, "engine": engine}
@@ -60,8 +60,9 @@ def eval_command(ctx: click.Context) -> None:
             if result.num_repeated:
                 click.echo(f"{result.num_repeated} samples were drawn twice; the first of each counts", err=True)
             scores.append(finish_run(result.run_dir, data_dir=given["data_dir"]))
+            run_dirs.append(result.run_dir)
             num_missing += result.num_missing
-    click.echo(render_table(rows_from_scores(scores)))
+    click.echo(render_table(rows_from_scores(scores, run_dirs=run_dirs)))
     complain(num_missing)
 
 

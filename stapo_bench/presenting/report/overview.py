@@ -122,7 +122,8 @@ def overview(
         published: whether the paper's rows stand in the table, too.
         scores: of the runs by this grader, where they were read before.
     """
-    rows = rows_from_scores([score_by(run, grader) for run in run_dirs] if scores is None else scores)
+    found = [score_by(run, grader) for run in run_dirs] if scores is None else scores
+    rows = rows_from_scores(found, run_dirs=run_dirs)
     graders = [dict.fromkeys((grader, *grade_files(run_dir))) for run_dir in run_dirs]
     loaded = [
         {name: load_run(run_dir, name) for name in names} for run_dir, names in zip(run_dirs, graders, strict=True)

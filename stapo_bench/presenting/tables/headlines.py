@@ -8,6 +8,7 @@ from stapo_bench.presenting.tables.blocks import TableBlock, same_line
 from stapo_bench.presenting.tables.rows import Row
 from stapo_bench.presenting.words import change_interval, signed
 from stapo_bench.records import Outcomes
+from stapo_bench.runs import load_run
 from stapo_bench.statistics import Interval
 
 
@@ -24,7 +25,9 @@ def headline_lines(block: TableBlock) -> Iterator[str]:
             if gains := relative_gains(averages):
                 parts = ", ".join(f"{model} {100 * gain:+.2f} %" for model, gain in gains.items())
                 mean = f"{100 * headline(averages):+.2f} % on average"
-                yield f"published, {sampling}: STAPO over the strongest other method: {mean} ({parts})"
+                yield (
+                    f"published, {sampling}: relative gain of STAPO over the strongest other method: {mean} ({parts})"
+                )
 
 
 def _measured_headlines(block: TableBlock, rows: Sequence[Row]) -> Iterator[str]:
@@ -33,7 +36,8 @@ def _measured_headlines(block: TableBlock, rows: Sequence[Row]) -> Iterator[str]
     for setting in settings:
         members = [row for row in rows if row.setting == setting]
         aims = {(_model(row), _method(row)): row.aim for row in members if row.aim is not None}
-        if (found := measured_headline(_runs(members), aims=aims)) is not None:
+        runs, seeds = _runs(members)
+        if (found := measured_headline(runs, aims=aims, seeds=seeds)) is not None:
             about = ["measured", setting.sampling]
             if len(settings) > 1:
                 about += [f"at most {setting.max_new_tokens} new tokens", f"grader {setting.grader}"]
@@ -42,16 +46,31 @@ def _measured_headlines(block: TableBlock, rows: Sequence[Row]) -> Iterator[str]
             yield f"{', '.join(about)}: {headline_line(found)}"
 
 
-def _runs(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, Outcomes]]]:
-    """Measured runs by model and method; a model with two runs of one method is left out, for neither is "the" run."""
+def _runs(rows: Sequence[Row]) -> tuple[dict[str, dict[str, dict[str, Outcomes]]], dict[tuple[str, str], int]]:
+    """Measured runs by model and method, and the seeds of those whose samples are read.
+
+    A model with two runs of one method is left out, for neither is "the" run.
+    """
     runs: dict[str, dict[str, dict[str, Outcomes]]] = {}
+    seeds: dict[tuple[str, str], int] = {}
     identities = [same_line(row) for row in rows]
     doubled = {row.model for row in rows if identities.count(same_line(row)) > 1}
-    for row in rows:
-        if row.counts is not None and row.model not in doubled:
-            outcomes = {task: Outcomes.of_counts(counts) for task, counts in row.counts.items()}
-            runs.setdefault(_model(row), {})[_method(row)] = outcomes
-    return runs
+    used = [row for row in rows if row.counts is not None and row.model not in doubled]
+    drawn_with = [row.seed for row in used]
+    for row in used:
+        # Runs of one seed share their noise, which is in the order of their samples; elsewhere counts are enough.
+        is_paired = row.folder is not None and row.seed is not None and drawn_with.count(row.seed) > 1
+        runs.setdefault(_model(row), {})[_method(row)] = _outcomes(row, in_order=is_paired)
+        if is_paired and row.seed is not None:
+            seeds[_model(row), _method(row)] = row.seed
+    return runs, seeds
+
+
+def _outcomes(row: Row, *, in_order: bool) -> dict[str, Outcomes]:
+    """A measured row's outcomes by task: from its samples, in their order, or from its counts."""
+    if in_order and row.folder is not None and row.grades is not None:
+        return dict(load_run(row.folder, row.grades).outcomes)
+    return {task: Outcomes.of_counts(counts) for task, counts in (row.counts or {}).items()}
 
 
 def _model(row: Row) -> str:
@@ -68,7 +87,7 @@ def headline_line(found: Headline, method: str = "STAPO") -> str:
     intervals = ", ".join(f"{_headline_interval(interval)} {error}" for error, interval in found.intervals.items())
     without = f"; left out: {', '.join(found.left_out)}" if found.left_out else ""
     mean = f"{signed(found.value, 2)} % on average"
-    return f"{method} over the strongest other method: {mean}, {intervals} ({parts}{without})"
+    return f"relative gain of {method} over the strongest other method: {mean}, {intervals} ({parts}{without})"
 
 
 def _headline_interval(interval: Interval) -> str:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from stapo_bench.analysis import AVG, MacroScore, Metric, RunScore, TaskScore, fewest_decided, score_by
 from stapo_bench.engines import PRESETS, sampling_in_words
+from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.presenting.tables.published import PublishedRow, PublishedTable, load_published
 from stapo_bench.records import Origin
 from stapo_bench.statistics import UNKNOWN, Interval
@@ -56,6 +57,9 @@ class Row:
     details: str  # one line: what the source rests on
     step: int | None = None  # of the checkpoint, where it is known
     counts: Mapping[str, Mapping[str, tuple[int, int]]] | None = None  # of a measured row: ``TaskScore.counts``
+    folder: Path | None = None  # of a measured row, where its samples can be read
+    grades: str | None = None  # of a measured row: name of the grade file
+    seed: int | None = None  # of a measured row
     metric: Metric = AVG  # what its cells hold
     aim: float | None = None  # of a measured row that stopped early: tests must then hold at every look
     max_new_tokens: int | None = None  # of a measured row
@@ -67,17 +71,21 @@ class Row:
         return Setting(self.sampling, self.max_new_tokens, self.grader)
 
 
-def rows_from_runs(run_dirs: Sequence[Path], metric: Metric = AVG, grader: str | None = None) -> list[Row]:
-    """One row per run, from its scores; a run that has grown since it was scored is scored anew.
+def rows_from_runs(run_dirs: Sequence[Path], metric: Metric = AVG, grader: str = DEFAULT_GRADER) -> list[Row]:
+    """One row per run, all by the grades of one grader; a run that has grown since it was scored is scored anew.
 
-    ``grader``: whose grades all rows rest on; None: those that each run was last scored with.
+    Raises:
+        StapoError: a run without grades by this grader.
     """
-    return rows_from_scores([score_by(run_dir, grader) for run_dir in run_dirs], metric)
+    return rows_from_scores([score_by(run_dir, grader) for run_dir in run_dirs], metric, run_dirs)
 
 
-def rows_from_scores(scores: Sequence[RunScore], metric: Metric = AVG) -> list[Row]:
-    """One row per run, from scores that were made or read before."""
-    rows = [_run_row(score) for score in scores]
+def rows_from_scores(
+    scores: Sequence[RunScore], metric: Metric = AVG, run_dirs: Sequence[Path] | None = None
+) -> list[Row]:
+    """One row per run, from scores that were made or read before; ``run_dirs``: where their samples lie."""
+    folders: Sequence[Path | None] = run_dirs or [None] * len(scores)
+    rows = [_run_row(score, folder) for score, folder in zip(scores, folders, strict=True)]
     return rows if metric == AVG else [_in_metric(row, score, metric) for score, row in zip(scores, rows, strict=True)]
 
 
@@ -91,7 +99,7 @@ def published_rows(tables: Sequence[str] = ("stapo_v1",), model: str | None = No
     ]
 
 
-def _run_row(score: RunScore) -> Row:
+def _run_row(score: RunScore, folder: Path | None) -> Row:
     return Row(
         origin="measured",
         source=score.run,
@@ -105,6 +113,9 @@ def _run_row(score: RunScore) -> Row:
         average=_macro_cell(score.macro, score.tasks),
         details=_run_details(score),
         counts={task.task: task.counts for task in score.tasks},
+        folder=folder,
+        grades=score.grades,
+        seed=score.seed,
         aim=score.aim,
         max_new_tokens=score.max_new_tokens,
         grader=score.grader,
