@@ -172,6 +172,26 @@ def test_more_samples_and_problems_draw_only_the_new_ones(tmp_path, unbroken):
     assert (about.num_problems, about.num_samples) == (NUM_PROBLEMS, NUM_SAMPLES)
 
 
+def test_a_smaller_command_says_that_the_run_is_larger(tmp_path):
+    both = make_options(tmp_path)
+    said = {}
+    for name, options in (
+        ("first", both),
+        ("again", both),
+        ("fewer samples", replace(both, samples=2)),
+        ("fewer tasks", replace(both, tasks=both.tasks[:1], limit=5)),
+    ):
+        watch = io.StringIO()
+        evaluate(options, engine=FakeEngine(), watch=watch)
+        said[name] = [line for line in watch.getvalue().splitlines() if "more than was asked" in line]
+    one, two = (f"{name} 12 problems × 8 samples" for name in ("one", "two"))
+    assert said["first"] == said["again"] == []
+    run = f"{tmp_path / 'run'} holds more than was asked for now: "
+    now, rest = " (now asked 12 × 2)", "; its scores rest on all of it"
+    assert said["fewer samples"] == [f"{run}{one}{now}, {two}{now}{rest}"]
+    assert said["fewer tasks"] == [f"{run}{one} (now asked 5 × 8), {two}{rest}"]
+
+
 def test_tasks_are_added_to_a_run(tmp_path, unbroken):
     options = make_options(tmp_path)
     run(replace(options, tasks=options.tasks[:1]))

@@ -7,10 +7,11 @@ import math
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from stapo_bench.analysis.metrics import parse_metric
 from stapo_bench.analysis.score_file import from_json, score_run, to_json
-from stapo_bench.commands.score import table
+from stapo_bench.cli import cli
 from stapo_bench.errors import UsageError
 from stapo_bench.presenting import render_metrics
 from stapo_bench.presenting.tables.rows import rows_from_runs
@@ -98,15 +99,14 @@ def test_any_k_up_to_the_fewest_samples_and_no_further(make_run):
     assert "\\* a, U: pass^3 needs 3 decided samples of every problem, the fewest are 2" in text
 
 
-def test_unknown_metrics_and_published_rows_beside_them_are_refused(make_run, capsys):
+def test_unknown_metrics_and_published_rows_beside_them_are_refused(make_run):
     for text in ("pass", "pass@0", "pass@", "cons@8", "maj@4"):
         with pytest.raises(UsageError, match=r"expected avg, maj, pass@K or pass\^K"):
             parse_metric(text)
     run = make_run("a", ROWS)
-    with pytest.raises(UsageError, match="the paper prints avg@k alone"):
-        table.callback((run,), "md", True, "maj")
-    table.callback((run,), "md", False, "pass^4")
-    assert "pass^4 in percent" in capsys.readouterr().out
+    refused = CliRunner().invoke(cli, ["table", str(run), "--published", "--metric", "maj"])
+    assert "the paper prints avg@k alone" in str(refused.exception)
+    assert "pass^4 in percent" in CliRunner().invoke(cli, ["table", str(run), "--metric", "pass^4"]).output
 
 
 def test_the_average_of_a_metric_is_the_mean_over_tasks(make_run):
@@ -125,3 +125,13 @@ def test_a_task_without_decided_samples_has_no_metric_at_any_k(make_run):
 def test_nothing_is_declared_of_a_whole_run(make_run):
     text = render_metrics(score_run(make_run("a", ROWS)))
     assert [line for line in text.splitlines() if line.startswith("- T")] == []
+
+
+def test_a_footnote_that_many_numbers_share_stands_once(make_run):
+    few = {name: [[1, 0]] * 3 for name in ("t", "u", "v", "w", "x")}
+    runs = [make_run(name, few) for name in ("a", "b")] + [make_run("c", {**few, "x": [[1, 0, 1, 0] * 2] * 3})]
+    text = render_table(rows_from_runs(runs, parse_metric("pass@8")))
+    reason = "pass@8 needs 8 decided samples of every problem, the fewest are 2"
+    assert [line for line in text.splitlines() if "needs 8" in line] == [
+        f"- \\* a, b, T, U, V, W, X; c, T, U, V, W: {reason}"
+    ]

@@ -7,9 +7,12 @@ import re
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
-from stapo_bench.errors import UsageError
-from stapo_bench.presenting import published_rows, render_table, rows_from_runs
+from stapo_bench.analysis import current_score, score_run
+from stapo_bench.cli import cli
+from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.presenting import published_rows, render_table, rows_from_runs, rows_from_scores
 from stapo_bench.presenting.tables.blocks import blocks
 
 PAPER = ["aime24", "aime25", "amc23", "math500", "minerva", "olympiadbench"]
@@ -264,3 +267,67 @@ def test_undecided_samples_are_explained_by_their_bounds_and_not_called_missing(
     (row,) = rows_from_runs([run])
     assert row.cells["aime24"].note == ("AIME24: 6 samples undecided by the grader, so between 25.00 and 75.00")
     assert (row.average.bounds.low, row.average.bounds.high) == (0.25, 0.75)
+
+
+def test_a_table_has_one_grader_however_a_run_was_scored_last(make_run):
+    run = make_run("a", {"aime24": [[1, 0], [1, 1]]})
+    lines = (run / "grades/math.jsonl").read_text().splitlines()[1:]
+    wrong = [line.replace('"CORRECT"', '"INCORRECT"') for line in lines]
+    (run / "grades/qwen.jsonl").write_text("\n".join(['{"grader": "qwen-1"}', *wrong, ""]))
+    score_run(run, "qwen")
+    assert "grader qwen-1" in render_table(rows_from_scores([current_score(run)]))
+    assert [row.average.value for row in rows_from_runs([run])] == [0.75]
+    assert [row.average.value for row in rows_from_runs([run], grader="qwen")] == [0.0]
+    other = make_run("b", {"aime24": [[1, 0], [1, 1]]})
+    with pytest.raises(StapoError, match=r"b: expected grades by 'qwen', found math; run 'stapo-bench grade .*b --gra"):
+        rows_from_runs([run, other], grader="qwen")
+
+
+def test_versions_of_a_grader_in_one_table_are_said(make_run):
+    runs = [make_run(name, {"aime24": [[1, 0]] * 3}, grader=f"math-{name}") for name in ("2", "3")]
+    (line,) = lines_with(render_table(rows_from_runs(runs)), "different versions")
+    assert line == "- graded by different versions, math-2 and math-3: 'stapo-bench grade' brings runs up to date"
+    assert not lines_with(render_table(rows_from_runs(runs[:1])), "different versions")
+
+
+def test_a_table_is_headed_by_the_suites_of_its_tasks(make_run, tmp_path):
+    heads = {}
+    for suite in ("metadata: {num_problems: 1, suite: mine}", "metadata: {num_problems: 1}"):
+        (tmp_path / f"own{len(heads)}.yaml").write_text(f"task: own\nrepeats: 2\ndoc_to_text: x\n{suite}\n")
+        asked = {
+            "title": "Own",
+            "num_samples": 2,
+            "problem_ids": ["own-0"],
+            "file": str(tmp_path / f"own{len(heads)}.yaml"),
+        }
+        run = make_run(f"run{len(heads)}", {"own": [[1, 0]]}, about={"tasks": {"own": asked}})
+        heads[run] = render_table(rows_from_runs([run])).splitlines()[0]
+    assert list(heads.values()) == [
+        "**mine suite: avg@k in percent, [interval for these problems]**",
+        "**avg@k in percent, [interval for these problems]**",
+    ]
+    aime, hmmt = make_run("aime", {"aime24": [[1, 0]]}), make_run("hmmt", {"hmmt25": [[1, 0]], "aime24": [[1, 1]]})
+    assert [block.suite for block in blocks(rows_from_runs([aime, next(iter(heads))]))] == ["paper", "mine"]
+    (block,) = blocks(rows_from_runs([aime, hmmt]))
+    assert (block.heading, len(block.rows)) == ("paper and justrl suites: ", 2)
+
+
+def test_a_run_that_lacks_samples_is_not_labelled_with_the_k_it_aims_at(make_run):
+    part, whole = make_run("part", {"aime24": [[1, NAN, NAN, NAN]] * 3}), make_run("whole", {"aime24": [[1] * 4] * 3})
+    text = render_table(rows_from_runs([part]))
+    assert "@4" not in text
+    assert "AIME24 3 samples of 3×4" in text
+    assert blocks(rows_from_runs([whole]))[0].title("aime24") == "AIME24 @4"
+    rows = list(csv.DictReader(io.StringIO(render_table(rows_from_runs([part, whole]), "csv"))))
+    assert [row["k"] for row in rows if row["task"] == "aime24"] == ["", "4"]
+
+
+def test_the_short_table_of_one_task_has_one_interval_and_no_average(make_run):
+    rows = rows_from_runs([make_run("STAPO", {"aime24": [[1, 0]] * 3})])
+    short, long = render_table(rows, long=False), render_table(rows)
+    assert (short.count("| Model"), long.count("| Model")) == (1, 2)
+    assert ("| Avg" in short, "| Avg" in long) == (False, True)
+    assert "--long adds those for problems like these" in short
+    assert "| Avg" in render_table(rows_from_runs([make_run("two", {"a": [[1]], "b": [[1]]})]), long=False)
+    refused = CliRunner().invoke(cli, ["table", str(rows[0].folder), "--long", "--format", "csv"])
+    assert "--long: expected with --format md alone, got csv" in str(refused.exception)

@@ -66,9 +66,14 @@ class TaskScore:
     rounds_value: float | None = None  # avg@k over them alone: in a run in progress, short completions end first
 
     @property
+    def is_drawn(self) -> bool:
+        """Every sample asked for is stored."""
+        return self.num_samples == self.num_samples_expected
+
+    @property
     def complete(self) -> bool:
         """Every sample asked for is stored and decided."""
-        return self.num_samples == self.num_samples_expected and not (self.num_grader_errors or self.num_ungraded)
+        return self.is_drawn and not (self.num_grader_errors or self.num_ungraded)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,6 +39,7 @@ from stapo_bench.errors import StapoError
 @click.option(
     "--until-decided", type=options.RUN, help="Stop as soon as it is told apart from, or tied with, that run."
 )
+@options.long
 def eval_command(ctx: click.Context) -> None:
     """Sample, grade and print the table. Stopped and started again, it goes on where it was.
 
@@ -62,7 +63,7 @@ def eval_command(ctx: click.Context) -> None:
             scores.append(finish_run(result.run_dir, data_dir=given["data_dir"]))
             run_dirs.append(result.run_dir)
             num_missing += result.num_missing
-    click.echo(render_table(rows_from_scores(scores, run_dirs=run_dirs)))
+    click.echo(render_table(rows_from_scores(scores, run_dirs=run_dirs), long=given["long"]))
     complain(num_missing)
 
 
@@ -72,8 +73,9 @@ def eval_command(ctx: click.Context) -> None:
 @engine_option("base_urls")
 @options.data_dir
 @click.option("--out", type=options.RUN, help="Folder of the new run; default: RUN-<max-new-tokens>.")
+@options.long
 def continue_command(
-    run: Path, max_new_tokens: int, *, base_urls: tuple[str, ...], data_dir: Path | None, out: Path | None
+    run: Path, max_new_tokens: int, *, base_urls: tuple[str, ...], data_dir: Path | None, out: Path | None, long: bool
 ) -> None:
     """Give a run's cut-off samples more tokens: they go on from where they were cut, in a new run.
 
@@ -88,7 +90,7 @@ def continue_command(
     asked = ContinueOptions(run_dir=run, max_new_tokens=max_new_tokens, out=out, data_dir=data_dir, base_urls=base_urls)
     result = continue_run(asked)
     score = finish_run(result.run_dir, data_dir=data_dir)
-    click.echo(render_table(rows_from_scores([score])))
+    click.echo(render_table(rows_from_scores([score], run_dirs=[result.run_dir]), long=long))
     complain(result.num_missing)
 
 

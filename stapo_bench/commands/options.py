@@ -26,6 +26,7 @@ golds = click.option(
     show_default=True,
     help="corrected: the golds in tasks/errata.yaml known to be wrong are replaced; graded into a file of its own.",
 )
+long = click.option("--long", is_flag=True, help="Also what the question rarely needs: every interval and metric.")
 published = click.option("--published", is_flag=True, help="Add the paper's rows, marked 'published'.")
 
 

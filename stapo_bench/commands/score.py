@@ -65,11 +65,14 @@ def grade(ctx: click.Context) -> None:
 @click.option(
     "--exclude-overlap", type=click.Path(path_type=Path), help="Training set (JSON lines) to look for problems in."
 )
-def score(run: Path, grader: str, golds: "Golds", data_dir: Path | None, exclude_overlap: Path | None) -> None:
+@options.long
+def score(
+    run: Path, *, grader: str, golds: "Golds", data_dir: Path | None, exclude_overlap: Path | None, long: bool
+) -> None:
     """Score a run as far as it is and print its table; a run that is still drawing may be scored at any time.
 
-    Where the run has more than one grade file, each grader's scores follow, where they disagree, and the answers that
-    they dispute.
+    With --long also pass@k, pass^k, G-Pass@k and maj@k, and the intervals for problems like these. Where the run has
+    more than one grade file, each grader's scores follow, where they disagree, and the answers that they dispute.
 
     Example: stapo-bench score results/base-justrl
     """
@@ -79,8 +82,8 @@ def score(run: Path, grader: str, golds: "Golds", data_dir: Path | None, exclude
 
     name = with_golds(grader, golds)
     scored = finish_run(run, data_dir=data_dir, grader=name)
-    click.echo(render_table(rows_from_scores([scored])))
-    if more := render_metrics(scored):
+    click.echo(render_table(rows_from_scores([scored], run_dirs=[run]), long=long))
+    if long and (more := render_metrics(scored)):
         click.echo("\n" + more)
     if exclude_overlap is not None:
         from stapo_bench.analysis import scores_without
@@ -96,8 +99,10 @@ def score(run: Path, grader: str, golds: "Golds", data_dir: Path | None, exclude
 @options.output_format("md", "csv", "json", "latex")
 @options.published
 @click.option("--metric", default="avg", show_default=True, help="avg, maj, pass@K or pass^K (pass@8).")
-def table(runs: tuple[Path, ...], format_: str, published: bool, metric: str) -> None:
-    """Methods × tasks from scored runs, each row marked measured or published.
+@options.grader
+@options.long
+def table(runs: tuple[Path, ...], *, format_: str, published: bool, metric: str, grader: str, long: bool) -> None:
+    """Methods × tasks from runs, all by the grades of one grader; each row is marked measured or published.
 
     Example: stapo-bench table results/base-justrl results/stapo-justrl --published
     """
@@ -109,8 +114,10 @@ def table(runs: tuple[Path, ...], format_: str, published: bool, metric: str) ->
     shown = parse_metric(metric)
     if published and shown != AVG:
         raise UsageError(f"--published: the paper prints avg@k alone, got --metric {metric} beside it")
-    rows = [*rows_from_runs(runs, shown), *(published_rows() if published else [])]
-    click.echo(render_table(rows, format_).rstrip("\n"))
+    if long and format_ != "md":
+        raise UsageError(f"--long: expected with --format md alone, got {format_}, which always has all of it")
+    rows = [*rows_from_runs(runs, shown, grader), *(published_rows() if published else [])]
+    click.echo(render_table(rows, format_, long=long).rstrip("\n"))
 
 
 @click.command()

@@ -15,5 +15,5 @@ def finish_run(run_dir: Path, *, data_dir: Path | None, grader: str = DEFAULT_GR
     if not grader.startswith(PREFIX):
         grade_run(run_dir, grader, data_dir=data_dir, progress=Ticker("graded"))
     score = score_run(run_dir, grader)
-    write_atomically(run_dir / "table.md", render_table(rows_from_scores([score])) + "\n")
+    write_atomically(run_dir / "table.md", render_table(rows_from_scores([score], run_dirs=[run_dir])) + "\n")
     return score

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from stapo_bench.errors import StapoError
+from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.records import Grade, Outcome, SampleKey
 from stapo_bench.runs.graded_samples import GradedKeys
 from stapo_bench.runs.sealed import after_last_newline, complete_lines, seal, unseal
@@ -80,7 +81,8 @@ def stream_grades(run_dir: Path, grader: str) -> GradeStream:
     path = run_dir / "grades" / f"{grader}.jsonl"
     if not path.is_file():
         found = ", ".join(sorted(p.stem for p in (run_dir / "grades").glob("*.jsonl"))) or "none"
-        raise StapoError(f"{run_dir}: expected grades by '{grader}', found {found}; run 'stapo-bench grade {run_dir}'")
+        how = f"stapo-bench grade {run_dir}" + (f" --grader {grader}" if grader != DEFAULT_GRADER else "")
+        raise StapoError(f"{run_dir}: expected grades by '{grader}', found {found}; run '{how}'")
     lines = complete_lines(path)
     first = list(islice(lines, 1))
     version = _stated_version(path, *first[0]) if first else None

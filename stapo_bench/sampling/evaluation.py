@@ -17,7 +17,16 @@ from typing import Any, TextIO
 from stapo_bench.engines import Engine, preset
 from stapo_bench.errors import StapoError
 from stapo_bench.records import SamplingParams
-from stapo_bench.runs import Checkpoint, find_run, make_folder, open_run, read_checkpoint, segment_sizes
+from stapo_bench.runs import (
+    Checkpoint,
+    Manifest,
+    find_run,
+    load_manifest,
+    make_folder,
+    open_run,
+    read_checkpoint,
+    segment_sizes,
+)
 from stapo_bench.sampling.engine_cache import EngineCache
 from stapo_bench.sampling.eval_options import EvalOptions
 from stapo_bench.sampling.eval_tasks import EvalTask
@@ -57,7 +66,26 @@ def evaluate(
             result = complete_run(checkpoint, stage, options, cache, watch)
             if rule is not None and is_settled(rule, result.run_dir, options.data_dir, watch):
                 break
+        if more := beyond_asked(load_manifest(result.run_dir), eval_tasks):
+            print(
+                f"{result.run_dir} holds more than was asked for now: {more}; its scores rest on all of it", file=watch
+            )
         return result
+
+
+def beyond_asked(run: Manifest, eval_tasks: Sequence[EvalTask]) -> str:
+    """What a run has been asked for before beyond these tasks, in words; "" where that is nothing.
+
+    A smaller command takes nothing away from a run, so that its table is of more than the command says.
+    """
+    asked = {one.task.name: (one.num_problems, one.num_samples) for one in eval_tasks}
+    parts = []
+    for name, task in run.about.tasks.items():
+        problems, samples = asked.get(name, (0, 0))
+        if task.num_problems > problems or task.num_samples > samples:  # after a stop rule it may be less
+            now = f" (now asked {problems} × {samples})" if name in asked else ""
+            parts.append(f"{name} {task.num_problems} problems × {task.num_samples} samples{now}")
+    return ", ".join(parts)
 
 
 def complete_run(

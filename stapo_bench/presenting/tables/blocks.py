@@ -27,9 +27,23 @@ _TITLES = {
 class TableBlock:
     """Rows that share their columns. The tiny suite never stands in one column with the benchmarks it mirrors."""
 
-    suite: str
+    suites: tuple[str, ...]  # of its tasks
     tasks: tuple[str, ...]
     rows: tuple[Row, ...]
+
+    @property
+    def suite(self) -> str:
+        """What its tasks belong to: ``paper``, ``paper and mine``; "" where no task file says it."""
+        return " and ".join(self.suites)
+
+    @property
+    def heading(self) -> str:
+        """The beginning of its headings.
+
+        >>> TableBlock(suites=("paper", "mine"), tasks=(), rows=()).heading
+        'paper and mine suites: '
+        """
+        return f"{self.suite} suite{'s' * (len(self.suites) > 1)}: " if self.suites else ""
 
     @property
     def metric(self) -> Metric:
@@ -62,18 +76,25 @@ class TableBlock:
 
 
 def blocks(rows: Sequence[Row]) -> list[TableBlock]:
-    """Group rows by suite and put them in order: model, regime, method."""
-    suites: dict[str, list[Row]] = {}
+    """Group rows that share a suite or a task, and put them in order: model, regime, method."""
+    groups: list[list[Row]] = []
     for row in rows:
-        suites.setdefault("tiny" if all(task.startswith("tiny_") for task in row.cells) else "paper", []).append(row)
+        near = [group for group in groups if any(_belong_together(row, other) for other in group)]
+        groups = [group for group in groups if group not in near]
+        groups.append([*(other for group in near for other in group), row])
     return [
         TableBlock(
-            suite=suite,
+            suites=tuple(dict.fromkeys(suite for row in members for suite in row.suites)),
             tasks=tuple(sorted({task for row in members for task in row.cells}, key=_task_order)),
             rows=tuple(_sorted(members)),
         )
-        for suite, members in suites.items()
+        for members in groups
     ]
+
+
+def _belong_together(row: Row, other: Row) -> bool:
+    share_suite = set(row.suites) & set(other.suites) or not (row.suites or other.suites)
+    return bool(share_suite or row.cells.keys() & other.cells.keys())
 
 
 def _sorted(rows: Sequence[Row]) -> list[Row]:

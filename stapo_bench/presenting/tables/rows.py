@@ -6,15 +6,19 @@ rows = [*rows_from_runs([Path("results/stapo-justrl")]), *published_rows()]
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from stapo_bench.analysis import AVG, MacroScore, Metric, RunScore, TaskScore, fewest_decided, score_by
 from stapo_bench.engines import PRESETS, sampling_in_words
+from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.presenting.tables.published import PublishedRow, PublishedTable, load_published
 from stapo_bench.records import Origin
+from stapo_bench.runs import load_manifest
 from stapo_bench.statistics import UNKNOWN, Interval
+from stapo_bench.tasks import load_task
 
 _STOPPED = "; stopped under {}: its intervals, and tests against it, hold at every look (anytime-valid)"
 
@@ -28,7 +32,7 @@ class Cell:
     problems_like_these: Interval = UNKNOWN
     bounds: Interval = UNKNOWN  # where grades are missing
     num_problems: int | None = None
-    samples_per_problem: int | None = None
+    samples_per_problem: int | None = None  # None: not the same for all problems, as samples are missing
     complete: bool = True
     note: str = ""  # what a reader must know about this number
 
@@ -53,6 +57,7 @@ class Row:
     sampling: str  # in words: temperature and top-p
     cells: Mapping[str, Cell]  # by task
     titles: Mapping[str, str]  # column titles by task
+    suites: tuple[str, ...]  # of its tasks; those of a task that names none, or is not at hand, are left out
     average: Cell
     details: str  # one line: what the source rests on
     step: int | None = None  # of the checkpoint, where it is known
@@ -110,6 +115,7 @@ def _run_row(score: RunScore, folder: Path | None) -> Row:
         sampling=sampling_in_words(score.temperature, score.top_p),
         cells={task.task: _task_cell(task) for task in score.tasks},
         titles={task.task: task.title for task in score.tasks},
+        suites=_suites(score, folder),
         average=_macro_cell(score.macro, score.tasks),
         details=_run_details(score),
         counts={task.task: task.counts for task in score.tasks},
@@ -153,7 +159,7 @@ def _task_cell(task: TaskScore) -> Cell:
         problems_like_these=task.problems_like_these,
         bounds=task.bounds,
         num_problems=task.num_problems,
-        samples_per_problem=task.samples_per_problem,
+        samples_per_problem=task.samples_per_problem if task.is_drawn else None,
         complete=task.complete,
         note="" if task.complete else _what_is_missing(task),
     )
@@ -161,7 +167,7 @@ def _task_cell(task: TaskScore) -> Cell:
 
 def _what_is_missing(task: TaskScore) -> str:
     parts = []
-    if task.num_samples < task.num_samples_expected:
+    if not task.is_drawn:
         # In a run in progress, short completions end first, and they are right more often.
         parts.append(f"{task.num_samples} of {task.num_samples_expected} samples drawn")
         if task.rounds_value is not None:
@@ -191,12 +197,36 @@ def _run_details(score: RunScore) -> str:
         "grader errors": sum(task.num_grader_errors for task in score.tasks),
     }
     counts = ", ".join(f"{name} {100 * count / drawn if drawn else math.nan:.2f} %" for name, count in shares.items())
-    sizes = ", ".join(f"{task.title} {task.num_problems}×{task.samples_per_problem}" for task in score.tasks)
+    sizes = ", ".join(map(_size, score.tasks))
     return (
         f"{sizes}; {counts}; {sampling_in_words(score.temperature, score.top_p)}, at most "
         f"{score.max_new_tokens} new tokens, seed {score.seed}, grader {score.grader}, "
         f"commit {(score.commit or 'unknown')[:12]}" + (_STOPPED.format(score.stopping) if score.stopping else "")
     )
+
+
+def _size(task: TaskScore) -> str:
+    """Problems × samples of each; of a run that lacks some, how many it has."""
+    if task.is_drawn:
+        return f"{task.title} {task.num_problems}×{task.samples_per_problem}"
+    asked = f"{task.num_problems_expected}×{task.samples_per_problem}"
+    return f"{task.title} {task.num_samples} samples of {asked}"
+
+
+def _suites(score: RunScore, folder: Path | None) -> tuple[str, ...]:
+    """The suites of a run's tasks, by their task files."""
+    files = load_manifest(folder).task_files if folder else {}
+    found = dict.fromkeys(_suite(files.get(task.task, task.task)) for task in score.tasks)
+    return tuple(suite for suite in found if suite)
+
+
+@cache
+def _suite(file: str) -> str:
+    """The suite that a task file names; "" where it names none, or is gone."""
+    try:
+        return load_task(file).suite
+    except StapoError:
+        return ""
 
 
 def _published_row(table: PublishedTable, row: PublishedRow) -> Row:
@@ -223,6 +253,7 @@ def _published_row(table: PublishedTable, row: PublishedRow) -> Row:
             for task, value in row.scores.items()
         },
         titles={},
+        suites=("paper",),
         average=Cell(value=row.average, note=_note(row, "average", wrong)),
         details=f"{table.paper}, {table.version}; {table.source}; confidence {table.confidence}",
     )

@@ -10,7 +10,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from stapo_bench.analysis import as_json
@@ -28,6 +28,9 @@ _MEANING = (
     "Intervals are 95 %. *These problems*: the same problems, samples drawn again (sampling noise only). "
     "*Problems like these*: the problems drawn anew as well (clustered by problem)."
 )
+_SHORT_MEANING = (
+    "Intervals are 95 %, for the same problems with samples drawn again; --long adds those for problems like these."
+)
 _NO_INTERVALS = "No intervals: checkpoints are compared by avg@k, which uses every sample."
 _LATEX_MEANING = (
     "avg@k in percent; brackets: 95 % interval for problems like these (problems drawn anew, clustered by problem). "
@@ -36,8 +39,11 @@ _LATEX_MEANING = (
 )
 
 
-def render_table(rows: Sequence[Row], format_: str = "md") -> str:
-    """Render rows as ``md``, ``csv`` (one line per number), ``json`` (fractions, all digits) or ``latex``."""
+def render_table(rows: Sequence[Row], format_: str = "md", *, long: bool = True) -> str:
+    """Render rows as ``md``, ``csv`` (one line per number), ``json`` (fractions, all digits) or ``latex``.
+
+    ``long``: with the intervals for problems like these, a table of their own in Markdown; the other formats have them.
+    """
     if format_ not in FORMATS:
         raise UsageError(f"unknown table format '{format_}': expected one of {', '.join(FORMATS)}")
     if not rows:
@@ -48,25 +54,30 @@ def render_table(rows: Sequence[Row], format_: str = "md") -> str:
         return json.dumps([_json_row(block, row) for block in blocks(rows) for row in block.rows], indent=2)
     if format_ == "latex":
         return "\n\n".join(_latex(block) for block in blocks(rows))
-    return "\n\n".join(_markdown(block) for block in blocks(rows))
+    return "\n\n".join(_markdown(block, long=long) for block in blocks(rows))
 
 
-def _markdown(block: TableBlock) -> str:
-    columns = ["Model", "Method", "Decoding", *map(block.title, block.tasks), "Avg", "Origin"]
+def _markdown(block: TableBlock, *, long: bool) -> str:
+    with_average = long or len(block.tasks) > 1  # of one task it says nothing new
+    columns = ["Model", "Method", "Decoding", *map(block.title, block.tasks), *["Avg"] * with_average, "Origin"]
     measured = [row for row in block.rows if row.origin == "measured"] if block.shows_average else []
+
+    def table(shown: Sequence[Row], text: Callable[[Cell | None], str]) -> str:
+        """The table with this text in each cell."""
+        cells = [block.cells(row)[: len(block.tasks) + with_average] for row in shown]
+        return _markdown_table(
+            columns,
+            [[*_labels(block, row), *map(text, of_row), row.origin] for row, of_row in zip(shown, cells, strict=True)],
+        )
+
     parts = [
-        f"**{block.suite} suite: {block.metric} in percent"
-        + (", [interval for these problems]**" if measured else "**"),
-        _markdown_table(columns, [_labels(block, row) + _values(block, row) + [row.origin] for row in block.rows]),
+        f"**{block.heading}{block.metric} in percent" + (", [interval for these problems]**" if measured else "**"),
+        table(block.rows, _value),
     ]
-    if measured:
-        parts += [
-            f"**{block.suite} suite: intervals for problems like these**",
-            _markdown_table(
-                columns, [_labels(block, row) + _wide_intervals(block, row) + [row.origin] for row in measured]
-            ),
-            _MEANING,
-        ]
+    if measured and long:
+        parts += [f"**{block.heading}intervals for problems like these**", table(measured, _wide_interval), _MEANING]
+    elif measured:
+        parts += [_SHORT_MEANING]
     if not block.shows_average:
         parts += [f"{metric_meaning(block.metric)} {_NO_INTERVALS}"]
     notes = ["- " + (f"\\{line}" if line.startswith("*") else line) for line in _notes(block)]  # "- *" nests a list
@@ -77,10 +88,6 @@ def _labels(block: TableBlock, row: Row) -> list[str]:
     return [row.model or "–", block.method(row), row.sampling]
 
 
-def _values(block: TableBlock, row: Row) -> list[str]:
-    return [_value(cell) for cell in block.cells(row)]
-
-
 def _value(cell: Cell | None) -> str:
     if cell is None or math.isnan(cell.value):
         return "–"
@@ -89,19 +96,38 @@ def _value(cell: Cell | None) -> str:
     return f"{percent(cell.value)}{mark}{interval}"
 
 
-def _wide_intervals(block: TableBlock, row: Row) -> list[str]:
-    return ["–" if cell is None else score_interval(cell.problems_like_these) for cell in block.cells(row)]
+def _wide_interval(cell: Cell | None) -> str:
+    return "–" if cell is None else score_interval(cell.problems_like_these)
 
 
 def _notes(block: TableBlock) -> Iterator[str]:
     yield from headline_lines(block)
+    graders = dict.fromkeys(row.grader for row in block.rows if row.grader)
+    if len(graders) > 1:
+        yield f"graded by different versions, {' and '.join(graders)}: 'stapo-bench grade' brings runs up to date"
     for details in dict.fromkeys(row.details for row in block.rows):
         sources = dict.fromkeys(row.source for row in block.rows if row.details == details)
         yield f"{', '.join(sources)}: {details}"
+    yield from _cell_notes(block)
+
+
+def _cell_notes(block: TableBlock) -> Iterator[str]:
+    """What a reader must know about marked numbers, each thing once: ``* a, b, AIME24, AMC23: …``."""
+    places: dict[tuple[str, str], dict[str, list[str]]] = {}  # by mark and reason: columns by row
     for row in block.rows:
-        for cell in (*row.cells.values(), row.average):
-            if cell.note:
-                yield f"* {row.source}, {cell.note}" if not cell.complete else f"† {cell.note}"
+        for task, cell in (*row.cells.items(), ("average", row.average)):
+            if cell.note and not cell.complete:
+                title = row.titles.get(task, task)
+                reason = cell.note.removeprefix(f"{title}: ")
+                places.setdefault(("*", reason), {}).setdefault(row.source, []).append(title)
+            elif cell.note:
+                places.setdefault(("†", cell.note), {})
+    for (mark, reason), titles in places.items():
+        rows_of: dict[tuple[str, ...], list[str]] = {}
+        for source, columns in titles.items():
+            rows_of.setdefault(tuple(columns), []).append(source)
+        where = "; ".join(f"{', '.join(sources)}, {', '.join(columns)}" for columns, sources in rows_of.items())
+        yield f"{mark} {where}: {reason}" if where else f"{mark} {reason}"
 
 
 def _latex(block: TableBlock) -> str:

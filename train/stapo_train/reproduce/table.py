@@ -36,7 +36,7 @@ def write_results(out: Path) -> None:
         for name in ("config.yaml", "metrics.jsonl"):
             shutil.copy(out / method / name, results / "trainings" / method / name)
     for kind in ("csv", "json", "md"):
-        command = ["stapo-bench", "table", *map(str, runs), "--format", kind]
+        command = ["stapo-bench", "table", *map(str, runs), "--format", kind, *["--long"] * (kind == "md")]
         table = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         (results / f"table.{kind}").write_text(table)
     print(table)
