@@ -1,6 +1,7 @@
 """Runs to scores, comparisons, plans, audits, curves and bounds: objects, without text."""
 
-from stapo_bench.analysis.audits import AuditCheck, audit, audit_runs, engine_drift, shared_samples
+from stapo_bench.analysis.audit_check import AuditCheck
+from stapo_bench.analysis.audits import audit, audit_runs, engine_drift
 from stapo_bench.analysis.compare import (
     Comparison,
     Effect,
@@ -25,6 +26,7 @@ from stapo_bench.analysis.methods import (
 )
 from stapo_bench.analysis.metrics import AVG, Metric, fewest_decided, parse_metric
 from stapo_bench.analysis.parity_gate import ParityDifference, parity, same_weights
+from stapo_bench.analysis.passed_on import moved_samples, shared_samples
 from stapo_bench.analysis.plan import SamplePlan, TaskPlan, plan_runs
 from stapo_bench.analysis.regimes import Ranking, RegimeComparison, compare_regimes
 from stapo_bench.analysis.relative_gain import Headline, headline, measured_headline, relative_gains

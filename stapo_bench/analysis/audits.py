@@ -3,38 +3,26 @@
     checks = audit_runs(Path("results/stapo"), Path("results/stapo-again"))
 
 One run: missing samples, equal seeds, repeated completions, a writer (shard, worker) that differs from the others. Two
-runs: samples that both share, and drift of the engine where both sampled the same weights (an A/A check). A check
-speaks up when chance alone would do so less than once in a thousand runs.
+runs: samples that both share, at the same places or at others, and drift of the engine where both sampled the same
+weights (an A/A check). A check speaks up when chance alone would do so less than once in a thousand runs.
 """
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import NormalDist
-from typing import Literal
 
 import numpy as np
 
+from stapo_bench.analysis.audit_check import AuditCheck, by_problem
 from stapo_bench.analysis.parity_gate import same_weights
+from stapo_bench.analysis.passed_on import common_problems, moved_samples, shared_samples
 from stapo_bench.grading import DEFAULT_GRADER
-from stapo_bench.runs import GradedSample, LoadedRun, load_run
-from stapo_bench.statistics import Vector
+from stapo_bench.runs import GradedSample, LoadedRun, load_run, texts_of
+from stapo_bench.statistics import ALARM, Vector
 
-Result = Literal["ok", "finding", "not testable"]
-
-ALARM = 0.001
 _PERMUTATIONS = 200
-
-
-@dataclass(frozen=True, kw_only=True)
-class AuditCheck:
-    """What one check found."""
-
-    name: str
-    result: Result
-    message: str
 
 
 def audit_runs(run_a: Path, run_b: Path | None = None, grader: str = DEFAULT_GRADER) -> list[AuditCheck]:
@@ -43,7 +31,7 @@ def audit_runs(run_a: Path, run_b: Path | None = None, grader: str = DEFAULT_GRA
     if run_b is None:
         return audit(a)
     b = load_run(run_b, grader)
-    return [*audit(a), *audit(b), shared_samples(a, b), engine_drift(a, b)]
+    return [*audit(a), *audit(b), shared_samples(a, b), moved_samples(a, b), engine_drift(a, b)]
 
 
 def audit(run: LoadedRun) -> list[AuditCheck]:
@@ -76,21 +64,28 @@ def equal_seeds(run: LoadedRun) -> AuditCheck:
 def repeated_completions(run: LoadedRun) -> AuditCheck:
     """Equal texts on one problem, beyond what chance makes of short or certain completions.
 
-    Where the engine gave log-probabilities: a text of probability p is sampled again by the k - 1 other samples of its
-    problem (k - 1) p times on average (top-p raises p by at most 1 / top_p per token). Texts for which that is below
-    one in a million are counted. Without them: chance spreads equal pairs over all distances between sample indices;
-    copies of a neighbour, a shard or an earlier batch all lie at one distance.
+    Texts too long, or of too small a log-probability, to come so often are marked as copies when a run is read, see
+    ``stapo_bench.runs.copies``. Shorter ones tell by where they lie: chance spreads equal pairs over all distances
+    between sample indices; copies of a neighbour, a shard or an earlier batch all lie at one distance.
     """
-    top_p = float(run.manifest.identity.sampling.top_p)
-    groups = [group for samples in run.samples.values() for group in _by_problem(samples).values() if len(group) > 1]
     name = "repeated completions"
-    if groups and all(sample.sum_log_prob is not None for group in groups for sample in group):
-        copies = sum(_impossible_copies(group, top_p) for group in groups)
-        return _check(run, name, copies == 0, f"{copies} completions equal another too improbable to be drawn twice")
-    observed, expected, deviation = _equal_pairs_by_distance(groups)
+    groups = [group for samples in run.samples.values() for group in by_problem(samples).values()]
+    copied = [group for group in groups if any(sample.is_copy for sample in group)]
+    if copied:
+        copies = [sample for group in copied for sample in group if sample.is_copy]
+        message = (
+            f"{len(copies)} completions equal another of their problem, on {len(copied)} of {len(groups)} problems and "
+            f"at {min(sample.text_tokens for sample in copies)} tokens or more, far beyond chance: was the server or "
+            "engine given the seeds? Equal ones count as one sample"
+        )
+        return _check(run, name, False, message)
+    observed, expected, deviation = _equal_pairs_by_distance([group for group in groups if len(group) > 1])
     if len(observed) < 2:
+        sampling = run.manifest.identity.sampling
+        if len(observed) and any(most < 0.0 for group in groups for _, most in texts_of(group, sampling)):
+            return _check(run, name, True, "no completion equals another of its problem beyond chance")
         return AuditCheck(
-            name=name, result="not testable", message=f"{run.name}: needs three samples per problem, or log-probs"
+            name=name, result="not testable", message=f"{run.name}: needs three samples per problem, or long ones"
         )
     scores = (observed - expected) / deviation
     worst = int(np.argmax(scores))
@@ -111,7 +106,7 @@ def odd_writer(run: LoadedRun) -> AuditCheck:
     name = "writer unlike the rest"
     if len(writers) < 2:
         return AuditCheck(name=name, result="not testable", message=f"{run.name}: one writer drew everything")
-    groups = [group for samples in run.samples.values() for group in _by_problem(samples).values()]
+    groups = [group for samples in run.samples.values() for group in by_problem(samples).values()]
     marked = [[(_writer(sample), sample) for sample in group] for group in groups]
     scores = {(w, what): _stratified_z(marked, w, measure) for w in writers for what, measure in _MEASURES.items()}
     known = {key: z for key, z in scores.items() if not math.isnan(z)}
@@ -125,31 +120,6 @@ def odd_writer(run: LoadedRun) -> AuditCheck:
     return _check(run, name, not odd, "; ".join(odd) or f"{len(writers)} writers agree")
 
 
-def shared_samples(a: LoadedRun, b: LoadedRun) -> AuditCheck:
-    """Equal texts at the same place of two runs, against equal texts at different places of the same problems."""
-    same = same_total = other = other_total = 0
-    for task in set(a.samples) & set(b.samples):
-        groups_b = _by_problem(b.samples[task])
-        for problem_id, group in _by_problem(a.samples[task]).items():
-            for one in group:
-                for two in groups_b.get(problem_id, []):
-                    equal = one.text_digest == two.text_digest
-                    if one.sample_index == two.sample_index:
-                        same, same_total = same + equal, same_total + 1
-                    else:
-                        other, other_total = other + equal, other_total + 1
-    if same_total == 0:
-        return AuditCheck(
-            name="shared samples", result="not testable", message=f"{a.name}, {b.name}: no sample in common"
-        )
-    chance = (other + 1) / (other_total + 2)
-    p = _binomial_tail(same, same_total, min(1.0, chance))
-    message = f"{same} of {same_total} samples are equal in {a.name} and {b.name}, {chance * same_total:.1f} by chance"
-    if a.manifest.seed == b.manifest.seed:
-        message += f"; both drew with seed {a.manifest.seed}, so models that are alike write alike"
-    return AuditCheck(name="shared samples", result="ok" if p >= ALARM else "finding", message=message)
-
-
 def engine_drift(a: LoadedRun, b: LoadedRun) -> AuditCheck:
     """An A/A check: two runs of the same weights under the same sampling must not differ beyond chance."""
     sampling = [run.manifest.identity.sampling for run in (a, b)]
@@ -157,11 +127,8 @@ def engine_drift(a: LoadedRun, b: LoadedRun) -> AuditCheck:
         message = f"{a.name}, {b.name}: not the same weights under the same sampling"
         return AuditCheck(name="engine drift", result="not testable", message=message)
     marked = []
-    for task in set(a.samples) & set(b.samples):
-        groups_a, groups_b = _by_problem(a.samples[task]), _by_problem(b.samples[task])
-        for problem_id in groups_a.keys() & groups_b.keys():
-            of_a, of_b = groups_a[problem_id], groups_b[problem_id]
-            marked.append([*(("A", sample) for sample in of_a), *(("B", sample) for sample in of_b)])
+    for of_a, of_b in common_problems(a, b):
+        marked.append([*(("A", sample) for sample in of_a), *(("B", sample) for sample in of_b)])
     scores = {what: _stratified_z(marked, "B", measure) for what, measure in _MEASURES.items()}
     odd = [
         f"{b.name} {what} {_more(z)} than {a.name} (z = {z:+.1f})"
@@ -181,26 +148,6 @@ _MEASURES: dict[str, Callable[[GradedSample], float]] = {
 
 def _check(run: LoadedRun, name: str, fine: bool, message: str) -> AuditCheck:
     return AuditCheck(name=name, result="ok" if fine else "finding", message=f"{run.name}: {message}")
-
-
-def _by_problem(samples: Iterable[GradedSample]) -> dict[str, list[GradedSample]]:
-    groups: defaultdict[str, list[GradedSample]] = defaultdict(list)
-    for sample in samples:
-        groups[sample.problem_id].append(sample)
-    return groups
-
-
-def _impossible_copies(group: Sequence[GradedSample], top_p: float) -> int:
-    """Copies, among the samples of one problem, of texts too improbable to be sampled twice."""
-    texts: defaultdict[bytes, list[GradedSample]] = defaultdict(list)
-    for sample in group:
-        texts[sample.text_digest].append(sample)
-    copies = 0
-    for same in texts.values():
-        most = max((sample.sum_log_prob or 0.0) - sample.num_tokens * math.log(top_p) for sample in same)
-        if len(same) > 1 and math.log(len(group) - 1) + most < math.log(1e-6):
-            copies += len(same) - 1
-    return copies
 
 
 def _equal_pairs_by_distance(groups: Sequence[Sequence[GradedSample]]) -> tuple[Vector, Vector, Vector]:
@@ -245,13 +192,6 @@ def _stratified_z(
             variance += inside * (total - inside) / total * float(values.var(ddof=1))
             largest = max(largest, float(np.abs(values - values.mean()).max()) ** 2)
     return excess / math.sqrt(variance) if variance > max(0.0, 5.0 * largest) else math.nan
-
-
-def _binomial_tail(successes: int, trials: int, chance: float) -> float:
-    """P(at least so many successes)."""
-    from scipy.special import bdtrc
-
-    return 1.0 if successes == 0 else float(bdtrc(successes - 1, trials, chance))
 
 
 def _two_sided(z: float) -> float:

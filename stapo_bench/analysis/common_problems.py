@@ -1,4 +1,4 @@
-"""The problems that all compared runs were asked, and the samples of them that are missing."""
+"""The problems that all compared runs were asked, and the samples of them that are missing or none."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,11 +12,20 @@ def shared_problems(runs: Sequence[LoadedRun], task: str) -> list[str]:
 
 
 def not_drawn(runs: Iterable[LoadedRun], task: str, problem_ids: Sequence[str]) -> list[str]:
-    """A line for each run that lacks samples of these problems."""
+    """A line for each run that lacks samples of these problems, or has copies in their place."""
     wanted, notes = set(problem_ids), []
     for run in runs:
         num_samples = run.tasks[task].num_samples
-        drawn = sum(d.problem_id in wanted and d.sample_index < num_samples for d in run.samples.get(task, []))
+        drawn = copies = 0
+        for sample in run.samples.get(task, []):
+            if sample.problem_id in wanted and sample.sample_index < num_samples:
+                drawn += 1
+                copies += sample.is_copy
         if drawn < (asked := len(problem_ids) * num_samples):
             notes.append(f"{run.title(task)}: {run.name} has {drawn} of {asked} samples; the rest is not drawn")
+        if copies:
+            notes.append(
+                f"{run.title(task)}: {copies} of {run.name}'s {drawn} samples are copies of others and count as none; "
+                "see stapo-bench audit"
+            )
     return notes

@@ -23,8 +23,8 @@ from stapo_bench.runs import (
     golds_at_hand,
     load_manifest,
     outcomes_of,
-    read_graded_samples,
     read_grades,
+    samples_of,
     split_golds,
 )
 from stapo_bench.statistics import Interval, Matrix, avg_at_k, score_bounds
@@ -112,7 +112,7 @@ def compare_graders(run_dir: Path, data_dir: Path | None = None) -> GraderAgreem
 
 def _asked_samples(manifest: Manifest) -> dict[str, list[GradedSample]]:
     """The stored samples that the run asks for, without grades."""
-    samples = read_graded_samples(manifest.run_dir, None, manifest.stamps)
+    samples = samples_of(manifest, None)
     asked = manifest.about.tasks
     wanted = {task: (set(asked[task].problem_ids), asked[task].num_samples) for task in asked}
     return {

@@ -103,6 +103,9 @@ def _text(values: Mapping[str, Any]) -> str:
 def to_json(score: RunScore) -> dict[str, Any]:
     """A run's scores as plain JSON values, with their digest: NaN becomes null, an interval a pair."""
     values = dict(as_json({"format": FORMAT, **asdict(score)}))
+    for task in values["tasks"]:
+        if not task["num_copies"]:
+            del task["num_copies"]  # the file of a run without copies is what it always was
     return {**values, "sha256": canonical_digest(values)}
 
 

@@ -20,7 +20,7 @@ from stapo_bench.runs import (
     GradedSample,
     Grades,
     Manifest,
-    read_graded_samples,
+    samples_of,
 )
 from stapo_bench.statistics import (
     ERROR_NAMES,
@@ -64,6 +64,7 @@ class TaskScore:
     counts: dict[str, tuple[int, int]]  # by problem: right and decided samples, all that paired statistics need
     num_rounds: int = 0  # complete rounds: samples that every problem has, from the first on
     rounds_value: float | None = None  # avg@k over them alone: in a run in progress, short completions end first
+    num_copies: int = 0  # completions that repeat another of their problem too often for chance: they count as none
 
     @property
     def is_drawn(self) -> bool:
@@ -113,7 +114,7 @@ class RunScore:
 
 def run_score(manifest: Manifest, name: str, grades: Grades) -> RunScore:
     """Score a run's stored samples with the grades of the file of that name; writes nothing."""
-    samples = read_graded_samples(manifest.run_dir, grades, manifest.stamps)
+    samples = samples_of(manifest, grades)
     tasks = []
     for task, asked in manifest.about.tasks.items():
         tasks.append(score_task(task, asked.title, samples.get(task, []), asked.problem_ids, asked.num_samples))
@@ -171,15 +172,16 @@ def score_task(
     answers = np.full(correct.shape, None, dtype=object)
     ungraded, drawn = np.zeros((2, *correct.shape), dtype=np.bool_)
     outcomes: Counter[Outcome | None] = Counter()
-    num_truncated = 0
+    num_truncated = num_copies = 0
     for sample in samples:  # once: they may be a million, made one at a time
         if sample.problem_id in row_of and sample.sample_index < num_samples:
             place = row_of[sample.problem_id], sample.sample_index
             correct[place], answers[place] = sample.correct, sample.extracted
-            ungraded[place] = np.isnan(correct[place])
+            ungraded[place] = np.isnan(correct[place]) and not sample.is_copy
             drawn[place] = True
             outcomes[sample.outcome] += 1
             num_truncated += sample.truncated
+            num_copies += sample.is_copy
     low, high = score_bounds(correct, ungraded)
     num_rounds = int(drawn.all(axis=0).cumprod().sum())
     of_rounds = avg_at_k(correct[:, :num_rounds])
@@ -211,6 +213,7 @@ def score_task(
         },
         num_rounds=num_rounds,
         rounds_value=None if math.isnan(of_rounds) else of_rounds,
+        num_copies=num_copies,
     )
 
 

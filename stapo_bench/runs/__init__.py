@@ -1,12 +1,13 @@
 """The run folder: its manifest, samples and grades, written so that a kill loses nothing, read as records."""
 
 from stapo_bench.runs.checkpoint import Checkpoint, check_hashes, expand, file_hashes, folder_label, read_checkpoint
+from stapo_bench.runs.copies import texts_of
 from stapo_bench.runs.export import Exported, export_runs
 from stapo_bench.runs.folder import DifferentRunError, differences, find_run, make_folder, open_run, state_stopping
 from stapo_bench.runs.golds import data_digest, golds_at_hand, read_golds, read_problems, split_golds, with_golds
 from stapo_bench.runs.graded_samples import GradedSample
 from stapo_bench.runs.grades import Grades, append_grades, graded_keys, read_grades, stream_grades
-from stapo_bench.runs.loaded_run import LoadedRun, load_run, outcomes_of, read_graded_samples
+from stapo_bench.runs.loaded_run import LoadedRun, graded_sample, load_run, outcomes_of, samples_of
 from stapo_bench.runs.manifest import (
     About,
     AskedTask,

@@ -37,11 +37,13 @@ class GradedSample:
     segment: str = ""  # the file that holds it: one per writer
     text_digest: bytes = bytes(DIGEST_SIZE)  # of the completion; equal texts have equal digests
     sum_log_prob: float | None = None  # nats
+    text_tokens: int = 0  # tokens that an equal completion has in common with it, at least
+    is_copy: bool = False  # its completion repeats one of the same problem that counts, see ``stapo_bench.runs.copies``
 
     @property
     def correct(self) -> float:
-        """1.0 right, 0.0 wrong or without an answer, NaN when nothing decided it."""
-        if self.outcome is None or self.outcome is Outcome.GRADER_ERROR or self.failed:
+        """1.0 right, 0.0 wrong or without an answer, NaN when nothing decided it or it is a copy: no sample."""
+        if self.is_copy or self.outcome is None or self.outcome is Outcome.GRADER_ERROR or self.failed:
             return float("nan")
         return float(self.outcome is Outcome.CORRECT)
 
@@ -84,9 +86,9 @@ class GradedSamples(Sequence[GradedSample]):
         self._problems, self._segments = Names[str](), Names[str]()
         self._answers: Names[str | None] = Names()
         self._problem, self._index, self._segment, self._answer = (array("i") for _ in range(4))
-        self._seed, self._tokens = array("q"), array("i")
+        self._seed, self._tokens, self._text_tokens = array("q"), array("i"), array("i")
         self._seconds, self._log_prob = array("f"), array("d")
-        self._outcome, self._cut, self._failed, self._digest = (bytearray() for _ in range(4))
+        self._outcome, self._cut, self._failed, self._copy, self._digest = (bytearray() for _ in range(5))
         self._order: Sequence[int] | None = None  # None: as appended
 
     def append(self, sample: GradedSample) -> None:
@@ -95,8 +97,9 @@ class GradedSamples(Sequence[GradedSample]):
         Raises:
             OverflowError: a seed beyond 64 bits, or a number of tokens beyond 32.
         """
-        self._seed.append(sample.seed)  # this append and the next may overflow: they come before the others
+        self._seed.append(sample.seed)  # this append and the next two may overflow: they come before the others
         self._tokens.append(sample.num_tokens)
+        self._text_tokens.append(sample.text_tokens)
         self._problem.append(self._problems.number(sample.problem_id))
         self._index.append(sample.sample_index)
         self._segment.append(self._segments.number(sample.segment))
@@ -106,6 +109,7 @@ class GradedSamples(Sequence[GradedSample]):
         self._outcome.append(_CODE[sample.outcome])
         self._cut.append(sample.truncated)
         self._failed.append(sample.failed)
+        self._copy.append(sample.is_copy)
         self._digest += sample.text_digest
         self._order = None
 
@@ -116,6 +120,28 @@ class GradedSamples(Sequence[GradedSample]):
         rank[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
         order = np.lexsort((np.array(self._index, dtype=np.int32), rank[np.array(self._problem, dtype=np.int32)]))
         self._order = array("i", order.astype(np.int32).tobytes())
+
+    def repeating(self) -> Iterator[list[int]]:
+        """The places of the samples of each problem on which two have the same text, by sample index."""
+        problem, index = (np.array(column, dtype=np.int32) for column in (self._problem, self._index))
+        text = np.frombuffer(bytes(self._digest), dtype=np.uint64)
+        place = np.arange(len(self)) if self._order is None else np.argsort(self._order)
+        by_text = np.lexsort((text, problem))
+        equal = (np.diff(problem[by_text]) == 0) & (text[by_text][1:] == text[by_text][:-1])
+        by_index = np.lexsort((index, problem))
+        ends = np.searchsorted(problem[by_index], np.unique(problem[by_text][1:][equal]), side="right")
+        starts = np.searchsorted(problem[by_index], np.unique(problem[by_text][1:][equal]), side="left")
+        for start, end in zip(starts, ends, strict=True):
+            yield place[by_index[start:end]].tolist()
+
+    @property
+    def num_problems(self) -> int:
+        """Problems that have a sample."""
+        return len(set(self._problem))
+
+    def mark_copy(self, place: int) -> None:
+        """Note that a sample is a copy of another."""
+        self._copy[place if self._order is None else self._order[place]] = True
 
     def __len__(self) -> int:
         return len(self._index)
@@ -146,6 +172,8 @@ class GradedSamples(Sequence[GradedSample]):
             segment=self._segments[self._segment[i]],
             text_digest=bytes(self._digest[i * DIGEST_SIZE : (i + 1) * DIGEST_SIZE]),
             sum_log_prob=_or_none(self._log_prob[i]),
+            text_tokens=self._text_tokens[i],
+            is_copy=bool(self._copy[i]),
         )
 
 

@@ -6,6 +6,7 @@ Reading streams, and works while a run is still being written: what is not there
 """
 
 import hashlib
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,10 +16,21 @@ import numpy as np
 
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.records import Outcomes, Sample
+from stapo_bench.runs.copies import mark_copies
 from stapo_bench.runs.graded_samples import DIGEST_SIZE, GradedSample, GradedSamples
 from stapo_bench.runs.grades import Grades, read_grades
 from stapo_bench.runs.manifest import AskedTask, Manifest, load_manifest
 from stapo_bench.runs.store import first_of_each, stored_samples
+
+_TOKEN_BYTES = 8  # of a text, more than tokens of mathematics have on average
+_LOOP_BYTES = 8192  # of a text in which a loop is looked for
+
+
+def samples_of(manifest: Manifest, grades: Grades | None) -> dict[str, GradedSamples]:
+    """The samples of a run by task, in order of their keys, with copies marked: what every number of a run rests on."""
+    samples = read_graded_samples(manifest.run_dir, grades, manifest.stamps)
+    mark_copies(samples, manifest.identity.sampling)
+    return samples
 
 
 def read_graded_samples(
@@ -30,7 +42,7 @@ def read_graded_samples(
     """
     by_task: dict[str, GradedSamples] = {}
     for stored in first_of_each(stored_samples(run_dir, stamps)):
-        graded = _graded(stored.sample, stored.segment.name, grades)
+        graded = graded_sample(stored.sample, stored.segment.name, grades)
         by_task.setdefault(stored.sample.task, GradedSamples()).append(graded)
     for samples in by_task.values():
         samples.sort()
@@ -55,11 +67,12 @@ def outcomes_of(samples: Iterable[GradedSample], problem_ids: Sequence[str], num
         if sample.problem_id in row_of and sample.sample_index < num_samples:
             place = row_of[sample.problem_id], sample.sample_index
             scores[place] = sample.correct
-            undecided[place] = np.isnan(sample.correct)
+            undecided[place] = np.isnan(sample.correct) and not sample.is_copy
     return Outcomes(problem_ids=tuple(problem_ids), scores=scores, undecided=undecided)
 
 
-def _graded(sample: Sample, segment: str, grades: Grades | None) -> GradedSample:
+def graded_sample(sample: Sample, segment: str = "", grades: Grades | None = None) -> GradedSample:
+    """A stored sample without its text, with its grade where there is one."""
     outcome, extracted = (grades.outcomes.get(sample.key) if grades else None) or (None, None)
     text = sample.completion.encode("utf-8", "surrogatepass")
     return GradedSample(
@@ -75,7 +88,18 @@ def _graded(sample: Sample, segment: str, grades: Grades | None) -> GradedSample
         segment=segment,
         text_digest=hashlib.blake2b(text, digest_size=DIGEST_SIZE).digest(),
         sum_log_prob=sample.sum_log_prob,
+        text_tokens=_text_tokens(sample, text),
     )
+
+
+def _text_tokens(sample: Sample, text: bytes) -> int:
+    """Tokens that an equal text has in common with this one, at least.
+
+    A server may tell too few. A model that loops until it is cut off adds nothing by going on: what compression leaves
+    of such a text counts.
+    """
+    told = max(sample.num_tokens, len(text) // _TOKEN_BYTES)
+    return min(told, len(zlib.compress(text[:_LOOP_BYTES], 1))) if sample.finish_reason == "length" else told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +137,4 @@ def load_run(run_dir: Path, grader: str = DEFAULT_GRADER) -> LoadedRun:
     """Read a run with the grades of one grader."""
     manifest = load_manifest(run_dir)
     grades = read_grades(run_dir, grader)
-    return LoadedRun(
-        manifest=manifest, grader=grades.grader, samples=read_graded_samples(run_dir, grades, manifest.stamps)
-    )
+    return LoadedRun(manifest=manifest, grader=grades.grader, samples=samples_of(manifest, grades))

@@ -27,9 +27,10 @@ from stapo_bench.runs import (
     read_checkpoint,
     segment_sizes,
 )
+from stapo_bench.sampling.copy_watch import CopyWatch
 from stapo_bench.sampling.engine_cache import EngineCache
 from stapo_bench.sampling.eval_options import EvalOptions
-from stapo_bench.sampling.eval_tasks import EvalTask
+from stapo_bench.sampling.eval_tasks import EvalTask, sample_keys
 from stapo_bench.sampling.generate import SamplingResult, generate_missing, shard_label, shard_state, sole_writer
 from stapo_bench.sampling.identity import run_about, run_identity
 from stapo_bench.sampling.stop_rules import StopRule, is_settled
@@ -62,8 +63,9 @@ def evaluate(
     with nullcontext(engines) if engines else EngineCache(engine) as cache:
         cache.identity(options)  # what no engine can do is refused before a folder is made,
         make_folder(options.out)  # and a folder that cannot be made before an engine is opened
+        copies = CopyWatch((key for key, _ in sample_keys(eval_tasks, options.shard)), sampling_params(options))
         for stage in [eval_tasks] if rule is None else stages(eval_tasks):
-            result = complete_run(checkpoint, stage, options, cache, watch)
+            result = complete_run(checkpoint, stage, options, cache, watch, copies=copies)
             if rule is not None and is_settled(rule, result.run_dir, options.data_dir, watch):
                 break
         if more := beyond_asked(load_manifest(result.run_dir), eval_tasks):
@@ -89,13 +91,19 @@ def beyond_asked(run: Manifest, eval_tasks: Sequence[EvalTask]) -> str:
 
 
 def complete_run(
-    checkpoint: Checkpoint, eval_tasks: Sequence[EvalTask], options: EvalOptions, engines: EngineCache, watch: TextIO
+    checkpoint: Checkpoint,
+    eval_tasks: Sequence[EvalTask],
+    options: EvalOptions,
+    engines: EngineCache,
+    watch: TextIO,
+    *,
+    copies: CopyWatch,
 ) -> SamplingResult:
     """Sample what is missing of a run, if anything is."""
     params, about = sampling_params(options), run_about(options.decoding, checkpoint, eval_tasks)
     known = run_identity(checkpoint, eval_tasks, params, options.seed, engines.identity(options))
     run = find_run(options.out, known, allow_different=options.allow_different)
-    state = None if run is None else shard_state(run, eval_tasks, options.shard, watch)
+    state = None if run is None else shard_state(run, eval_tasks, options.shard, watch, copies)
     if state and not state.num_missing:
         print(f"run folder: {state.run.run_dir}; nothing is missing", file=watch)
         return SamplingResult(run_dir=state.run.run_dir, num_sampled=0, num_missing=0, num_repeated=state.num_repeated)
@@ -111,7 +119,7 @@ def complete_run(
         print(f"run folder: {run.run_dir}", file=watch)
         # Another writer of this shard, gone by now, may have stored more since it was read.
         if state is None or state.run.run_dir != run.run_dir or state.sizes != segment_sizes(run.run_dir):
-            state = shard_state(run, eval_tasks, options.shard, watch)
+            state = shard_state(run, eval_tasks, options.shard, watch, copies)
         state = replace(state, run=run)  # the manifest has this command's tasks by now
         return generate_missing(state, eval_tasks, engine, params, watch)
 

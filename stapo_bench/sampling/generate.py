@@ -17,6 +17,7 @@ from stapo_bench.engines import Engine
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Completion, Request, Sample, SampleKey, SamplingParams
 from stapo_bench.runs import KeySet, Manifest, SegmentWriter, repair, scan_keys, segment_sizes
+from stapo_bench.sampling.copy_watch import CopyWatch
 from stapo_bench.sampling.eval_tasks import EvalTask, count_samples, requests, sample_keys
 from stapo_bench.sampling.live_grading import LiveGrader
 from stapo_bench.sampling.progress import Progress
@@ -43,15 +44,30 @@ class ShardState:
     num_missing: int  # of the shard
     sizes: Mapping[str, int]  # of the segments that were read, in bytes
     progress: Progress
+    copies: CopyWatch
 
 
-def shard_state(run: Manifest, eval_tasks: Sequence[EvalTask], shard: tuple[int, int], watch: TextIO) -> ShardState:
-    """Repair what a kill left, and read what is there."""
+def shard_state(
+    run: Manifest,
+    eval_tasks: Sequence[EvalTask],
+    shard: tuple[int, int],
+    watch: TextIO,
+    copies: CopyWatch | None = None,
+) -> ShardState:
+    """Repair what a kill left, and read what is there; ``copies``: of a command that reads several states."""
     if torn := repair(run.run_dir):
         print(f"{torn} torn last lines cut off; their samples are drawn again", file=watch)
     asked = count_samples(eval_tasks, shard)
     progress, sizes = Progress(asked, stream=watch), segment_sizes(run.run_dir)
-    found, num_repeated = scan_keys(run.run_dir, run.seed, progress.see, run.stamps)
+    copies = copies or CopyWatch((key for key, _ in sample_keys(eval_tasks, shard)), run.identity.sampling)
+
+    def see(sample: Sample) -> None:
+        """Take note of a stored sample."""
+        progress.see(sample)
+        for line in copies.see(sample):
+            print(line, file=watch)
+
+    found, num_repeated = scan_keys(run.run_dir, run.seed, see, run.stamps)
     return ShardState(
         run=run,
         shard=shard,
@@ -60,6 +76,7 @@ def shard_state(run: Manifest, eval_tasks: Sequence[EvalTask], shard: tuple[int,
         num_missing=sum(asked.values()) - sum(count_samples(eval_tasks, shard, among=found).values()),
         sizes=sizes,
         progress=progress,
+        copies=copies,
     )
 
 
@@ -99,7 +116,10 @@ def generate_missing(
                     if completion.finish_reason != "error":
                         done.add(key)
                         num_sampled += 1
-                        count_safe(writer.append(to_sample(completion, waiting.pop(key), stamps[key.task])))
+                        sample = to_sample(completion, waiting.pop(key), stamps[key.task])
+                        for line in state.copies.see(sample):
+                            progress.say(line)
+                        count_safe(writer.append(sample))
                 elif key in done:
                     num_repeated += 1
                 else:

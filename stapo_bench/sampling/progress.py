@@ -143,6 +143,11 @@ class Progress:
             self._show()
             self._pace.done()
 
+    def say(self, line: str) -> None:
+        """A line that stays; a block on the terminal begins anew below it."""
+        self._num_lines = 0
+        print(line, file=self._stream, flush=True)
+
     def line(self) -> str:
         """The present state in one line."""
         counts = " ".join(f"{task.name} {task.done}/{task.total}" for task in self._tasks.values())

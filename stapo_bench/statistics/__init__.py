@@ -3,7 +3,8 @@
 numpy and scipy alone: nothing here knows what a run or a file is.
 """
 
-from stapo_bench.statistics.conventions import LEVEL, MARGIN, POWER
+from stapo_bench.statistics.conventions import ALARM, LEVEL, MARGIN, POWER
+from stapo_bench.statistics.copies import copy_evidence, is_copied, most_log_probability, problem_evidence
 from stapo_bench.statistics.estimators import (
     TAUS,
     Matrix,

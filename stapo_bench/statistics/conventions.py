@@ -1,4 +1,4 @@
-"""Project-wide conventions: the level of a test, the margin of a tie, the power of a plan."""
+"""Project-wide conventions: the level of a test, the margin of a tie, the power of a plan, the rate of false alarms."""
 
 LEVEL = 0.05
 """A difference is shown where its p-value is below this."""
@@ -8,3 +8,6 @@ MARGIN = 0.02
 
 POWER = 0.80
 """The probability with which a plan finds a true difference."""
+
+ALARM = 0.001
+"""A check of a run speaks up by chance in at most this share of faultless runs."""

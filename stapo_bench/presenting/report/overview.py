@@ -17,6 +17,7 @@ from stapo_bench.analysis import (
     engine_drift,
     grade_files,
     methods_among,
+    moved_samples,
     score_by,
     shared_samples,
     with_other_graders,
@@ -174,6 +175,7 @@ def _checks(runs: Sequence[LoadedRun], pairs: Sequence[tuple[int, int]]) -> Iter
     for a, b in pairs:
         if runs[a].manifest.seed != runs[b].manifest.seed:  # under one seed, models that are alike write alike
             yield shared_samples(runs[a], runs[b])
+        yield moved_samples(runs[a], runs[b])
         yield engine_drift(runs[a], runs[b])
 
 

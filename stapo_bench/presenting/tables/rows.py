@@ -144,7 +144,7 @@ def _metric_cell(task: TaskScore, metric: Metric) -> Cell:
         num_problems=task.num_problems,
         samples_per_problem=metric.k or task.samples_per_problem,
         complete=task.complete,
-        note="" if task.complete else _what_is_missing(task),
+        note=_note_on(task),
     )
     if (found := metric.of(task)) is not None:
         return replace(cell, samples_per_problem=found[0], value=found[1])
@@ -161,11 +161,23 @@ def _task_cell(task: TaskScore) -> Cell:
         num_problems=task.num_problems,
         samples_per_problem=task.samples_per_problem if task.is_drawn else None,
         complete=task.complete,
-        note="" if task.complete else _what_is_missing(task),
+        note=_note_on(task),
     )
 
 
-def _what_is_missing(task: TaskScore) -> str:
+def _note_on(task: TaskScore) -> str:
+    parts = [*([] if task.complete else _what_is_missing(task)), *([_copies(task)] if task.num_copies else [])]
+    return f"{task.title}: " + ", ".join(parts) if parts else ""
+
+
+def _copies(task: TaskScore) -> str:
+    return (
+        f"{task.num_copies} of {task.num_samples} completions repeat another of their problem far beyond chance and "
+        "count as none, so the problems have fewer samples than k; see stapo-bench audit"
+    )
+
+
+def _what_is_missing(task: TaskScore) -> list[str]:
     parts = []
     if not task.is_drawn:
         # In a run in progress, short completions end first, and they are right more often.
@@ -176,7 +188,7 @@ def _what_is_missing(task: TaskScore) -> str:
     if undecided:
         low, high = 100 * task.bounds.low, 100 * task.bounds.high
         parts.append(f"{undecided} samples undecided by the grader, so between {low:.2f} and {high:.2f}")
-    return f"{task.title}: " + ", ".join(parts)
+    return parts
 
 
 def _macro_cell(macro: MacroScore, tasks: Sequence[TaskScore]) -> Cell:

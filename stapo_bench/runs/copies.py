@@ -1,0 +1,48 @@
+"""Copies among a run's samples: completions that repeat another of their problem far too often for chance.
+
+    mark_copies(read_graded_samples(run_dir, grades), sampling)
+
+A server that ignores seeds, a cache or a proxy may answer 32 requests with one text. Where the samples of a run give
+evidence of that (``stapo_bench.statistics.copies``; by chance in at most one of a thousand runs), an equal text counts
+as a sample once per problem, and its copies as none: neither right nor wrong, and part of no k. On problems that show
+no sign of copies, and in runs without evidence, nothing is marked.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from stapo_bench.records import SamplingParams
+from stapo_bench.runs.graded_samples import GradedSample, GradedSamples
+from stapo_bench.statistics import ALARM, copy_evidence, is_copied, most_log_probability, problem_evidence
+
+
+def mark_copies(samples: Mapping[str, GradedSamples], sampling: SamplingParams) -> None:
+    """Mark the copies of a run, in place; ``samples``: by task, sampled under these settings."""
+    if sampling.temperature == 0.0:
+        return  # one text for every seed is what was asked for
+    found = [(of_task, places) for of_task in samples.values() for places in of_task.repeating()]
+    groups = [texts_of([of_task[place] for place in places], sampling) for of_task, places in found]
+    each = [problem_evidence(group) for group in groups]
+    num_problems = sum(of_task.num_problems for of_task in samples.values())
+    evidence, share = copy_evidence(each, num_problems - len(each))
+    if evidence < -math.log(ALARM):
+        return
+    for (of_task, places), group, own in zip(found, groups, each, strict=True):
+        if is_copied(own, share):
+            seen: set[bytes] = set()
+            for place, (text, log_probability) in zip(places, group, strict=True):
+                if text in seen:
+                    of_task.mark_copy(place)
+                elif log_probability < 0.0:
+                    seen.add(text)
+
+
+def texts_of(samples: Iterable[GradedSample], sampling: SamplingParams) -> Sequence[tuple[bytes, float]]:
+    """The samples' texts, each with the most that its log-probability may be."""
+    return [
+        (
+            sample.text_digest,
+            most_log_probability(sample.text_tokens, sampling.temperature, sample.sum_log_prob, sampling.top_p),
+        )
+        for sample in samples
+    ]
