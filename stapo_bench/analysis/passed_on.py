@@ -4,7 +4,7 @@ shared_samples(a, b), moved_samples(a, b)
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from itertools import product
 from statistics import NormalDist
 
@@ -101,7 +101,9 @@ def _evidence_of_passing_on(pair: Pair, temperature: float) -> float:
     """
     of_a, of_b = pair
     place = {sample.text_digest: sample.sample_index for sample in of_a}
-    known = {sample.text_digest: most_log_probability(sample.text_tokens, temperature) for sample in of_a}
+    known: dict[Hashable, float] = {
+        sample.text_digest: most_log_probability(sample.text_tokens, temperature) for sample in of_a
+    }
     moved = [(sample.text_digest, 0.0) for sample in of_b if place.get(sample.text_digest) != sample.sample_index]
     return problem_evidence(moved, known=known)
 
