@@ -1,14 +1,24 @@
 """The published tables: faithful to themselves, and every known contradiction found again by arithmetic."""
 
 import dataclasses
+import math
 
 import pytest
+import yaml
 
+from stapo_bench.analysis.published import Protocol, find_inconsistencies, load_facts, load_published, published_names
 from stapo_bench.analysis.relative_gain import headline, relative_gains
-from stapo_bench.errors import UsageError
-from stapo_bench.presenting.tables.published import find_inconsistencies, load_facts, load_published, published_names
+from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.presenting import published_rows
+from stapo_bench.records import Gold, Problem
+from stapo_bench.tasks import resource_dir
+from stapo_bench.tasks.prompts import render_question
 
-TABLES = ["stapo_v1", "justrl", "lp_reg", "taco", "twenty_entropy"]
+TABLES = [
+    "stapo_v1", "dapo", "deepscaler", "deepseek_r1", "dr_grpo", "justrl", "light_r1",
+    "lp_reg", "open_r1", "open_r1_greedy", "open_reasoner_zero", "polaris", "prime", "prorl",
+    "qwen25_math", "qwen3", "simplerl_zoo", "skywork_or1", "sober_look", "taco", "twenty_entropy",
+]  # fmt: skip
 
 
 def averages(regime, average=lambda row: row.average):
@@ -27,6 +37,45 @@ def test_tables_with_rows_and_the_papers_own_first():
 def test_listed_inconsistencies_are_exactly_those_found(name):
     table = load_published(name)
     assert find_inconsistencies(table) == list(table.inconsistencies)
+
+
+def test_every_recipe_says_where_and_when_it_was_read():
+    recipes = [load_published(name) for name in TABLES]
+    looked_at = [table for table in recipes if table.looked_at]
+    assert len(looked_at) == 17
+    for table in looked_at:
+        assert table.source and table.confidence and table.protocol != Protocol()
+        assert set(table.samples) | set(table.num_problems) <= {task for row in table.rows for task in row.scores}
+
+
+def test_a_protocol_is_that_of_the_row():
+    table = load_published("stapo_v1")
+    by_regime = {row.regime: table.protocol_of(row) for row in table.rows}
+    assert (by_regime["training"].temperature, by_regime["justrl"].temperature) == (1.0, 0.7)
+    assert by_regime["justrl"].top_p == 0.9 and by_regime["justrl"].max_new_tokens is None
+    justrl = load_published("justrl")
+    assert justrl.protocol_of(justrl.rows[1]) == justrl.protocol
+    assert justrl.protocol.max_new_tokens == 31744
+
+
+def test_a_prompt_is_written_as_in_a_task_file():
+    prompts = [prompt for name in TABLES if (prompt := load_published(name).protocol.prompt)]
+    assert len(prompts) >= 8
+    problem = Problem(task="t", problem_id="p", question="1+1?", gold=Gold(answer="2"))
+    assert all("1+1?" in render_question(prompt, problem) for prompt in prompts)
+
+
+def test_cells_that_are_not_printed_are_not_there(tmp_path, monkeypatch):
+    raw = yaml.safe_load((resource_dir("published") / "dapo.yaml").read_text())
+    raw["rows"].append({"model": "m", "method": "n", "regime": None, "scores": [None], "average": None})
+    (tmp_path / "odd.yaml").write_text(yaml.safe_dump(raw))
+    monkeypatch.setattr("stapo_bench.analysis.published.resource_dir", lambda _: tmp_path)
+    row = load_published("odd").rows[1]
+    assert row.scores == {} and math.isnan(row.average)
+    assert published_rows(["odd"])[1].cells == {}
+    (tmp_path / "odd.yaml").write_text(yaml.safe_dump({**raw, "protocol": {"heat": 1}}))
+    with pytest.raises(StapoError, match=r"odd\.yaml: protocol: expected .*temperature.*, got heat"):
+        load_published("odd")
 
 
 def test_the_known_ones_are_among_them():

@@ -28,6 +28,14 @@ from stapo_bench.analysis.metrics import AVG, Metric, fewest_decided, parse_metr
 from stapo_bench.analysis.parity_gate import ParityDifference, parity, same_weights
 from stapo_bench.analysis.passed_on import moved_samples, shared_samples
 from stapo_bench.analysis.plan import SamplePlan, TaskPlan, plan_runs
+from stapo_bench.analysis.published import (
+    Protocol,
+    PublishedRow,
+    PublishedTable,
+    load_facts,
+    load_published,
+    published_names,
+)
 from stapo_bench.analysis.regimes import Ranking, RegimeComparison, compare_regimes
 from stapo_bench.analysis.relative_gain import Headline, headline, measured_headline, relative_gains
 from stapo_bench.analysis.score_file import as_json, current_score, score_by, score_run

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stapo_bench.analysis import RunScore
+from stapo_bench.analysis import RunScore, load_facts
 from stapo_bench.presenting.figures.evaluation import ACCURACY, Point, averages, seeded, spread_name
 from stapo_bench.presenting.figures.groups import by_setting
 from stapo_bench.presenting.figures.layout import Layout, grid, key_below, legend_above, percent_axis
@@ -15,7 +15,6 @@ from stapo_bench.presenting.figures.lines import Lines, Panel
 from stapo_bench.presenting.figures.sources import Sources, TrainingLog
 from stapo_bench.presenting.figures.style import DOUBLE, INK, METHODS, look
 from stapo_bench.presenting.figures.training import SYMBOLS, SeedGroup, experiments
-from stapo_bench.presenting.tables.published import load_facts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,11 +10,21 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from stapo_bench.analysis import AVG, MacroScore, Metric, RunScore, TaskScore, fewest_decided, score_by
+from stapo_bench.analysis import (
+    AVG,
+    MacroScore,
+    Metric,
+    PublishedRow,
+    PublishedTable,
+    RunScore,
+    TaskScore,
+    fewest_decided,
+    load_published,
+    score_by,
+)
 from stapo_bench.engines import PRESETS, sampling_in_words
 from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER
-from stapo_bench.presenting.tables.published import PublishedRow, PublishedTable, load_published
 from stapo_bench.records import Origin
 from stapo_bench.runs import load_manifest
 from stapo_bench.statistics import UNKNOWN, Interval
@@ -259,7 +269,7 @@ def _published_row(table: PublishedTable, row: PublishedRow) -> Row:
             task: Cell(
                 value=value,
                 num_problems=table.num_problems.get(task),
-                samples_per_problem=table.samples[task],
+                samples_per_problem=table.samples.get(task),
                 note=_note(row, task, wrong),
             )
             for task, value in row.scores.items()

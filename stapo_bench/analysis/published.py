@@ -4,21 +4,39 @@
     >>> table.rows[7].method, table.rows[7].regime, table.rows[7].scores["aime24"]
     ('STAPO', 'justrl', 0.1604)
 
+Beside its cells a table holds the recipe by which they were made, as far as its source states it: what a measured
+number must be compared with before two numbers for the same thing are called different.
+
 A printed table may contradict itself. Every file lists the contradictions that are known, ``find_inconsistencies``
 recomputes them, and a test asserts that both lists are the same.
 """
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import yaml
 
-from stapo_bench.analysis import headline
+from stapo_bench.analysis.relative_gain import headline
+from stapo_bench.engines import PRESETS
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.tasks import resource_dir
 
-_ROUNDING = 0.00501  # half a unit of the second decimal of a percentage, and what floating point adds
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """How printed scores were sampled and graded. None: the source does not say."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    max_new_tokens: int | None = None
+    prompt: str | None = None  # as a task's ``doc_to_text``, with {{problem}}
+    prompt_format: str | None = None  # chat, base or plain; or what stands around the question
+    grader: str | None = None
+    engine: str | None = None
+    note: str | None = None  # what else a reader must know
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +46,8 @@ class PublishedRow:
     model: str
     method: str
     regime: str | None  # training | justrl; None: neither
-    scores: Mapping[str, float]  # by task
-    average: float  # as printed
+    scores: Mapping[str, float]  # by task; without those that are not printed
+    average: float  # as printed; NaN: it is not
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +61,19 @@ class PublishedTable:
     source: str
     confidence: str
     setting: str
-    samples: Mapping[str, int]  # per problem, by task
+    protocol: Protocol  # of all its rows
+    looked_at: str | None  # date; None: not recorded
+    decimals: int  # of the printed percentages
+    samples: Mapping[str, int]  # per problem, by task, where it is known
     num_problems: Mapping[str, int]  # by task, where it is known
     rows: tuple[PublishedRow, ...]
     inconsistencies: tuple[Mapping[str, Any], ...]  # as listed in the file, in percent
     headline: Mapping[str, Any]  # what the paper prints, in percent; empty where it prints none
+
+    def protocol_of(self, row: PublishedRow) -> Protocol:
+        """A row's protocol: the table's, with temperature and top-p of the row's decoding regime."""
+        params = PRESETS.get(row.regime or "")
+        return replace(self.protocol, temperature=params.temperature, top_p=params.top_p) if params else self.protocol
 
 
 def published_names() -> list[str]:
@@ -75,6 +101,9 @@ def load_published(name: str) -> PublishedTable:
         source=raw["source"],
         confidence=raw["confidence"],
         setting=raw["setting"],
+        protocol=_protocol(raw.get("protocol", {}), name),
+        looked_at=raw.get("looked_at"),
+        decimals=raw.get("decimals", 2),
         samples=raw["samples"],
         num_problems=raw["problems"],
         rows=tuple(_row(row, raw["columns"], name) for row in raw["rows"]),
@@ -90,31 +119,35 @@ def find_inconsistencies(table: PublishedTable) -> list[dict[str, Any]]:
     out of problems x samples is printed like this; ``recomputed`` is the nearest value that one gives. ``headline``:
     the printed mean gain is not the one that the printed averages give.
     """
-    totals = {task: number * table.samples[task] for task, number in table.num_problems.items()}
-    found = [item for row in table.rows for item in _row_inconsistencies(row, totals)]
+    totals = {
+        task: number * table.samples[task] for task, number in table.num_problems.items() if task in table.samples
+    }
+    rounding = 0.5 * 10.0**-table.decimals + 1e-5  # half a unit of the last digit, and what floating point adds
+    found = [item for row in table.rows for item in _row_inconsistencies(row, totals, rounding)]
     for regime, printed in table.headline.get("printed", {}).items():
         averages: dict[str, dict[str, float]] = {}
         for row in table.rows:
             if row.regime == regime:
                 averages.setdefault(row.model, {})[row.method] = row.average
         recomputed = round(100 * headline(averages, table.headline["method"]), 2)
-        if averages and abs(recomputed - printed) > _ROUNDING:
+        if averages and abs(recomputed - printed) > rounding:
             found.append({"what": "headline", "regime": regime, "printed": printed, "recomputed": recomputed})
     return found
 
 
-def _row_inconsistencies(row: PublishedRow, totals: Mapping[str, int]) -> list[dict[str, Any]]:
+def _row_inconsistencies(row: PublishedRow, totals: Mapping[str, int], rounding: float) -> list[dict[str, Any]]:
     where = {"model": row.model, "method": row.method, "regime": row.regime}
     mean = 100 * sum(row.scores.values()) / len(row.scores)
-    candidates = [("average", 100 * row.average, round(mean, 3), mean)]
-    for task, total in totals.items():
-        value = row.scores[task]
+    candidates = [] if math.isnan(row.average) else [("average", 100 * row.average, round(mean, 3), mean)]
+    for task, value in row.scores.items():
+        if (total := totals.get(task)) is None:
+            continue
         nearest = 100 * round(value * total) / total
         candidates.append((task, 100 * value, round(nearest, 2), nearest))
     return [
         {"what": what, **where, "printed": round(printed, 2), "recomputed": shown}
         for what, printed, shown, exact in candidates
-        if abs(printed - exact) > _ROUNDING
+        if abs(printed - exact) > rounding
     ]
 
 
@@ -125,9 +158,15 @@ def _row(raw: Mapping[str, Any], columns: list[str], name: str) -> PublishedRow:
         model=raw["model"],
         method=raw["method"],
         regime=raw["regime"],
-        scores={task: score / 100 for task, score in zip(columns, raw["scores"], strict=True)},
-        average=raw["average"] / 100,
+        scores={task: score / 100 for task, score in zip(columns, raw["scores"], strict=True) if score is not None},
+        average=math.nan if raw["average"] is None else raw["average"] / 100,
     )
+
+
+def _protocol(raw: Mapping[str, Any], name: str) -> Protocol:
+    if unknown := sorted(raw.keys() - (known := {field.name for field in fields(Protocol)})):
+        raise StapoError(f"{name}.yaml: protocol: expected {', '.join(sorted(known))}, got {', '.join(unknown)}")
+    return Protocol(**raw)
 
 
 def _read(name: str) -> dict[str, Any]:
