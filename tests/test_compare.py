@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -59,6 +60,33 @@ def test_tied_names_the_bound_that_was_shown(make_run, rng):
     assert (these.verdict, like.verdict) == ("tied", "tied")
     assert f"tied within ±{100 * like.difference.tied_within():.1f} points" in sentence(comparison)
     assert compare_runs(a, b, margin=0.001).average.effects[0].verdict == "not enough data"
+
+
+def test_the_bound_of_a_tie_is_told_apart_from_the_interval_beside_it(make_run, rng):
+    rates = rng.random(200)
+    a, b = (make_run(name, {"t": rows(rng, rates, 32)}) for name in "ab")
+    text = render_comparison(compare_runs(a, b))
+    assert re.search(r"tied within ±\d\.\d points on problems like these \([+-]\d\.\d points, 95 % interval \[", text)
+    assert (
+        "tied: shown to lie within ±2 points (two one-sided tests at 5 %); ±x: the least margin that they show" in text
+    )
+    assert "corrected for 1 task (Holm" in text
+
+
+def test_equal_weights_that_tie_are_called_tied_in_the_sentence_as_in_the_table(make_run, rng):
+    same = {"identity": {"checkpoint": {"digest": "one"}}}
+    rates = rng.random(128)
+    a, b = (make_run(name, {"t": rows(rng, rates, 32)}, **same) for name in "ab")
+    comparison = compare_runs(a, b)
+    assert [effect.verdict for effect in comparison.average.effects] == ["tied", "tied"]
+    within = f"tied within ±{100 * comparison.average.effects[1].tied_within:.1f} points"
+    assert sentence(comparison).startswith(f"Same weights and settings, and {within}: ")
+    sampling = {"temperature": 0.7, "top_p": 1.0, "max_new_tokens": 64}
+    c = make_run("c", {"t": rows(rng, rates, 32)}, identity={"checkpoint": {"digest": "one"}, "sampling": sampling})
+    other = sentence(compare_runs(a, c))
+    assert re.match(
+        r"Same weights under other settings \(sampling\.temperature\): c is tied within ±\d\.\d points, ", other
+    )
 
 
 def test_false_ties_over_six_tasks_come_in_at_most_five_of_a_hundred_comparisons():

@@ -97,3 +97,13 @@ def test_a_grade_that_comes_before_the_sample_is_counted_stays():
     progress.grade(key, "CORRECT")
     progress.add(sample(key))
     assert progress._tasks["a"].score().split()[0] == "100.0"
+
+
+def test_the_score_of_one_problem_has_no_interval():
+    stream = io.StringIO()
+    progress = Progress({"a": 2}, stream=stream, clock=lambda: 0.0)
+    for index, outcome in enumerate(("CORRECT", "INCORRECT")):
+        progress.grade(SampleKey("a", "p", index), outcome)
+    progress.close()
+    (line,) = [line for line in stream.getvalue().splitlines() if line.startswith("a ")]
+    assert line.split()[-1] == "50.0"

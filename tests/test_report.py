@@ -12,11 +12,13 @@ from report_setup import PLANTED, two_runs
 
 from stapo_bench.analysis.score_file import score_run
 from stapo_bench.cli import cli
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.presenting.report.baselines import baselines, pairs
 from stapo_bench.presenting.report.data import CHUNK, collect
 from stapo_bench.presenting.report.encode import chunk_starts, json_island, script_hash, unpack
 from stapo_bench.presenting.report.overview import overview
 from stapo_bench.presenting.report.page import Contents, render_page, without_inline_style, write_report
+from stapo_bench.presenting.tables.rows import Cell, Row
 from stapo_bench.runs.sealed import seal
 
 runs = pytest.fixture(two_runs)
@@ -189,6 +191,57 @@ def test_what_makes_a_comparison_unfair_stands_on_top(make_run, runs):
     assert any(text.startswith("Parity, other against b: sampling.max_new_tokens: 64 in A") for text in shown.warnings)
     assert shown.comparisons[0].sentence.startswith("Not a fair comparison: other scores")
     assert not any(text.startswith("Parity") for text in overview(runs).warnings)
+
+
+def of_methods(make_run, *methods, **about):
+    """Runs of these methods in this order; Base solves least."""
+    rates = {"Base": [[1.0, 0.0, 0.0, 0.0]] * 30}
+    better = [[1.0, 1.0, 1.0, 0.0]] * 30
+    return [make_run(m, {"t": rates.get(m, better)}, about={"method": m, **about}) for m in methods]
+
+
+def test_runs_are_compared_with_the_base_model_wherever_it_stands(make_run):
+    shown = overview(of_methods(make_run, "20-Entropy", "Base", "STAPO"))
+    assert [view.sentence.split(":")[0] for view in shown.comparisons] == [
+        "20-Entropy is better than Base",
+        "STAPO is better than Base",
+    ]
+    assert shown.baselines == ("Compared with Base: the base model.",)
+
+
+def test_the_base_model_is_the_one_that_others_started_from(make_run):
+    runs = of_methods(make_run, "STAPO", "JustRL", model="Qwen3-1.7B-Base")
+    runs += of_methods(make_run, "Qwen3-1.7B-Base", model=None)
+    assert overview(runs).baselines == ("Compared with Qwen3-1.7B-Base: the base model.",)
+
+
+def test_the_baseline_can_be_named_and_must_be_one_of_the_runs(make_run):
+    runs = of_methods(make_run, "20-Entropy", "STAPO", "GRPO")
+    assert overview(runs).baselines == ("Compared with 20-Entropy: the first of the runs; --baseline names another.",)
+    shown = overview(runs, baseline=runs[1])
+    assert shown.baselines == ("Compared with STAPO: as asked.",)
+    assert [view.about.split(";")[0] for view in shown.comparisons] == [
+        "A = STAPO, B = 20-Entropy",
+        "A = STAPO, B = GRPO",
+    ]
+    with pytest.raises(UsageError, match=r"--baseline: expected one of .*20-Entropy.*, got other"):
+        overview(runs, baseline=Path("other"))
+
+
+def row_of(method, sampling, model="Tiny"):
+    return Row(
+        origin="measured", source=method, model=model, method=method, regime=None, sampling=sampling, cells={},
+        titles={}, suites=(), average=Cell(value=0.5), details="",
+    )  # fmt: skip
+
+
+def test_each_decoding_regime_has_its_baseline_and_one_is_enough_where_none_has_two_runs():
+    rows = [row_of(m, s) for m, s in (("a", "T=1"), ("a", "T=0.7"), ("b", "T=1"), ("b", "T=0.7"), ("c", "T=1"))]
+    weights = ["a", "a", "b", "b", "c"]
+    assert list(pairs(baselines(rows, weights))) == [(0, 2), (0, 4), (1, 3)]
+    assert list(pairs(baselines(rows, weights, named=3))) == [(2, 0), (2, 4), (3, 1)]
+    assert list(pairs(baselines(rows[:2], weights))) == [(0, 1)]
+    assert baselines(rows[:1], weights) == []
 
 
 def test_what_is_missing_stands_on_top(make_run):

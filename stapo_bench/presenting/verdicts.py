@@ -8,7 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from stapo_bench.analysis import Comparison, Effect, ParityDifference, SignRisk, TaskComparison, as_json
-from stapo_bench.presenting.words import change_interval, markdown_row, p_value, percent, points, require_md_or_json
+from stapo_bench.presenting.words import (
+    change_interval,
+    counted,
+    markdown_row,
+    p_value,
+    percent,
+    points,
+    require_md_or_json,
+    tie_meaning,
+)
 
 _LISTED = 4  # confounders named in the sentence; all stand below it
 
@@ -67,7 +76,8 @@ def _verdict(comparison: Comparison) -> str:
     for effect in (like, these):
         if effect.verdict == "tied":
             within = percent(effect.tied_within, 1)
-            return f"{b} and {a} are tied within ±{within} points on {effect.error} ({gap} {effect_interval(effect)})."
+            interval = f"95 % interval {effect_interval(effect)}"  # ±within is of another kind, see ``tie_meaning``
+            return f"{b} and {a} are tied within ±{within} points on {effect.error} ({gap}, {interval})."
     return (
         f"Not enough data to tell {b} from {a}: {gap}, {effect_interval(these)} on these problems, "
         f"{effect_interval(like)} on problems like these."
@@ -94,17 +104,20 @@ def _open_or_tied(effect: Effect) -> str:
 def _same_weights_sentence(comparison: Comparison) -> str:
     """The sentence where only settings differ: an effect of decoding, or an A/A check."""
     these, like = comparison.average.effects
-    effect = like if like.verdict in ("better", "worse") else these
+    order = [(effect, verdict) for verdict in ("better", "worse", "tied") for effect in (like, these)]
+    effect = next((effect for effect, verdict in order if effect.verdict == verdict), these)
     gap = f"{points(effect.difference.value)} points {effect_interval(effect)} on {effect.error}"
-    shown = effect.verdict in ("better", "worse")
+    tied = _open_or_tied(effect)
     settings = [item for item in comparison.parity if item.weight != "note"]
     if settings:
-        does = {"better": "scores higher", "worse": "scores lower"}.get(effect.verdict, "shows no clear effect")
+        words = {"better": "scores higher", "worse": "scores lower", "tied": f"is {tied}"}
+        does = words.get(effect.verdict, "shows no clear effect")
         return f"Same weights under other settings ({_fields(settings)}): {comparison.name_b} {does}, {gap}."
-    if shown:
+    if effect.verdict in ("better", "worse"):
         name_a, name_b = comparison.name_a, comparison.name_b
         return f"Same weights and settings, yet {name_b} differs from {name_a}: {gap}; audit both."
-    return f"Same weights and settings, and no difference beyond chance: {gap}."
+    found = tied if effect.verdict == "tied" else "no difference beyond chance"
+    return f"Same weights and settings, and {found}: {gap}."
 
 
 def _fields(differences: Sequence[ParityDifference]) -> str:
@@ -118,7 +131,7 @@ def _markdown(comparison: Comparison) -> Iterator[str]:
     yield ""
     yield (
         f"A = {comparison.name_a}, B = {comparison.name_b}; effect = B − A in points; p and ties corrected "
-        f"for {len(comparison.tasks)} tasks (Holm, Bonferroni); tied: within ±{100 * comparison.margin:g} points; "
+        f"for {counted(len(comparison.tasks), 'task')} (Holm, Bonferroni); {tie_meaning(comparison.margin)}; "
         + "paired by problem"
         + (" and, as the seeds are equal, by sample." if comparison.same_seeds else ".")
     )

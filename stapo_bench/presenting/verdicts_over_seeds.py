@@ -8,12 +8,14 @@ from typing import Any
 from stapo_bench.analysis import MethodComparison, MethodScore, SeedComparison, as_json
 from stapo_bench.presenting.words import (
     change_interval,
+    counted,
     markdown_row,
     p_value,
     percent,
     points,
     require_md_or_json,
     score_interval,
+    tie_meaning,
 )
 from stapo_bench.statistics import SEED_ERRORS, Interval, SeedsNeeded
 
@@ -100,9 +102,8 @@ def _method_row(method: MethodScore, several: bool) -> list[str]:
 def pairs_about(comparison: MethodComparison) -> str:
     """What the table of pairs is about."""
     return (
-        f"Differences in points; p and ties corrected for {len(comparison.pairs)} "
-        f"pair{'s' if len(comparison.pairs) != 1 else ''} (Holm, Bonferroni); tied: within "
-        f"±{100 * comparison.margin:g} points; error: standard errors that come from the seeds and from the problems; "
+        f"Differences in points; p and ties corrected for {counted(len(comparison.pairs), 'pair')} (Holm, Bonferroni); "
+        f"{tie_meaning(comparison.margin)}; error: standard errors that come from the seeds and from the problems; "
         f"seeds for {100 * comparison.detect:g}: of each method, to show {100 * comparison.detect:g} points with 80 % "
         "power on each error, in brackets as far as these few seeds tell."
     )

@@ -68,6 +68,27 @@ def change_interval(interval: Interval) -> str:
     return "[–]" if math.isnan(interval.low) else f"[{signed(interval.low)}, {signed(interval.high)}]"
 
 
+def tie_meaning(margin: float) -> str:
+    """What "tied ±x" says beside a 95 % interval that may be wider than it.
+
+    >>> tie_meaning(0.02)[:36]
+    'tied: shown to lie within ±2 points '
+    """
+    return (
+        f"tied: shown to lie within ±{100 * margin:g} points (two one-sided tests at 5 %); ±x: the least margin that "
+        "they show, which may lie inside the 95 % interval"
+    )
+
+
+def counted(number: float, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "task"), counted(0, "task"), counted(0.5, "point")
+    ('1 task', '0 tasks', '0.5 points')
+    """
+    return f"{number:g} {noun}" + ("" if number == 1 else "s")
+
+
 def p_value(p: float) -> str:
     """Four decimals, or that it is below them.
 

@@ -63,7 +63,10 @@ class TaskProgress:
         if np.isnan(matrix).all():
             return "–"
         near = interval(matrix, "problems like these")
-        return f"{100 * avg_at_k(matrix):.1f} [{100 * near.low:.1f}, {100 * near.high:.1f}]"
+        shown = (
+            f" [{100 * near.low:.1f}, {100 * near.high:.1f}]" if near.low == near.low else ""
+        )  # one problem has none
+        return f"{100 * avg_at_k(matrix):.1f}{shown}"
 
     def cut_share(self) -> str:
         """Truncated samples, in percent."""

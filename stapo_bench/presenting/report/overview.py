@@ -20,11 +20,13 @@ from stapo_bench.analysis import (
     moved_samples,
     score_by,
     shared_samples,
+    weights_of,
     with_other_graders,
 )
 from stapo_bench.engines import sampling_in_words
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.grading import DEFAULT_GRADER
+from stapo_bench.presenting.report.baselines import baselines, pairs
 from stapo_bench.presenting.tables.blocks import TableBlock, blocks
 from stapo_bench.presenting.tables.latex import unbeaten
 from stapo_bench.presenting.tables.rows import Cell, Row, published_rows, rows_from_scores
@@ -37,7 +39,7 @@ from stapo_bench.presenting.verdicts_over_seeds import (
     pairs_about,
     seeds_sentence,
 )
-from stapo_bench.presenting.words import percent, score_interval
+from stapo_bench.presenting.words import counted, percent, score_interval, tie_meaning
 from stapo_bench.runs import LoadedRun, load_run
 
 
@@ -102,6 +104,7 @@ class Overview:
     """The first part of the page."""
 
     warnings: tuple[str, ...]
+    baselines: tuple[str, ...]  # with which run the others are compared, and why
     comparisons: tuple[ComparisonView, ...]
     methods: tuple[MethodsView, ...]
     blocks: tuple[BlockView, ...]
@@ -113,14 +116,16 @@ def overview(
     grader: str = DEFAULT_GRADER,
     *,
     published: bool = False,
+    baseline: Path | None = None,
     scores: Sequence[RunScore] | None = None,
 ) -> Overview:
-    """Table, verdicts (the first run of a regime is its baseline), parity and audit of the runs.
+    """Table, verdicts (see ``baselines``), parity and audit of the runs.
 
     Args:
         run_dirs: the runs.
         grader: whose grades all of it rests on.
         published: whether the paper's rows stand in the table, too.
+        baseline: the one of the runs that the others are compared with; None: the base model.
         scores: of the runs by this grader, where they were read before.
     """
     found = [score_by(run, grader) for run in run_dirs] if scores is None else scores
@@ -129,17 +134,18 @@ def overview(
     loaded = [
         {name: load_run(run_dir, name) for name in names} for run_dir, names in zip(run_dirs, graders, strict=True)
     ]
-    pairs = list(baseline_pairs([row.sampling for row in rows]))
+    compared_with = baselines(rows, [weights_of(runs[grader]) for runs in loaded], _number(baseline, run_dirs))
     comparisons, failures = [], []
-    for a, b in pairs:
+    for a, b in pairs(compared_with):
         try:
             comparisons.append(_compare(loaded[a], loaded[b], grader))
         except StapoError as error:  # no task in common: the table still stands
             failures.append(str(error))
     seeds = [*_methods_views([runs[grader] for runs in loaded], failures)]
-    checks = [*_checks([runs[grader] for runs in loaded], pairs)]
+    checks = [*_checks([runs[grader] for runs in loaded], list(pairs(compared_with)))]
     return Overview(
         warnings=(*_incomplete(rows), *_parity_warnings(comparisons), *failures, *_audit_warnings(checks)),
+        baselines=tuple(f"Compared with {rows[found.run].source}: {found.why}." for found in compared_with),
         comparisons=tuple(map(_comparison_view, comparisons)),
         methods=tuple(seeds),
         blocks=tuple(_block_view(block) for block in blocks([*rows, *(published_rows() if published else [])])),
@@ -147,20 +153,14 @@ def overview(
     )
 
 
-def baseline_pairs(regimes: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Which runs are compared: in each decoding regime its first run with every other; across regimes only where
-    no regime has two.
-
-    >>> list(baseline_pairs(["T=1", "T=0.7", "T=1", "T=0.7", "T=1"]))
-    [(0, 2), (0, 4), (1, 3)]
-    >>> list(baseline_pairs(["T=1", "T=0.7"]))
-    [(0, 1)]
-    """
-    first = {regime: regimes.index(regime) for regime in regimes}
-    if len(first) == len(regimes):
-        first = dict.fromkeys(regimes, 0)
-    for baseline in sorted(set(first.values())):
-        yield from ((baseline, i) for i, regime in enumerate(regimes) if first[regime] == baseline != i)
+def _number(run: Path | None, run_dirs: Sequence[Path]) -> int | None:
+    """The place of a run in the list; None for none."""
+    if run is None:
+        return None
+    places = [path.resolve() for path in run_dirs]
+    if run.resolve() not in places:
+        raise UsageError(f"--baseline: expected one of {', '.join(map(str, run_dirs))}, got {run}")
+    return places.index(run.resolve())
 
 
 def _compare(a: Mapping[str, LoadedRun], b: Mapping[str, LoadedRun], grader: str) -> Comparison:
@@ -206,7 +206,7 @@ def _comparison_view(found: Comparison) -> ComparisonView:
         sentence=sentence(found),
         about=(
             f"A = {found.name_a}, B = {found.name_b}; effect = B − A in points; p and ties corrected for "
-            f"{len(found.tasks)} tasks (Holm, Bonferroni); tied: within ±{100 * found.margin:g} points"
+            f"{counted(len(found.tasks), 'task')} (Holm, Bonferroni); {tie_meaning(found.margin)}"
         ),
         rows=tuple(map(task_cells, rows)),
         parity=tuple(f"{item.weight}: {item}" for item in found.parity),

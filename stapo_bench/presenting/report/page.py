@@ -46,6 +46,7 @@ class Contents:
     grader: str = DEFAULT_GRADER
     data_dir: Path | None = None
     published: bool = False  # the paper's rows in the main table
+    baseline: Path | None = None  # the one of the runs that the others are compared with; None: the base model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +103,13 @@ def render_page(contents: Contents, version: str | None = None) -> str:
     samples = collect(contents.runs, contents.grader, contents.data_dir)
     tokens, notes = collect_tokens(_with_dumps(contents.logs))
     data = Sources(runs=tuple(contents.runs), logs=tuple(filter(_has_metrics, contents.logs)), grader=contents.grader)
-    shown = overview(contents.runs, contents.grader, published=contents.published, scores=data.scores)
+    shown = overview(
+        contents.runs,
+        contents.grader,
+        published=contents.published,
+        baseline=contents.baseline,
+        scores=data.scores,
+    )
     scripts = ["vendor/katex.min.js", *(f"js/{name}.js" for name in _SCRIPTS)]
     scripts += [f"js/{_LIVE_SCRIPT}.js"] * (version is not None)
     sources = [_asset(name) for name in scripts]

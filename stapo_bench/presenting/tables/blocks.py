@@ -59,7 +59,7 @@ class TableBlock:
         """Column title; with k where all rows have the same number of samples."""
         name = next((row.titles[task] for row in self.rows if task in row.titles), _TITLES.get(task, task))
         counts = {row.cells[task].samples_per_problem for row in self.rows if task in row.cells}
-        return f"{name} @{counts.pop()}" if len(counts) == 1 else name
+        return f"{name} @{counts.pop()}" if len(counts) == 1 and None not in counts else name
 
     def method(self, row: Row) -> str:
         """The row's method; with its training step where several checkpoints of one method stand side by side."""
