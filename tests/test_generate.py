@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 from eval_setup import make_options, run
@@ -65,10 +66,10 @@ def test_what_another_writer_stored_between_the_look_and_the_lock_is_not_drawn_a
     real = sole_writer
 
     @contextmanager
-    def late(folder: Path, label: str) -> Iterator[None]:
+    def late(folder: Path, label: str, watch: TextIO) -> Iterator[None]:
         monkeypatch.setattr("stapo_bench.sampling.evaluation.sole_writer", real)
         run(options)  # another process was just before us, and is done
-        with real(folder, label):
+        with real(folder, label, watch):
             yield
 
     monkeypatch.setattr("stapo_bench.sampling.evaluation.sole_writer", late)

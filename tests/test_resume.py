@@ -25,8 +25,9 @@ from eval_setup import (
 from stapo_bench.analysis.score_file import score_run
 from stapo_bench.errors import StapoError
 from stapo_bench.records import SampleKey
+from stapo_bench.runs.locks import is_locked
 from stapo_bench.runs.run_grading import grade_run
-from stapo_bench.runs.sample_writer import live_segments
+from stapo_bench.runs.sample_writer import lock_file
 from stapo_bench.runs.store import scan_keys, segments
 from stapo_bench.sampling.evaluation import evaluate
 
@@ -43,7 +44,7 @@ def test_an_engine_that_dies_leaves_what_is_done_and_says_so(tmp_path, unbroken)
         evaluate(options, engine=FakeEngine(fail_after=50), watch=watch)
     assert len(completions(tmp_path / "run")) == 50
     assert "50 new samples are safe" in watch.getvalue()
-    assert live_segments(tmp_path / "run") == []
+    assert not is_locked(lock_file(tmp_path / "run", "shard0of1"))
     assert run(options).num_sampled == len(unbroken) - 50
     assert completions(tmp_path / "run") == unbroken
 

@@ -11,7 +11,7 @@ from store_setup import make_sample, write
 
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Sample, SampleKey
-from stapo_bench.runs import sample_writer, store
+from stapo_bench.runs import locks, sample_writer, store
 
 # -- lines ------------------------------------------------------------------------------------------------------------
 
@@ -140,15 +140,15 @@ def test_a_torn_last_line_is_cut_off(tmp_path, cut):
     path = write(tmp_path, [make_sample(0), make_sample(1)])
     os.truncate(path, path.stat().st_size - cut)
     assert list(store.read_samples(tmp_path)) == [make_sample(0)]  # a reader passes over it
-    assert sample_writer.repair(tmp_path) == 1
+    assert sample_writer.repair(tmp_path, "shard0of1") == 1
     assert path.read_bytes() == store.sample_to_line(make_sample(0))
-    assert sample_writer.repair(tmp_path) == 0
+    assert sample_writer.repair(tmp_path, "shard0of1") == 0
 
 
 def test_a_torn_line_of_many_blocks_is_cut_off(tmp_path):
     path = write(tmp_path, [make_sample(0), make_sample(1, completion="x" * 300_000)])
     os.truncate(path, path.stat().st_size - 1)
-    assert sample_writer.repair(tmp_path) == 1
+    assert sample_writer.repair(tmp_path, "shard0of1") == 1
     assert path.read_bytes() == store.sample_to_line(make_sample(0))
 
 
@@ -156,21 +156,20 @@ def test_zeros_that_a_power_cut_leaves_at_the_end_are_cut_off(tmp_path):
     path = write(tmp_path, [make_sample(0)])
     whole = path.read_bytes()
     path.write_bytes(whole + bytes(4096))
-    assert sample_writer.repair(tmp_path) == 1
+    assert sample_writer.repair(tmp_path, "shard0of1") == 1
     assert path.read_bytes() == whole
 
 
 def test_a_live_writers_half_line_is_left_alone(tmp_path):
-    with sample_writer.SegmentWriter(tmp_path, "shard0of1") as writer:
+    with sample_writer.SegmentWriter(tmp_path, "shard0of2") as writer:
         writer.append(make_sample(0))
         (path,) = store.segments(tmp_path)
         with path.open("ab") as file:
             file.write(b'{"task":')
-        assert sample_writer.live_segments(tmp_path) == [path]
-        assert sample_writer.repair(tmp_path) == 0
+        with locks.locked(sample_writer.lock_file(tmp_path, "shard0of2")):  # as its process holds it
+            assert sample_writer.repair(tmp_path, "shard1of2") == 0
         assert path.read_bytes().endswith(b'{"task":')
-    assert sample_writer.live_segments(tmp_path) == []
-    assert sample_writer.repair(tmp_path) == 1
+    assert sample_writer.repair(tmp_path, "shard1of2") == 1
 
 
 @pytest.mark.parametrize("damage", [b"\x00" * 20, b'{"task":"aime24"', b"[]", b"", b"\xff\xfe", b"NaN"])
@@ -180,7 +179,7 @@ def test_damage_in_the_middle_is_named_by_file_and_line(tmp_path, damage):
     path.write_bytes(lines[0] + damage + b"\n" + lines[2])
     with pytest.raises(StapoError, match=rf"{path.name}:2: expected a sample, got a damaged line"):
         list(store.read_samples(tmp_path))
-    assert sample_writer.repair(tmp_path) == 0  # never touched
+    assert sample_writer.repair(tmp_path, "shard0of1") == 0  # never touched
 
 
 def test_a_repeated_key_keeps_its_first_line_and_is_counted(tmp_path):

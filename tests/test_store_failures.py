@@ -14,7 +14,7 @@ import pytest
 from store_setup import make_sample, write
 
 from stapo_bench.errors import StapoError
-from stapo_bench.runs import Pace, sample_writer, sealed, store
+from stapo_bench.runs import Pace, files, sample_writer, sealed, store
 
 # -- full disk --------------------------------------------------------------------------------------------------------
 
@@ -54,7 +54,7 @@ def test_a_real_full_disk_is_one_line(tmp_path):
     writer = sample_writer.SegmentWriter(tmp_path, "shard0of1")
     writer.append(make_sample(0))
     full = os.open("/dev/full", os.O_WRONLY)
-    os.dup2(full, writer._fd)
+    os.dup2(full, writer._file.fileno())
     os.close(full)
     with pytest.raises(StapoError, match="No space left on device"):
         writer.append(make_sample(1))
@@ -70,7 +70,7 @@ def test_a_file_that_grows_while_it_is_read_ends_at_the_line_being_written(monke
         def __exit__(self, *exception):
             return None
 
-    monkeypatch.setattr(Path, "open", lambda *_arguments: Growing([b'{"a":1}\n', b'{"a"', b":2}\n"]))
+    monkeypatch.setattr(sealed, "open_to_read", lambda _path: Growing([b'{"a":1}\n', b'{"a"', b":2}\n"]))
     assert list(sealed.complete_lines(Path("samples/1.jsonl"))) == [(1, b'{"a":1}\n')]
 
 
@@ -100,7 +100,8 @@ import os, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 import test_store_failures as t
-from stapo_bench.runs import Pace, sample_writer, sealed, store
+from stapo_bench.runs import sample_writer, store
+from stapo_bench.sampling import sole_writer
 
 def slow_write(fd, data, write=os.write):  # a few bytes at a time: most kills land inside a line
     time.sleep(0.0002)
@@ -108,9 +109,10 @@ def slow_write(fd, data, write=os.write):  # a few bytes at a time: most kills l
 
 os.write = slow_write
 run_dir, index, num_shards = Path(sys.argv[1]), int(sys.argv[3]), int(sys.argv[4])
-sample_writer.repair(run_dir)
-done, _ = store.scan_keys(run_dir, 0)
-with sample_writer.SegmentWriter(run_dir, f"shard{index}of{num_shards}") as writer:
+label = f"shard{index}of{num_shards}"
+run_dir.mkdir(exist_ok=True)
+with sole_writer(run_dir, label), sample_writer.SegmentWriter(run_dir, label) as writer:
+    done, _ = store.scan_keys(run_dir, 0)
     print("writing", flush=True)
     for i in range(index, t.NUM_SAMPLES, num_shards):
         sample = t.make_sample(i, completion=str(i) * 50)
@@ -157,22 +159,22 @@ def test_killed_at_any_moment_every_sample_is_there_exactly_once(tmp_path, num_s
 
 def test_write_atomically_replaces_whole_files_and_leaves_nothing_behind(tmp_path):
     path = tmp_path / "scores.json"
-    sealed.write_atomically(path, "old")
-    sealed.write_atomically(path, "new")
+    files.write_atomically(path, "old")
+    files.write_atomically(path, "new")
     assert path.read_text() == "new"
     assert [p.name for p in tmp_path.iterdir()] == ["scores.json"]
 
 
 def test_a_file_that_cannot_be_written_whole_is_one_line_and_leaves_the_old_one(tmp_path, monkeypatch):
     path = tmp_path / "scores.json"
-    sealed.write_atomically(path, "old")
+    files.write_atomically(path, "old")
 
     def full(_fd):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StapoError, match=r"cannot write .*scores\.json: No space left on device; put that right"):
-        sealed.write_atomically(path, "new")
+    with pytest.raises(StapoError, match=r"cannot write .*scores\.json: No space left on device; make room there"):
+        files.write_atomically(path, "new")
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["scores.json"]
 
@@ -180,7 +182,7 @@ def test_a_file_that_cannot_be_written_whole_is_one_line_and_leaves_the_old_one(
 def test_a_writer_whose_first_line_was_torn_leaves_nothing(tmp_path):
     path = write(tmp_path, [make_sample(0)])
     os.truncate(path, path.stat().st_size - 1)
-    assert sample_writer.repair(tmp_path) == 1
+    assert sample_writer.repair(tmp_path, "shard0of1") == 1
     assert path.read_bytes() == b""
 
 
@@ -189,7 +191,7 @@ def test_a_new_segment_is_in_its_folder_before_its_first_sample_is_safe(tmp_path
     synced, fsync = [], os.fsync
     monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(Path(f"/proc/self/fd/{fd}").readlink()), fsync(fd))[1])
     path = write(tmp_path / "new" / "run", [make_sample(0), make_sample(1)])
-    assert synced == [path.parent, path]
+    assert synced == [tmp_path / "new" / "run", path.parent, path]  # its folder's name, its own, its lines
 
 
 def test_a_file_that_is_replaced_is_on_disk_before_its_name_and_then_its_name(tmp_path, monkeypatch):
@@ -202,7 +204,7 @@ def test_a_file_that_is_replaced_is_on_disk_before_its_name_and_then_its_name(tm
         fsync(fd)
 
     monkeypatch.setattr(os, "fsync", watched)
-    sealed.write_atomically(path, "new")
+    files.write_atomically(path, "new")
     assert synced == [(False, "old"), (True, "new")]
 
 

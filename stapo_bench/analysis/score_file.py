@@ -11,7 +11,6 @@ segments, which only ever grow.
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +19,16 @@ from typing import Any
 from stapo_bench.analysis.scores import MacroScore, RunScore, TaskScore, run_score
 from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER
-from stapo_bench.runs import canonical_digest, file_hashes, load_manifest, read_grades, segment_sizes, write_atomically
+from stapo_bench.runs import (
+    can_write,
+    canonical_digest,
+    file_hashes,
+    load_manifest,
+    open_to_read,
+    read_grades,
+    segment_sizes,
+    write_atomically,
+)
 from stapo_bench.statistics import Interval
 
 FORMAT = 1
@@ -29,13 +37,15 @@ SOURCES = "scores.sources.json"
 
 
 def score_run(run_dir: Path, grader: str = DEFAULT_GRADER) -> RunScore:
-    """Score a run with the grades of one grader and write ``scores.json``.
+    """Score a run with the grades of one grader and write ``scores.json``, where its folder can be written.
 
     Raises:
-        StapoError: no such grades, damage, or a folder that cannot be written.
+        StapoError: no such grades, or damage.
     """
     sources = _sources(run_dir, grader)  # before reading: these scores may miss samples that come meanwhile
     score = run_score(load_manifest(run_dir), grader, read_grades(run_dir, grader))
+    if not can_write(run_dir):  # an archive is scored all the same
+        return score
     values = to_json(score)
     write_atomically(run_dir / SCORES, _text(values))
     # Another command may write scores at the same time: the digest says whose sources these are.
@@ -53,18 +63,15 @@ def current_score(run_dir: Path) -> RunScore:
     if not path.is_file():
         return score_run(run_dir)
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        with open_to_read(path) as file:
+            raw = json.load(file)
         score = from_json(raw)
     except (ValueError, KeyError, TypeError) as error:
         raise StapoError(
             f"{path}: expected scores, got damage ({error!r}); 'stapo-bench score {run_dir}' makes them again"
         ) from None
     is_current = _made_from(run_dir) == {SCORES: raw.get("sha256"), **_sources(run_dir, score.grades)}
-    if is_current:
-        return score
-    if not os.access(run_dir, os.W_OK):  # an archive can be read all the same
-        return run_score(load_manifest(run_dir), score.grades, read_grades(run_dir, score.grades))
-    return score_run(run_dir, score.grades)
+    return score if is_current else score_run(run_dir, score.grades)
 
 
 def score_by(run_dir: Path, grader: str | None) -> RunScore:
@@ -90,7 +97,8 @@ def _sources(run_dir: Path, grader: str) -> dict[str, Any]:
 def _made_from(run_dir: Path) -> dict[str, Any] | None:
     """What the stored scores were made from; None where that is not known (older runs), or damaged."""
     try:
-        found: dict[str, Any] = json.loads((run_dir / SOURCES).read_text(encoding="utf-8"))
+        with open_to_read(run_dir / SOURCES) as file:
+            found: dict[str, Any] = json.load(file)
     except (FileNotFoundError, ValueError):
         return None
     return found

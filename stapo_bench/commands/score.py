@@ -78,10 +78,12 @@ def score(
     """
     from stapo_bench.analysis import compare_graders
     from stapo_bench.presenting import finish_run, render_graders, render_metrics, render_table, rows_from_scores
-    from stapo_bench.runs import with_golds
+    from stapo_bench.runs import can_write, with_golds
 
     name = with_golds(grader, golds)
     scored = finish_run(run, data_dir=data_dir, grader=name)
+    if not can_write(run):
+        click.echo(f"{run}: cannot be written: its scores.json and table.md stay as they were", err=True)
     click.echo(render_table(rows_from_scores([scored], run_dirs=[run]), long=long))
     if long and (more := render_metrics(scored)):
         click.echo("\n" + more)

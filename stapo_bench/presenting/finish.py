@@ -6,14 +6,18 @@ from stapo_bench.analysis import RunScore, score_run
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.presenting.tables.rows import rows_from_scores
 from stapo_bench.presenting.tables.table import render_table
-from stapo_bench.runs import grade_run, write_atomically
+from stapo_bench.runs import can_write, grade_run, write_atomically
 from stapo_bench.sampling import PREFIX, Ticker
 
 
 def finish_run(run_dir: Path, *, data_dir: Path | None, grader: str = DEFAULT_GRADER) -> RunScore:
-    """Grade what is not graded yet, score, and write table.md. A judge is not asked again: that is for ``grade``."""
+    """Grade what is not graded yet, score, and write table.md where the folder can be written.
+
+    A judge is not asked again: that is for ``grade``.
+    """
     if not grader.startswith(PREFIX):
         grade_run(run_dir, grader, data_dir=data_dir, progress=Ticker("graded"))
     score = score_run(run_dir, grader)
-    write_atomically(run_dir / "table.md", render_table(rows_from_scores([score], run_dirs=[run_dir])) + "\n")
+    if can_write(run_dir):
+        write_atomically(run_dir / "table.md", render_table(rows_from_scores([score], run_dirs=[run_dir])) + "\n")
     return score

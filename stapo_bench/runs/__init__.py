@@ -3,11 +3,26 @@
 from stapo_bench.runs.checkpoint import Checkpoint, check_hashes, expand, file_hashes, folder_label, read_checkpoint
 from stapo_bench.runs.copies import texts_of
 from stapo_bench.runs.export import Exported, export_runs
+from stapo_bench.runs.files import (
+    append,
+    can_write,
+    cannot_write,
+    open_own,
+    open_to_read,
+    own_file,
+    own_folder,
+    replacing,
+    sync,
+    write_atomically,
+    write_result,
+    writing,
+)
 from stapo_bench.runs.folder import DifferentRunError, differences, find_run, make_folder, open_run, state_stopping
 from stapo_bench.runs.golds import data_digest, golds_at_hand, read_golds, read_problems, split_golds, with_golds
 from stapo_bench.runs.graded_samples import GradedSample
-from stapo_bench.runs.grades import Grades, append_grades, graded_keys, read_grades, stream_grades
+from stapo_bench.runs.grades import Grades, append_grades, graded_keys, grades_by, read_grades, stream_grades
 from stapo_bench.runs.loaded_run import LoadedRun, graded_sample, load_run, outcomes_of, samples_of
+from stapo_bench.runs.locks import is_locked, locked, try_lock
 from stapo_bench.runs.manifest import (
     About,
     AskedTask,
@@ -23,6 +38,6 @@ from stapo_bench.runs.measured import commit, is_dirty, measured_with
 from stapo_bench.runs.nested import canonical_digest, flatten
 from stapo_bench.runs.pace import Pace
 from stapo_bench.runs.run_grading import Grading, grade_run
-from stapo_bench.runs.sample_writer import SegmentWriter, repair
-from stapo_bench.runs.sealed import complete_lines, seal, unseal, write_atomically
+from stapo_bench.runs.sample_writer import SegmentWriter, lock_file, repair
+from stapo_bench.runs.sealed import complete_lines, seal, unseal
 from stapo_bench.runs.store import KeySet, read_samples, scan_keys, segment_sizes, segments

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from stapo_bench.errors import StapoError
+from stapo_bench.runs.files import open_to_read
 
 _WEIGHTS = re.compile(r".*\.safetensors|pytorch_model.*\.bin")
 _PARTS = re.compile(r".*\.(json|jinja|model|tiktoken|txt)")  # config, tokenizer, generation defaults, chat template
@@ -135,7 +136,7 @@ def _digest(hashes: Mapping[str, str]) -> str:
 
 def _file_sha256(path: Path) -> str:
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_to_read(path) as file:
         while block := file.read(1 << 22):
             digest.update(block)
     return digest.hexdigest()

@@ -9,9 +9,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.errors import UsageError
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.records import Gold, Outcome, Sample
+from stapo_bench.runs.files import own_folder, replacing, writing
 from stapo_bench.runs.golds import golds_at_hand, split_golds
 from stapo_bench.runs.grades import read_grades, stream_grades
 from stapo_bench.runs.manifest import Manifest, load_manifest
@@ -71,14 +72,12 @@ def _write(rows: Iterator[dict[str, Any]], out: Path) -> int:
     types |= {"correct": pa.bool_(), "gold": text}
     schema = pa.schema(list(types.items()))
     num_rows = 0
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with writer_of(str(out), schema) as writer:
-            while batch := list(islice(rows, _BATCH)):
-                writer.write_table(pa.Table.from_pylist(batch, schema=schema))
-                num_rows += len(batch)
-    except OSError as error:
-        raise StapoError(f"cannot write {out}: {error.strerror or error}") from None
+    with writing(out):
+        own_folder(out.parent)
+    with replacing(out.resolve()) as beside, writer_of(str(beside), schema) as writer:
+        while batch := list(islice(rows, _BATCH)):
+            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+            num_rows += len(batch)
     return num_rows
 
 

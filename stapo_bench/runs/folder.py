@@ -6,14 +6,14 @@ difference is refused, listed field by field, so that no table ever mixes two se
     manifest = open_run(Path("results/base-justrl"), identity, about)
 """
 
-import fcntl
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 from stapo_bench.errors import StapoError
+from stapo_bench.runs.files import open_own, own_folder
+from stapo_bench.runs.locks import locked_folder
 from stapo_bench.runs.manifest import (
     About,
     AskedTask,
@@ -115,7 +115,7 @@ def _different(run_dir: Path, found: Iterable[str]) -> DifferentRunError:
 
 def _join(run_dir: Path, identity: Identity, about: About) -> Manifest:
     make_folder(run_dir)
-    with _locked(run_dir):
+    with locked_folder(run_dir):
         if (run_dir / "manifest.json").exists():
             run = load_manifest(run_dir)
             if found := differences(run.identity, identity):
@@ -131,7 +131,7 @@ def _join(run_dir: Path, identity: Identity, about: About) -> Manifest:
 
 def state_stopping(run_dir: Path, stopping: Stopping) -> None:
     """Write into a run's manifest that it stops early, and under which rule; the first that was stated stays."""
-    with _locked(run_dir):
+    with locked_folder(run_dir):
         run = load_manifest(run_dir)
         if run.about.stopping is None:
             write_manifest(replace(run, about=replace(run.about, stopping=stopping)))
@@ -151,16 +151,7 @@ def make_folder(run_dir: Path) -> None:
     """Make a run's folder, or say in one line why that cannot be done."""
     refuse_special_files(run_dir)
     try:
-        run_dir.mkdir(parents=True, exist_ok=True)
-        (run_dir / ".lock").touch()
+        own_folder(run_dir)
+        open_own(run_dir, ".lock").close()
     except OSError as error:
         raise StapoError(f"cannot write to {run_dir}: {error.strerror}; choose another --out") from None
-
-
-@contextmanager
-def _locked(run_dir: Path) -> Iterator[None]:
-    """Lock the folder: shards that start together must not overwrite each other's additions."""
-    with (run_dir / ".lock").open("a") as file:  # not "w": were it a link, the file behind it would be emptied
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-    # Closing the file releases the lock. It is never deleted: another process may be waiting on it.

@@ -6,11 +6,9 @@
 If a sample has several lines, the last counts. A file holds grades of one version; a new version empties it first.
 """
 
-import fcntl
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -19,8 +17,10 @@ from typing import Any, BinaryIO
 from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.records import Grade, Outcome, SampleKey
+from stapo_bench.runs.files import after_last_newline, append, open_own, sync_folder, writing
 from stapo_bench.runs.graded_samples import GradedKeys
-from stapo_bench.runs.sealed import after_last_newline, complete_lines, seal, unseal
+from stapo_bench.runs.locks import locked_folder
+from stapo_bench.runs.sealed import complete_lines, seal, unseal
 from stapo_bench.runs.store import MAX_SAMPLE_INDEX, KeySet
 
 _FIELDS = (*SampleKey._fields, "outcome", "extracted")  # of a line, besides a detail
@@ -78,7 +78,7 @@ def stream_grades(run_dir: Path, grader: str) -> GradeStream:
     Raises:
         StapoError: no such file (the error names those that exist); while reading: a damaged line.
     """
-    path = run_dir / "grades" / f"{grader}.jsonl"
+    path = _path(run_dir, grader)
     if not path.is_file():
         found = ", ".join(sorted(p.stem for p in (run_dir / "grades").glob("*.jsonl"))) or "none"
         how = f"stapo-bench grade {run_dir}" + (f" --grader {grader}" if grader != DEFAULT_GRADER else "")
@@ -116,55 +116,85 @@ def _damaged(path: Path, number: int, error: ValueError) -> StapoError:
 def read_grades(run_dir: Path, grader: str) -> Grades:
     """What a grader found, without its reasons; errors as for ``stream_grades``."""
     stream = stream_grades(run_dir, grader)
+    return Grades(grader=stream.grader, outcomes=_outcomes(stream.grades))
+
+
+def _outcomes(grades: Iterable[tuple[SampleKey, Grade]]) -> GradedKeys:
     outcomes = GradedKeys()
-    for key, grade in stream.grades:
+    for key, grade in grades:
         outcomes.set(key, grade.outcome, grade.extracted)
-    return Grades(grader=stream.grader, outcomes=outcomes)
+    return outcomes
 
 
 def graded_keys(
     run_dir: Path, grader: str, version: str, see: Callable[[SampleKey, str], None] | None = None
 ) -> KeySet:
-    """The keys graded by this version; ``see`` is called with each key and its outcome.
-
-    A file by another version is emptied, a torn last line cut off: the file is in order for ``append_grades``.
-    """
+    """The keys graded by this version, none where the file is another's; ``see`` gets each key and its outcome."""
     keys = KeySet()
-    with _open_grades(run_dir, grader, version):
-        for key, grade in stream_grades(run_dir, grader).grades:
-            if keys.add(key) and see is not None:
-                see(key, grade.outcome.value)
+    for key, grade in _by_version(run_dir, grader, version):
+        if keys.add(key) and see is not None:
+            see(key, grade.outcome.value)
     return keys
 
 
+def grades_by(run_dir: Path, grader: str, version: str) -> Mapping[SampleKey, tuple[Outcome, str | None]]:
+    """What this version found so far, nothing where the file is another's: what ``append_grades`` would go on from."""
+    return _outcomes(_by_version(run_dir, grader, version))
+
+
+def _by_version(run_dir: Path, grader: str, version: str) -> Iterator[tuple[SampleKey, Grade]]:
+    if not _path(run_dir, grader).exists():
+        return iter(())
+    stream = stream_grades(run_dir, grader)
+    return stream.grades if stream.grader == version else iter(())
+
+
 def append_grades(run_dir: Path, grader: str, version: str, grades: Iterable[tuple[SampleKey, Grade]]) -> None:
-    """Add lines to the grade file; safe on disk when this returns."""
-    rest = memoryview(b"".join(seal(grade_line(key, grade)) for key, grade in grades))
-    with _open_grades(run_dir, grader, version) as file:
-        while rest:
-            rest = rest[file.write(rest) :]
-
-
-@contextmanager
-def _open_grades(run_dir: Path, grader: str, version: str) -> Iterator[BinaryIO]:
-    """The grade file, locked and ready for appending: headed by this version (another's is emptied), no torn line.
+    """Add lines to the grade file; safe on disk when this returns. Another version's file is emptied first.
 
     The lock is held for moments only. Two commands that grade at once may both grade a sample, with the same result.
+
+    Raises:
+        StapoError: the file cannot be written, or what stands there is no grade file of the run's own.
     """
-    path = run_dir / "grades" / f"{grader}.jsonl"
-    if path.is_symlink():  # a run folder from elsewhere must not empty a file of ours
-        raise StapoError(f"{path}: expected a file of the run's own, got a link to {path.readlink()}; remove it")
+    lines = b"".join(seal(grade_line(key, grade)) for key, grade in grades)
+    path = _path(run_dir, grader)
+    with (
+        writing(path, safe="the samples are safe"),
+        locked_folder(run_dir),
+        open_own(run_dir, f"grades/{grader}.jsonl") as file,
+    ):
+        _put_in_order(file, path, version)
+        append(file, lines)
+        os.fsync(file.fileno())
+        sync_folder(path.parent)
+
+
+def _put_in_order(file: BinaryIO, path: Path, version: str) -> None:
+    """Head the file by this version and cut off a torn last line; StapoError for a file that holds no grades."""
+    header = json.dumps({"grader": version}, separators=(",", ":")).encode("ascii") + b"\n"
+    keep, end = after_last_newline(file), file.seek(0, os.SEEK_END)
+    file.seek(0)
+    first = file.readline()
+    if first == header:
+        if keep < end:
+            file.truncate(keep)
+        return
+    if end and not _begins_grades(path, first):
+        raise StapoError(f"{path}: expected grades, got a file that begins otherwise; move it away and grade again")
+    file.truncate(0)
+    append(file, header)
+
+
+def _begins_grades(path: Path, first: bytes) -> bool:
+    """Whether a first line, torn perhaps, is of a grade file: it names a version, or is a grade (older files)."""
+    if not first.endswith(b"\n"):
+        return any(begin.startswith(first[: len(begin)]) for begin in (b'{"grader":', b'{"task":'))
     try:
-        path.parent.mkdir(exist_ok=True)
-        with path.open("a+b", buffering=0) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            header = json.dumps({"grader": version}, separators=(",", ":")).encode("ascii") + b"\n"
-            file.truncate(after_last_newline(path))
-            file.seek(0)
-            if file.read(len(header)) != header:
-                file.truncate(0)
-                file.write(header)
-            yield file
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise StapoError(f"{path}: {error.strerror}; the samples are safe: make room and grade again") from None
+        return _stated_version(path, 1, first) is not None or bool(grade_from_line(first))
+    except (StapoError, ValueError):
+        return False
+
+
+def _path(run_dir: Path, grader: str) -> Path:
+    return run_dir / "grades" / f"{grader}.jsonl"

@@ -16,8 +16,8 @@ from typing import Any
 
 from stapo_bench.errors import StapoError
 from stapo_bench.records import SamplingParams
+from stapo_bench.runs.files import open_to_read, write_atomically
 from stapo_bench.runs.nested import JsonFields, beyond, canonical_digest, flatten, merged
-from stapo_bench.runs.sealed import write_atomically
 
 FORMAT = 1
 
@@ -246,7 +246,8 @@ def load_manifest(run_dir: Path) -> Manifest:
     if not path.is_file():
         raise StapoError(f"not a run folder: {run_dir}: expected manifest.json in it; 'stapo-bench eval' makes one")
     try:
-        raw = JsonFields(json.loads(path.read_text(encoding="utf-8")), "it")
+        with open_to_read(path) as file:
+            raw = JsonFields(json.load(file), "it")
         if (found := raw.any("format")) != FORMAT:
             raise StapoError(f"{path}: expected format {FORMAT}, got {found}; use the version that wrote it")
         _check_digest(path, "identity", raw.any("identity"), raw.text_or_none("digest"))
@@ -290,5 +291,3 @@ def refuse_special_files(run_dir: Path) -> None:
             continue
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             raise StapoError(f"{path}: expected a file of the run's own, got a pipe, device or socket; remove it")
-        if path.suffix == ".lock" and path.is_symlink():  # two of them on one file would wait for each other
-            raise StapoError(f"{path}: expected a file of the run's own, got a link to {path.readlink()}; remove it")

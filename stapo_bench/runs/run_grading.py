@@ -65,6 +65,8 @@ def grade_run(
             num_graded += len(batch)
             if progress is not None:
                 progress(num_graded)
+        if not num_graded and not num_kept:  # without samples there is a file all the same, of no grades
+            append_grades(run_dir, grader, version, ())
     return Grading(grader=version, num_graded=num_graded, num_kept=num_kept)
 
 

@@ -1,4 +1,4 @@
-"""Files whose damage is detected: JSON lines with a checksum, and small files replaced atomically.
+"""JSON lines with a checksum: damage to them is detected.
 
 The last field of a line is the CRC-32 of everything before it:
 
@@ -15,17 +15,14 @@ field, made by hand or by other tools, are taken as they are.
     ValueError: its content is not what was written: crc32 a702fc6e does not fit
 """
 
-import contextlib
 import json
-import os
 import re
-import uuid
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stapo_bench.errors import StapoError
+from stapo_bench.runs.files import open_to_read
 
 _SEAL = re.compile(rb',"crc32":"([0-9a-f]{8})"\}\s*\Z')
 _LONGEST = 24  # bytes of a seal, with the end of the line
@@ -56,50 +53,8 @@ def unseal(line: bytes) -> dict[str, Any]:
 
 def complete_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Number (from 1) and bytes of every whole line; a last line without its end is being written, or torn."""
-    with path.open("rb") as file:
+    with open_to_read(path) as file:
         for number, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):
                 return  # stop here: what its writer adds meanwhile would look like a separate line
             yield number, line
-
-
-def after_last_newline(path: Path) -> int:
-    """Offset behind the last newline of a file; 0 without one. Reads blocks from the end."""
-    block = 1 << 16
-    with path.open("rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        while end > 0:
-            start = max(0, end - block)
-            file.seek(start)
-            found = file.read(end - start).rfind(b"\n")
-            if found >= 0:
-                return start + found + 1
-            end = start
-    return 0
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the folder's new entry survive a power cut."""
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file so that a reader, or a kill, finds the old one or the new one whole."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        sync_folder(path.parent)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise StapoError(
-            f"cannot write {path}: {error.strerror}; put that right and run the same command again"
-        ) from None

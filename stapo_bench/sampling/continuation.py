@@ -34,7 +34,6 @@ from stapo_bench.runs import (
     open_run,
     read_checkpoint,
     read_samples,
-    repair,
     scan_keys,
 )
 from stapo_bench.sampling.engine_cache import EngineCache
@@ -93,7 +92,7 @@ def continue_run(
         origin = ContinuedFrom(run=old.name, max_new_tokens=limit)
         run = open_run(out, identity, started_now(replace(old.about, continued_from=origin)))
         print(f"run folder: {run.run_dir}", file=watch)
-        with sole_writer(run.run_dir, shard_label((0, 1))):
+        with sole_writer(run.run_dir, shard_label((0, 1)), watch):
             return _continue_samples(old, run, _Continuation(opened, longer, eval_tasks, tokenizer), watch)
 
 
@@ -108,7 +107,6 @@ def _check_settings(old: Manifest, now: Identity) -> None:
 
 def _holds_all(new: Manifest, old: Manifest) -> bool:
     """Whether a continued run has every sample of the run that it continues."""
-    repair(new.run_dir)
     done, _ = scan_keys(new.run_dir, new.seed)
     return all(sample.key in done for sample in read_samples(old.run_dir))
 
@@ -152,7 +150,6 @@ def _eval_tasks(old: Manifest, data_dir: Path | None, tokenizer: Any | None) -> 
 
 def _continue_samples(old: Manifest, run: Manifest, continuation: "_Continuation", watch: TextIO) -> SamplingResult:
     """Take over what ended, continue what was cut off. Only the cut-off samples are held in memory."""
-    repair(run.run_dir)
     stamps = run.stamps
     done, num_repeated = scan_keys(run.run_dir, run.seed, stamps=stamps)
     cut: dict[SampleKey, Sample] = {}

@@ -110,12 +110,12 @@ def complete_run(
     label = shard_label(options.shard)
     with ExitStack() as lock:
         if not options.allow_different:  # the folder is known: a second writer is refused without opening an engine
-            lock.enter_context(sole_writer(options.out, label))
+            lock.enter_context(sole_writer(options.out, label, watch))
         engine = engines.engine(options, eval_tasks)
         identity = run_identity(checkpoint, eval_tasks, params, options.seed, engine.identity())
         run = open_run(options.out, identity, about, allow_different=options.allow_different)
         if options.allow_different:
-            lock.enter_context(sole_writer(run.run_dir, label))
+            lock.enter_context(sole_writer(run.run_dir, label, watch))
         print(f"run folder: {run.run_dir}", file=watch)
         # Another writer of this shard, gone by now, may have stored more since it was read.
         if state is None or state.run.run_dir != run.run_dir or state.sizes != segment_sizes(run.run_dir):

@@ -5,18 +5,29 @@ with sole_writer(run.run_dir, shard_label((0, 1))):
     result = generate_missing(state, eval_tasks, engine, preset("training"), sys.stderr)
 """
 
-import fcntl
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
-from typing import IO, TextIO
+from typing import TextIO
 
 from stapo_bench.engines import Engine
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Completion, Request, Sample, SampleKey, SamplingParams
-from stapo_bench.runs import KeySet, Manifest, SegmentWriter, repair, scan_keys, segment_sizes
+from stapo_bench.runs import (
+    KeySet,
+    Manifest,
+    SegmentWriter,
+    is_locked,
+    lock_file,
+    own_file,
+    repair,
+    scan_keys,
+    segment_sizes,
+    try_lock,
+)
 from stapo_bench.sampling.copy_watch import CopyWatch
 from stapo_bench.sampling.eval_tasks import EvalTask, count_samples, requests, sample_keys
 from stapo_bench.sampling.live_grading import LiveGrader
@@ -54,9 +65,7 @@ def shard_state(
     watch: TextIO,
     copies: CopyWatch | None = None,
 ) -> ShardState:
-    """Repair what a kill left, and read what is there; ``copies``: of a command that reads several states."""
-    if torn := repair(run.run_dir):
-        print(f"{torn} torn last lines cut off; their samples are drawn again", file=watch)
+    """Read what is there; ``copies``: of a command that reads several states."""
     asked = count_samples(eval_tasks, shard)
     progress, sizes = Progress(asked, stream=watch), segment_sizes(run.run_dir)
     copies = copies or CopyWatch((key for key, _ in sample_keys(eval_tasks, shard)), run.identity.sampling)
@@ -173,35 +182,29 @@ def shard_label(shard: tuple[int, int]) -> str:
 
 
 @contextmanager
-def sole_writer(run_dir: Path, label: str) -> Iterator[None]:
-    """Hold a shard of a run, before an engine is opened for it; the lock ends with its process, however that ends.
+def sole_writer(run_dir: Path, label: str, watch: TextIO | None = None) -> Iterator[None]:
+    """Hold a shard of a run, before an engine is opened for it; what killed writers left torn is repaired.
+
+    The lock ends with its process, however that ends.
 
     Raises:
         StapoError: a live process samples the same shard, or a shard of another split, whose samples overlap.
     """
     split = label.split("of")[1]
-    with (run_dir / f".{label}.lock").open("a") as own:  # never deleted: another process may be about to lock it
-        if not _locks(own):
-            raise _refused(run_dir, label)
+    own = try_lock(own_file(run_dir, lock_file(run_dir, label).name))
+    if own is None:
+        raise _refused(run_dir, label)
+    try:
         # Our own lock is held by now: of two that start at once, at most one finds the other's lock free.
         for path in sorted(run_dir.glob(".shard*of*.lock")):
             other = path.name.removeprefix(".").removesuffix(".lock")
-            if other.split("of")[1] != split:
-                with path.open("r") as file:
-                    if not _locks(file, shared=True):
-                        raise _refused(run_dir, other)
-        try:
-            yield
-        finally:
-            fcntl.flock(own, fcntl.LOCK_UN)  # closing is not enough where an engine's processes inherited the file
-
-
-def _locks(file: IO[str], *, shared: bool = False) -> bool:
-    try:
-        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+            if other.split("of")[1] != split and is_locked(path):
+                raise _refused(run_dir, other)
+        if torn := repair(run_dir, label):
+            print(f"{torn} torn last lines cut off; their samples are drawn again", file=watch or sys.stderr)
+        yield
+    finally:
+        own.release()
 
 
 def _refused(run_dir: Path, label: str) -> StapoError:

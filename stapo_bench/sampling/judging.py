@@ -26,7 +26,7 @@ from stapo_bench.runs import (
     append_grades,
     canonical_digest,
     folder_label,
-    graded_keys,
+    grades_by,
     load_manifest,
     read_checkpoint,
     read_grades,
@@ -123,8 +123,7 @@ def judge_run(
     rule_grades = read_grades(run_dir, rule)
     name = judge_file(judge.name, rule)
     version = f"{GRADER_VERSION}:{judge.name}@{judge.digest[:12]} on {rule_grades.grader}"
-    graded_keys(run_dir, name, version)  # puts the file in order: empty if it is another judge's
-    judged = read_grades(run_dir, name).outcomes
+    judged = grades_by(run_dir, name, version)
     known = {key for key, (outcome, _) in judged.items() if outcome is not Outcome.GRADER_ERROR}
     problems: dict[tuple[str, str], Problem] = {}
     num_graded = 0
@@ -147,6 +146,8 @@ def judge_run(
         num_graded += len(batch)
         if progress is not None:
             progress(num_graded)
+    if not num_graded and not judged:  # nothing to judge: a file that says so
+        append_grades(run_dir, name, version, ())
     return Grading(grader=version, num_graded=num_graded, num_kept=len(known))
 
 

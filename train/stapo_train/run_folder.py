@@ -10,15 +10,15 @@ checkpoint, so that every checkpoint can be continued. No file is a pickle.
 """
 
 import errno
-import fcntl
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import yaml
@@ -26,9 +26,23 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from stapo_bench.errors import StapoError
-from stapo_bench.runs import check_hashes, file_hashes, read_checkpoint, seal, unseal, write_atomically
+from stapo_bench.runs import (
+    check_hashes,
+    file_hashes,
+    own_file,
+    read_checkpoint,
+    seal,
+    sync,
+    try_lock,
+    unseal,
+    write_atomically,
+    writing,
+)
 from stapo_train.config import TrainConfig, differences
 from stapo_train.rollout import drop_rollouts
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 FINAL = "final"
 
@@ -65,7 +79,7 @@ class RunFolder:
         self.metrics = self.path / "metrics.jsonl"
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = _lock(self.path / ".lock")
+            self._lock = hold_folder(self.path)
         except OSError as error:
             raise StapoError(f"out {self.path}: expected a folder that can be written, got: {error.strerror}") from None
         self._check_config(config)
@@ -132,6 +146,8 @@ class RunFolder:
         """Write checkpoint and state, then drop older states. Disk full: what was there stays."""
         name = f"step-{state.iteration:06d}"
         try:
+            for kind in ("state", "checkpoints"):
+                own_file(self.path, f"{kind}/none")  # no link leads from the run's folder to another's
             if not final:
                 with whole_folder(self.path / "state" / name) as folder:
                     save_file(optimizer_tensors(model, optimizer), folder / "optimizer.safetensors")
@@ -156,7 +172,7 @@ class RunFolder:
 
     def close(self) -> None:
         """Let other processes have the folder."""
-        self._lock.close()
+        self._lock.release()
 
     def _check_config(self, config: TrainConfig) -> None:
         path = self.path / "config.yaml"
@@ -229,6 +245,19 @@ def load_optimizer(model: Any, optimizer: torch.optim.Optimizer, tensors: dict[s
 
 
 @contextmanager
+def writing_tensors(path: Path) -> Iterator[None]:
+    """Name the file in what the system says while tensors are written, also by way of safetensors, which wraps it."""
+    with writing(path):
+        try:
+            yield
+        except SafetensorError as error:
+            number = re.search(r"os error (\d+)", str(error))
+            if number is None:
+                raise
+            raise OSError(int(number[1]), os.strerror(int(number[1]))) from None
+
+
+@contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
     """A temporary folder that is renamed to ``path`` once it is filled and flushed to disk."""
     temporary = path.with_name(f".{path.name}.partial")
@@ -238,28 +267,20 @@ def whole_folder(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         for file in [*temporary.rglob("*"), temporary]:
-            _flush(file)
+            sync(file)
         temporary.rename(path)
-        _flush(path.parent)
+        sync(path.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def hold_folder(path: Path) -> "BaseFileLock":
+    """Hold a training's folder until ``release``, or the end of the process.
 
-
-def _lock(path: Path) -> IO[str]:
-    file = path.open("a")  # not "w": were it a link, the file behind it would be emptied
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        raise StapoError(
-            f"out {path.parent}: another process is training there; wait for it, or choose another out"
-        ) from None
-    return file
+    Raises:
+        StapoError: another process trains there.
+    """
+    lock = try_lock(own_file(path, ".lock"))
+    if lock is None:
+        raise StapoError(f"out {path}: another process is training there; wait for it, or choose another out")
+    return lock

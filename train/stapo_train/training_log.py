@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from stapo_bench.errors import StapoError
-from stapo_bench.runs import complete_lines, flatten, seal, unseal, write_atomically
+from stapo_bench.runs import append as append_bytes
+from stapo_bench.runs import complete_lines, flatten, open_own, seal, unseal, write_atomically, writing
 from stapo_bench.sampling import duration
 from stapo_train.config import TrainConfig
 from stapo_train.objective import Objective, TokenStats, quantile
@@ -194,9 +195,8 @@ def _informative(rollouts: Sequence[Rollout]) -> float:
 def append(path: Path, record: StepRecord) -> None:
     """Add a sealed line and wait until it is on disk. NaN and infinity become null: JSON has neither."""
     line = seal(_finite(asdict(record)))
-    with path.open("ab") as file:
-        file.write(line)
-        file.flush()
+    with writing(path), open_own(path.parent, path.name) as file:
+        append_bytes(file, line)
         os.fsync(file.fileno())
 
 

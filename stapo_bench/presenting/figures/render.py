@@ -13,6 +13,7 @@ from stapo_bench.errors import UsageError
 from stapo_bench.presenting.figures.registry import REGISTRY, Plot
 from stapo_bench.presenting.figures.sources import MissingDataError, Sources
 from stapo_bench.presenting.figures.style import INK, RC
+from stapo_bench.runs import write_result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,8 +69,7 @@ def figure(name: str, sources: Sources) -> "Figure":
 def save(name: str, sources: Sources, path: Path, command: str) -> None:
     """Draw a plot into a file, whose ending says the format."""
     content = render(name, sources, path.suffix.removeprefix(".").lower(), command)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
+    write_result(path, content)
 
 
 def render_svg(name: str, sources: Sources) -> str:

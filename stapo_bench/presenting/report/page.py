@@ -9,8 +9,7 @@ hashes and nothing else: no other script, no event handler in an attribute, no r
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -25,7 +24,7 @@ from stapo_bench.presenting.report.data import collect
 from stapo_bench.presenting.report.encode import json_island, script_hash
 from stapo_bench.presenting.report.overview import overview
 from stapo_bench.presenting.report.tokens import collect_tokens, dumps
-from stapo_bench.runs import write_atomically
+from stapo_bench.runs import own_folder, write_result, writing
 
 _FOLDER = Path(__file__).resolve().parent
 KATEX = _FOLDER / "vendor" / "katex.min.js"
@@ -67,20 +66,10 @@ class Figure:
 
 def write_report(contents: Contents, out: Path) -> int:
     """Write the page; returns its size in bytes."""
-    with _writing(out):  # before the work: what cannot be written need not be made
-        out.parent.mkdir(parents=True, exist_ok=True)
-    page = render_page(contents)
-    with _writing(out):
-        write_atomically(out, page)
+    with writing(out):  # before the work: what cannot be written need not be made
+        own_folder(out.parent)
+    write_result(out, render_page(contents))
     return out.stat().st_size
-
-
-@contextmanager
-def _writing(out: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StapoError(f"cannot write {out}: {error.strerror}; choose another --out") from None
 
 
 def render_page(contents: Contents, version: str | None = None) -> str:

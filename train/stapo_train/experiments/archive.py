@@ -9,6 +9,8 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from stapo_bench.runs import write_result
+
 TRAININGS = "trainings.tar.gz"
 KEPT = ("config.yaml", "metrics.jsonl")
 """Files that the archive keeps of each training; checkpoints and dumps are not packed."""
@@ -28,5 +30,5 @@ def write_trainings(folders: Mapping[str, Path], page: Path) -> Path:
                 member = tarfile.TarInfo(f"trainings/{training}/{name}")
                 member.size = len(content)
                 archive.addfile(member, io.BytesIO(content))
-    (page / TRAININGS).write_bytes(packed.getvalue())
+    write_result(page / TRAININGS, packed.getvalue())
     return page / TRAININGS

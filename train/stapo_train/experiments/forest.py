@@ -1,11 +1,13 @@
 """Forest plot of every variant's difference from the reference: a point and two intervals, a panel per regime."""
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from stapo_bench.analysis import SeedComparison
 from stapo_bench.presenting import signed
+from stapo_bench.runs import write_result
 from stapo_bench.statistics import SEED_ERRORS
 from stapo_train.experiments.design import in_words
 from stapo_train.experiments.findings import Findings
@@ -77,5 +79,6 @@ def draw(shown: Mapping[str, Sequence[SeedComparison]], labels: Mapping[str, str
             ax.set_ylim(len(names) - 0.4, -0.6)
         keys = [Line2D([], [], color=INK, label=f"95 %, {name}", **bar) for name, bar in BARS.items()]
         figure.legend(handles=keys, loc="outside upper center", ncols=2)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, format="svg", metadata={"Title": "Differences from the reference", "Date": None})
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format="svg", metadata={"Title": "Differences from the reference", "Date": None})
+        write_result(path, drawn.getvalue())

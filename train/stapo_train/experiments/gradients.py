@@ -7,6 +7,7 @@ The left side is autograd's, through the objective with nothing silenced; the ri
 Deviations are relative to w^2: 1 - 2 pi + S itself is 0 for a token that is certain.
 """
 
+import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -16,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from stapo_bench.runs import write_result
 from stapo_bench.statistics import over_seeds
 from stapo_train.experiments.findings import Findings
 from stapo_train.experiments.section import Section
@@ -198,5 +200,6 @@ def draw(found: TokenGradients, path: Path) -> None:
         ax.set_xlabel("entropy H (nats)")
         ax.set_ylabel("sum of squared probabilities S")
         figure.legend(loc="outside upper center", ncols=2)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, format="svg", metadata={"Title": "S against H", "Date": None})
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format="svg", metadata={"Title": "S against H", "Date": None})
+        write_result(path, drawn.getvalue())

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import math
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from stapo_bench.analysis import means_by_task
 from stapo_bench.presenting import percent, score_interval, seeds_sentence
 from stapo_bench.presenting.figures import caption, save
 from stapo_bench.presenting.figures.registry import REGISTRY
-from stapo_bench.runs import load_manifest, write_atomically
+from stapo_bench.runs import load_manifest, write_atomically, write_result
 from stapo_bench.statistics import MARGIN, SEED_ERRORS, Difference, over_seeds
 from stapo_train.experiments.archive import write_trainings
 from stapo_train.experiments.design import Experiment, in_words
@@ -168,8 +167,7 @@ def _keep(findings: Findings, folder: Path) -> None:
     """Keep one manifest per decoding regime (the others differ in seed and weights, see runs.csv) and training logs."""
     for decoding in findings.experiment.decodings:
         run = next(e.folder for e in findings.evaluations if e.decoding == decoding)
-        (folder / "manifests").mkdir(exist_ok=True)
-        shutil.copy(run / "manifest.json", folder / "manifests" / f"{decoding}.json")
+        write_result(folder / "manifests" / f"{decoding}.json", (run / "manifest.json").read_bytes())
     write_trainings({training.folder.name: training.folder for training in findings.trainings}, folder)
 
 

@@ -15,6 +15,7 @@ import click
 
 from stapo_bench.commands import run_commands
 from stapo_bench.records import Problem
+from stapo_bench.runs import replacing
 from stapo_bench.tasks import render_question
 
 _FORMATS = {
@@ -56,9 +57,8 @@ def write_parquet(rows: list[dict[str, Any]], path: Path) -> None:
     from datasets import Dataset
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.tmp")
-    Dataset.from_list(rows).to_parquet(unfinished)
-    unfinished.replace(path)
+    with replacing(path) as beside:
+        Dataset.from_list(rows).to_parquet(beside)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from stapo_bench.runs import folder_label
+from stapo_bench.runs import folder_label, write_result
 from stapo_train.config import TrainConfig
 from stapo_train.cost.estimate import Setup
 from stapo_train.objectives import for_run
@@ -66,13 +66,12 @@ def stages(
 def write(plan: Sequence[Stage], out: Path, config: TrainConfig) -> list[Path]:
     """The stages as numbered scripts in ``out/launch``, and ``CONFIG_FILE``; returns the scripts' paths in order."""
     folder = out / "launch"
-    folder.mkdir(parents=True, exist_ok=True)
-    (out / CONFIG_FILE).write_text(yaml.safe_dump(config.nested(), sort_keys=False), encoding="utf-8")
+    write_result(out / CONFIG_FILE, yaml.safe_dump(config.nested(), sort_keys=False))
     paths = []
     for number, stage in enumerate(plan):
         path = folder / f"{number:02d}-{stage.name.replace(' ', '-')}.sh"
         lines = ["#!/usr/bin/env bash", "set -euo pipefail", f"cd {shlex.quote(str(ROOT))}", stage.script]
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write_result(path, "\n".join(lines) + "\n")
         paths.append(path)
     return paths
 

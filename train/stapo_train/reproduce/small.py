@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stapo_bench.errors import UsageError
+from stapo_bench.runs import write_result
 from stapo_train.config import TrainConfig, load_config
 from stapo_train.cost.estimate import (
     USABLE,
@@ -133,8 +134,7 @@ def write_problems(path: Path) -> None:
 
     problems = training_problems(0, NUM_PROBLEMS, HARDER)
     rows = [{"id": p.problem_id, "problem": p.question, "answer": p.gold.answer} for p in problems]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_result(path, "".join(json.dumps(row) + "\n" for row in rows))
 
 
 # --- estimate ---------------------------------------------------------------------------------------------------------

@@ -1,11 +1,11 @@
 """Common parts of all scales: the methods, the two decoding regimes, the folders and the table."""
 
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from stapo_bench.engines import PRESETS
+from stapo_bench.runs import write_result
 from stapo_train.jobs import Job
 
 METHODS = ("grpo", "20-entropy", "justrl", "stapo")
@@ -28,16 +28,14 @@ def write_results(out: Path) -> None:
     """Write ``<out>/results``: the tables, each run's manifest, each training's config and curve."""
     results = out / "results"
     runs = [run_folder(out, model, regime) for model in ("base", *METHODS) for regime in REGIMES]
-    (results / "manifests").mkdir(parents=True, exist_ok=True)
     for run in runs:
-        shutil.copy(run / "manifest.json", results / "manifests" / f"{run.name}.json")
+        write_result(results / "manifests" / f"{run.name}.json", (run / "manifest.json").read_bytes())
     for method in METHODS:
-        (results / "trainings" / method).mkdir(parents=True, exist_ok=True)
         for name in ("config.yaml", "metrics.jsonl"):
-            shutil.copy(out / method / name, results / "trainings" / method / name)
+            write_result(results / "trainings" / method / name, (out / method / name).read_bytes())
     for kind in ("csv", "json", "md"):
         command = ["stapo-bench", "table", *map(str, runs), "--format", kind, *["--long"] * (kind == "md")]
         table = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        (results / f"table.{kind}").write_text(table)
+        write_result(results / f"table.{kind}", table)
     print(table)
     print(f"written: {results / 'table.md'}, .csv, .json and what made them; the runs are in {out / 'eval'}")

@@ -28,9 +28,9 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config,
 from transformers.utils.logging import disable_progress_bar
 
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.runs import complete_lines, seal, unseal, write_atomically
+from stapo_bench.runs import append, complete_lines, open_own, replacing, seal, unseal, write_atomically, writing
 from stapo_train.parse import parse_record
-from stapo_train.run_folder import load_optimizer, optimizer_tensors
+from stapo_train.run_folder import hold_folder, load_optimizer, optimizer_tensors, writing_tensors
 from stapo_train.tiny.batches import PackedBatch, encode, pack
 from stapo_train.tiny.problems import worked_example
 from stapo_train.tiny.tokenizer import train_tokenizer
@@ -175,12 +175,11 @@ class Run:
 
     def save(self, path: Path) -> None:
         """Save atomically: a kill leaves the previous save."""
-        new = path.with_suffix(".new")
         tensors = {f"weight/{name}": weight.detach() for name, weight in self.model.named_parameters()}
         for optimizer, _ in self.optimizers:
             tensors |= optimizer_tensors(self.model, optimizer)
-        save_file({"step": torch.tensor(self.step), **tensors}, new)
-        new.replace(path)
+        with replacing(path) as beside, writing_tensors(path):
+            save_file({"step": torch.tensor(self.step), **tensors}, beside)
 
     def restore(self, path: Path) -> None:
         """The reverse of ``save``; StapoError where the file is damaged."""
@@ -202,7 +201,20 @@ def pretrain(config: PretrainConfig) -> Path:
         StapoError: the folder cannot be written, or holds a run under other settings.
     """
     out = Path(config.out)
-    _claim(out, config)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock = hold_folder(out)
+    except OSError as error:
+        raise StapoError(f"{out}: cannot write there ({error.strerror}); choose another with out=DIR") from None
+    try:
+        _claim(out, config)
+        return _pretrain(out, config)
+    finally:
+        lock.release()
+
+
+def _pretrain(out: Path, config: PretrainConfig) -> Path:
+    """``pretrain`` in a folder that this process holds."""
     if (out / FINISHED_FILE).exists():
         print(f"{out}: finished before, {config.steps}/{config.steps} steps; nothing to do")
         return out
@@ -215,8 +227,9 @@ def pretrain(config: PretrainConfig) -> Path:
     disable_progress_bar()  # a bar per file, beside our own line
     with _metrics_from(out / METRICS_FILE, run.step) as metrics:
         _train(run, config, tokenizer, metrics)
-    model.save_pretrained(out)
-    tokenizer.save_pretrained(out)
+    with writing_tensors(out):
+        model.save_pretrained(out)
+        tokenizer.save_pretrained(out)
     facts = {"method": "Base", "objective": None, "base": "tiny", "step": config.steps}
     write_atomically(out / FINISHED_FILE, json.dumps(facts) + "\n")
     (out / STATE_FILE).unlink(missing_ok=True)
@@ -230,9 +243,9 @@ def _train(run: Run, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast,
         share = schedule(run.step, config.steps)
         loss = run.advance(batch_of_step(config, tokenizer, run.step), share)
         seconds = time.monotonic() - began
-        metrics.write(seal({"step": run.step, "loss": loss, "seconds": round(seconds, 3)}))
+        with writing(Path(config.out) / METRICS_FILE):
+            append(metrics, seal({"step": run.step, "loss": loss, "seconds": round(seconds, 3)}))
         if run.step % SAVE_EVERY == 0 or run.step == config.steps:
-            metrics.flush()
             run.save(Path(config.out) / STATE_FILE)
         if seconds - last_shown >= PROGRESS_EVERY_S:
             last_shown = seconds
@@ -244,12 +257,8 @@ def _claim(out: Path, config: PretrainConfig) -> None:
     """Write the settings into the folder, or check that it was made under these."""
     settings = {key: value for key, value in asdict(config).items() if key != "out"}
     path = out / CONFIG_FILE
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            write_atomically(path, json.dumps(settings) + "\n")
-    except OSError as error:
-        raise StapoError(f"{out}: cannot write there ({error.strerror}); choose another with out=DIR") from None
+    if not path.exists():
+        write_atomically(path, json.dumps(settings) + "\n")
     there: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     different = [
         f"{key} {there.get(key)} there, {value} here" for key, value in settings.items() if there.get(key) != value
@@ -269,5 +278,5 @@ def _metrics_from(path: Path, steps_done: int) -> Iterator[BinaryIO]:
             raise StapoError(f"{path}:{number}: {error}; restore the file, or begin anew with out=OTHER") from None
         kept.append(line.decode("ascii"))
     write_atomically(path, "".join(kept))  # not through the file below: a kill would lose what waits in its buffer
-    with path.open("ab") as metrics:
+    with open_own(path.parent, path.name) as metrics:
         yield metrics
