@@ -139,13 +139,13 @@ def test_links_in_a_run_folder_do_not_reach_files_of_ours(tmp_path):
     run(replace(make_options(tmp_path), samples=1))
     (tmp_path / "ours").write_text("not to be\ntouched")
     (tmp_path / "run" / "samples" / "0002-shard0of1-x.jsonl").symlink_to(tmp_path / "ours")
-    repair(tmp_path / "run")
+    assert repair(tmp_path / "run", "shard0of1") == 0
     (tmp_path / "run" / "samples" / "0002-shard0of1-x.jsonl").unlink()
     path = tmp_path / "run" / "grades" / "math.jsonl"
     path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)
     path.symlink_to(tmp_path / "ours")
-    with pytest.raises(StapoError, match=r"math\.jsonl: expected a file of the run's own, got a link"):
+    with pytest.raises(StapoError, match=r"math\.jsonl:1: expected a grade, got a damaged line"):
         grade_run(tmp_path / "run", data_dir=tmp_path)
     for name in (".lock", ".shard0of1.lock"):  # both on one file: the second would wait for the first without end
         path = tmp_path / "run" / name

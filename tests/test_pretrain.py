@@ -9,8 +9,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors import SafetensorError
 
 from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.runs import locked
 from stapo_bench.tasks import tiny
 from stapo_train.tiny import pretrain as pretraining
 from stapo_train.tiny import problems as tiny_data
@@ -254,6 +256,30 @@ def test_an_unwritable_folder_is_one_clear_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StapoError, match="choose another with out=DIR"):
         pretrain(small(tmp_path / "file"))
+
+
+def test_two_at_once_do_not_write_one_folder(tmp_path):
+    out = tmp_path / "base"
+    out.mkdir()
+    with locked(out / ".lock"), pytest.raises(StapoError, match=r"out .*base: another process is training there; wait"):
+        pretrain(small(out))
+    pretrain(small(out))
+
+
+@pytest.mark.parametrize("at", ["pretrain_state.safetensors", "model.safetensors"])
+def test_a_full_disk_names_the_file_and_the_way_out(tmp_path, monkeypatch, at):
+    def full(*_arguments, **_more):
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    if at == "model.safetensors":
+        monkeypatch.setattr("transformers.modeling_utils.safe_save_file", full)
+    else:
+        monkeypatch.setattr(pretraining, "save_file", full)
+    place = "base" if at == "model.safetensors" else "base/pretrain_state.safetensors"
+    with pytest.raises(StapoError, match=rf"cannot write \S+{place}: No space left on device; make room there and run"):
+        pretrain(small(tmp_path / "base"))
+    monkeypatch.undo()
+    assert pretrain(small(tmp_path / "base")).joinpath("model.safetensors").is_file()
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------

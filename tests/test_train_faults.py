@@ -99,6 +99,20 @@ def test_two_processes_do_not_share_a_folder(folder):
     RunFolder(config, resume=False).close()
 
 
+@pytest.mark.parametrize("name", ["checkpoints", "state", "metrics.jsonl", ".lock"])
+def test_nothing_is_written_through_a_link_in_the_folder(folder, name):
+    """A folder from elsewhere may hold links; ``out`` itself may be one."""
+    ours = folder / "ours"
+    (ours / "step-000001").mkdir(parents=True)
+    (ours / "step-000001" / "kept").write_text("kept")
+    (folder / "run").mkdir()
+    (folder / "run" / name).symlink_to(ours if "." not in name else ours / "step-000001" / "kept")
+    with pytest.raises(StapoError, match=rf"run/{name}: expected a \w+ of the run's own, got a link to .*ours"):
+        run.train(make_config(folder))
+    assert [path.name for path in ours.rglob("*")] == ["step-000001", "kept"]
+    assert (ours / "step-000001" / "kept").read_text() == "kept"
+
+
 def test_damaged_metrics_are_named(folder, monkeypatch):
     config = make_config(folder)
     stop_after(monkeypatch, iterations=2)

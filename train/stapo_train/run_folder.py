@@ -82,6 +82,8 @@ class RunFolder:
             self._lock = hold_folder(self.path)
         except OSError as error:
             raise StapoError(f"out {self.path}: expected a folder that can be written, got: {error.strerror}") from None
+        for name in ("checkpoints/none", "state/none", "dumps/none", self.metrics.name):
+            own_file(self.path, name)  # a folder from elsewhere must not lead us to other files of ours
         self._check_config(config)
         self._first_state = f"step-{config.checkpoint.every:06d}"
         self._about = {
@@ -146,8 +148,6 @@ class RunFolder:
         """Write checkpoint and state, then drop older states. Disk full: what was there stays."""
         name = f"step-{state.iteration:06d}"
         try:
-            for kind in ("state", "checkpoints"):
-                own_file(self.path, f"{kind}/none")  # no link leads from the run's folder to another's
             if not final:
                 with whole_folder(self.path / "state" / name) as folder:
                     save_file(optimizer_tensors(model, optimizer), folder / "optimizer.safetensors")
