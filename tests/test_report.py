@@ -342,7 +342,7 @@ def test_the_bundled_katex_is_the_published_one():
 
 def test_what_cannot_be_written_or_read_is_one_line(runs, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(StapoError, match=r"cannot write .*file/report.html: .*; choose another --out"):
+    with pytest.raises(StapoError, match=r"cannot write .*file/report.html: File exists; put that right"):
         write_report(Contents(runs=runs), tmp_path / "file" / "report.html")
     with pytest.raises(StapoError, match=r"expected a training run .*, found none"):
         render_page(Contents(runs=runs, logs=[tmp_path]))

@@ -273,7 +273,7 @@ def test_a_folder_that_cannot_be_written_is_read_all_the_same(make_run, monkeypa
     run = make_run("r", {"t": [[1, 0]] * 2})
     scored = score_run(run)
     (run / "scores.sources.json").unlink()  # as older versions left it
-    monkeypatch.setattr("stapo_bench.analysis.score_file.os.access", lambda path, mode: False)
+    monkeypatch.setattr("stapo_bench.runs.files.os.access", lambda path, mode: False)
     assert current_score(run) == scored
     assert not (run / "scores.sources.json").exists()
 
