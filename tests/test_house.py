@@ -46,7 +46,7 @@ FLOORS = {
         "run",
         "check cost integrations",
         "reproduce experiments",
-        "cli",
+        "cli __main__",
     ),
 }
 INNER_DOORS = {

@@ -1,11 +1,13 @@
 """The runner of jobs with real processes: threads, priority, what it tells, what it stops."""
 
 import os
+import signal
 import time
 
 import pytest
 
 from stapo_bench.errors import StapoError
+from stapo_train import jobs
 from stapo_train.jobs import Job, run_jobs, status_line
 
 
@@ -36,12 +38,28 @@ def test_niceness_is_added_and_every_end_is_told_with_its_cost(tmp_path):
 
 
 def test_where_one_fails_the_others_are_interrupted_and_waited_for(tmp_path):
-    script = f"trap 'sleep 0.2; echo interrupted > {tmp_path}/slow; exit 130' INT; touch {tmp_path}/up; sleep 60 & wait"
+    # TERM, too: where the tests run in the background, SIGINT is ignored, and a shell cannot change that.
+    ends = f"sleep 0.2; echo interrupted > {tmp_path}/slow; exit 130"
+    script = f"trap '{ends}' INT TERM; touch {tmp_path}/up; sleep 60 & wait"
     waits = f"until test -e {tmp_path}/up; do sleep 0.05; done; echo no room; exit 1"
     began = time.monotonic()
     with pytest.raises(StapoError, match=r"bad failed \(exit 1\): no room; all of it: .*bad.log"):
         run_jobs([job(tmp_path, "slow", script), job(tmp_path, "bad", waits)], lanes=2)
     assert (tmp_path / "slow").read_text() == "interrupted\n"
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(
+    ("ignored", "end"), [("INT", -signal.SIGTERM), ("INT TERM", -signal.SIGKILL)], ids=["SIGTERM", "SIGKILL"]
+)
+def test_one_that_ignores_being_asked_is_stopped_more_firmly(tmp_path, monkeypatch, ignored, end):
+    monkeypatch.setattr(jobs, "PATIENCE_S", 0.3)
+    deaf = job(tmp_path, "deaf", f"trap '' {ignored}; touch {tmp_path}/up; exec sleep 60")
+    waits = f"until test -e {tmp_path}/up; do sleep 0.05; done; exit 1"
+    began = time.monotonic()
+    with pytest.raises(StapoError, match=r"bad failed"):
+        run_jobs([deaf, job(tmp_path, "bad", waits)], lanes=2)
+    assert deaf.process.returncode == end
     assert time.monotonic() - began < 30
 
 

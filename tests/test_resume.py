@@ -21,6 +21,7 @@ from eval_setup import (
     run,
     unbroken_run,
 )
+from interrupted import heeding_ctrl_c
 
 from stapo_bench.analysis.score_file import score_run
 from stapo_bench.errors import StapoError
@@ -154,15 +155,14 @@ def test_samples_of_a_run_under_other_settings_are_found_among_ours(tmp_path):
 def test_scored_from_another_terminal_and_stopped_by_ctrl_c_it_ends_as_if_nothing_had_been(tmp_path):
     tasks = ",".join(make_task(tmp_path, name) for name in ("one", "two"))
     script = tmp_path / "script.yaml"
-    # Where tests run in the background, SIGINT is ignored.
-    command = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    command += "from stapo_bench.cli import main; main()"
+    command = "from stapo_bench.cli import main; main()"
     arguments = ["eval", "--engine", "scripted", "--ckpt", script, "--tasks", tasks, "--data-dir", tmp_path]
     arguments += ["--decoding", "justrl", "--max-new-tokens", "64", "--out"]
 
     def start(out: str) -> subprocess.Popen[str]:
         line = [sys.executable, "-c", command, *map(str, arguments), str(tmp_path / out)]
-        return subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        with heeding_ctrl_c():  # and so do its children
+            return subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     script.write_text("success: 0.5\n")
     unbroken = start("unbroken")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from interrupted import heeding_ctrl_c
 from safetensors import SafetensorError
 from train_setup import make_config, result, stop_after
 
@@ -183,7 +184,7 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_what_a_run_goes_on_from_is_checked(folder, monkeypatch, name):
     config = make_config(folder)
     update = run.update
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, heeding_ctrl_c():
         patch.setattr(run, "update", lambda *a: update(*a) if a[-1] < 3 else os.kill(os.getpid(), signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
             run.train(config)

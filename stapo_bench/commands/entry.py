@@ -4,13 +4,20 @@ Exit 0: done. 1: failed, with one clear line (traceback with ``--debug``). 2: no
 """
 
 import os
-import signal
 import sys
 import traceback
 
 import click
 
-from stapo_bench.errors import StapoError, did_you_mean, missing_package
+from stapo_bench.errors import (
+    StapoError,
+    did_you_mean,
+    interruptible,
+    missing_package,
+    safe_output,
+    safe_text,
+    stopped_line,
+)
 
 
 class HintingGroup(click.Group):
@@ -38,7 +45,12 @@ def run_commands(commands: click.Command, name: str, *, when_stopped: str, model
     """
     # Before torch is imported: OpenMP threads that spin at barriers slow a busy machine down many times over.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with safe_output(), interruptible(name, when_stopped):
+        _run(commands, name, when_stopped, models)
+
+
+def _run(commands: click.Command, name: str, when_stopped: str, models: str) -> None:
+    """``run_commands``, its outputs made safe."""
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
@@ -46,34 +58,37 @@ def run_commands(commands: click.Command, name: str, *, when_stopped: str, model
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        _fail(name, f"stopped; {when_stopped}", 130, debug)
+        _fail(stopped_line(name, when_stopped), 130, debug)
     except click.ClickException as error:
-        _fail(name, _with_help(error, name), error.exit_code, debug)
+        _fail(_line(name, _with_help(error, name)), error.exit_code, debug)
     except StapoError as error:
-        _fail(name, str(error), error.exit_code, debug)
+        _fail(_line(name, str(error)), error.exit_code, debug)
     except BrokenPipeError:  # the reader of our output left: ``stapo-bench table … | head``
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:  # a file that cannot be read or written, a full disk, no file handle left
         place = f"{error.filename}: " if error.filename is not None else ""
-        _fail(name, f"{place}{error.strerror or error}; put that right and run the same command again", 1, debug)
+        _fail(_line(name, f"{place}{error.strerror or error}; put that right and run the same command again"), 1, debug)
     except ModuleNotFoundError as error:
         message = missing_package(error.name or "", models)
-        _fail(name, message or f"unexpected {type(error).__name__}: {error} (--debug shows where)", 1, debug)
+        _fail(_line(name, message or f"unexpected {type(error).__name__}: {error} (--debug shows where)"), 1, debug)
     except Exception as error:  # a defect of ours: still one line, and the way to more
-        _fail(name, f"unexpected {type(error).__name__}: {error} (--debug shows where)", 1, debug)
+        _fail(_line(name, f"unexpected {type(error).__name__}: {error} (--debug shows where)"), 1, debug)
 
 
 def _with_help(error: click.ClickException, name: str) -> str:
     """Click's message with the way to the command's help."""
     ctx = getattr(error, "ctx", None)
-    return f"{error.format_message()} (see '{ctx.command_path if ctx else name} --help')"
+    return f"{' '.join(error.format_message().split())} (see '{ctx.command_path if ctx else name} --help')"
 
 
-def _fail(name: str, message: str, exit_code: int, debug: bool) -> None:
+def _line(name: str, message: str) -> str:
+    """A failure in one line; lines of ours that follow it are indented, and nothing else begins a new one."""
+    return f"{name}: " + "\n  ".join(safe_text(part, "terminal") for part in message.split("\n  "))
+
+
+def _fail(line: str, exit_code: int, debug: bool) -> None:
     if debug:
-        traceback.print_exc()
-    # What a server or a file says goes to a terminal: its control characters are shown, not obeyed.
-    shown = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in message)
-    click.echo(f"{name}: {shown}", err=True)
+        click.echo(traceback.format_exc(), err=True)
+    click.echo(line, err=True)
     sys.exit(exit_code)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from stapo_bench.commands import options
+from stapo_bench.errors import tell
 
 
 @click.command()
@@ -30,4 +31,4 @@ def plot(name: str, runs: tuple[Path, ...], logs: tuple[Path, ...], out: Path) -
 
     sources = Sources(runs=runs, logs=logs)
     save(name, sources, out, shlex.join(["stapo-bench", *sys.argv[1:]]))
-    click.echo(f"{out}: {caption(name, sources)}")
+    tell(sys.stdout, f"{out}: {caption(name, sources)}")

@@ -1,11 +1,13 @@
 """Commands for looking: ``report``, ``watch``."""
 
+import sys
 from pathlib import Path
 
 import click
 
 from stapo_bench.commands import options
 from stapo_bench.commands.parameters import ContextCommand, record_of
+from stapo_bench.errors import tell
 
 baseline = click.option(
     "--baseline", type=options.RUN, help="Run that the others are compared with; default: the base model, if any."
@@ -31,7 +33,7 @@ def report(ctx: click.Context) -> None:
 
     out = ctx.params["out"]
     size = write_report(record_of(Contents, ctx.params), out)
-    click.echo(f"{out}: {size / 1e6:.1f} MB")
+    tell(sys.stdout, f"{out}: {size / 1e6:.1f} MB")
     if missing := no_figures():
         click.echo(missing, err=True)
 
@@ -52,4 +54,4 @@ def watch(ctx: click.Context) -> None:
     from stapo_bench.presenting.report.page import Contents
     from stapo_bench.presenting.report.watch import watch_runs
 
-    watch_runs(record_of(Contents, ctx.params), ctx.params["port"], lambda line: click.echo(line, err=True))
+    watch_runs(record_of(Contents, ctx.params), ctx.params["port"], lambda line: tell(sys.stderr, line))

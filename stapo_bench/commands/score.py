@@ -1,5 +1,6 @@
 """Commands from samples to numbers: ``grade``, ``score``, ``table``, ``truncation``, ``export``."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ import click
 from stapo_bench.commands import options
 from stapo_bench.commands.parameters import ContextCommand, engine_of, engine_options
 from stapo_bench.engines import EngineOptions
-from stapo_bench.errors import UsageError
+from stapo_bench.errors import UsageError, tell
 
 if TYPE_CHECKING:
     from stapo_bench.tasks import Golds
@@ -54,7 +55,7 @@ def grade(ctx: click.Context) -> None:
         with open_judge(judging) as judge:
             passes.append(judge_run(run, judge, name, data_dir=data_dir, progress=Ticker("judged")))
     for done in passes:
-        click.echo(f"{done.grader}: {done.num_graded} samples graded, {done.num_kept} graded before")
+        tell(sys.stdout, f"{done.grader}: {done.num_graded} samples graded, {done.num_kept} graded before")
 
 
 @click.command()
@@ -151,5 +152,5 @@ def export(runs: tuple[Path, ...], out: Path, grader: str, data_dir: Path | None
 
     done = export_runs(runs, out, grader, data_dir)
     for note in done.notes:
-        click.echo(note, err=True)
-    click.echo(f"{done.num_samples} samples written to {out}")
+        tell(sys.stderr, note)
+    tell(sys.stdout, f"{done.num_samples} samples written to {out}")

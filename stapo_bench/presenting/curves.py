@@ -5,7 +5,14 @@ import math
 from dataclasses import asdict
 
 from stapo_bench.analysis import Curve, as_json
-from stapo_bench.presenting.words import change_interval, percent, points, require_md_or_json
+from stapo_bench.presenting.words import (
+    change_interval,
+    markdown_line,
+    markdown_row,
+    percent,
+    points,
+    require_md_or_json,
+)
 
 
 def render_curve(found: Curve, format_: str = "md") -> str:
@@ -14,10 +21,12 @@ def render_curve(found: Curve, format_: str = "md") -> str:
     if format_ == "json":
         return json.dumps(as_json({"sentence": curve_sentence(found), **asdict(found)}), indent=2)
     lines = [
-        f"**{curve_sentence(found)}**",
+        markdown_line(f"**{curve_sentence(found)}**"),
         "",
-        f"Mean over {', '.join(found.tasks)}; percent. Bands hold for all steps together with 95 %, for problems like "
-        f"these ({found.critical:.2f} standard errors).",
+        markdown_line(
+            f"Mean over {', '.join(found.tasks)}; percent. Bands hold for all steps together with 95 %, for problems "
+            f"like these ({found.critical:.2f} standard errors)."
+        ),
         "",
         "| Checkpoint | step | avg@k | over the first | simultaneous band |",
         "|---|---|---|---|---|",
@@ -25,9 +34,9 @@ def render_curve(found: Curve, format_: str = "md") -> str:
     for point in found.points:
         step = "–" if point.step is None else str(point.step)
         band = "–" if point is found.points[0] else change_interval(point.band)
-        lines.append(f"| {point.name} | {step} | {percent(point.value)} | {points(point.gain)} | {band} |")
+        lines.append(markdown_row([point.name, step, percent(point.value), points(point.gain), band]))
     if found.notes:
-        lines += ["", *(f"- {note}" for note in found.notes)]
+        lines += ["", *(markdown_line(f"- {note}") for note in found.notes)]
     return "\n".join(lines)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from stapo_bench.analysis import GraderAgreement
-from stapo_bench.presenting.words import markdown_row, percent
+from stapo_bench.presenting.words import markdown_line, markdown_row, percent
 from stapo_bench.statistics import Interval
 
 MAX_DISPUTES = 20  # shown
@@ -66,7 +66,8 @@ def _dispute_lines(agreement: GraderAgreement) -> Iterator[str]:
     yield ""
     shown = agreement.disputes[:MAX_DISPUTES]
     more = f"; the first {len(shown)} of {len(agreement.disputes)}" if len(shown) < len(agreement.disputes) else ""
-    yield f"Disputed answers, those of most samples first{more}" + (f" ({agreement.note})" if agreement.note else "")
+    note = f" ({agreement.note})" if agreement.note else ""
+    yield markdown_line(f"Disputed answers, those of most samples first{more}{note}")
     yield ""
     has_golds = any(dispute.gold is not None for dispute in shown)
     names = [score.name for score in agreement.scores]
@@ -80,11 +81,10 @@ def _dispute_lines(agreement: GraderAgreement) -> Iterator[str]:
 
 
 def _short(text: str) -> str:
-    r"""An answer on one line that cannot break a table, or a terminal.
+    r"""An answer on one line, not longer than a table can show.
 
-    >>> _short("a |\n b"), _short("x" * 99)[-3:], _short("\x1b[2J")
-    ('a \\| b', 'xx…', '?[2J')
+    >>> _short("a\n b"), _short("x" * 99)[-3:]
+    ('a b', 'xx…')
     """
     line = " ".join(text.split())
-    line = line if len(line) <= _MAX_ANSWER else line[: _MAX_ANSWER - 1] + "…"
-    return "".join(c if c.isprintable() else "?" for c in line).replace("|", "\\|")
+    return line if len(line) <= _MAX_ANSWER else line[: _MAX_ANSWER - 1] + "…"

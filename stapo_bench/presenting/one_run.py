@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from stapo_bench.analysis import AuditCheck, RunScore, TaskScore, TaskTruncation, WithAndWithout
-from stapo_bench.presenting.words import METRIC_MEANINGS, markdown_row, percent, require_md_or_json, score_interval
+from stapo_bench.presenting.words import (
+    METRIC_MEANINGS,
+    markdown_line,
+    markdown_row,
+    percent,
+    require_md_or_json,
+    score_interval,
+)
 from stapo_bench.statistics import TAUS
 
 
@@ -25,7 +32,7 @@ def render_metrics(score: RunScore) -> str:
         "|---|---|---|---|---|---|",
         *map(_metrics_row, tasks),
         "",
-        *(f"- {line}" for task in tasks for line in _declared(task)),
+        *(markdown_line(f"- {line}") for task in tasks for line in _declared(task)),
         *(f"- {line}" for line in METRIC_MEANINGS.values()),
     ]
     return "\n".join(lines)
@@ -66,8 +73,13 @@ def render_truncation(tasks: Sequence[TaskTruncation]) -> str:
         "| Task | samples | cut off | as graded | cut = wrong | cut left out | cut = right |",
         "|---|---:|---:|---:|---:|---:|---:|",
         *(
-            f"| {t.title} | {t.num_samples} | {percent(t.num_cut / t.num_samples if t.num_samples else math.nan)} | "
-            f"{percent(t.score)} | {percent(t.cut_wrong)} | {percent(t.cut_excluded)} | {percent(t.cut_right)} |"
+            markdown_row(
+                [
+                    t.title,
+                    str(t.num_samples),
+                    *map(percent, (_cut_share(t), t.score, t.cut_wrong, t.cut_excluded, t.cut_right)),
+                ]
+            )
             for t in tasks
         ),
     ]
@@ -75,12 +87,17 @@ def render_truncation(tasks: Sequence[TaskTruncation]) -> str:
     curve = [
         "| Task | " + " | ".join(map(str, limits)) + " |",
         "|---" * (len(limits) + 1) + "|",
-        *(f"| {t.title} | " + " | ".join(percent(value) for _, value in t.curve) + " |" for t in tasks),
+        *(markdown_row([t.title, *(percent(value) for _, value in t.curve)]) for t in tasks),
     ]
     return "\n".join(
         ["avg@k in percent, with the cut-off samples", "", *bounds, "",
          "avg@k in percent if the limit had been smaller (longer samples counted wrong: a lower bound)", "", *curve]
     )  # fmt: skip
+
+
+def _cut_share(task: TaskTruncation) -> float:
+    """Cut-off samples as a share of all."""
+    return task.num_cut / task.num_samples if task.num_samples else math.nan
 
 
 def render_without(scores: Sequence[WithAndWithout]) -> str:
@@ -99,7 +116,7 @@ def render_without(scores: Sequence[WithAndWithout]) -> str:
             _score_cell(score.all),
             _score_cell(score.clean),
         )
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
+        lines.append(markdown_row([*map(str, cells)]))
     return "\n".join(lines)
 
 
@@ -118,5 +135,6 @@ def render_audit(checks: Sequence[AuditCheck], format_: str = "md") -> str:
     order = ("finding", "not testable", "ok")
     found = [check.name for check in checks if check.result == "finding"]
     first = f"{len(found)} of {len(checks)} checks found something: {', '.join(found)}." if found else "Nothing found."
-    lines = [f"- {c.result}: {c.name}: {c.message}" for c in sorted(checks, key=lambda c: order.index(c.result))]
+    ordered = sorted(checks, key=lambda c: order.index(c.result))
+    lines = [markdown_line(f"- {c.result}: {c.name}: {c.message}") for c in ordered]
     return "\n".join([f"**{first}**", "", *lines])

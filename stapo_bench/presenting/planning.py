@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 
 from stapo_bench.analysis import SamplePlan, TaskPlan, as_json
-from stapo_bench.presenting.words import percent, require_md_or_json
+from stapo_bench.presenting.words import markdown_line, markdown_row, percent, require_md_or_json
 
 
 def render_plan(plan: SamplePlan, format_: str = "md") -> str:
@@ -14,11 +14,13 @@ def render_plan(plan: SamplePlan, format_: str = "md") -> str:
         return json.dumps(as_json(asdict(plan)), indent=2)
     goal = f"a difference of {100 * plan.detect:g} points with {percent(plan.power, 0)} % power"
     lines = [
-        f"**{_plan_sentence(plan, goal)}**",
+        markdown_line(f"**{_plan_sentence(plan, goal)}**"),
         "",
-        f"{plan.name_a} and {plan.name_b}; N = samples per problem and run (now: harmonic mean of those decided; A / B "
-        "where they differ). Cost: what each run lacks of N for problems like these (for these problems, where none is "
-        "enough), at the tokens and seconds measured in them.",
+        markdown_line(
+            f"{plan.name_a} and {plan.name_b}; N = samples per problem and run (now: harmonic mean of those decided; "
+            "A / B where they differ). Cost: what each run lacks of N for problems like these (for these problems, "
+            "where none is enough), at the tokens and seconds measured in them."
+        ),
         "",
         "| Task | problems × N now | power now | N for these problems | N for problems like these "
         "| or problems at N now | more problems help more | further tokens | further sample-hours |",
@@ -29,11 +31,21 @@ def render_plan(plan: SamplePlan, format_: str = "md") -> str:
         powers = f"{percent(task.these_problems.power, 0)} % / {percent(like.power, 0)} %"
         tokens, hours = _cost(task)
         lines.append(
-            f"| {task.title} | {task.components.num_problems} × {_present(task)} | {powers} "
-            f"| {task.these_problems.num_samples} | {like.num_samples or 'none is enough'} | {like.num_problems} "
-            f"| {'yes' if task.more_problems_help_more else 'no'} | {tokens} | {hours} |"
+            markdown_row(
+                [
+                    task.title,
+                    f"{task.components.num_problems} × {_present(task)}",
+                    powers,
+                    str(task.these_problems.num_samples),
+                    str(like.num_samples or "none is enough"),
+                    str(like.num_problems),
+                    "yes" if task.more_problems_help_more else "no",
+                    tokens,
+                    hours,
+                ]
+            )
         )
-    notes = [f"- {note}" for note in plan.notes]
+    notes = [markdown_line(f"- {note}") for note in plan.notes]
     return "\n".join([*lines, "", "Power now: for these problems / for problems like these.", *notes])
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+from stapo_bench.errors import safe_text
 from stapo_bench.presenting.words import percent, require_md_or_json
 from stapo_bench.tasks import Overlap, Task, load_errata
 
@@ -11,7 +12,7 @@ from stapo_bench.tasks import Overlap, Task, load_errata
 def task_line(task: Task) -> str:
     """A task in the list of tasks."""
     counts = f"{task.num_problems:>4} problems × {task.num_samples:>2}"
-    return f"{task.name:<18} {task.suite:<8} {counts}  {task.title}"
+    return safe_text(f"{task.name:<18} {task.suite:<8} {counts}  {task.title}", "terminal")
 
 
 def task_card(task: Task) -> str:
@@ -34,7 +35,8 @@ def task_card(task: Task) -> str:
         "errata": "none known" if not errata else "",
     }
     lines = [f"  {name}: {value}".rstrip() for name, value in facts.items()]
-    return "\n".join([task.name, *lines, *(f"    {item.id} ({item.kind}): {item.reason}" for item in errata)])
+    lines += [f"    {item.id} ({item.kind}): {item.reason}" for item in errata]
+    return "\n".join(safe_text(line, "terminal") for line in (task.name, *lines))
 
 
 def render_overlaps(found: Mapping[str, Sequence[Overlap]], format_: str = "md") -> str:
@@ -46,4 +48,4 @@ def render_overlaps(found: Mapping[str, Sequence[Overlap]], format_: str = "md")
     for task, overlaps in found.items():
         lines.append(f"{task}: {len(overlaps)} problems stand in the training set")
         lines += [f"  {o.problem_id}  row {o.row}  {percent(o.share, 0)} % of its words" for o in overlaps]
-    return "\n".join(lines)
+    return "\n".join(safe_text(line, "terminal") for line in lines)

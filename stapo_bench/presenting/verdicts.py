@@ -11,6 +11,7 @@ from stapo_bench.analysis import Comparison, Effect, ParityDifference, SignRisk,
 from stapo_bench.presenting.words import (
     change_interval,
     counted,
+    markdown_line,
     markdown_row,
     p_value,
     percent,
@@ -127,9 +128,9 @@ def _fields(differences: Sequence[ParityDifference]) -> str:
 
 
 def _markdown(comparison: Comparison) -> Iterator[str]:
-    yield f"**{sentence(comparison)}**"
+    yield markdown_line(f"**{sentence(comparison)}**")
     yield ""
-    yield (
+    yield markdown_line(
         f"A = {comparison.name_a}, B = {comparison.name_b}; effect = B − A in points; p and ties corrected "
         f"for {counted(len(comparison.tasks), 'task')} (Holm, Bonferroni); {tie_meaning(comparison.margin)}; "
         + "paired by problem"
@@ -138,7 +139,7 @@ def _markdown(comparison: Comparison) -> Iterator[str]:
     yield ""
     if comparison.parity:
         yield "Besides the weights, these differ:"
-        yield from (f"- {item.weight}: {item}" for item in comparison.parity)
+        yield from (markdown_line(f"- {item.weight}: {item}") for item in comparison.parity)
     else:
         yield "Parity: nothing but the weights differs."
     yield ""
@@ -149,7 +150,7 @@ def _markdown(comparison: Comparison) -> Iterator[str]:
     remarks = [f"{task.title}: {sign_risk(risk)}" for task in rows for risk in task.warnings]
     if remarks or comparison.notes:
         yield ""
-        yield from (f"- {remark}" for remark in (*remarks, *comparison.notes))
+        yield from (markdown_line(f"- {remark}") for remark in (*remarks, *comparison.notes))
 
 
 def task_cells(task: TaskComparison) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stapo_bench.analysis import Ranking, RegimeComparison, as_json
-from stapo_bench.presenting.words import change_interval, points, require_md_or_json
+from stapo_bench.presenting.words import change_interval, markdown_line, markdown_row, points, require_md_or_json
 from stapo_bench.statistics import ERROR_NAMES, LEVEL, Difference
 
 
@@ -51,18 +51,20 @@ def render_regimes(comparison: RegimeComparison, format_: str = "md") -> str:
         return json.dumps(_json(comparison), indent=2)
     a1, b1, a2, b2 = comparison.names
     lines = [
-        f"**{regime_sentence(comparison)}**",
+        markdown_line(f"**{regime_sentence(comparison)}**"),
         "",
-        f"A = {a1}, {a2}; B = {b1}, {b2}; 1 = {comparison.regimes[0]}, 2 = {comparison.regimes[1]}; "
-        f"mean over {comparison.num_tasks} tasks, points, 95 % intervals.",
+        markdown_line(
+            f"A = {a1}, {a2}; B = {b1}, {b2}; 1 = {comparison.regimes[0]}, 2 = {comparison.regimes[1]}; "
+            f"mean over {comparison.num_tasks} tasks, points, 95 % intervals."
+        ),
         "",
         "| Contrast | these problems | problems like these |",
         "|---|---|---|",
     ]
     for name, found in comparison.contrasts.items():
-        lines.append(f"| {name} | " + " | ".join(_contrast_cell(found[error]) for error in ERROR_NAMES) + " |")
+        lines.append(markdown_row([name, *(_contrast_cell(found[error]) for error in ERROR_NAMES)]))
     if comparison.notes:
-        lines += ["", *(f"- {note}" for note in comparison.notes)]
+        lines += ["", *(markdown_line(f"- {note}") for note in comparison.notes)]
     return "\n".join(lines)
 
 

@@ -9,6 +9,7 @@ from stapo_bench.analysis import MethodComparison, MethodScore, SeedComparison, 
 from stapo_bench.presenting.words import (
     change_interval,
     counted,
+    markdown_line,
     markdown_row,
     p_value,
     percent,
@@ -56,7 +57,7 @@ def render_methods(comparison: MethodComparison, format_: str = "md") -> str:
 
 def _markdown(comparison: MethodComparison) -> Iterator[str]:
     for pair in comparison.pairs:
-        yield f"**{seeds_sentence(pair)}**"
+        yield markdown_line(f"**{seeds_sentence(pair)}**")
         yield ""
     columns, rows = method_table(comparison)
     yield from _table(columns, rows)
@@ -68,7 +69,7 @@ def _markdown(comparison: MethodComparison) -> Iterator[str]:
     yield MEANING
     if comparison.notes:
         yield ""
-        yield from (f"- {note}" for note in comparison.notes)
+        yield from (markdown_line(f"- {note}") for note in comparison.notes)
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from stapo_bench.analysis import Metric
-from stapo_bench.errors import UsageError
+from stapo_bench.errors import UsageError, safe_text
 from stapo_bench.statistics import Interval
 
 METRIC_MEANINGS: Mapping[str, str] = {
@@ -104,12 +104,21 @@ def metric_meaning(metric: Metric) -> str:
 
 
 def markdown_row(cells: Sequence[str]) -> str:
-    """A row of a Markdown table.
+    r"""A row of a Markdown table, whatever its cells hold.
 
-    >>> markdown_row(["a", "b"])
-    '| a | b |'
+    >>> markdown_row(["a", "b|c"])
+    '| a | b\\|c |'
     """
-    return "| " + " | ".join(cells) + " |"
+    return "| " + " | ".join(markdown_line(cell) for cell in cells) + " |"
+
+
+def markdown_line(text: str) -> str:
+    r"""A sentence or a note with names of strangers in it, as a line of Markdown; our own emphasis stays.
+
+    >>> markdown_line("**a\nb** is better")
+    '**a\\nb** is better'
+    """
+    return safe_text(text, "markdown")
 
 
 def require_md_or_json(format_: str) -> None:

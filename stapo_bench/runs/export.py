@@ -3,13 +3,13 @@
 export_runs([Path("results/base-justrl"), Path("results/stapo-justrl")], Path("samples.parquet"))
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from stapo_bench.errors import UsageError
+from stapo_bench.errors import UsageError, safe_text
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.records import Gold, Outcome, Sample
 from stapo_bench.runs.files import own_folder, replacing, writing
@@ -39,6 +39,9 @@ def export_runs(
     sample_index, seed, completion, num_tokens, finish_reason, sum_log_prob (nats), seconds, grader (name and version),
     outcome and extracted (null where there is no grade), correct (null where nothing decided it) and gold (the one that
     the grader was given; null where the task's data are not at hand).
+
+    Parquet holds texts as they are; in CSV one that a spreadsheet would take for a formula begins with an apostrophe,
+    and control characters are written as their escapes.
 
     Raises:
         StapoError: a folder that is no run, a run without grades by this grader, or a file that cannot be written.
@@ -71,11 +74,12 @@ def _write(rows: Iterator[dict[str, Any]], out: Path) -> int:
     types |= {"sum_log_prob": real, "seconds": real, "grader": text, "outcome": text, "extracted": text}
     types |= {"correct": pa.bool_(), "gold": text}
     schema = pa.schema(list(types.items()))
+    fit = _storable if out.suffix == ".parquet" else _cell
     num_rows = 0
     with writing(out):
         own_folder(out.parent)
     with replacing(out.resolve()) as beside, writer_of(str(beside), schema) as writer:
-        while batch := list(islice(rows, _BATCH)):
+        while batch := [_texts_made(fit, row) for row in islice(rows, _BATCH)]:
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
             num_rows += len(batch)
     return num_rows
@@ -94,16 +98,16 @@ def _rows(
             "regime": about.regime,
             **sample.key._asdict(),
             "seed": sample.seed,
-            "completion": _storable(sample.completion),
+            "completion": sample.completion,
             "num_tokens": sample.num_tokens,
             "finish_reason": sample.finish_reason,
             "sum_log_prob": sample.sum_log_prob,
             "seconds": sample.seconds,
             "grader": grades.grader,
             "outcome": outcome.value if outcome else None,
-            "extracted": None if extracted is None else _storable(extracted),
+            "extracted": extracted,
             "correct": _is_correct(sample, outcome),
-            "gold": None if gold is None else _storable(gold.answer),
+            "gold": None if gold is None else gold.answer,
         }
 
 
@@ -112,6 +116,16 @@ def _is_correct(sample: Sample, outcome: Outcome | None) -> bool | None:
     if outcome is None or outcome is Outcome.GRADER_ERROR or sample.finish_reason == "error":
         return None
     return outcome is Outcome.CORRECT
+
+
+def _texts_made(fit: Callable[[str], str], row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with its texts fit for the file."""
+    return {name: fit(value) if isinstance(value, str) else value for name, value in row.items()}
+
+
+def _cell(text: str) -> str:
+    """A text that no spreadsheet takes for a formula, and no terminal for a command. Its line breaks stay."""
+    return safe_text(_storable(text), "csv", lines=True)
 
 
 def _storable(text: str) -> str:

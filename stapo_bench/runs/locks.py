@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stapo_bench.errors import tell
 from stapo_bench.runs.files import own_file
 
 if TYPE_CHECKING:
@@ -110,6 +111,6 @@ def _lease(path: Path) -> Path:
 
 def _stop(lost: "LeaseCompromise") -> None:
     """In the thread that renews a lease: what it protects may be another process's by now."""
-    print(f"{lost.lock_file}: this lock was lost ({lost.reason}): another process may go on here", file=sys.stderr)
+    tell(sys.stderr, f"{lost.lock_file}: this lock was lost ({lost.reason}): another process may go on here")
     is_heard = callable(signal.getsignal(signal.SIGINT))  # not in a background job of a shell
     _thread.interrupt_main(signal.SIGINT if is_heard else signal.SIGTERM)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from stapo_bench.engines import Engine, options_of
-from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.errors import StapoError, UsageError, tell
 from stapo_bench.records import Completion, Request, Sample, SampleKey, SamplingParams
 from stapo_bench.runs import (
     ContinuedFrom,
@@ -85,13 +85,13 @@ def continue_run(
         known = engines.identity(before)
         _check_settings(old, run_identity(checkpoint, eval_tasks, params, before.seed, known))
         if (new := find_run(out, identity)) and _holds_all(new, old):
-            print(f"run folder: {out}; nothing is missing", file=watch)
+            tell(watch, f"run folder: {out}; nothing is missing")
             return SamplingResult(run_dir=out, num_sampled=0, num_missing=0, num_repeated=0)
         opened = engines.engine(before, eval_tasks)
         _check_settings(old, run_identity(checkpoint, eval_tasks, params, before.seed, opened.identity()))
         origin = ContinuedFrom(run=old.name, max_new_tokens=limit)
         run = open_run(out, identity, started_now(replace(old.about, continued_from=origin)))
-        print(f"run folder: {run.run_dir}", file=watch)
+        tell(watch, f"run folder: {run.run_dir}")
         with sole_writer(run.run_dir, shard_label((0, 1)), watch):
             return _continue_samples(old, run, _Continuation(opened, longer, eval_tasks, tokenizer), watch)
 
@@ -175,12 +175,12 @@ def _continue_samples(old: Manifest, run: Manifest, continuation: "_Continuation
         try:
             writer.close()
         finally:
-            print(f"{writer.num_safe} samples are safe in {run.run_dir}; {num_continued} of them went on", file=watch)
+            tell(watch, f"{writer.num_safe} samples are safe in {run.run_dir}; {num_continued} of them went on")
     if continuation.num_asked > num_old:
-        print(
+        tell(
+            watch,
             f"{old.run_dir} holds {num_old} of its {continuation.num_asked} samples: 'stapo-bench eval' draws the "
             "others, and this command again goes on from them",
-            file=watch,
         )
     return SamplingResult(
         run_dir=run.run_dir, num_sampled=num_continued, num_missing=len(cut), num_repeated=num_repeated

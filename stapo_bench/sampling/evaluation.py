@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, TextIO
 
 from stapo_bench.engines import Engine, preset
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, tell
 from stapo_bench.records import SamplingParams
 from stapo_bench.runs import (
     Checkpoint,
@@ -69,9 +69,7 @@ def evaluate(
             if rule is not None and is_settled(rule, result.run_dir, options.data_dir, watch):
                 break
         if more := beyond_asked(load_manifest(result.run_dir), eval_tasks):
-            print(
-                f"{result.run_dir} holds more than was asked for now: {more}; its scores rest on all of it", file=watch
-            )
+            tell(watch, f"{result.run_dir} holds more than was asked for now: {more}; its scores rest on all of it")
         return result
 
 
@@ -105,7 +103,7 @@ def complete_run(
     run = find_run(options.out, known, allow_different=options.allow_different)
     state = None if run is None else shard_state(run, eval_tasks, options.shard, watch, copies)
     if state and not state.num_missing:
-        print(f"run folder: {state.run.run_dir}; nothing is missing", file=watch)
+        tell(watch, f"run folder: {state.run.run_dir}; nothing is missing")
         return SamplingResult(run_dir=state.run.run_dir, num_sampled=0, num_missing=0, num_repeated=state.num_repeated)
     label = shard_label(options.shard)
     with ExitStack() as lock:
@@ -116,7 +114,7 @@ def complete_run(
         run = open_run(options.out, identity, about, allow_different=options.allow_different)
         if options.allow_different:
             lock.enter_context(sole_writer(run.run_dir, label, watch))
-        print(f"run folder: {run.run_dir}", file=watch)
+        tell(watch, f"run folder: {run.run_dir}")
         # Another writer of this shard, gone by now, may have stored more since it was read.
         if state is None or state.run.run_dir != run.run_dir or state.sizes != segment_sizes(run.run_dir):
             state = shard_state(run, eval_tasks, options.shard, watch, copies)

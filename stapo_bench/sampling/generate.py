@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 from stapo_bench.engines import Engine
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, tell
 from stapo_bench.records import Completion, Request, Sample, SampleKey, SamplingParams
 from stapo_bench.runs import (
     KeySet,
@@ -74,7 +74,7 @@ def shard_state(
         """Take note of a stored sample."""
         progress.see(sample)
         for line in copies.see(sample):
-            print(line, file=watch)
+            tell(watch, line)
 
     found, num_repeated = scan_keys(run.run_dir, run.seed, see, run.stamps)
     return ShardState(
@@ -139,7 +139,7 @@ def generate_missing(
         finally:
             grader.close()
             progress.close()
-            print(f"{writer.num_safe} new samples are safe in {run.run_dir}", file=watch)
+            tell(watch, f"{writer.num_safe} new samples are safe in {run.run_dir}")
     return SamplingResult(
         run_dir=run.run_dir, num_sampled=num_sampled, num_missing=len(waiting), num_repeated=num_repeated
     )
@@ -201,7 +201,7 @@ def sole_writer(run_dir: Path, label: str, watch: TextIO | None = None) -> Itera
             if other.split("of")[1] != split and is_locked(path):
                 raise _refused(run_dir, other)
         if torn := repair(run_dir, label):
-            print(f"{torn} torn last lines cut off; their samples are drawn again", file=watch or sys.stderr)
+            tell(watch or sys.stderr, f"{torn} torn last lines cut off; their samples are drawn again")
         yield
     finally:
         own.release()

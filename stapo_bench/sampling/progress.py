@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TextIO
 
+from stapo_bench.errors import redraw, tell
 from stapo_bench.records import Sample, SampleKey
 from stapo_bench.runs import Pace
 
@@ -149,7 +150,7 @@ class Progress:
     def say(self, line: str) -> None:
         """A line that stays; a block on the terminal begins anew below it."""
         self._num_lines = 0
-        print(line, file=self._stream, flush=True)
+        tell(self._stream, line)
 
     def line(self) -> str:
         """The present state in one line."""
@@ -170,7 +171,8 @@ class Progress:
     def close(self) -> None:
         """Show the last state."""
         if not self._terminal:
-            print("\n".join(self.block()), file=self._stream, flush=True)
+            for line in self.block():
+                tell(self._stream, line)
         else:
             self._show()
 
@@ -182,13 +184,12 @@ class Progress:
 
     def _show(self) -> None:
         if not self._terminal:
-            print(self.line(), file=self._stream, flush=True)
+            tell(self._stream, self.line())
             return
         width = shutil.get_terminal_size().columns - 1
-        up = f"\x1b[{self._num_lines}F" if self._num_lines else ""  # to the block's first line
-        lines = self.block()
+        lines = [line[:width] for line in self.block()]
+        redraw(self._stream, lines, self._num_lines)
         self._num_lines = len(lines)
-        print(up + "\n".join(f"\x1b[2K{line[:width]}" for line in lines), file=self._stream, flush=True)
 
 
 class Ticker:
@@ -210,7 +211,7 @@ class Ticker:
         now = self._clock()
         if now - self._last >= LOG_SECONDS:
             self._last = now
-            print(f"{number:,} {self._verb}", file=self._stream, flush=True)
+            tell(self._stream, f"{number:,} {self._verb}")
 
 
 def duration(seconds: float) -> str:

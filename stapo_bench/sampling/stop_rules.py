@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from stapo_bench.analysis import parity, same_weights
-from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.errors import StapoError, UsageError, tell
 from stapo_bench.runs import LoadedRun, Stopping, grade_run, load_run, state_stopping
 from stapo_bench.statistics import MARGIN, StopDecision, stop_at_width, stop_when_decided
 
@@ -71,5 +71,5 @@ def is_settled(rule: StopRule, run_dir: Path, data_dir: Path | None, watch: Text
     state_stopping(run_dir, Stopping(rule=rule.words, aim=rule.aim))
     grade_run(run_dir, data_dir=data_dir)
     decision = rule.decide(load_run(run_dir))
-    print(f"{'enough' if decision.stop else 'going on'}: {decision.reason}", file=watch)
+    tell(watch, f"{'enough' if decision.stop else 'going on'}: {decision.reason}")
     return decision.stop

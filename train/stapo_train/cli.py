@@ -5,13 +5,14 @@
 ``stapo_bench.commands.run_commands`` turns failures into one line and an exit code.
 """
 
+import sys
 from pathlib import Path
 
 import click
 
 from stapo_bench import __version__
 from stapo_bench.commands import run_commands
-from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.errors import StapoError, UsageError, tell
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -52,7 +53,7 @@ def run(config: Path, overrides: tuple[str, ...], resume: bool, dump_rollouts: s
     from stapo_train.run import train
 
     iterations = [int(n) for n in numbers(dump_rollouts)]
-    click.echo(f"checkpoint: {train(settings, resume=resume, dump_iterations=iterations)}")
+    tell(sys.stdout, f"checkpoint: {train(settings, resume=resume, dump_iterations=iterations)}")
 
 
 @cli.command()
@@ -65,7 +66,7 @@ def pretrain(config: Path, overrides: tuple[str, ...]) -> None:
     """
     from stapo_train.tiny.pretrain import load_config, pretrain
 
-    click.echo(f"checkpoint: {pretrain(load_config(config, overrides))}")
+    tell(sys.stdout, f"checkpoint: {pretrain(load_config(config, overrides))}")
 
 
 @cli.command()

@@ -21,6 +21,7 @@ from typing import BinaryIO
 from stapo_bench.errors import StapoError
 
 LINE_EVERY_S = 10.0
+PATIENCE_S = 60.0  # with a job that was asked to stop: it may be writing a checkpoint
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -159,13 +160,17 @@ def _check(job: Job) -> None:
 
 
 def _stop(running: list[Job], ended: Ended | None) -> None:
-    """Ask each to stop, and wait until all have."""
-    for job in running:
-        if job.process is not None:
-            job.process.send_signal(signal.SIGINT)
-    while running:
-        running = [job for job in running if not _has_ended(job, ended)]
-        time.sleep(0.05)
+    """Ask each to stop, more firmly after a while, and wait until all have."""
+    # Where this process ignores SIGINT (a background job, nohup), so do the jobs.
+    asked = [signal.SIGTERM] if signal.getsignal(signal.SIGINT) == signal.SIG_IGN else [signal.SIGINT, signal.SIGTERM]
+    for number in (*asked, signal.SIGKILL):
+        for job in running:
+            if job.process is not None:
+                job.process.send_signal(number)
+        deadline = time.monotonic() + PATIENCE_S
+        while running and (number == signal.SIGKILL or time.monotonic() < deadline):
+            running = [job for job in running if not _has_ended(job, ended)]
+            time.sleep(0.05)
 
 
 def _clock(began: float) -> str:

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from stapo_bench.engines import Engine
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, tell
 from stapo_bench.grading import GraderPool
 from stapo_bench.records import Problem, Prompt
 from stapo_bench.runs import folder_label, read_checkpoint
@@ -70,7 +70,7 @@ def train(config: TrainConfig, *, resume: bool = False, dump_iterations: Sequenc
     folder = RunFolder(config, resume=resume)
     try:
         if folder.is_finished:
-            print(f"{folder.path}: finished already, {config.iterations} iterations", file=sys.stderr)
+            tell(sys.stderr, f"{folder.path}: finished already, {config.iterations} iterations")
         else:
             _train(config, folder, dump_iterations)
         return folder.final

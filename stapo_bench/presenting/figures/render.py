@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from stapo_bench import __version__
-from stapo_bench.errors import UsageError
+from stapo_bench.errors import UsageError, safe_text
 from stapo_bench.presenting.figures.registry import REGISTRY, Plot
 from stapo_bench.presenting.figures.sources import MissingDataError, Sources
 from stapo_bench.presenting.figures.style import INK, RC
@@ -108,7 +108,34 @@ def _draw(plot: Plot[Any], data: Any) -> "Figure":
     for ax in axes.flat[layout.panels :]:
         ax.remove()
     plot.draw(list(axes.flat[: layout.panels]), data)
+    _make_texts_safe(figure)
     return figure
+
+
+def _make_texts_safe(figure: "Figure") -> None:
+    """Show what cannot be seen in texts and labels of ticks, and dollar signs where they begin no formula."""
+    from matplotlib.text import Text
+
+    for artist in figure.findobj(Text):
+        if isinstance(artist, Text):  # for the type checker: findobj says Artist
+            artist.set_text(_drawable(artist.get_text()))
+    for ax in figure.axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            labels = [label.get_text() for label in axis.get_majorticklabels()]
+            if labels != (drawable := [_drawable(label) for label in labels]):
+                axis.set_ticks(axis.get_majorticklocs(), drawable)
+
+
+def _drawable(text: str) -> str:
+    from matplotlib.mathtext import MathTextParser
+
+    text = safe_text(text, "terminal", lines=True)
+    for line in text.split("\n") if "$" in text else ():
+        try:
+            MathTextParser("agg").parse(line)
+        except ValueError:
+            return text.replace("$", "\\$")
+    return text
 
 
 @contextmanager
@@ -124,7 +151,7 @@ def _settings() -> Iterator[None]:
 
 def _metadata(format_: str, plot: Plot[Any], command: str) -> dict[str, Any]:
     """The file's metadata, without a date: the same input gives the same bytes."""
-    maker = f"stapo-bench {__version__}"
+    maker, command = f"stapo-bench {__version__}", safe_text(command, "terminal")
     if format_ == "pdf":
         return {"Title": plot.title, "Subject": command, "Creator": maker, "CreationDate": None}
     if format_ == "svg":

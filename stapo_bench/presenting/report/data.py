@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from stapo_bench.analysis import grade_files
 from stapo_bench.engines import sampling_in_words
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, safe_text
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.presenting.report.encode import chunk_starts, pack
 from stapo_bench.records import Problem, Sample, SampleKey
@@ -90,14 +90,19 @@ def collect(run_dirs: Sequence[Path], grader: str = DEFAULT_GRADER, data_dir: Pa
     chunks["questions"] = pack(questions)
     tasks = list(shared.tasks)
     index = {
-        "tasks": [{"name": task, "title": shared.tasks[task]} for task in tasks],
-        "problems": [[tasks.index(task), problem_id] for task, problem_id in shared.problems],
+        "tasks": [{"name": _shown(task), "title": _shown(shared.tasks[task])} for task in tasks],
+        "problems": [[tasks.index(task), _shown(problem_id)] for task, problem_id in shared.problems],
         "answers": list(shared.answers),
         "details": list(shared.details),
         "runs": runs,
-        "note": note,
+        "note": _shown(note),
     }
     return SampleData(index=index, chunks=chunks, num_samples=sum(len(run["sample"]) for run in runs))
+
+
+def _shown(name: str) -> str:
+    """A name as text of the page, whose scripts escape it for HTML."""
+    return safe_text(name, "terminal")
 
 
 def unique_names(run_dirs: Sequence[Path]) -> list[str]:
@@ -108,7 +113,7 @@ def unique_names(run_dirs: Sequence[Path]) -> list[str]:
     """
     names: list[str] = []
     for run_dir in run_dirs:
-        name = base = run_dir.resolve().name
+        name = base = _shown(run_dir.resolve().name)
         number = 2
         while name in names:
             name, number = f"{base}~{number}", number + 1
@@ -127,7 +132,7 @@ def _run(manifest: Manifest, grader: str, shared: _Shared, prefix: str) -> tuple
     sampling = manifest.identity.sampling
     starts = list(chunk_starts((len(s.completion) for s in samples), CHUNK))
     columns = {
-        "method": manifest.about.method or "",
+        "method": _shown(manifest.about.method or ""),
         "sampling": sampling_in_words(sampling.temperature, sampling.top_p),
         "limit": sampling.max_new_tokens,
         "problem": [shared.problem(s.task, s.problem_id) for s in samples],

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from stapo_bench import __version__
-from stapo_bench.errors import StapoError, UsageError, missing_package
+from stapo_bench.errors import StapoError, UsageError, missing_package, safe_text
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.presenting.figures import TITLES, Sources, available, caption, render_svg
 from stapo_bench.presenting.report.data import collect
@@ -114,6 +114,7 @@ def render_page(contents: Contents, version: str | None = None) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_visible,
     )
     drawn, not_drawn = figures(data)
     return environment.get_template("page.html.jinja").render(
@@ -133,6 +134,11 @@ def render_page(contents: Contents, version: str | None = None) -> str:
         software=f"stapo-bench {__version__}",
         version=version,
     )
+
+
+def _visible(value: Any) -> Any:
+    """A text from outside, in which everything can be seen; the template then escapes it for HTML."""
+    return safe_text(value, "terminal") if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def content_policy(scripts: Sequence[str], styles: Sequence[str], *, live: bool = False) -> str:

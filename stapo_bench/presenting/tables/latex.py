@@ -11,15 +11,12 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from stapo_bench.analysis import at_every_look
+from stapo_bench.errors import safe_text
 from stapo_bench.presenting.tables.blocks import TableBlock
 from stapo_bench.presenting.tables.rows import Cell, Row, Setting
 from stapo_bench.presenting.words import percent, score_interval
 from stapo_bench.records import Outcomes
 from stapo_bench.statistics import LEVEL, Difference, holm, mean_difference, paired_difference
-
-_ESCAPES = {"\\": r"\textbackslash{}", "–": "--", "×": r"$\times$", "−": "$-$", "†": r"$^\dagger$"}
-_ESCAPES |= {character: f"\\{character}" for character in "&%$#_{}"}
-_ESCAPES |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 
 
 def latex_table(block: TableBlock, notes: Sequence[str]) -> str:
@@ -38,7 +35,7 @@ def latex_table(block: TableBlock, notes: Sequence[str]) -> str:
         values = [_cell(cell, (i, task) in bold) for task, cell in zip(tasks, block.cells(row), strict=True)]
         lines.append(_line([row.model or "–", block.method(row), row.sampling], values, [row.origin]))
     lines += [r"\bottomrule", r"\end{tabular}", r"{\par\smallskip\footnotesize"]
-    lines += [escape(note) + r"\par" for note in notes] + ["}"]
+    lines += [safe_text(note, "latex") + r"\par" for note in notes] + ["}"]
     return "\n".join(lines)
 
 
@@ -56,15 +53,6 @@ def unbeaten(rows: Sequence[Row], tasks: Sequence[str]) -> set[tuple[int, str]]:
             beaten = _beaten(candidates, rows, task)
             found |= {(i, task) for i in candidates if i not in beaten}
     return found
-
-
-def escape(text: str) -> str:
-    """Text as LaTeX prints it.
-
-    >>> escape("20-Entropy: 5 % of A_1")
-    '20-Entropy: 5 \\\\% of A\\\\_1'
-    """
-    return "".join(_ESCAPES.get(character, character) for character in text)
 
 
 def _beaten(members: Sequence[int], rows: Sequence[Row], task: str) -> set[int]:
@@ -100,4 +88,5 @@ def _cell(cell: Cell | None, is_bold: bool) -> str:
 
 
 def _line(labels: Sequence[str], values: Sequence[str] = (), tail: Sequence[str] = ()) -> str:
-    return " & ".join([*map(escape, labels), *values, *map(escape, tail)]) + r" \\"
+    before, after = ([safe_text(text, "latex") for text in texts] for texts in (labels, tail))
+    return " & ".join([*before, *values, *after]) + r" \\"

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from stapo_bench.analysis import as_json
-from stapo_bench.errors import UsageError
+from stapo_bench.errors import UsageError, safe_text
 from stapo_bench.presenting.tables.blocks import TableBlock, blocks
 from stapo_bench.presenting.tables.headlines import headline_lines
 from stapo_bench.presenting.tables.latex import latex_table
 from stapo_bench.presenting.tables.rows import Cell, Row
-from stapo_bench.presenting.words import markdown_row, metric_meaning, percent, score_interval
+from stapo_bench.presenting.words import markdown_line, metric_meaning, percent, score_interval
 from stapo_bench.statistics import Interval
 
 FORMATS = ("md", "csv", "json", "latex")
@@ -58,6 +58,7 @@ def render_table(rows: Sequence[Row], format_: str = "md", *, long: bool = True)
 
 
 def _markdown(block: TableBlock, *, long: bool) -> str:
+    heading = markdown_line(block.heading)
     with_average = long or len(block.tasks) > 1  # of one task it says nothing new
     columns = ["Model", "Method", "Decoding", *map(block.title, block.tasks), *["Avg"] * with_average, "Origin"]
     measured = [row for row in block.rows if row.origin == "measured"] if block.shows_average else []
@@ -71,16 +72,17 @@ def _markdown(block: TableBlock, *, long: bool) -> str:
         )
 
     parts = [
-        f"**{block.heading}{block.metric} in percent" + (", [interval for these problems]**" if measured else "**"),
+        f"**{heading}{block.metric} in percent" + (", [interval for these problems]**" if measured else "**"),
         table(block.rows, _value),
     ]
     if measured and long:
-        parts += [f"**{block.heading}intervals for problems like these**", table(measured, _wide_interval), _MEANING]
+        parts += [f"**{heading}intervals for problems like these**", table(measured, _wide_interval), _MEANING]
     elif measured:
         parts += [_SHORT_MEANING]
     if not block.shows_average:
         parts += [f"{metric_meaning(block.metric)} {_NO_INTERVALS}"]
-    notes = ["- " + (f"\\{line}" if line.startswith("*") else line) for line in _notes(block)]  # "- *" nests a list
+    notes = [markdown_line(note) for note in _notes(block)]
+    notes = ["- " + (f"\\{line}" if line.startswith("*") else line) for line in notes]  # "- *" nests a list
     return "\n\n".join([*parts, "\n".join(notes)])
 
 
@@ -138,27 +140,29 @@ def _latex(block: TableBlock) -> str:
 
 
 def _markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(line[i]) for line in (columns, *rows)) for i in range(len(columns))]
-    lines = [columns, ["-" * width for width in widths], *rows]
-    return "\n".join(markdown_row([c.ljust(w) for c, w in zip(line, widths, strict=True)]) for line in lines)
+    lines = [[markdown_line(cell) for cell in line] for line in (columns, *rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    lines.insert(1, ["-" * width for width in widths])
+    return "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) + " |" for line in lines)
 
 
 def _csv(found: Sequence[TableBlock]) -> str:
     """One line per number, in percent."""
-    names = ["origin", "source", "model", "method", "regime", "sampling", "task", "k", "num_problems", "value"]
-    names += [f"{error}_{end}" for error in ("these_problems", "problems_like_these") for end in ("low", "high")]
+    columns = ["origin", "source", "model", "method", "regime", "sampling", "task", "k", "num_problems", "value"]
+    columns += [f"{error}_{end}" for error in ("these_problems", "problems_like_these") for end in ("low", "high")]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*names, "complete", "note", "metric"])
+    writer.writerow([*columns, "complete", "note", "metric"])
     for block in found:
         for row in block.rows:
             for task, cell in zip((*block.tasks, "average"), block.cells(row), strict=True):
                 if cell is not None:
                     ends = (*_ends(cell.these_problems), *_ends(cell.problems_like_these))
-                    labels = [row.origin, row.source, row.model or "", row.method, row.regime or "", row.sampling, task]
+                    names = [row.origin, row.source, row.model or "", row.method, row.regime or "", row.sampling, task]
                     sizes = [cell.samples_per_problem or "", cell.num_problems or ""]
                     numbers = [_percent(number) for number in (cell.value, *ends)]
-                    writer.writerow([*labels, *sizes, *numbers, str(cell.complete).lower(), cell.note, row.metric])
+                    line = [*names, *sizes, *numbers, str(cell.complete).lower(), cell.note, row.metric]
+                    writer.writerow([safe_text(str(item), "csv") for item in line])
     return text.getvalue()
 
 

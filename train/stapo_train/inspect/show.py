@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from stapo_bench.errors import safe_text
 from stapo_train.inspect.dump import Dump
 from stapo_train.inspect.replay import AuditedToken, Replayed, SweepRow, cosine, overlap
 from stapo_train.inspect.stability import Stability
@@ -15,6 +16,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     |---|---|
     | 1 | 2 |
     """
+    header, *rows = ([safe_text(cell, "markdown") for cell in row] for row in (header, *rows))
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     lines = ["| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |" for row in [header, *rows]]
     return "\n".join([lines[0], "|" + "|".join("-" * (w + 2) for w in widths) + "|", *lines[1:]])
@@ -106,4 +108,4 @@ def _share(value: float | None) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("\n", "⏎").replace("|", "\\|")
+    return text.replace("\n", "⏎")
