@@ -100,6 +100,7 @@ class Completion:
     token_ids: tuple[int, ...] | None = None
     log_probs: tuple[float, ...] | None = None
     seconds: float | None = None
+    model: str | None = None  # the version that answered, where a server resolves the name asked for to one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +118,7 @@ class Sample:
     sum_log_prob: float | None = None
     seconds: float | None = None
     stamp: str | None = None  # names the settings it was made under, see ``Manifest.stamps``; None: not stated
+    model: str | None = None  # the version that answered, where a server resolves the name asked for to one
 
     @property
     def key(self) -> SampleKey:

@@ -36,7 +36,8 @@ def audit_runs(run_a: Path, run_b: Path | None = None, grader: str = DEFAULT_GRA
 
 def audit(run: LoadedRun) -> list[AuditCheck]:
     """The checks of one run."""
-    return [missing_draws(run), equal_seeds(run), repeated_completions(run), odd_writer(run)]
+    checks = [missing_draws(run), equal_seeds(run), repeated_completions(run), odd_writer(run)]
+    return [*checks, *([answered_by(run)] if _versions(run) else [])]
 
 
 def missing_draws(run: LoadedRun) -> AuditCheck:
@@ -92,6 +93,17 @@ def repeated_completions(run: LoadedRun) -> AuditCheck:
     fine = _two_sided(float(scores[worst])) * len(scores) >= ALARM or scores[worst] < 0
     where = "spread as chance would" if fine else f"{observed[worst]:.0f} of them between indices {worst + 1} apart"
     return _check(run, name, bool(fine), f"{observed.sum():.0f} equal pairs on the same problem, {where}")
+
+
+def answered_by(run: LoadedRun) -> AuditCheck:
+    """The versions of its model that a server named in its answers: a run has one."""
+    versions = _versions(run)
+    told = ", ".join(f"{name} ({count})" for name, count in sorted(versions.items()))
+    return _check(run, "answered by one version", len(versions) == 1, f"samples by version: {told}")
+
+
+def _versions(run: LoadedRun) -> Counter[str]:
+    return Counter(sample.model for samples in run.samples.values() for sample in samples if sample.model is not None)
 
 
 def odd_writer(run: LoadedRun) -> AuditCheck:

@@ -2,11 +2,14 @@
 
     answer = Http(api_key=None).send("http://localhost:8000/v1/models", None, timeout_s=30.0)
 
-No message contains the key, and answers are bounded in size and time.
+No message contains the key. An answer is bounded in size and time as a whole, heads that go on or come byte by byte
+included: Python's limits are for a line, and for the time between two bytes.
 """
 
 import http.client
+import io
 import json
+import socket
 import time
 import urllib.error
 import urllib.request
@@ -17,7 +20,9 @@ from urllib.parse import urlsplit
 from stapo_bench.errors import StapoError
 
 LONGEST_PAUSE_S = 60.0
+LONGEST_TRY_S = 86400.0  # where no limit is set
 LARGEST_ANSWER = 64 << 20  # bytes; a million tokens with their ids take less
+LARGEST_HEAD = 256 << 10  # bytes before the body: status, headers, and any number of "100 Continue"
 
 
 class PassingError(Exception):
@@ -37,7 +42,7 @@ class Http:
 
     def __init__(self, api_key: str | None) -> None:
         self._api_key = api_key
-        self._open = urllib.request.build_opener(_NoRedirect).open
+        self._open = urllib.request.build_opener(_NoRedirect, _Plain, _Encrypted).open
 
     def send(self, url: str, body: Mapping[str, Any] | None, timeout_s: float) -> Any:
         """Send a body, or none, and return the answer; PassingError, or StapoError where trying again is no use."""
@@ -47,7 +52,7 @@ class Http:
         request = urllib.request.Request(url, None if body is None else json.dumps(body).encode(), headers)
         try:
             with self._open(request, timeout=timeout_s) as response:
-                return json.loads(_read(response, timeout_s))
+                return json.loads(_read(response))
         except urllib.error.HTTPError as error:
             detail = _detail(error)
             message = self.masked(f"HTTP {error.code} {detail}")
@@ -81,17 +86,83 @@ def address(url: str) -> str:
     return parts.hostname + (f":{parts.port}" if parts.port else "") if parts.hostname else url
 
 
-def _read(response: Any, timeout_s: float) -> bytes:
-    """A whole answer; OSError for one that takes too long, or never ends."""
-    deadline = time.monotonic() + timeout_s  # the socket's own limit is per part of an answer
+def _read(response: Any) -> bytes:
+    """A whole answer, a part at a time: a length that the server states is not made room for."""
     content = bytearray()
     while part := response.read1(1 << 16):
         content += part
-        if len(content) > LARGEST_ANSWER:
-            raise OSError(f"an answer of more than {LARGEST_ANSWER >> 20} MiB")
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"an answer that had not ended after {timeout_s:g} s")
     return bytes(content)
+
+
+class _Bounded(io.RawIOBase):
+    """What a server sends, up to ``most`` bytes and until the socket's time is over, counted from now."""
+
+    def __init__(self, connection: socket.socket, most: int) -> None:
+        self._socket = connection
+        self._raw = connection.makefile("rb", buffering=0)
+        self._seconds = connection.gettimeout() or LONGEST_TRY_S
+        self._until = time.monotonic() + self._seconds
+        self._num_read = 0
+        self.most = most
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        """Read what is there, once; OSError for an answer that takes too long, or never ends."""
+        left = self._until - time.monotonic()
+        try:
+            if left <= 0:
+                raise TimeoutError
+            self._socket.settimeout(left)
+            count = self._raw.readinto(buffer)
+        except TimeoutError:
+            raise TimeoutError(f"no whole answer after {self._seconds:g} s") from None
+        self._num_read += count or 0
+        if self._num_read > self.most:
+            raise OSError(f"an answer, or its head, of more than {self.most >> 10} KiB")
+        return count
+
+    def close(self) -> None:
+        """Let go of the socket."""
+        self._raw.close()
+        super().close()
+
+
+class _Response(http.client.HTTPResponse):
+    """An answer that is read through ``_Bounded``, from its first byte on."""
+
+    def __init__(self, sock: socket.socket, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(sock, *arguments, **keywords)
+        self._bounded = _Bounded(sock, LARGEST_HEAD)
+        self.fp.close()
+        self.fp = io.BufferedReader(self._bounded)
+
+    def begin(self) -> None:
+        """Read the head; the body may be larger."""
+        super().begin()
+        self._bounded.most = LARGEST_ANSWER
+
+
+class _PlainConnection(http.client.HTTPConnection):
+    response_class = _Response
+
+
+class _EncryptedConnection(http.client.HTTPSConnection):
+    response_class = _Response
+
+
+class _Plain(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        """Over a connection whose answers are bounded."""
+        return self.do_open(_PlainConnection, req)
+
+
+class _Encrypted(urllib.request.HTTPSHandler):
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        """The same, encrypted."""
+        return self.do_open(_EncryptedConnection, req)
 
 
 def _detail(error: urllib.error.HTTPError) -> str:

@@ -12,6 +12,8 @@ Failures: a request that fails temporarily (429, 5xx, a timeout, a broken answer
 next server; it has one answer or none, never two. One whose last try fails comes back with finish_reason ``error``.
 When several in a row do, the run stops; what was answered by then is returned first. Being told to wait (429, or 503
 with Retry-After) uses up no try while the servers work on other requests of ours.
+
+Another model's answer is no sample and is asked for again: ``answering_model`` says what counts as another.
 """
 
 import itertools
@@ -228,7 +230,7 @@ class OpenAIEngine:
         try:
             answer = self._http.send(f"{url}/completions", body, self._retries.timeout_s)
             self._rests_until[url] = 0.0
-            completion = read_completion(request, body["max_tokens"], answer, time.monotonic() - started)
+            completion = read_completion(request, self._served, body["max_tokens"], answer, time.monotonic() - started)
             self._answered_at = time.monotonic()
             return completion
         finally:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stapo_bench.engines.answering_model import OtherModelError, names_of, resolution
 from stapo_bench.engines.http import Http, PassingError, address
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Completion, Request
@@ -15,6 +16,7 @@ class ServedModel:
 
     name: str
     context_length: int | None  # positions of prompt and completion together, the fewest; None: no server says it
+    names: frozenset[str] = frozenset()  # under which the servers may say that it answered
 
 
 def find_model(http: Http, urls: Sequence[str], name: str | None, timeout_s: float) -> ServedModel:
@@ -29,19 +31,22 @@ def find_model(http: Http, urls: Sequence[str], name: str | None, timeout_s: flo
     Raises:
         StapoError: a server does not answer or does not have the model, or they have different ones.
     """
-    cards = _cards(http, urls, name, timeout_s)
+    cards, names = _cards(http, urls, name, timeout_s)
     served = str(cards[0]["id"])
     if others := sorted({str(card["id"]) for card in cards} - {served}):
         raise StapoError(f"the servers serve different models, {served} and {others[0]}: name one with --model")
     lengths = [card["max_model_len"] for card in cards if card.get("max_model_len") is not None]
     if wrong := [length for length in lengths if not _is_count(length) or length < 1]:
         raise StapoError(f"{address(urls[0])}: expected a number of positions as max_model_len, got {wrong[0]!r}")
-    return ServedModel(name=served, context_length=min(lengths) if lengths else None)
+    return ServedModel(name=served, context_length=min(lengths) if lengths else None, names=names)
 
 
-def _cards(http: Http, urls: Sequence[str], model: str | None, timeout_s: float) -> list[Mapping[str, Any]]:
-    """What each server says of the model. One line names all that do not answer."""
+def _cards(
+    http: Http, urls: Sequence[str], model: str | None, timeout_s: float
+) -> tuple[list[Mapping[str, Any]], frozenset[str]]:
+    """What each server says of the model, and all its names. One line names all that do not answer."""
     found: list[Mapping[str, Any]] = []
+    names: frozenset[str] = frozenset()
     dead: list[str] = []
     for url in urls:
         try:
@@ -55,16 +60,22 @@ def _cards(http: Http, urls: Sequence[str], model: str | None, timeout_s: float)
             named = f"model {model}" if model else "one model (name it with --model)"
             raise StapoError(f"{address(url)}: expected {named}, got {', '.join(sorted(cards)) or 'none'}")
         found.append(cards[name])
+        names |= names_of(name, [{**card, "id": id_} for id_, card in cards.items()])
     if dead:
         raise StapoError(
             f"expected an OpenAI-compatible server with /models at each --base-url, got none at {'; '.join(dead)} "
             f"({len(found)} of {len(urls)} answer); start it or leave it out"
         )
-    return found
+    return found, names
 
 
-def read_completion(request: Request, max_tokens: int, answer: Mapping[str, Any], seconds: float) -> Completion:
-    """The completion in a server's answer to a request for ``max_tokens``; PassingError for an answer without one."""
+def read_completion(
+    request: Request, served: ServedModel, max_tokens: int, answer: Mapping[str, Any], seconds: float
+) -> Completion:
+    """The completion in a server's answer to a request for ``max_tokens`` of a model; PassingError where it has none.
+
+    Another model's answer has none: a gateway may have fallen back to it for a while.
+    """
     try:
         (choice,) = answer["choices"]
         text, reason = choice["text"], choice["finish_reason"]
@@ -74,6 +85,9 @@ def read_completion(request: Request, max_tokens: int, answer: Mapping[str, Any]
             raise ValueError("token_ids that are no list of token ids")
         if not _is_count(num_tokens):
             raise ValueError(f"completion_tokens {num_tokens!r}")
+        model = resolution(served.name, served.names, answer.get("model"))
+    except OtherModelError as error:
+        raise PassingError(str(error)) from None
     except (KeyError, TypeError, ValueError) as error:
         raise PassingError(f"an answer without one choice, its reason and its length ({error!r})") from error
     if reason not in ("stop", "length") or not isinstance(text, str):
@@ -87,6 +101,7 @@ def read_completion(request: Request, max_tokens: int, answer: Mapping[str, Any]
         num_tokens=num_tokens,
         token_ids=tuple(token_ids) if token_ids is not None else None,
         seconds=seconds,
+        model=model,
     )
 
 

@@ -37,6 +37,7 @@ class GradedSample:
     segment: str = ""  # the file that holds it: one per writer
     text_digest: bytes = bytes(DIGEST_SIZE)  # of the completion; equal texts have equal digests
     sum_log_prob: float | None = None  # nats
+    model: str | None = None  # the version that answered, where a server told one
     text_tokens: int = 0  # tokens that an equal completion has in common with it, at least
     is_copy: bool = False  # its completion repeats one of the same problem that counts, see ``stapo_bench.runs.copies``
 
@@ -85,7 +86,8 @@ class GradedSamples(Sequence[GradedSample]):
     def __init__(self) -> None:
         self._problems, self._segments = Names[str](), Names[str]()
         self._answers: Names[str | None] = Names()
-        self._problem, self._index, self._segment, self._answer = (array("i") for _ in range(4))
+        self._models: Names[str | None] = Names()
+        self._problem, self._index, self._segment, self._answer, self._model = (array("i") for _ in range(5))
         self._seed, self._tokens, self._text_tokens = array("q"), array("i"), array("i")
         self._seconds, self._log_prob = array("f"), array("d")
         self._outcome, self._cut, self._failed, self._copy, self._digest = (bytearray() for _ in range(5))
@@ -104,6 +106,7 @@ class GradedSamples(Sequence[GradedSample]):
         self._index.append(sample.sample_index)
         self._segment.append(self._segments.number(sample.segment))
         self._answer.append(self._answers.number(sample.extracted))
+        self._model.append(self._models.number(sample.model))
         self._seconds.append(_or_nan(sample.seconds))
         self._log_prob.append(_or_nan(sample.sum_log_prob))
         self._outcome.append(_CODE[sample.outcome])
@@ -172,6 +175,7 @@ class GradedSamples(Sequence[GradedSample]):
             segment=self._segments[self._segment[i]],
             text_digest=bytes(self._digest[i * DIGEST_SIZE : (i + 1) * DIGEST_SIZE]),
             sum_log_prob=_or_none(self._log_prob[i]),
+            model=self._models[self._model[i]],
             text_tokens=self._text_tokens[i],
             is_copy=bool(self._copy[i]),
         )

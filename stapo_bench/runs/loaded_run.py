@@ -88,6 +88,7 @@ def graded_sample(sample: Sample, segment: str = "", grades: Grades | None = Non
         segment=segment,
         text_digest=hashlib.blake2b(text, digest_size=DIGEST_SIZE).digest(),
         sum_log_prob=sample.sum_log_prob,
+        model=sample.model,
         text_tokens=_text_tokens(sample, text),
     )
 

@@ -56,6 +56,7 @@ class ShardState:
     sizes: Mapping[str, int]  # of the segments that were read, in bytes
     progress: Progress
     copies: CopyWatch
+    versions: set[str]  # of the model that answered, where a server resolves its name
 
 
 def shard_state(
@@ -70,9 +71,13 @@ def shard_state(
     progress, sizes = Progress(asked, stream=watch), segment_sizes(run.run_dir)
     copies = copies or CopyWatch((key for key, _ in sample_keys(eval_tasks, shard)), run.identity.sampling)
 
+    versions: set[str] = set()
+
     def see(sample: Sample) -> None:
         """Take note of a stored sample."""
         progress.see(sample)
+        if sample.model is not None:
+            versions.add(sample.model)
         for line in copies.see(sample):
             tell(watch, line)
 
@@ -86,6 +91,7 @@ def shard_state(
         sizes=sizes,
         progress=progress,
         copies=copies,
+        versions=versions,
     )
 
 
@@ -125,6 +131,7 @@ def generate_missing(
                     if completion.finish_reason != "error":
                         done.add(key)
                         num_sampled += 1
+                        refuse_other_version(completion, state.versions)
                         sample = to_sample(completion, waiting.pop(key), stamps[key.task])
                         for line in state.copies.see(sample):
                             progress.say(line)
@@ -169,7 +176,19 @@ def to_sample(completion: Completion, seed: int, stamp: str) -> Sample:
         sum_log_prob=None if completion.log_probs is None else fsum(completion.log_probs),
         seconds=None if completion.seconds is None else round(completion.seconds, 4),
         stamp=stamp,
+        model=completion.model,
     )
+
+
+def refuse_other_version(completion: Completion, versions: set[str]) -> None:
+    """Note which version of the model answered; StapoError where it is a second one, whose samples are another's."""
+    if completion.model is not None and completion.model not in versions:
+        if versions:
+            raise StapoError(
+                f"answered by {', '.join(sorted(versions))} before and by {completion.model} now: the name asked for "
+                "stands for another version of the model; a run has one: name it with --model in a new run"
+            )
+        versions.add(completion.model)
 
 
 def shard_label(shard: tuple[int, int]) -> str:

@@ -1,0 +1,84 @@
+"""Servers whose answers never end, in every part that an answer has: each is given up in time."""
+
+import itertools
+import time
+import tracemalloc
+
+import pytest
+from fake_server import PARAMS, Handler, make_requests, serving
+
+from stapo_bench.engines.openai import OpenAIEngine, Retries
+from stapo_bench.errors import StapoError
+
+serve = pytest.fixture(serving)
+
+IMPATIENT = Retries(tries=2, first_pause_s=0.001, timeout_s=0.4)
+
+ONE_BY_ONE = itertools.repeat(b"x")
+CONTINUE = itertools.repeat(b"HTTP/1.1 100 Continue\r\n\r\n")
+HEADERS = itertools.repeat(b"X: y\r\n")
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+
+ENDLESS = {
+    "a status line, byte by byte": (b"HTTP/1.1 ", ONE_BY_ONE),
+    "100 Continue, again and again": (b"", CONTINUE),
+    "100 Continue with a header that goes on": (b"HTTP/1.1 100 Continue\r\nX: ", ONE_BY_ONE),
+    "a header, byte by byte": (OK + b"X: ", ONE_BY_ONE),
+    "headers, one by one": (OK, HEADERS),
+    "a body, byte by byte": (OK + b"\r\n", ONE_BY_ONE),
+    "a chunk's size": (CHUNKED, itertools.repeat(b"0")),
+    "chunks of a byte": (CHUNKED, itertools.repeat(b"1\r\nx\r\n")),
+    "headers behind the last chunk": (CHUNKED + b"0\r\n", HEADERS),
+    "the page of an error": (b"HTTP/1.1 500 No\r\nContent-Length: 900\r\n\r\n", ONE_BY_ONE),
+}
+
+
+def sends(start, parts, pause_s):
+    """A server's act: the start, then part after part until the client has gone."""
+
+    def act(handler, *_) -> None:
+        handler.close_connection = True
+        try:
+            handler.wfile.write(start)
+            for part in parts:
+                handler.wfile.write(part)
+                handler.wfile.flush()
+                time.sleep(pause_s)
+        except OSError:
+            return
+
+    return act
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+@pytest.mark.parametrize("pause_s", [0.0, 0.05])  # at once, and so slowly that no two bytes are far apart
+def test_an_answer_that_never_ends_is_given_up_in_time_and_in_little_memory(serve, monkeypatch, what, pause_s):
+    monkeypatch.setattr("stapo_bench.engines.http.LARGEST_ANSWER", 1 << 20)
+    server = serve()
+    monkeypatch.setattr(Handler, "act", sends(*ENDLESS[what], pause_s))
+    engine = OpenAIEngine([server.url], retries=IMPATIENT)
+    started = time.perf_counter()
+    tracemalloc.start()
+    (completion,) = engine.generate(make_requests(1), PARAMS)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert completion.finish_reason == "error"
+    assert time.perf_counter() - started < 2.5  # two tries of 0.4 s
+    assert most < 16 << 20
+
+
+def test_a_list_of_models_that_never_ends_is_one_line(serve, monkeypatch):
+    server = serve()
+    monkeypatch.setattr(Handler, "do_GET", sends(*ENDLESS["100 Continue, again and again"], 0.05))
+    started = time.perf_counter()
+    with pytest.raises(StapoError, match=r"no whole answer after 0\.4 s.*start it or leave it out"):
+        OpenAIEngine([server.url], retries=IMPATIENT)
+    assert time.perf_counter() - started < 2
+
+
+def test_a_body_larger_than_any_head_is_read(serve, monkeypatch):
+    server = serve()
+    monkeypatch.setattr("stapo_bench.engines.http.LARGEST_HEAD", 1 << 14)
+    server.models[0]["notes"] = "x" * (1 << 18)
+    assert OpenAIEngine([server.url], retries=IMPATIENT).context_length == 64
