@@ -21,7 +21,7 @@ from random import Random
 
 from stapo_bench.runs.measured import measured_with
 from stapo_bench.seeds import derive_seed
-from tests.faults import answers, damage, derived, inputs, kills, load, resources, security, suites, vllm
+from tests.faults import answers, damage, derived, gateways, inputs, kills, load, resources, security, suites, vllm
 from tests.faults.bench import Bench
 from tests.faults.process import preload
 from tests.faults.trial import BrokenError, Fault, Trial, WrongError
@@ -35,6 +35,7 @@ FAULTS: tuple[Fault, ...] = (
     *resources.FAULTS,
     *inputs.FAULTS,
     *answers.FAULTS,
+    *gateways.FAULTS,
     *security.FAULTS,
     *load.FAULTS,
 )

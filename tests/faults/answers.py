@@ -23,16 +23,29 @@ FAULTY: dict[str, Callable[[Handler, dict[str, Any]], None]] = {
     "no HTTP": lambda handler, body: handler.wfile.write(b"\x00\xff" * 100 + b"\r\n\r\n"),
     "cut off": lambda handler, body: handler.reply(json.dumps(answer(body)).encode()[:20], length=5000),
     "endless header": lambda handler, body: handler.wfile.write(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000),
+    "100 Continue, for ever": lambda handler, body: repeated(handler, b"HTTP/1.1 100 Continue\r\n\r\n", 0.02),
+    "a head, byte by byte": lambda handler, body: repeated(handler, b"x", 0.02, start=b"HTTP/1.1 200 OK\r\nX: "),
+    "trailers, for ever": lambda handler, body: repeated(
+        handler, b"X: y\r\n", 0.0, start=b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+    ),
+    "another model": lambda handler, body: handler.reply(json.dumps({**answer(body), "model": "small"}).encode()),
     "deep": lambda handler, body: handler.reply(b"[" * 200_000),
     "error, cut off": lambda handler, body: handler.reply(b"no", status=500, length=5000),
 }
 
 
 def endless(handler: Handler, part: bytes, pause_s: float) -> None:
-    """An answer that never ends."""
+    """An answer whose body never ends."""
     handler.send_response(200)
     handler.end_headers()
+    repeated(handler, part, pause_s)
+
+
+def repeated(handler: Handler, part: bytes, pause_s: float, start: bytes = b"") -> None:
+    """The same bytes until the client has gone."""
+    handler.close_connection = True
     try:
+        handler.wfile.write(start)
         while True:
             handler.wfile.write(part)
             time.sleep(pause_s)
