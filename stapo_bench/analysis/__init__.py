@@ -47,3 +47,6 @@ from stapo_bench.analysis.seed_comparison import (
     means_by_task,
 )
 from stapo_bench.analysis.token_limits import TaskTruncation, truncation
+from stapo_bench.analysis.why.cell import why_published
+from stapo_bench.analysis.why.parts import Cause, Explanation, Part, TaskGap
+from stapo_bench.analysis.why.two_runs import why_runs

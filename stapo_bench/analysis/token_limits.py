@@ -8,13 +8,13 @@ bound the score. At a smaller limit B the same samples would have been cut at B;
 which is a lower bound, too, as a stored text does not say where in it the answer was first given.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from stapo_bench.runs import LoadedRun, outcomes_of
-from stapo_bench.statistics import avg_at_k
+from stapo_bench.runs import GradedSample, LoadedRun
+from stapo_bench.statistics import Matrix, avg_at_k
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,31 +40,40 @@ def truncation(run: LoadedRun) -> list[TaskTruncation]:
 
 def task_truncation(run: LoadedRun, task: str, limit: int) -> TaskTruncation:
     """One task, with the curve at powers of two up to the limit."""
-    asked = run.tasks[task]
-    ids, num_samples = asked.problem_ids, asked.num_samples
-    samples = [d for d in run.samples.get(task, []) if d.sample_index < num_samples and d.problem_id in set(ids)]
-
-    def cells(values: Sequence[float]) -> np.ndarray:
-        row_of = {problem_id: row for row, problem_id in enumerate(ids)}
-        found = np.full((len(ids), num_samples), np.nan)
-        for sample, value in zip(samples, values, strict=True):
-            found[row_of[sample.problem_id], sample.sample_index] = value
-        return found
-
-    cut = cells([sample.truncated for sample in samples]) == 1
-    correct = outcomes_of(samples, ids, num_samples).scores
-    tokens = cells([sample.num_tokens for sample in samples])
+    cut = sample_matrix(run, task, lambda sample: float(sample.truncated))
+    correct = run.outcomes[task].scores
+    tokens = sample_matrix(run, task, lambda sample: float(sample.num_tokens))
     return TaskTruncation(
         task=task,
         title=run.title(task),
-        num_samples=len(samples),
-        num_cut=int(cut.sum()),
+        num_samples=int((~np.isnan(cut)).sum()),
+        num_cut=int(np.nansum(cut)),
         score=avg_at_k(correct),
-        cut_wrong=avg_at_k(np.where(cut, 0.0, correct)),
-        cut_excluded=avg_at_k(np.where(cut, np.nan, correct)),
-        cut_right=avg_at_k(np.where(cut, 1.0, correct)),
+        cut_wrong=avg_at_k(np.where(cut == 1.0, 0.0, correct)),
+        cut_excluded=avg_at_k(np.where(cut == 1.0, np.nan, correct)),
+        cut_right=avg_at_k(np.where(cut == 1.0, 1.0, correct)),
         curve=tuple((budget, avg_at_k(np.where(tokens > budget, 0.0, correct))) for budget in budgets(limit)),
     )
+
+
+def sample_matrix(
+    run: LoadedRun,
+    task: str,
+    value: Callable[[GradedSample], float],
+    problem_ids: Sequence[str] | None = None,
+) -> Matrix:
+    """[num_problems, num_samples] of a value of each sample; NaN where there is none.
+
+    ``problem_ids``: the rows; None: all problems that the run was asked.
+    """
+    asked = run.tasks[task]
+    ids = asked.problem_ids if problem_ids is None else problem_ids
+    row_of = {problem_id: row for row, problem_id in enumerate(ids)}
+    found = np.full((len(ids), asked.num_samples), np.nan)
+    for sample in run.samples.get(task, []):
+        if sample.problem_id in row_of and sample.sample_index < asked.num_samples:
+            found[row_of[sample.problem_id], sample.sample_index] = value(sample)
+    return found
 
 
 def budgets(limit: int) -> list[int]:

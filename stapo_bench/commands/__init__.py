@@ -12,6 +12,7 @@ COMMANDS = (
     score.truncation,
     score.export,
     decide.compare,
+    decide.why,
     decide.plan,
     decide.audit,
     decide.curve,

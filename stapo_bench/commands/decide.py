@@ -1,4 +1,4 @@
-"""Commands that answer a question about runs: ``compare``, ``plan``, ``audit``, ``curve``, ``regimes``."""
+"""Commands that answer a question about runs: ``compare``, ``why``, ``plan``, ``audit``, ``curve``, ``regimes``."""
 
 from pathlib import Path
 
@@ -52,6 +52,32 @@ def compare(
     if detect is not None:
         raise click.UsageError("--detect counts seeds and needs --seeds; 'stapo-bench plan' counts samples")
     click.echo(render_comparison(compare_runs(Path(runs[0]), Path(runs[1]), grader, margin), format_))
+
+
+@click.command()
+@click.argument("run", type=options.RUN)
+@click.argument("other", metavar="RUN|TABLE")
+@click.option("--row", default="", help="Words that choose the table's row; else the run's model and method.")
+@click.option("--grader", help="Grades that count; else those that each run was last scored with.")
+@options.output_format("md", "json")
+def why(run: Path, other: str, *, row: str, grader: str | None, format_: str) -> None:
+    """Why do two numbers for the same thing differ? The gap in parts: problems, grader, truncation, decoding, chance.
+
+    \b
+    Example: stapo-bench why results/stapo-mine results/stapo-yours
+             stapo-bench why results/justrl-mine justrl --row 'DeepSeek JustRL'
+    """
+    from stapo_bench.analysis import published_names, why_published, why_runs
+    from stapo_bench.presenting import render_why
+
+    if Path(other).is_dir():
+        found = why_runs(run, Path(other), grader)
+    elif other in published_names():
+        found = why_published(run, other, row.split(), grader)
+    else:
+        tables = ", ".join(published_names())
+        raise click.UsageError(f"expected a run folder or a published table, got '{other}'; tables: {tables}")
+    click.echo(render_why(found, format_))
 
 
 @click.command()

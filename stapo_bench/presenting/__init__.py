@@ -16,4 +16,5 @@ from stapo_bench.presenting.task_texts import render_overlaps, task_card, task_l
 from stapo_bench.presenting.verdicts import render_comparison, sign_risk
 from stapo_bench.presenting.verdicts_of_regimes import render_regimes
 from stapo_bench.presenting.verdicts_over_seeds import render_methods, seeds_sentence
+from stapo_bench.presenting.why import render_why
 from stapo_bench.presenting.words import change_interval, percent, points, score_interval, signed
