@@ -281,6 +281,24 @@ def test_two_runs_are_compared_planned_and_audited(stapo, small):
         assert output.strip()
 
 
+def test_an_audit_that_found_something_has_an_exit_code_of_its_own(stapo, small):
+    assert stapo(*EVAL, "--data-dir", ".", "--out", "a")[0] == 0
+    assert stapo("audit", "a")[0] == 0
+    (segment,) = (small / "a/samples").glob("*.jsonl")
+    segment.write_bytes(b"".join(segment.read_bytes().splitlines(keepends=True)[1:]))
+    for more in ((), ("--format", "json")):
+        code, output, error = stapo("audit", "a", *more)
+        assert (code, error) == (3, "")
+        assert "missing draws" in output
+
+
+def test_a_plan_speaks_of_one_point(stapo, small):
+    for name, seed in (("a", 0), ("b", 1)):
+        assert stapo(*EVAL, "--data-dir", ".", "--out", name, "--seed", seed)[0] == 0
+    for detect, words in ((0.01, "difference of 1 point with 80 %"), (0.02, "difference of 2 points with 80 %")):
+        assert words in stapo("plan", "a", "b", "--detect", detect)[1]
+
+
 def test_drawing_stops_when_enough_is_known(stapo, small):
     code, _, error = stapo(*EVAL, "--data-dir", ".", "--samples", 64, "--out", "a", "--until-width", 0.4)
     assert code == 0

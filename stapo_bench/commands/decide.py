@@ -1,10 +1,12 @@
 """Commands that answer a question about runs: ``compare``, ``why``, ``plan``, ``audit``, ``curve``, ``regimes``."""
 
+import sys
 from pathlib import Path
 
 import click
 
 from stapo_bench.commands import options
+from stapo_bench.commands.entry import FINDINGS
 
 FRACTION = click.FloatRange(0, 1, min_open=True, max_open=True)
 
@@ -106,12 +108,17 @@ def plan(run_a: Path, run_b: Path, *, detect: float, power: float, grader: str, 
 def audit(run_a: Path, run_b: Path | None, grader: str, format_: str) -> None:
     """Look for what should not be in a run: copies, equal seeds, odd shards, gaps; with RUN_B, shared samples, drift.
 
+    Exit code 3: something was found.
+
     Example: stapo-bench audit results/base-justrl
     """
     from stapo_bench.analysis import audit_runs
     from stapo_bench.presenting import render_audit
 
-    click.echo(render_audit(audit_runs(run_a, run_b, grader), format_))
+    checks = audit_runs(run_a, run_b, grader)
+    click.echo(render_audit(checks, format_))
+    if any(check.result == "finding" for check in checks):
+        sys.exit(FINDINGS)
 
 
 @click.command()

@@ -1,6 +1,7 @@
 """How commands run: failures become one line and an exit code, and idle threads sleep.
 
-Exit 0: done. 1: failed, with one clear line (traceback with ``--debug``). 2: not understood. 130: stopped by Ctrl-C.
+Exit 0: done. 1: failed, with one clear line (traceback with ``--debug``). 2: not understood. 3: done, and ``audit``
+found something. 130: stopped by Ctrl-C.
 """
 
 import os
@@ -18,6 +19,9 @@ from stapo_bench.errors import (
     safe_text,
     stopped_line,
 )
+
+FINDINGS = 3
+"""Exit code of a command that did its work and found what ought not to be there."""
 
 
 class HintingGroup(click.Group):

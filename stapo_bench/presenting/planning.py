@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 
 from stapo_bench.analysis import SamplePlan, TaskPlan, as_json
-from stapo_bench.presenting.words import markdown_line, markdown_row, percent, require_md_or_json
+from stapo_bench.presenting.words import counted, markdown_line, markdown_row, percent, require_md_or_json
 
 
 def render_plan(plan: SamplePlan, format_: str = "md") -> str:
@@ -12,7 +12,7 @@ def render_plan(plan: SamplePlan, format_: str = "md") -> str:
     require_md_or_json(format_)
     if format_ == "json":
         return json.dumps(as_json(asdict(plan)), indent=2)
-    goal = f"a difference of {100 * plan.detect:g} points with {percent(plan.power, 0)} % power"
+    goal = f"a difference of {counted(100 * plan.detect, 'point')} with {percent(plan.power, 0)} % power"
     lines = [
         markdown_line(f"**{_plan_sentence(plan, goal)}**"),
         "",

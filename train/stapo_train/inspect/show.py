@@ -1,11 +1,14 @@
-"""Tables of ``stapo-train``'s commands, in Markdown."""
+"""Tables of ``stapo-train``'s commands, in Markdown. Those that need no model are made without loading torch."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from stapo_bench.errors import safe_text
-from stapo_train.inspect.dump import Dump
-from stapo_train.inspect.replay import AuditedToken, Replayed, SweepRow, cosine, overlap
 from stapo_train.inspect.stability import Stability
+
+if TYPE_CHECKING:
+    from stapo_train.inspect.dump import Dump
+    from stapo_train.inspect.replay import AuditedToken, Replayed, SweepRow
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -22,8 +25,10 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([lines[0], "|" + "|".join("-" * (w + 2) for w in widths) + "|", *lines[1:]])
 
 
-def replayed(found: Sequence[Replayed]) -> str:
+def replayed(found: Sequence["Replayed"]) -> str:
     """Each objective on the mini-batch, then the overlap of masks and the cosine of gradients."""
+    from stapo_train.inspect.replay import cosine, overlap
+
     rows = [
         [
             r.name,
@@ -47,7 +52,7 @@ def replayed(found: Sequence[Replayed]) -> str:
     return "\n\n".join([*parts, "Cosine of gradients:", table(["", *names], cosines)])
 
 
-def swept(dump: Dump, rows: Sequence[SweepRow], examples: int = 5) -> str:
+def swept(dump: "Dump", rows: Sequence["SweepRow"], examples: int = 5) -> str:
     """Masked share by thresholds, and the first few texts that enter or leave against the first row."""
 
     def texts(tokens: Sequence[int]) -> str:
@@ -70,7 +75,7 @@ def swept(dump: Dump, rows: Sequence[SweepRow], examples: int = 5) -> str:
     return table(["tau_p", "q", "tau_h", "candidates", "silenced", "masked share", "enters", "leaves"], cells)
 
 
-def audited(tokens: Sequence[AuditedToken], limit: int) -> str:
+def audited(tokens: Sequence["AuditedToken"], limit: int) -> str:
     """Candidates in context; the token stands between ⟦ and ⟧."""
     header = ["", "token in context", "prob", "entropy", "A", "most likely instead"]
     rows = [
@@ -98,7 +103,7 @@ def stabilities(found: Mapping[str, Stability]) -> str:
     return table(["run", "score", "verdict", "start", "end", "lowest", "highest"], rows)
 
 
-def _token_text(dump: Dump, token: int) -> str:
+def _token_text(dump: "Dump", token: int) -> str:
     row = int(dump.batch.stats.sequence[token])
     return str(dump.tokenizer.decode([dump.batch.rows[row][1][token - dump.batch.starts[row]]]))
 
