@@ -1,6 +1,7 @@
 """Configs: every file loads, every mistake is named."""
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import yaml
 
 from stapo_bench.errors import UsageError
 from stapo_train.config import differences, load_config, parse_config
+from stapo_train.objective import Objective, keep, keep_all
 from stapo_train.objectives import for_run
 from stapo_train.training_log import describe, deviations
 
@@ -89,7 +91,7 @@ def test_a_number_without_a_dot_is_one_for_the_objective_too():
         ({"reward": {"workers": 0}}, "x: reward: workers: expected at least 1, got 0"),
         ({"rollout": {"prompts": 0, "max_new_tokens": 8}}, "x: rollout: prompts: expected at least 1, got 0"),
         ({"rollout": {"prompts": 4, "max_new_tokens": 0}}, "x: rollout: max_new_tokens: expected at least 1, got 0"),
-        (rollout(group_size=0), "x: rollout: group_size: expected at least 1, got 0"),
+        (rollout(group_size=1), "x: rollout: group_size: expected at least 2, got 1: an advantage compares rollouts"),
         (rollout(max_rounds=0), "x: rollout: max_rounds: expected at least 1, got 0"),
         (rollout(temperature=0), "x: rollout: temperature: expected above 0, got 0.0"),
         (rollout(temperature=math.nan), "x: rollout: temperature: expected above 0, got nan"),
@@ -145,6 +147,27 @@ def test_the_header_says_what_differs():
     assert "objective.q 0.5 (0.75)" in found and "optim.lr 0.0001 (1e-06)" in found
     text = describe(config, objective)
     assert "tau_p 0.002" in text and "kept tokens of the mini-batch" in text and "candidates" in text
+
+
+def test_the_header_says_of_an_objective_no_more_than_its_class_does():
+    config = load_config(CONFIGS / "tiny" / "stapo.yaml")
+    said = {}
+    for name, members in (
+        ("plain", {}),
+        ("selects", {"select": lambda self, stats, reduce, phase: keep(stats, stats.advantages > 0, reduce)}),
+        ("states", {"select": lambda self, stats, reduce, phase: keep_all(stats, reduce), "silences": "nothing"}),
+    ):
+        objective = dataclass(frozen=True, kw_only=True)(
+            type(name, (Objective,), {"label": name, "source": "none", **members})
+        )
+        lines = describe(config, objective()).splitlines()
+        said[name] = [line.strip().split(";")[0] for line in lines if line.startswith(("  silences", "  divides"))]
+    masked = "what its select leaves out: the share that each iteration's line calls masked"
+    assert said == {
+        "plain": ["silences: nothing", "divides by: all response tokens of the mini-batch"],
+        "selects": [f"silences: {masked}", "divides by: the denominator that its select gives"],
+        "states": ["silences: nothing", "divides by: the denominator that its select gives"],
+    }
 
 
 @pytest.mark.parametrize("content", [b"\xff", b"defaults: [a]", b"defaults: run.yaml", b"{" * 3000, b"a: 2001-99-99"])

@@ -1,12 +1,15 @@
 """The loop end to end on a random model: what it writes, that it repeats, and that no kill changes its result."""
 
+import io
 import json
 import os
 import random
 import shutil
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,9 +19,11 @@ from safetensors.torch import load_file
 from train_setup import make_config, make_values, result, stop_after
 
 from stapo_bench.errors import StapoError
+from stapo_bench.records import Outcome
 from stapo_bench.runs.checkpoint import read_checkpoint
 from stapo_train import run
 from stapo_train.run_folder import Labels, RunFolder, TrainState, whole_folder
+from stapo_train.training_log import ZeroGradientNotice
 
 pytestmark = pytest.mark.usefixtures("graded_by_hash")
 
@@ -51,6 +56,32 @@ def test_the_seed_decides_everything(folder):
         results.append(result(folder / str(number)))
     assert results[0] == results[1]
     assert results[0][0] != results[2][0]
+
+
+def test_a_run_without_any_gradient_says_so(folder, monkeypatch, capsys):
+    """Every rollout is right, so that none is better than its group; then the objective leaves everything out."""
+
+    def all_right(rollouts, golds, pool):
+        return [replace(r, outcome=Outcome.CORRECT, reward=1.0) for r in rollouts]
+
+    monkeypatch.setattr("stapo_train.run.grade", all_right)
+    run.train(make_config(folder, iterations=7, checkpoint__every=10))
+    said = [line for line in capsys.readouterr().err.splitlines() if "exactly 0" in line]
+    assert [line.split(" iterations")[0] for line in said] == [
+        f"the gradient has been exactly 0 for {n}" for n in (3, 6)
+    ]
+    assert "in every group all rollouts have the same reward (1.000 on average)" in said[0]
+
+
+def test_a_run_with_a_gradient_now_and_then_says_nothing():
+    stream = io.StringIO()
+    notice = ZeroGradientNotice(stream)
+    for grad_norm in (0.0, 0.0, 0.1, 0.0, 0.0, 0.1):
+        notice.see(SimpleNamespace(grad_norm=grad_norm, informative_groups=0.5))
+    assert stream.getvalue() == ""
+    for _ in range(3):
+        notice.see(SimpleNamespace(grad_norm=0.0, informative_groups=0.5))
+    assert "the objective leaves out, or clips, every token that has an advantage" in stream.getvalue()
 
 
 @pytest.mark.parametrize("mini_batches", [1, 2, 4])

@@ -63,7 +63,12 @@ class RolloutConfig:
     max_rounds: int = 1  # above 1: dynamic sampling, more prompts until all groups are informative (arXiv:2503.14476)
 
     def __post_init__(self) -> None:
-        check_range(self, "prompts", "group_size", "max_new_tokens", "max_rounds", at_least=1)
+        check_range(self, "prompts", "max_new_tokens", "max_rounds", at_least=1)
+        if self.group_size < 2:
+            raise UsageError(
+                f"group_size: expected at least 2, got {self.group_size}: an advantage compares rollouts of one "
+                "prompt, and without any nothing is learned"
+            )
         check_range(self, "temperature", above=0)
         check_range(self, "top_p", "gpu_memory", above=0, at_most=1)
 

@@ -139,8 +139,9 @@ class Objective:
     label: ClassVar[str]  # in tables and figures; written out, so that it can be read without importing the class
     look: ClassVar[str] = ""  # in figures: colour, marker and dash, as "red circle solid"; empty: one made of the label
     source: ClassVar[str]  # paper, version, equation
-    silences: ClassVar[str] = "nothing"  # for the run header
-    divides_by: ClassVar[str] = "all response tokens of the mini-batch"
+    # For the run header; empty: the base's where ``select`` is the base's, and else not stated.
+    silences: ClassVar[str] = ""
+    divides_by: ClassVar[str] = ""
     divide_by_std: ClassVar[bool] = True  # of the group's rewards, see group_advantages
     needs: ClassVar[Needs] = Needs()  # each class states its own: a subclass does not inherit its parent's
     detaches_ratio: ClassVar[bool] = False  # the gradient is not that of ``term``'s value, by definition
@@ -173,6 +174,19 @@ class Objective:
     def term(self, stats: TokenStats, selection: Selection) -> Tensor:
         """[N] what is maximised at each token, before its weight."""
         return clipped_surrogate(self.ratio(stats), stats.advantages, self.clip_low, self.clip_high, self.dual_clip)
+
+    def describe_selection(self) -> tuple[str, str]:
+        """What ``select`` silences and what it divides by, for the run header: as the class says, or as the base does.
+
+        >>> Objective().describe_selection()
+        ('nothing', 'all response tokens of the mini-batch')
+        """
+        if type(self).select is Objective.select:
+            return self.silences or "nothing", self.divides_by or "all response tokens of the mini-batch"
+        return (
+            self.silences or "what its select leaves out: the share that each iteration's line calls masked",
+            self.divides_by or "the denominator that its select gives",
+        )
 
     @property
     def needs_reference(self) -> bool:

@@ -113,11 +113,13 @@ def _train(config: TrainConfig, folder: RunFolder, dump_iterations: Sequence[int
     checkpoint_labels = labels(objective, Path(config.model))
     trackers = open_trackers(config)
     progress = training_log.ProgressLine(state.iteration, config.iterations, stream=sys.stderr)
+    notice = training_log.ZeroGradientNotice(sys.stderr)
     with run.graders, closing(run.engine):
         while state.iteration < config.iterations:
             state, record = iterate(run, state)
             training_log.append(folder.metrics, record)
             progress.show(record)
+            notice.see(record)
             for track in trackers:
                 track(record)
             if state.skipped_in_row >= config.update.max_skipped_in_row:

@@ -53,13 +53,14 @@ PUBLISHED: dict[str, Any] = {
 def describe(config: TrainConfig, objective: Objective) -> str:
     """The run header: the objective's choices, and where the run leaves the published recipe."""
     name = config.objective["name"]
+    silences, divides_by = objective.describe_selection()
     settings = ", ".join(f"{field.name} {getattr(objective, field.name)}" for field in fields(objective))
     return "\n".join(
         [
             f"{objective.label} ({name}): {objective.source}",
             f"  settings: {settings}",
-            f"  silences: {objective.silences}",
-            f"  divides by: {objective.divides_by}; advantages "
+            f"  silences: {silences}",
+            f"  divides by: {divides_by}; advantages "
             + ("(R - mean) / (sample std + 1e-6)" if objective.divide_by_std else "R - mean"),
             "  differs from the published recipe: " + ("; ".join(deviations(config, objective)) or "nothing"),
         ]
@@ -235,6 +236,35 @@ def _finite(value: Any) -> Any:
 
 
 # --- for the person watching ------------------------------------------------------------------------------------------
+
+
+class ZeroGradientNotice:
+    """Says when no optimizer step has had a gradient for several iterations, and why; again after twice as many."""
+
+    def __init__(self, stream: TextIO, after: int = 3) -> None:
+        self._stream, self._next = stream, after
+        self._after = after
+        self._in_row = 0
+
+    def see(self, record: StepRecord) -> None:
+        """Count an iteration, and print a line where it is time."""
+        self._in_row = self._in_row + 1 if record.grad_norm == 0.0 else 0  # a mean of norms: 0 if each is
+        if not self._in_row:
+            self._next = self._after
+        if self._in_row < self._next:
+            return
+        self._next *= 2
+        why = "the objective leaves out, or clips, every token that has an advantage"
+        if not record.informative_groups:
+            why = (
+                f"in every group all rollouts have the same reward ({record.reward:.3f} on average), so that no token "
+                "has an advantage: expected problems that this model solves sometimes, or more rollouts of each"
+            )
+        print(
+            f"the gradient has been exactly 0 for {self._in_row} iterations in a row, and nothing is learned: {why}",
+            file=self._stream,
+            flush=True,
+        )
 
 
 class ProgressLine:

@@ -21,7 +21,7 @@ from stapo_train.check.ranks import two_ranks
 from stapo_train.check.reference import REFERENCES, Token, reference_loss
 from stapo_train.check.token_checks import RandomTokens, token_checks
 from stapo_train.check.toy import VOCABULARY, toy_batch, toy_objective, toy_policy
-from stapo_train.objective import Objective, TokenStats
+from stapo_train.objective import Objective, TokenStats, select
 from stapo_train.policy import Policy
 from stapo_train.update import Step, accumulate_gradient
 
@@ -37,6 +37,7 @@ def check_objective(
     for phase in range(objective.num_phases):
         suffix = f" (phase {phase + 1})" if objective.num_phases > 1 else ""
         whole = loss_and_gradient(policy, batch, objective, phase=phase)
+        yield replace(_says_what_it_does(policy, batch, objective, phase), name="says what it silences" + suffix)
         for check in _invariances(policy, batch, objective, phase, whole):
             yield replace(check, name=check.name + suffix)
         for check in _stale_statistics(policy, batch, objective, phase, whole):
@@ -69,6 +70,17 @@ def _invariances(policy: Policy, batch: Batch, objective: Objective, phase: int,
     yield Check(name="packing", deviation=distance(whole, packed(policy, batch, objective, phase)))
     order = np.random.default_rng(5).permutation(len(batch.rows)).tolist()
     yield Check(name="order of rollouts", deviation=deviation(policy, batch.select_rows(order)))
+
+
+def _says_what_it_does(policy: Policy, batch: Batch, objective: Objective, phase: int) -> Check:
+    """What the class says of its selection, for the run header, against the selection."""
+    silences, divides_by = objective.describe_selection()
+    found = select(policy.measure(batch), objective, phase=phase)
+    expected = {"all response tokens": found.num_tokens, "kept tokens": found.num_kept}
+    denominator = next((number for words, number in expected.items() if divides_by.startswith(words)), None)
+    wrong = float(found.num_tokens - found.num_kept) if silences == "nothing" else 0.0
+    wrong += abs(found.denominator.item() - denominator) if denominator is not None else 0.0
+    return Check(name="", deviation=wrong, note=f"silences {silences}; divides by {divides_by}" if wrong else "")
 
 
 def _stale_statistics(

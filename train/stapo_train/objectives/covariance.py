@@ -48,6 +48,8 @@ class KlCov(Objective):
     label: ClassVar[str] = "KL-Cov"
     look: ClassVar[str] = "blue square dashed"
     source: ClassVar[str] = "arXiv:2505.22617, Eq. 11"
+    silences: ClassVar[str] = "nothing"
+    divides_by: ClassVar[str] = "all response tokens of the mini-batch"
     needs: ClassVar[Needs] = Needs()  # tokens with advantage 0, too, can be among the top
     check_with: ClassVar[Mapping[str, float]] = {"share": 0.2}
 
@@ -86,6 +88,7 @@ class ClipCov(Objective):
     label: ClassVar[str] = "Clip-Cov"
     look: ClassVar[str] = "blue triangle-down dotted"
     source: ClassVar[str] = "arXiv:2505.22617, Eq. 9-10"
+    divides_by: ClassVar[str] = "all response tokens of the mini-batch"
     silences: ClassVar[str] = "a random share of the tokens with low < covariance < high"
     needs: ClassVar[Needs] = Needs(zero_advantage_gradient=False)
     check_with: ClassVar[Mapping[str, float]] = {"share": 0.2, "low": 0.1, "high": 50.0}

@@ -21,6 +21,7 @@ class Grpo(Objective):
     label: ClassVar[str] = "GRPO"
     look: ClassVar[str] = "orange square dashed"
     source: ClassVar[str] = "arXiv:2402.03300, Eq. 3-4"
+    silences: ClassVar[str] = "nothing"
     divides_by: ClassVar[str] = "rollouts, of each one's token mean"
     needs: ClassVar[Needs] = LEAST
 

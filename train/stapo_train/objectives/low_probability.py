@@ -55,6 +55,7 @@ class Lopti(AdvantageReweighting):
     label: ClassVar[str] = "Lopti"
     look: ClassVar[str] = "ink plus dashed"
     source: ClassVar[str] = "arXiv:2505.12929, Alg. 1"
+    divides_by: ClassVar[str] = "all response tokens of the mini-batch"
     silences: ClassVar[str] = "in the first step tokens with pi_old >= eta, in the second the others"
     num_phases: ClassVar[int] = 2
     needs: ClassVar[Needs] = LEAST

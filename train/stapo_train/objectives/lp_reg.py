@@ -24,6 +24,8 @@ class LpReg(Objective):
     label: ClassVar[str] = "Lp-Reg"
     look: ClassVar[str] = "blue triangle solid"
     source: ClassVar[str] = "arXiv:2510.03222"
+    silences: ClassVar[str] = "nothing"
+    divides_by: ClassVar[str] = "all response tokens of the mini-batch"
     min_p: ClassVar[float | None] = 0.02  # kappa
     needs: ClassVar[Needs] = Needs(zero_advantage_statistics=False, zero_advantage_gradient=False)
     check_with: ClassVar[Mapping[str, float]] = {"share": 0.2}

@@ -27,6 +27,7 @@ class DrGrpo(Objective):
     label: ClassVar[str] = "Dr. GRPO"
     look: ClassVar[str] = "orange plus dotted"
     source: ClassVar[str] = "arXiv:2503.20783, Sec. 3.2"
+    silences: ClassVar[str] = "nothing"
     divides_by: ClassVar[str] = "rollouts x maximum length"
     divide_by_std: ClassVar[bool] = False
     needs: ClassVar[Needs] = LEAST
@@ -51,6 +52,7 @@ class Gspo(Objective):
     label: ClassVar[str] = "GSPO"
     look: ClassVar[str] = "green square solid"
     source: ClassVar[str] = "arXiv:2507.18071, Eq. 5-7"
+    silences: ClassVar[str] = "nothing"
     divides_by: ClassVar[str] = "rollouts, of each one's token mean"
     needs: ClassVar[Needs] = LEAST
 
@@ -101,6 +103,7 @@ class Sapo(Objective):
     label: ClassVar[str] = "SAPO"
     look: ClassVar[str] = "green diamond dash-dot"
     source: ClassVar[str] = "arXiv:2511.20347"
+    silences: ClassVar[str] = "nothing"
     divides_by: ClassVar[str] = "rollouts, of each one's token mean"
     needs: ClassVar[Needs] = LEAST
 

@@ -21,6 +21,8 @@ class Stare(Objective):
     label: ClassVar[str] = "STARE"
     look: ClassVar[str] = "wine square dash-dot"
     source: ClassVar[str] = "arXiv:2606.19236"
+    silences: ClassVar[str] = "nothing"
+    divides_by: ClassVar[str] = "all response tokens of the mini-batch"
     needs: ClassVar[Needs] = Needs(zero_advantage_gradient=False)  # the mean entropy is over all tokens
     check_with: ClassVar[Mapping[str, float]] = {"share": 0.2, "max_entropy": 10.0}
 
