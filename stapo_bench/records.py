@@ -18,7 +18,8 @@ if TYPE_CHECKING:  # grading alone needs no numpy
 FinishReason = Literal["stop", "length", "error"]
 """``stop``: the model ended. ``length``: the token limit cut it off (truncated). ``error``: the engine gave it up."""
 
-Origin = Literal["measured", "published"]
+Origin = Literal["measured", "imported", "published"]
+"""``measured``: sampled by this harness. ``imported``: sampled by another tool. ``published``: printed in a paper."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,16 @@ class Problem:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SamplingParams:
+class StatedSampling:
+    """How tokens were sampled as far as it is known; None: not known, as in a run whose samples were imported."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_new_tokens: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingParams(StatedSampling):
     """How tokens are sampled. top-k, min-p and repetition penalty are off, whatever a checkpoint's defaults say."""
 
     temperature: float
@@ -105,15 +115,18 @@ class Completion:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """A completion as it is stored: one line of ``samples/*.jsonl``."""
+    """A completion as it is stored: one line of ``samples/*.jsonl``.
+
+    Seed, number of tokens and finish reason are None where an imported file does not tell them.
+    """
 
     task: str
     problem_id: str
     sample_index: int
-    seed: int
+    seed: int | None
     completion: str
-    num_tokens: int
-    finish_reason: FinishReason
+    num_tokens: int | None
+    finish_reason: FinishReason | None
     token_ids: tuple[int, ...] | None = None  # kept when truncated, so that the sample can be continued
     sum_log_prob: float | None = None
     seconds: float | None = None

@@ -58,6 +58,8 @@ INNER_DOORS = {
     "stapo_bench.engines.vllm",
     "stapo_bench.presenting.figures",
     "stapo_bench.presenting.report",
+    # Not part of what a run is: other tools' files.
+    "stapo_bench.runs.importing",
     # Not part of what a grader, or a task, is: a model that judges, generators of problems.
     "stapo_bench.grading.judge",
     "stapo_bench.tasks.kk",

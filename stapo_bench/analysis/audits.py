@@ -56,6 +56,9 @@ def missing_draws(run: LoadedRun) -> AuditCheck:
 def equal_seeds(run: LoadedRun) -> AuditCheck:
     """Samples that share a seed: one sample stored twice, or sampled by other rules than this run's."""
     seeds = Counter(sample.seed for samples in run.samples.values() for sample in samples)
+    if None in seeds:
+        message = f"{run.name}: the seeds of {seeds[None]} imported samples are not known"
+        return AuditCheck(name="equal seeds", result="not testable", message=message)
     repeated = sum(count - 1 for count in seeds.values())
     return _check(
         run, "equal seeds", repeated == 0, f"{repeated} of {seeds.total()} samples repeat the seed of another"
@@ -92,7 +95,11 @@ def repeated_completions(run: LoadedRun) -> AuditCheck:
     worst = int(np.argmax(scores))
     fine = _two_sided(float(scores[worst])) * len(scores) >= ALARM or scores[worst] < 0
     where = "spread as chance would" if fine else f"{observed[worst]:.0f} of them between indices {worst + 1} apart"
-    return _check(run, name, bool(fine), f"{observed.sum():.0f} equal pairs on the same problem, {where}")
+    message = f"{observed.sum():.0f} equal pairs on the same problem, {where}"
+    if fine and observed.sum() and run.manifest.identity.sampling.temperature is None:
+        unknown = f"{run.name}: {message}; at temperature 0 all would be equal, and the temperature is not known"
+        return AuditCheck(name=name, result="not testable", message=unknown)
+    return _check(run, name, bool(fine), message)
 
 
 def answered_by(run: LoadedRun) -> AuditCheck:
@@ -153,8 +160,8 @@ def engine_drift(a: LoadedRun, b: LoadedRun) -> AuditCheck:
 
 _MEASURES: dict[str, Callable[[GradedSample], float]] = {
     "is right": lambda sample: sample.correct,
-    "writes": lambda sample: float(sample.num_tokens),
-    "is cut off": lambda sample: float(sample.truncated),
+    "writes": lambda sample: math.nan if sample.num_tokens is None else float(sample.num_tokens),
+    "is cut off": lambda sample: math.nan if sample.truncated is None else float(sample.truncated),
 }
 
 

@@ -156,7 +156,7 @@ def compare_loaded(a: LoadedRun, b: LoadedRun, margin: float = MARGIN) -> Compar
         pairs.append((task, a.outcomes[task].of(common).scores, b.outcomes[task].of(common).scores))
         unsure.append(_unsure(a, b, task, common))
         notes += not_drawn((a, b), task, common)
-    same_seeds = a.manifest.seed == b.manifest.seed
+    same_seeds = a.manifest.shares_seed(b.manifest)
     differences = {
         error: [paired_difference(left, right, error, same_seeds=same_seeds) for _, left, right in pairs]
         for error in ERROR_NAMES

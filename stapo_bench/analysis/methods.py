@@ -45,7 +45,7 @@ class Method:
     @property
     def seeds(self) -> tuple[int, ...]:
         """The seed of each run."""
-        return tuple(run.manifest.seed for run in self.runs)
+        return tuple(run.manifest.known_seed for run in self.runs)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 A difference ``confounds`` when it can move a score by itself (prompt, decoding, token limit, grader, other problems):
 then a gap between the runs is no evidence about the weights. It asks for ``caution`` when it should not move a score
-but may (engine, precision, package versions). Another seed is what two runs ought to have, and is only noted.
+but may (engine, precision, package versions). Another seed is what two runs ought to have, and is only noted. What is
+not known of an imported run is ``unknown``: it may differ, in whichever way.
 """
 
 from collections.abc import Sequence
@@ -11,16 +12,17 @@ from typing import Any, Literal
 
 from stapo_bench.runs import Identity, LoadedRun
 
-Weight = Literal["confounds", "caution", "note"]
+Weight = Literal["confounds", "unknown", "caution", "note"]
 
+UNKNOWN = "unknown"
 _SCRIPT = "script_sha256"  # in the engine's identity
 
 _WEIGHTS: tuple[tuple[str, Weight], ...] = (
     ("sampling.", "confounds"),
     ("tasks.", "confounds"),
     ("grader", "confounds"),
-    ("engine.", "caution"),
-    ("versions.", "caution"),
+    ("engine", "caution"),
+    ("versions", "caution"),
     ("seed", "note"),
 )
 
@@ -39,30 +41,53 @@ class ParityDifference:
 
 
 def parity(a: LoadedRun, b: LoadedRun) -> list[ParityDifference]:
-    """All differences besides the weights, the confounding ones first."""
-    fields_a = {**_fields(a.manifest.identity, b.manifest.identity), "grader": a.grader}
-    fields_b = {**_fields(b.manifest.identity, a.manifest.identity), "grader": b.grader}
+    """All differences besides the weights, the confounding ones first, then what is not known of an imported run."""
+    fields_a, fields_b = _both(a, b)
     found = [
         ParityDifference(
             field=field,
             a=_short(fields_a.get(field)),
             b=_short(fields_b.get(field)),
-            weight=next((weight for prefix, weight in _WEIGHTS if field.startswith(prefix)), "caution"),
+            weight=_weight(field, fields_a.get(field), fields_b.get(field)),
         )
         for field in sorted({*fields_a, *fields_b})
-        if fields_a.get(field) != fields_b.get(field)
+        if fields_a.get(field) != fields_b.get(field) or fields_a.get(field) == UNKNOWN
     ]
-    order: Sequence[Weight] = ("confounds", "caution", "note")
+    order: Sequence[Weight] = ("confounds", "unknown", "caution", "note")
     return sorted(found, key=lambda item: order.index(item.weight))
 
 
+def _both(a: LoadedRun, b: LoadedRun) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields of both runs; where one was imported, engine and versions are one field each: nobody knows them."""
+    identities = a.manifest.identity, b.manifest.identity
+    left = {**_fields(*identities), "grader": a.grader}
+    right = {**_fields(*reversed(identities)), "grader": b.grader}
+    if all(identity.imported is None for identity in identities):
+        return left, right
+    for fields, identity in ((left, identities[0]), (right, identities[1])):
+        for part, whole in (("engine", identity.engine), ("versions", identity.versions)):
+            for name in [name for name in fields if name.startswith(f"{part}.")]:
+                del fields[name]
+            fields[part] = ", ".join(f"{key} {value}" for key, value in (whole or {}).items()) or UNKNOWN
+        fields.update({name: UNKNOWN for name, value in fields.items() if value is None})
+    return left, right
+
+
+def _weight(field: str, a: Any, b: Any) -> Weight:
+    if UNKNOWN in (a, b):
+        return "note" if field == "seed" else "unknown"
+    return next((weight for prefix, weight in _WEIGHTS if field.startswith(prefix)), "caution")
+
+
 def same_weights(a: LoadedRun, b: LoadedRun) -> bool:
-    """Both runs sampled the same checkpoint."""
-    return weights_of(a) == weights_of(b)
+    """Both runs sampled the same checkpoint, as far as it is known: unknown weights are not taken for the same."""
+    return weights_of(a) == weights_of(b) and weights_of(a)[0] is not None
 
 
-def weights_of(run: LoadedRun) -> tuple[str, str | None]:
-    """What stands for the weights: the checkpoint, and the script of a scripted engine, which has no checkpoint."""
+def weights_of(run: LoadedRun) -> tuple[str | None, str | None]:
+    """What stands for the weights: the checkpoint (None: not known of an imported run), and the script of a scripted
+    engine, which has no checkpoint.
+    """
     identity = run.manifest.identity
     return identity.checkpoint_digest, identity.engine.get(_SCRIPT)
 
@@ -73,7 +98,7 @@ def _fields(identity: Identity, other: Identity) -> dict[str, Any]:
     return {
         name: value
         for name, value in fields.items()
-        if not name.startswith("checkpoint.") and name != f"engine.{_SCRIPT}"
+        if not name.startswith(("checkpoint.", "imported.")) and name != f"engine.{_SCRIPT}"
     }
 
 

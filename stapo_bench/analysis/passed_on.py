@@ -37,7 +37,7 @@ def shared_samples(a: LoadedRun, b: LoadedRun) -> AuditCheck:
     chance = (other + 1) / (other_total + 2)
     p = _binomial_tail(same, same_total, min(1.0, chance))
     message = f"{same} of {same_total} samples are equal in {a.name} and {b.name}, {chance * same_total:.1f} by chance"
-    if a.manifest.seed == b.manifest.seed:
+    if a.manifest.shares_seed(b.manifest):
         message += f"; both drew with seed {a.manifest.seed}, so models that are alike write alike"
     return AuditCheck(name="shared samples", result="ok" if p >= ALARM else "finding", message=message)
 
@@ -55,7 +55,7 @@ def moved_samples(a: LoadedRun, b: LoadedRun) -> AuditCheck:
         return AuditCheck(name=name, result="not testable", message=f"{a.name}, {b.name}: no places to compare")
     observed, expected, variance = (sum(parts) for parts in zip(*map(_moved_pairs, groups), strict=True))
     z = (observed - expected) / math.sqrt(max(variance, expected, 1.0))
-    temperature = b.manifest.identity.sampling.temperature
+    temperature = b.manifest.identity.sampling.temperature or 0.0  # not known: perhaps greedy, which proves nothing
     evidence, _ = copy_evidence([_evidence_of_passing_on(pair, temperature) for pair in groups])
     fine = NormalDist().cdf(-z) >= ALARM and evidence < -math.log(ALARM)
     message = (

@@ -67,7 +67,7 @@ class TaskPlan:
     these_problems: Need
     problems_like_these: Need
     more_problems_help_more: bool  # doubling the problems shrinks the error more than doubling the samples
-    tokens_per_sample: float
+    tokens_per_sample: float | None  # None: not known of imported samples
     seconds_per_sample: float | None  # None: the engine did not tell
 
 
@@ -128,13 +128,13 @@ def need(found: Components, error: ErrorName, detect: float, power: float) -> Ne
 def _task_plan(a: LoadedRun, b: LoadedRun, task: str, detect: float, power: float) -> TaskPlan | None:
     ids = shared_problems((a, b), task)
     correct = _sampled_twice(a.outcomes[task].of(ids).scores, b.outcomes[task].of(ids).scores)
-    found = components(*correct, same_seeds=a.manifest.seed == b.manifest.seed)
+    found = components(*correct, same_seeds=a.manifest.shares_seed(b.manifest))
     if found is None:
         return None
     samples_a, samples_b = (float(1.0 / (1.0 / (~np.isnan(run)).sum(axis=1)).mean()) for run in correct)
     costs = np.array(
         [
-            (d.num_tokens, np.nan if d.seconds is None else d.seconds)
+            [np.nan if value is None else value for value in (d.num_tokens, d.seconds)]
             for run in (a, b)
             for d in run.samples.get(task, [])
         ]
@@ -149,7 +149,7 @@ def _task_plan(a: LoadedRun, b: LoadedRun, task: str, detect: float, power: floa
         problems_like_these=need(found, "problems like these", detect, power),
         # Doubling n halves both parts, doubling N only the second: the first decides whether there is a choice.
         more_problems_help_more=found.between > 0.1 * found.noise,
-        tokens_per_sample=float(costs[:, 0].mean()),
+        tokens_per_sample=None if np.isnan(costs[:, 0]).any() else float(costs[:, 0].mean()),
         seconds_per_sample=float(times.mean()) if len(times) else None,
     )
 

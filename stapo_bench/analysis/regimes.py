@@ -82,6 +82,10 @@ def compare_regimes(a1: Path, b1: Path, a2: Path, b2: Path, grader: str = DEFAUL
     """
     runs = [load_run(path, grader) for path in (a1, b1, a2, b2)]
     checkpoints = [weights_of(run) for run in runs]
+    if unknown := [run.name for run, (digest, _) in zip(runs, checkpoints, strict=True) if digest is None]:
+        raise StapoError(
+            f"expected two checkpoints, each under both regimes; the weights of {unknown[0]} are not known"
+        )
     sampling = [tuple(getattr(run.manifest.identity.sampling, name) for name in _DECODING) for run in runs]
     if checkpoints[:2] != checkpoints[2:] or sampling[0] != sampling[1] or sampling[2] != sampling[3]:
         raise StapoError(
@@ -131,7 +135,7 @@ def _contrast(runs: Sequence[LoadedRun], task: str, weights: Sequence[float], er
     """The weighted sum of the runs' averages, over the problems that all four were asked."""
     ids = shared_problems(runs, task)
     used = [(run, weight) for run, weight in zip(runs, weights, strict=True) if weight]
-    same_seeds = len({run.manifest.seed for run, _ in used}) == 1
+    same_seeds = all(run.manifest.shares_seed(used[0][0].manifest) for run, _ in used)
     matrices = [run.outcomes[task].of(ids).scores for run, _ in used]
     return contrast(matrices, [weight for _, weight in used], error, same_seeds=same_seeds)
 

@@ -114,6 +114,8 @@ def to_json(score: RunScore) -> dict[str, Any]:
     for task in values["tasks"]:
         if not task["num_copies"]:
             del task["num_copies"]  # the file of a run without copies is what it always was
+    if score.imported is None:  # the scores of a run that was sampled here say nothing of it
+        del values["imported"]
     return {**values, "sha256": canonical_digest(values)}
 
 

@@ -53,7 +53,7 @@ class TaskScore:
     samples_per_problem: int  # k, as asked for
     num_samples: int  # completions stored
     num_samples_expected: int
-    num_truncated: int
+    num_truncated: int | None  # None: of imported samples it is not known
     num_no_answer: int
     num_grader_errors: int
     num_ungraded: int  # stored, but no grade yet
@@ -99,10 +99,10 @@ class RunScore:
     method: str
     step: int | None  # training step of the checkpoint, where it is known
     regime: str | None
-    temperature: float
-    top_p: float
-    max_new_tokens: int
-    seed: int
+    temperature: float | None  # None, as the next three: not known of an imported run
+    top_p: float | None
+    max_new_tokens: int | None
+    seed: int | None
     grades: str  # name of the grade file
     grader: str  # name and version of what wrote it
     commit: str | None
@@ -110,6 +110,7 @@ class RunScore:
     macro: MacroScore
     stopping: str | None = None  # the early-stopping rule: all intervals then hold at every look
     aim: float | None = None  # of that rule, see ``sequential.boundary``
+    imported: str | None = None  # format of the files that its samples came from; None: sampled here
 
 
 def run_score(manifest: Manifest, name: str, grades: Grades) -> RunScore:
@@ -130,8 +131,8 @@ def run_score(manifest: Manifest, name: str, grades: Grades) -> RunScore:
         method=about.method or manifest.name,
         step=about.step,
         regime=about.regime,
-        temperature=float(sampling.temperature),
-        top_p=float(sampling.top_p),
+        temperature=None if sampling.temperature is None else float(sampling.temperature),
+        top_p=None if sampling.top_p is None else float(sampling.top_p),
         max_new_tokens=sampling.max_new_tokens,
         seed=manifest.seed,
         grades=name,
@@ -141,6 +142,7 @@ def run_score(manifest: Manifest, name: str, grades: Grades) -> RunScore:
         macro=macro,
         stopping=stopping.rule if stopping else None,
         aim=float(stopping.aim) if stopping else None,
+        imported=manifest.imported,
     )
 
 
@@ -172,7 +174,8 @@ def score_task(
     answers = np.full(correct.shape, None, dtype=object)
     ungraded, drawn = np.zeros((2, *correct.shape), dtype=np.bool_)
     outcomes: Counter[Outcome | None] = Counter()
-    num_truncated = num_copies = 0
+    cut: Counter[bool | None] = Counter()
+    num_copies = 0
     for sample in samples:  # once: they may be a million, made one at a time
         if sample.problem_id in row_of and sample.sample_index < num_samples:
             place = row_of[sample.problem_id], sample.sample_index
@@ -180,7 +183,7 @@ def score_task(
             ungraded[place] = np.isnan(correct[place]) and not sample.is_copy
             drawn[place] = True
             outcomes[sample.outcome] += 1
-            num_truncated += sample.truncated
+            cut[sample.truncated] += 1
             num_copies += sample.is_copy
     low, high = score_bounds(correct, ungraded)
     num_rounds = int(drawn.all(axis=0).cumprod().sum())
@@ -199,7 +202,7 @@ def score_task(
         samples_per_problem=num_samples,
         num_samples=outcomes.total(),
         num_samples_expected=len(problem_ids) * num_samples,
-        num_truncated=num_truncated,
+        num_truncated=None if cut[None] else cut[True],
         num_no_answer=outcomes[Outcome.NO_ANSWER],
         num_grader_errors=outcomes[Outcome.GRADER_ERROR],
         num_ungraded=outcomes[None],

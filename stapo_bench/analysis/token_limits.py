@@ -8,6 +8,7 @@ bound the score. At a smaller limit B the same samples would have been cut at B;
 which is a lower bound, too, as a stored text does not say where in it the answer was first given.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -24,35 +25,47 @@ class TaskTruncation:
     task: str
     title: str
     num_samples: int
-    num_cut: int
+    num_cut: int | None  # None: not known of imported samples; the scores that need it are NaN
     score: float  # as graded
     cut_wrong: float
     cut_excluded: float
     cut_right: float
-    curve: tuple[tuple[int, float], ...]  # (limit, score with the longer samples counted wrong), rising
+    curve: tuple[tuple[int, float], ...]
+    """(limit, score with the longer samples counted wrong), rising; empty where the numbers of tokens are not known."""
 
 
 def truncation(run: LoadedRun) -> list[TaskTruncation]:
     """Every task of a run."""
     limit = run.manifest.identity.sampling.max_new_tokens
+    if limit is None:  # an imported run: up to its longest sample
+        limit = max((s.num_tokens or 0 for samples in run.samples.values() for s in samples), default=0)
     return [task_truncation(run, task, limit) for task in run.tasks]
 
 
 def task_truncation(run: LoadedRun, task: str, limit: int) -> TaskTruncation:
     """One task, with the curve at powers of two up to the limit."""
-    cut = sample_matrix(run, task, lambda sample: float(sample.truncated))
+    cut = sample_matrix(run, task, lambda sample: float(bool(sample.truncated)))
+    knows_cut = all(sample.truncated is not None for sample in run.samples.get(task, []))
     correct = run.outcomes[task].scores
-    tokens = sample_matrix(run, task, lambda sample: float(sample.num_tokens))
+    tokens = sample_matrix(run, task, lambda sample: math.inf if sample.num_tokens is None else sample.num_tokens)
+
+    def if_cut(value: float) -> float:
+        """The score where every cut-off sample counts so; NaN where they are not known."""
+        return avg_at_k(np.where(cut == 1.0, value, correct)) if knows_cut else math.nan
+
     return TaskTruncation(
         task=task,
         title=run.title(task),
         num_samples=int((~np.isnan(cut)).sum()),
-        num_cut=int(np.nansum(cut)),
+        num_cut=int(np.nansum(cut)) if knows_cut else None,
         score=avg_at_k(correct),
-        cut_wrong=avg_at_k(np.where(cut == 1.0, 0.0, correct)),
-        cut_excluded=avg_at_k(np.where(cut == 1.0, np.nan, correct)),
-        cut_right=avg_at_k(np.where(cut == 1.0, 1.0, correct)),
-        curve=tuple((budget, avg_at_k(np.where(tokens > budget, 0.0, correct))) for budget in budgets(limit)),
+        cut_wrong=if_cut(0.0),
+        cut_excluded=if_cut(np.nan),
+        cut_right=if_cut(1.0),
+        curve=tuple(
+            (budget, avg_at_k(np.where(tokens > budget, 0.0, correct)))
+            for budget in ([] if np.isinf(tokens).any() else budgets(limit))
+        ),
     )
 
 

@@ -25,10 +25,13 @@ def preset(name: str) -> SamplingParams:
     return PRESETS[name]
 
 
-def sampling_in_words(temperature: float, top_p: float) -> str:
-    """Temperature and top-p in words; with all digits, as they distinguish the rows of a table.
+def sampling_in_words(temperature: float | None, top_p: float | None) -> str:
+    """Temperature and top-p in words; with all digits, as they distinguish the rows of a table. None: not known.
 
-    >>> sampling_in_words(1, 0.95)
-    'T=1.0, top-p 0.95'
+    >>> sampling_in_words(1, 0.95), sampling_in_words(0.6, None), sampling_in_words(None, None)
+    ('T=1.0, top-p 0.95', 'T=0.6, top-p unknown', 'decoding unknown')
     """
-    return f"T={float(temperature)}, top-p {float(top_p)}"
+    if temperature is None and top_p is None:
+        return "decoding unknown"
+    t, p = ("unknown" if value is None else str(float(value)) for value in (temperature, top_p))
+    return f"T={t}, top-p {p}"

@@ -5,6 +5,7 @@ from stapo_bench.presenting.finish import finish_run
 from stapo_bench.presenting.graders import render_graders
 from stapo_bench.presenting.one_run import (
     render_audit,
+    render_import,
     render_metrics,
     render_truncation,
     render_without,

@@ -14,6 +14,7 @@ from stapo_bench.presenting.words import (
     require_md_or_json,
     score_interval,
 )
+from stapo_bench.runs.importing import Imported
 from stapo_bench.statistics import TAUS
 
 
@@ -77,27 +78,31 @@ def render_truncation(tasks: Sequence[TaskTruncation]) -> str:
                 [
                     t.title,
                     str(t.num_samples),
-                    *map(percent, (_cut_share(t), t.score, t.cut_wrong, t.cut_excluded, t.cut_right)),
+                    _cut_share(t),
+                    *map(percent, (t.score, t.cut_wrong, t.cut_excluded, t.cut_right)),
                 ]
             )
             for t in tasks
         ),
     ]
+    lines = ["avg@k in percent, with the cut-off samples", "", *bounds, ""]
+    if any(not t.curve for t in tasks):
+        return "\n".join([*lines, "Numbers of tokens are not known of these samples: no curve over smaller limits."])
     limits = [budget for budget, _ in tasks[0].curve] if tasks else []
     curve = [
         "| Task | " + " | ".join(map(str, limits)) + " |",
         "|---" * (len(limits) + 1) + "|",
         *(markdown_row([t.title, *(percent(value) for _, value in t.curve)]) for t in tasks),
     ]
-    return "\n".join(
-        ["avg@k in percent, with the cut-off samples", "", *bounds, "",
-         "avg@k in percent if the limit had been smaller (longer samples counted wrong: a lower bound)", "", *curve]
-    )  # fmt: skip
+    smaller = "avg@k in percent if the limit had been smaller (longer samples counted wrong: a lower bound)"
+    return "\n".join([*lines, smaller, "", *curve])
 
 
-def _cut_share(task: TaskTruncation) -> float:
-    """Cut-off samples as a share of all."""
-    return task.num_cut / task.num_samples if task.num_samples else math.nan
+def _cut_share(task: TaskTruncation) -> str:
+    """Cut-off samples in percent of all."""
+    if task.num_cut is None:
+        return "unknown"
+    return percent(task.num_cut / task.num_samples if task.num_samples else math.nan)
 
 
 def render_without(scores: Sequence[WithAndWithout]) -> str:
@@ -125,6 +130,32 @@ def _score_cell(score: TaskScore) -> str:
     if not score.num_problems:
         return "–"
     return f"{percent(score.value)} {score_interval(score.problems_like_these)}"
+
+
+def render_import(imported: Imported) -> str:
+    """What an import did: where the samples came from, what was left out, what is not known."""
+    manifest = imported.manifest
+    sampling, about = manifest.identity.sampling, manifest.about
+    tasks = ", ".join(f"{task.title} {task.num_problems}×{task.num_samples}" for task in about.tasks.values())
+    unknown = [
+        name.replace("_", " ").replace("max new tokens", "token limit")
+        for name in ("temperature", "top_p", "max_new_tokens")
+        if getattr(sampling, name) is None
+    ]
+    unknown += ["model"] if about.model is None else []
+    lines = [
+        f"{imported.num_samples} samples imported from {len(about.imported or ())} files of {manifest.imported} to "
+        f"{manifest.run_dir}: {tasks}",
+        *(f"- {note}" for note in imported.notes),
+    ]
+    if unknown:
+        options = "--model, --decoding, --temperature, --top-p, --max-new-tokens"
+        lines.append(f"- not known: {', '.join(unknown)}; where you know, import again and say so ({options})")
+    if imported.graders:
+        lines.append(f"- verdicts that came along are graders of their own: {', '.join(imported.graders)}")
+    if imported.grader is None:
+        lines.append("- there are neither golds nor verdicts: nothing can be scored")
+    return "\n".join(lines)
 
 
 def render_audit(checks: Sequence[AuditCheck], format_: str = "md") -> str:

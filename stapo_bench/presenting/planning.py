@@ -76,4 +76,5 @@ def _cost(task: TaskPlan) -> tuple[str, str]:
     further = task.components.num_problems * sum(max(0.0, wanted - present) for present in task.num_samples)
     seconds = task.seconds_per_sample
     hours = "not measured" if seconds is None else f"{further * seconds / 3600:.2f}"
-    return f"{further * task.tokens_per_sample:,.0f}", hours
+    tokens = task.tokens_per_sample
+    return "unknown" if tokens is None else f"{further * tokens:,.0f}", hours

@@ -37,6 +37,8 @@ def sentence(comparison: Comparison) -> str:
         return _same_weights_sentence(comparison)
     doubtful = [item for item in comparison.parity if item.weight == "caution"]
     caution = f" With caution: {_fields(doubtful)} differ." if doubtful else ""
+    unknown = [item for item in comparison.parity if item.weight == "unknown"]
+    caution += f" With caution: {_fields(unknown)} are not known of both and may differ." if unknown else ""
     return _verdict(comparison) + caution + _sign(comparison)
 
 
@@ -138,7 +140,8 @@ def _markdown(comparison: Comparison) -> Iterator[str]:
     )
     yield ""
     if comparison.parity:
-        yield "Besides the weights, these differ:"
+        unknown = any(item.weight == "unknown" for item in comparison.parity)
+        yield "Besides the weights, these differ" + (" or are not known of both:" if unknown else ":")
         yield from (markdown_line(f"- {item.weight}: {item}") for item in comparison.parity)
     else:
         yield "Parity: nothing but the weights differs."
@@ -165,7 +168,7 @@ def _json(comparison: Comparison) -> dict[str, Any]:
         "a": comparison.name_a,
         "b": comparison.name_b,
         "same_weights": comparison.same_weights,
-        "fair": not comparison.confounders,
+        "fair": _fair(comparison),
         "parity": [{"field": i.field, "a": i.a, "b": i.b, "weight": i.weight} for i in comparison.parity],
         "same_seeds": comparison.same_seeds,
         "margin": comparison.margin,
@@ -173,6 +176,13 @@ def _json(comparison: Comparison) -> dict[str, Any]:
         "average": _json_task(comparison.average),
         "notes": list(comparison.notes),
     }
+
+
+def _fair(comparison: Comparison) -> bool | None:
+    """Whether nothing confounds; None where nothing is known to, and something is not known of both runs."""
+    if comparison.confounders:
+        return False
+    return None if any(item.weight == "unknown" for item in comparison.parity) else True
 
 
 def _json_task(task: TaskComparison) -> dict[str, Any]:

@@ -18,9 +18,25 @@ from stapo_bench.runs.files import (
     writing,
 )
 from stapo_bench.runs.folder import DifferentRunError, differences, find_run, make_folder, open_run, state_stopping
-from stapo_bench.runs.golds import data_digest, golds_at_hand, read_golds, read_problems, split_golds, with_golds
+from stapo_bench.runs.golds import (
+    data_digest,
+    golds_at_hand,
+    needs_data,
+    read_golds,
+    read_problems,
+    split_golds,
+    with_golds,
+)
 from stapo_bench.runs.graded_samples import GradedSample
-from stapo_bench.runs.grades import Grades, append_grades, graded_keys, grades_by, read_grades, stream_grades
+from stapo_bench.runs.grades import (
+    Grades,
+    append_grades,
+    graded_keys,
+    grades_by,
+    is_reported,
+    read_grades,
+    stream_grades,
+)
 from stapo_bench.runs.loaded_run import LoadedRun, graded_sample, load_run, outcomes_of, samples_of
 from stapo_bench.runs.locks import is_locked, locked, try_lock
 from stapo_bench.runs.manifest import (

@@ -11,15 +11,15 @@ no sign of copies, and in runs without evidence, nothing is marked.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from stapo_bench.records import SamplingParams
+from stapo_bench.records import StatedSampling
 from stapo_bench.runs.graded_samples import GradedSample, GradedSamples
 from stapo_bench.statistics import ALARM, copy_evidence, is_copied, most_log_probability, problem_evidence
 
 
-def mark_copies(samples: Mapping[str, GradedSamples], sampling: SamplingParams) -> None:
+def mark_copies(samples: Mapping[str, GradedSamples], sampling: StatedSampling) -> None:
     """Mark the copies of a run, in place; ``samples``: by task, sampled under these settings."""
-    if sampling.temperature == 0.0:
-        return  # one text for every seed is what was asked for
+    if not sampling.temperature:
+        return  # one text for every seed is what was asked for, or may have been where it is not known
     found = [(of_task, places) for of_task in samples.values() for places in of_task.repeating()]
     groups = [texts_of([of_task[place] for place in places], sampling) for of_task, places in found]
     each = [problem_evidence(group) for group in groups]
@@ -37,12 +37,11 @@ def mark_copies(samples: Mapping[str, GradedSamples], sampling: SamplingParams) 
                     seen.add(text)
 
 
-def texts_of(samples: Iterable[GradedSample], sampling: SamplingParams) -> Sequence[tuple[bytes, float]]:
-    """The samples' texts, each with the most that its log-probability may be."""
+def texts_of(samples: Iterable[GradedSample], sampling: StatedSampling) -> Sequence[tuple[bytes, float]]:
+    """The samples' texts, each with the most that its log-probability may be; 0 where the temperature is not known."""
+    temperature, top_p = sampling.temperature or 0.0, sampling.top_p
+    told = [(sample, None if top_p is None else sample.sum_log_prob) for sample in samples]
     return [
-        (
-            sample.text_digest,
-            most_log_probability(sample.text_tokens, sampling.temperature, sample.sum_log_prob, sampling.top_p),
-        )
-        for sample in samples
+        (sample.text_digest, most_log_probability(sample.text_tokens, temperature, log_prob, top_p or 1.0))
+        for sample, log_prob in told
     ]

@@ -1,16 +1,21 @@
 """Which golds a run is graded against. The name of a grade file says it: ``math``, or ``math+corrected``.
 
+An imported run brings its problems along, in ``problems/<task>.jsonl``; all others find them in their tasks' data.
+
     golds = read_golds(load_manifest(run_dir), data_dir, "corrected")
 
 Both files may lie in one run, so both scores can be shown side by side; no file ever holds grades of both kinds.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Gold, Problem
+from stapo_bench.runs.files import write_atomically
 from stapo_bench.runs.manifest import Manifest
+from stapo_bench.runs.sealed import complete_lines, seal, unseal
 from stapo_bench.tasks import ContentDigest, Golds, apply_errata, content_digest, errata_version
 
 _CORRECTED = "+corrected"
@@ -54,13 +59,46 @@ def read_problems(manifest: Manifest, data_dir: Path | None, golds: Golds = "pub
     from stapo_bench.tasks import load_problems, load_task
 
     for name, file in manifest.task_files.items():
-        problems = load_problems(load_task(file), data_dir)
+        if manifest.imported is None:
+            problems = load_problems(load_task(file), data_dir)
+        else:
+            problems = list(_stored_problems(manifest.run_dir, name))
         if (found := data_digest(problems)) != (expected := manifest.identity.tasks[name].data):
             raise StapoError(
                 f"{manifest.run_dir}: expected task {name} with content {expected[:12]}, got {found[:12]}; "
                 "grade with the task files and data that the run was made with"
             )
         yield from apply_errata(problems, golds)
+
+
+def store_problems(run_dir: Path, task: str, problems: Iterable[Problem]) -> None:
+    """Write ``problems/<task>.jsonl`` of an imported run; the reverse of what ``read_problems`` does with it."""
+    (run_dir / "problems").mkdir(exist_ok=True)
+    lines = [seal({"id": p.problem_id, "problem": p.question, **asdict(p.gold)}) for p in problems]
+    write_atomically(run_dir / "problems" / f"{task}.jsonl", b"".join(lines).decode("ascii"))
+
+
+def _stored_problems(run_dir: Path, task: str) -> Iterator[Problem]:
+    path = run_dir / "problems" / f"{task}.jsonl"
+    number = 0
+    try:
+        for number, line in complete_lines(path):  # noqa: B007  # errors name it
+            row = unseal(line)
+            question = row.pop("problem")
+            yield Problem(task=task, problem_id=row.pop("id"), question=question, gold=Gold(**row))
+    except OSError as error:
+        raise StapoError(f"{path}: {error.strerror}; restore it, or import the run again") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise StapoError(f"{path}:{number}: expected a problem, got {error}; restore it, or import again") from None
+
+
+def needs_data(manifest: Manifest) -> bool:
+    """Whether its problems are neither in the run nor generated, so that they need a folder or a download."""
+    from stapo_bench.tasks import load_task
+
+    if manifest.imported is not None:
+        return False
+    return any(load_task(file).source.generator is None for file in manifest.task_files.values())
 
 
 def read_golds(manifest: Manifest, data_dir: Path | None, golds: Golds = "published") -> dict[tuple[str, str], Gold]:
@@ -72,10 +110,8 @@ def golds_at_hand(
     manifest: Manifest, data_dir: Path | None, golds: Golds = "published"
 ) -> tuple[dict[tuple[str, str], Gold], str]:
     """The run's golds where no download is needed, by (task, problem_id), and "", or no golds and why not."""
-    from stapo_bench.tasks import load_task
-
     try:
-        if data_dir is None and any(load_task(file).source.generator is None for file in manifest.task_files.values()):
+        if data_dir is None and needs_data(manifest):
             return {}, "golds are shown with --data-dir"
         return read_golds(manifest, data_dir, golds), ""
     except StapoError as error:

@@ -16,6 +16,8 @@ from stapo_bench.runs.store import MAX_SAMPLE_INDEX
 
 _OUTCOMES: tuple[Outcome | None, ...] = (None, *Outcome)
 _CODE = {outcome: code for code, outcome in enumerate(_OUTCOMES)}
+_CUT = (False, True, None)
+_NO_SEED, _NO_COUNT = -(1 << 63), -(1 << 31)  # stand for None in columns; ``store`` refuses them as values
 DIGEST_SIZE = 8  # bytes: two of a million texts share one with a chance of 3e-8
 
 Name = TypeVar("Name", bound="str | None")
@@ -29,11 +31,11 @@ class GradedSample:
     sample_index: int
     outcome: Outcome | None  # None: no grade yet
     extracted: str | None = None  # the answer that the grader read
-    truncated: bool = False
+    truncated: bool | None = False  # None: not known, as number of tokens and seed may be of an imported sample
     failed: bool = False  # the engine gave it up: no completion to judge
-    num_tokens: int = 0
+    num_tokens: int | None = 0
     seconds: float | None = None
-    seed: int = 0
+    seed: int | None = 0
     segment: str = ""  # the file that holds it: one per writer
     text_digest: bytes = bytes(DIGEST_SIZE)  # of the completion; equal texts have equal digests
     sum_log_prob: float | None = None  # nats
@@ -99,8 +101,9 @@ class GradedSamples(Sequence[GradedSample]):
         Raises:
             OverflowError: a seed beyond 64 bits, or a number of tokens beyond 32.
         """
-        self._seed.append(sample.seed)  # this append and the next two may overflow: they come before the others
-        self._tokens.append(sample.num_tokens)
+        # These three may overflow: they come before the others.
+        self._seed.append(_NO_SEED if sample.seed is None else sample.seed)
+        self._tokens.append(_NO_COUNT if sample.num_tokens is None else sample.num_tokens)
         self._text_tokens.append(sample.text_tokens)
         self._problem.append(self._problems.number(sample.problem_id))
         self._index.append(sample.sample_index)
@@ -110,7 +113,7 @@ class GradedSamples(Sequence[GradedSample]):
         self._seconds.append(_or_nan(sample.seconds))
         self._log_prob.append(_or_nan(sample.sum_log_prob))
         self._outcome.append(_CODE[sample.outcome])
-        self._cut.append(sample.truncated)
+        self._cut.append(_CUT.index(sample.truncated))
         self._failed.append(sample.failed)
         self._copy.append(sample.is_copy)
         self._digest += sample.text_digest
@@ -167,11 +170,11 @@ class GradedSamples(Sequence[GradedSample]):
             sample_index=self._index[i],
             outcome=_OUTCOMES[self._outcome[i]],
             extracted=self._answers[self._answer[i]],
-            truncated=bool(self._cut[i]),
+            truncated=_CUT[self._cut[i]],
             failed=bool(self._failed[i]),
-            num_tokens=self._tokens[i],
+            num_tokens=None if self._tokens[i] == _NO_COUNT else self._tokens[i],
             seconds=_or_none(self._seconds[i]),
-            seed=self._seed[i],
+            seed=None if self._seed[i] == _NO_SEED else self._seed[i],
             segment=self._segments[self._segment[i]],
             text_digest=bytes(self._digest[i * DIGEST_SIZE : (i + 1) * DIGEST_SIZE]),
             sum_log_prob=_or_none(self._log_prob[i]),

@@ -23,6 +23,9 @@ from stapo_bench.runs.locks import locked_folder
 from stapo_bench.runs.sealed import complete_lines, seal, unseal
 from stapo_bench.runs.store import MAX_SAMPLE_INDEX, KeySet
 
+REPORTED = "-reported"
+"""Ends the names of graders whose verdicts came with an imported run: nothing of ours makes them again."""
+
 _FIELDS = (*SampleKey._fields, "outcome", "extracted")  # of a line, besides a detail
 _WITH_DETAIL = {*_FIELDS, "detail"}
 
@@ -41,6 +44,15 @@ class Grades:
 
     grader: str
     outcomes: Mapping[SampleKey, tuple[Outcome, str | None]]
+
+
+def is_reported(grader: str) -> bool:
+    """Whether a grade file holds verdicts that came with an imported run.
+
+    >>> is_reported("qwen-reported"), is_reported("qwen")
+    (True, False)
+    """
+    return grader.endswith(REPORTED)
 
 
 def grade_line(key: SampleKey, grade: Grade) -> dict[str, Any]:

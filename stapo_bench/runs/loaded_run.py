@@ -80,7 +80,7 @@ def graded_sample(sample: Sample, segment: str = "", grades: Grades | None = Non
         sample_index=sample.sample_index,
         outcome=outcome,
         extracted=extracted,
-        truncated=sample.finish_reason == "length",
+        truncated=None if sample.finish_reason is None else sample.finish_reason == "length",
         failed=sample.finish_reason == "error",
         num_tokens=sample.num_tokens,
         seconds=sample.seconds,
@@ -99,7 +99,7 @@ def _text_tokens(sample: Sample, text: bytes) -> int:
     A server may tell too few. A model that loops until it is cut off adds nothing by going on: what compression leaves
     of such a text counts.
     """
-    told = max(sample.num_tokens, len(text) // _TOKEN_BYTES)
+    told = max(sample.num_tokens or 0, len(text) // _TOKEN_BYTES)
     return min(told, len(zlib.compress(text[:_LOOP_BYTES], 1))) if sample.finish_reason == "length" else told
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from stapo_bench.errors import StapoError
-from stapo_bench.records import SamplingParams
+from stapo_bench.records import SamplingParams, StatedSampling
 from stapo_bench.runs.files import open_to_read, write_atomically
 from stapo_bench.runs.nested import JsonFields, beyond, canonical_digest, flatten, merged
 
@@ -27,20 +27,24 @@ class TaskIdentity:
     """The parts of a task that decide its samples."""
 
     data: str  # digest of its problems, see ``data_digest``
-    prompts: str  # digest of the texts or token ids that the engine gets, see ``prompts_digest``
-    prompt_format: str  # chat, base or plain
+    prompts: str | None  # digest of the texts or token ids that the engine gets, see ``prompts_digest``
+    prompt_format: str | None  # chat, base or plain
 
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """Everything that decides a sample: a run folder takes samples of one identity."""
+    """Everything that decides a sample: a run folder takes samples of one identity.
 
-    checkpoint_digest: str  # sha256 of names and contents of its files
+    In a run whose samples were imported, what their files do not say is None, here and in ``TaskIdentity``.
+    """
+
+    checkpoint_digest: str | None  # sha256 of names and contents of its files
     tasks: Mapping[str, TaskIdentity]  # by name
-    sampling: SamplingParams
-    seed: int
+    sampling: StatedSampling
+    seed: int | None
     engine: Mapping[str, str]  # what the engine says of itself
     versions: Mapping[str, str] | None = None  # of what else takes part; None: not stated
+    imported: Mapping[str, str] | None = None  # where the samples come from if another tool drew them: format, files
     extra: Mapping[str, Any] = field(default_factory=dict)  # what this version does not know, nested as in the file
 
     @property
@@ -69,6 +73,7 @@ class Identity:
             "seed": self.seed,
             "engine": dict(self.engine),
             **({} if self.versions is None else {"versions": dict(self.versions)}),
+            **({} if self.imported is None else {"imported": dict(self.imported)}),
         }
         return merged(known, self.extra)
 
@@ -76,25 +81,39 @@ class Identity:
     def from_json(raw: Any) -> "Identity":
         """The reverse of ``to_json``; ValueError says which field is not as expected."""
         fields = JsonFields(raw, "identity")
-        sampling = fields.inner("sampling")
+        imported = fields.texts("imported") if fields.states("imported") else None
+        unknown = imported is not None  # only then may something be null
         found = Identity(
-            checkpoint_digest=fields.inner("checkpoint").text("digest"),
+            checkpoint_digest=_known(unknown, fields.inner("checkpoint"), "text", "digest"),
             tasks={
                 name: TaskIdentity(
-                    data=task.text("data"), prompts=task.text("prompts"), prompt_format=task.text("prompt_format")
+                    data=task.text("data"),
+                    prompts=_known(unknown, task, "text", "prompts"),
+                    prompt_format=_known(unknown, task, "text", "prompt_format"),
                 )
                 for name, task in fields.members("tasks").items()
             },
-            sampling=SamplingParams(
-                temperature=sampling.number("temperature"),
-                top_p=sampling.number("top_p"),
-                max_new_tokens=sampling.count("max_new_tokens"),
-            ),
-            seed=fields.integer("seed"),
+            sampling=_sampling(fields.inner("sampling"), unknown),
+            seed=_known(unknown, fields, "integer", "seed"),
             engine=fields.texts("engine"),
             versions=fields.texts("versions") if fields.states("versions") else None,
+            imported=imported,
         )
         return replace(found, extra=beyond(raw, found.to_json()))
+
+
+def _known(unknown: bool, fields: JsonFields, kind: str, name: str) -> Any:
+    """A field of that kind (a reader's name); None where it is null and may be unknown."""
+    return None if unknown and not fields.states(name) else getattr(fields, kind)(name)
+
+
+def _sampling(fields: JsonFields, unknown: bool) -> StatedSampling:
+    """How tokens were sampled: all of it, or what is known of it."""
+    values = {
+        name: _known(unknown, fields, kind, name)
+        for name, kind in (("temperature", "number"), ("top_p", "number"), ("max_new_tokens", "count"))
+    }
+    return StatedSampling(**values) if None in values.values() else SamplingParams(**values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +148,15 @@ class ContinuedFrom:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ImportedFile:
+    """A file of another tool that samples came from."""
+
+    name: str
+    sha256: str
+    num_samples: int  # in it; some may have been left out
+
+
+@dataclass(frozen=True, kw_only=True)
 class About:
     """What describes a run and decides no sample. None: not stated."""
 
@@ -145,6 +173,7 @@ class About:
     device: str | None = None
     stopping: Stopping | None = None  # None: the number of samples was fixed beforehand
     continued_from: ContinuedFrom | None = None
+    imported: tuple[ImportedFile, ...] | None = None  # None: its samples were drawn here
     extra: Mapping[str, Any] = field(default_factory=dict)  # what this version does not know, nested as in the file
 
     @property
@@ -156,12 +185,14 @@ class About:
         """The JSON value in the file."""
         known = asdict(replace(self, extra={}))
         del known["extra"]
-        for name in ("training", "stopping", "continued_from"):  # the others are null where they are not stated
+        for name in ("training", "stopping", "continued_from", "imported"):  # the others are null where not stated
             if known[name] is None:
                 del known[name]
         for task in known["tasks"].values():
             task["problem_ids"] = list(task["problem_ids"])
             task["num_problems"] = len(task["problem_ids"])
+        if self.imported is not None:
+            known["imported"] = list(known["imported"])
         return merged(known, self.extra)
 
     @staticmethod
@@ -194,6 +225,16 @@ class About:
             continued_from=(
                 ContinuedFrom(run=origin.text("run"), max_new_tokens=origin.count("max_new_tokens")) if origin else None
             ),
+            imported=(
+                tuple(
+                    ImportedFile(
+                        name=file.text("name"), sha256=file.text("sha256"), num_samples=file.count("num_samples")
+                    )
+                    for file in fields.inner_list("imported")
+                )
+                if fields.states("imported")
+                else None
+            ),
         )
         return replace(found, extra=beyond(raw, found.to_json()))
 
@@ -217,9 +258,25 @@ class Manifest:
         return self.identity.digest
 
     @property
-    def seed(self) -> int:
-        """The run's seed, from which every sample's is derived."""
+    def seed(self) -> int | None:
+        """The run's seed, from which every sample's is derived; None: samples of an imported run have what they had."""
         return self.identity.seed
+
+    @property
+    def known_seed(self) -> int:
+        """The seed, for what needs one; StapoError where it is not known."""
+        if self.seed is None:
+            raise StapoError(f"{self.run_dir}: expected a run whose seed is known, got an imported one; leave it out")
+        return self.seed
+
+    @property
+    def imported(self) -> str | None:
+        """The format of the files that the samples were imported from; None: they were sampled here."""
+        return None if self.identity.imported is None else self.identity.imported["format"]
+
+    def shares_seed(self, other: "Manifest") -> bool:
+        """Whether both runs derived their samples' seeds from the same one; unknown seeds are not taken for equal."""
+        return self.seed is not None and self.seed == other.seed
 
     @property
     def stamps(self) -> dict[str, str]:

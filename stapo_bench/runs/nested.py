@@ -80,6 +80,11 @@ class JsonFields:
         """An object within the object."""
         return JsonFields(self.any(key), f"{self._name}.{key}")
 
+    def inner_list(self, key: str) -> list["JsonFields"]:
+        """The objects in a list."""
+        values: list[Any] = self._get(key, list)
+        return [JsonFields(value, f"{self._name}.{key}[{i}]") for i, value in enumerate(values)]
+
     def members(self, key: str) -> dict[str, "JsonFields"]:
         """The objects in an object, by their names."""
         inner = self.inner(key)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.grading import DEFAULT_GRADER
-from stapo_bench.records import Gold, Sample
+from stapo_bench.records import Gold, Grade, Outcome, Sample
 from stapo_bench.runs.golds import read_golds, split_golds, version_with_golds
-from stapo_bench.runs.grades import append_grades, graded_keys
+from stapo_bench.runs.grades import append_grades, graded_keys, is_reported
 from stapo_bench.runs.manifest import load_manifest
 from stapo_bench.runs.store import read_samples
 
@@ -51,6 +51,8 @@ def grade_run(
     from stapo_bench.grading import GraderPool
 
     manifest = load_manifest(run_dir)
+    if is_reported(grader):
+        raise UsageError(f"grader {grader}: its verdicts came with the imported files; there is nothing to grade by it")
     rule, which = split_golds(grader)
     with GraderPool(workers, grader=rule) as pool:
         version = version_with_golds(pool.grader.version, which)
@@ -60,7 +62,10 @@ def grade_run(
         ungraded = (sample for sample in read_samples(run_dir, manifest.stamps) if sample.key not in graded)
         while batch := list(islice(ungraded, _BATCH)):
             golds = golds or read_golds(manifest, data_dir, which)
-            grades = pool.grade((sample.completion, _gold(golds, sample)) for sample in batch)
+            found = [_gold(golds, sample) for sample in batch]
+            pairs = [(sample.completion, gold) for sample, gold in zip(batch, found, strict=True) if gold.answer]
+            graded_pairs = iter(pool.grade(pairs))
+            grades = [next(graded_pairs) if gold.answer else _no_gold(version) for gold in found]
             append_grades(run_dir, grader, version, zip((s.key for s in batch), grades, strict=True))
             num_graded += len(batch)
             if progress is not None:
@@ -68,6 +73,11 @@ def grade_run(
         if not num_graded and not num_kept:  # without samples there is a file all the same, of no grades
             append_grades(run_dir, grader, version, ())
     return Grading(grader=version, num_graded=num_graded, num_kept=num_kept)
+
+
+def _no_gold(version: str) -> Grade:
+    """The grade of a sample whose problem was imported without a gold: nobody knows."""
+    return Grade(outcome=Outcome.GRADER_ERROR, extracted=None, detail="the problem has no gold", grader=version)
 
 
 def _gold(golds: dict[tuple[str, str], Gold], sample: Sample) -> Gold:

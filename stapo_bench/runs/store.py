@@ -31,6 +31,7 @@ _TYPES = {
     "num_tokens": int,
     "finish_reason": str,
 }
+_MAY_BE_UNKNOWN = ("seed", "num_tokens", "finish_reason")  # in an imported run; stated as null
 
 
 class StoredSample(NamedTuple):
@@ -78,11 +79,12 @@ class KeySet:
 
 
 def sample_to_line(sample: Sample) -> bytes:
-    """A sample as one line of ASCII JSON; empty optional fields are left out.
+    """A sample as one line of ASCII JSON; empty optional fields are left out, unknown ones are null.
 
     ASCII, because a completion may hold what UTF-8 cannot (half of a surrogate pair at a cut-off).
     """
-    present = {name: value for name in _FIELDS if (value := getattr(sample, name)) is not None}
+    values = {name: getattr(sample, name) for name in _FIELDS}
+    present = {name: value for name, value in values.items() if value is not None or name in _MAY_BE_UNKNOWN}
     return seal(present)
 
 
@@ -96,13 +98,13 @@ def sample_from_line(line: bytes) -> Sample:
     except TypeError as error:  # unknown or missing fields
         raise ValueError(str(error).replace("Sample.__init__() ", "")) from None
     for name, kind in _TYPES.items():
-        if not isinstance(values[name], kind):
+        if not isinstance(values[name], kind) and (values[name] is not None or name not in _MAY_BE_UNKNOWN):
             raise ValueError(f"{name} is {values[name]!r}, expected {kind.__name__}")
     if not 0 <= sample.sample_index < MAX_SAMPLE_INDEX:
         raise ValueError(f"sample_index is {sample.sample_index}, expected 0 to {MAX_SAMPLE_INDEX - 1}")
-    if not (abs(sample.seed) < _SEED_END and abs(sample.num_tokens) < _TOKENS_END):  # what columns can hold
+    if not (abs(sample.seed or 0) < _SEED_END and abs(sample.num_tokens or 0) < _TOKENS_END):  # what columns can hold
         raise ValueError(f"seed is {sample.seed}, num_tokens {sample.num_tokens}, expected 64 and 32 bits")
-    if sample.finish_reason not in get_args(FinishReason):
+    if sample.finish_reason not in (*get_args(FinishReason), None):
         raise ValueError(f"finish_reason is {sample.finish_reason!r}, expected one of {get_args(FinishReason)}")
     return sample
 
@@ -162,7 +164,7 @@ def read_samples(run_dir: Path, stamps: Mapping[str, str] | None = None) -> Iter
 
 def scan_keys(
     run_dir: Path,
-    run_seed: int,
+    run_seed: int | None,
     see: Callable[[Sample], None] = lambda sample: None,
     stamps: Mapping[str, str] | None = None,
 ) -> tuple[KeySet, int]:
@@ -170,7 +172,7 @@ def scan_keys(
 
     Args:
         run_dir: the run.
-        run_seed: its manifest's.
+        run_seed: its manifest's; None: its samples were imported, with whatever seeds they had.
         see: called with each key's first sample.
         stamps: its manifest's.
 
@@ -181,8 +183,8 @@ def scan_keys(
     num_repeated = 0
     for stored in stored_samples(run_dir, stamps):
         sample = stored.sample
-        expected = derive_seed(run_seed, *sample.key)
-        if sample.seed != expected:
+        expected = None if run_seed is None else derive_seed(run_seed, *sample.key)
+        if expected is not None and sample.seed != expected:
             raise StapoError(
                 f"{stored.place}: expected seed {expected} for {'/'.join(map(str, sample.key))} under run seed "
                 f"{run_seed}, got {sample.seed}; the line belongs to another run: move it there"

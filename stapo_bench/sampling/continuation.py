@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from stapo_bench.engines import Engine, options_of
 from stapo_bench.errors import StapoError, UsageError, tell
@@ -46,6 +46,8 @@ from stapo_bench.sampling.progress import Progress
 from stapo_bench.seeds import derive_seed
 from stapo_bench.tasks import load_problems, load_task, render_prompts
 
+Stated = TypeVar("Stated")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ContinueOptions:
@@ -70,7 +72,9 @@ def continue_run(
     """
     watch = watch or sys.stderr
     old = load_manifest(options.run_dir)
-    limit = old.identity.sampling.max_new_tokens
+    if old.imported is not None:
+        raise StapoError(f"{old.run_dir}: its samples were imported ({old.imported}); only runs sampled here continue")
+    limit = _known(old.identity.sampling.max_new_tokens)
     if options.max_new_tokens <= limit:
         raise UsageError(f"--max-new-tokens: expected more than the run's {limit}, got {options.max_new_tokens}")
     out = options.out or options.run_dir.with_name(f"{options.run_dir.resolve().name}-{options.max_new_tokens}")
@@ -123,7 +127,7 @@ def _options(old: Manifest, out: Path, options: ContinueOptions) -> EvalOptions:
         max_new_tokens=old.identity.sampling.max_new_tokens,
         engine=replace(options_of(old.identity.engine), base_urls=options.base_urls),
         data_dir=options.data_dir,
-        seed=old.seed,
+        seed=_known(old.seed),
     )
 
 
@@ -134,7 +138,7 @@ def _eval_tasks(old: Manifest, data_dir: Path | None, tokenizer: Any | None) -> 
         asked = old.about.tasks[name]
         task = load_task(old.task_files[name])
         problems = load_problems(task, data_dir)
-        prompt_format = identity.prompt_format
+        prompt_format = _known(identity.prompt_format)
         eval_tasks.append(
             EvalTask(
                 task=task,
@@ -202,10 +206,12 @@ class _Continuation:
 
     def can_continue(self, sample: Sample) -> bool:
         """Whether a sample was cut off by the limit; by the end of the model's context it stays cut off."""
-        if sample.finish_reason != "length" or sample.num_tokens >= self._params.max_new_tokens:
+        if sample.finish_reason != "length" or _known(sample.num_tokens) >= self._params.max_new_tokens:
             return False
         ids = self._prompts[sample.task, sample.problem_id].token_ids
-        return self._context_length is None or ids is None or len(ids) + sample.num_tokens < self._context_length
+        return (
+            self._context_length is None or ids is None or len(ids) + _known(sample.num_tokens) < self._context_length
+        )
 
     def generate(self, cut: dict[SampleKey, Sample]) -> Iterator[Sample]:
         """Yield the samples with their rest as each ends, and take them out of ``cut``; what is left there failed."""
@@ -214,7 +220,7 @@ class _Continuation:
                 if whole.finish_reason != "error":
                     yield self._extended(cut.pop(whole.key), whole)
             return
-        for length in sorted({sample.num_tokens for sample in cut.values()}):  # usually a single length
+        for length in sorted({_known(sample.num_tokens) for sample in cut.values()}):  # usually a single length
             requests = [self._rest_request(sample) for sample in cut.values() if sample.num_tokens == length]
             params = replace(self._params, max_new_tokens=self._params.max_new_tokens - length)
             for rest in self._engine.generate(requests, params):
@@ -225,7 +231,7 @@ class _Continuation:
     def _whole_request(self, sample: Sample) -> Request:
         """The sample's own request, with what it has generated."""
         prompt = self._prompts[sample.task, sample.problem_id]
-        return Request(key=sample.key, prompt=prompt, seed=sample.seed, generated_ids=_stored_ids(sample))
+        return Request(key=sample.key, prompt=prompt, seed=_known(sample.seed), generated_ids=_stored_ids(sample))
 
     def _rest_request(self, sample: Sample) -> Request:
         """A request whose prompt ends with what the sample has generated."""
@@ -237,7 +243,7 @@ class _Continuation:
                 text=prompt.text + sample.completion,
                 token_ids=None if prompt.token_ids is None else prompt.token_ids + _stored_ids(sample),
             ),
-            seed=derive_seed(sample.seed, "continue", sample.num_tokens),
+            seed=derive_seed(_known(sample.seed), "continue", _known(sample.num_tokens)),
         )
 
     def _joined(self, sample: Sample, rest: Completion) -> Completion:
@@ -246,7 +252,7 @@ class _Continuation:
         text = sample.completion + rest.text
         if self._tokenizer is not None and ids is not None:  # a character may lie across the cut
             text = self._tokenizer.decode(ids, skip_special_tokens=True)
-        return replace(rest, text=text, token_ids=ids, num_tokens=sample.num_tokens + rest.num_tokens)
+        return replace(rest, text=text, token_ids=ids, num_tokens=_known(sample.num_tokens) + rest.num_tokens)
 
     def _extended(self, sample: Sample, whole: Completion) -> Sample:
         """The sample under the larger limit; ``whole`` has the log-probs and the time of its rest."""
@@ -262,6 +268,12 @@ class _Continuation:
             sum_log_prob=log_prob,
             seconds=None if sample.seconds is None or whole.seconds is None else sample.seconds + whole.seconds,
         )
+
+
+def _known(value: Stated | None) -> Stated:
+    """What every run and sample states that was drawn here; only of imported ones something may be unknown."""
+    assert value is not None
+    return value
 
 
 def _stored_ids(sample: Sample) -> tuple[int, ...]:

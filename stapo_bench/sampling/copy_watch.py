@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 
-from stapo_bench.records import Sample, SampleKey, SamplingParams
+from stapo_bench.records import Sample, SampleKey, StatedSampling
 from stapo_bench.runs import graded_sample, texts_of
 from stapo_bench.statistics import ALARM, copy_evidence, problem_evidence
 
@@ -18,11 +18,11 @@ class CopyWatch:
     in at most one of a thousand runs, see ``stapo_bench.statistics.copies``.
     """
 
-    def __init__(self, keys: Iterable[SampleKey], sampling: SamplingParams) -> None:
+    def __init__(self, keys: Iterable[SampleKey], sampling: StatedSampling) -> None:
         """``keys``: of the samples that are to come, the first ones first."""
         self._sampling = sampling
         self._first: dict[tuple[str, str], list[int]] = {}
-        for task, problem_id, index in keys if sampling.temperature > 0.0 else ():
+        for task, problem_id, index in keys if sampling.temperature else ():
             if len(first := self._first.setdefault((task, problem_id), [])) < _WATCHED:
                 first.append(index)
         self._texts: dict[tuple[str, str], dict[int, tuple[bytes, float]]] = {}

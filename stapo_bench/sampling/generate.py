@@ -104,10 +104,12 @@ def generate_missing(
     progress.start(key for key, _ in sample_keys(eval_tasks, shard) if key not in done)
     waiting: dict[SampleKey, int] = {}  # seeds of requests not yet answered
     stamps = run.stamps
+    assert run.seed is not None, "nothing is sampled into a run that was imported"
+    seed = run.seed
 
     def missing() -> Iterator[Request]:
         """The requests for the engine, noted as they are handed over."""
-        for request in requests(eval_tasks, run.seed, shard):
+        for request in requests(eval_tasks, seed, shard):
             if request.key not in done:
                 waiting[request.key] = request.seed
                 yield request

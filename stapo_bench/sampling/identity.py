@@ -77,12 +77,17 @@ def without_secrets(command: str) -> str:
     return re.sub(r"(https?://[^\s?]*\?)[^\s']*", r"\1***", re.sub(r"(https?://)[^/\s@]*@", r"\1***@", command))
 
 
+def this_command() -> str:
+    """The command that is running."""
+    return without_secrets(shlex.join(["stapo-bench", *sys.argv[1:]]))
+
+
 def started_now(about: About) -> About:
     """The same run, started now by this command, code and machine."""
     return replace(
         about,
         commit=commit(),
-        command=without_secrets(shlex.join(["stapo-bench", *sys.argv[1:]])),
+        command=this_command(),
         started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         device=f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}",
     )

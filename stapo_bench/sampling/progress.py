@@ -142,7 +142,7 @@ class Progress:
         self._count(task, sample)
         task.done += 1
         self._num_new += 1
-        self._num_tokens += sample.num_tokens
+        self._num_tokens += sample.num_tokens or 0
         if self._pace.due():
             self._show()
             self._pace.done()

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 
-def _normalise(text: str) -> str:
+def normalise(text: str) -> str:
     """Unicode NFC, runs of white space to one blank, ends stripped: harmless differences between copies of a set."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def _short_digest(text: str) -> str:
     """The first 16 hexadecimal digits of the sha256 of the normalised text."""
-    return hashlib.sha256(_normalise(text).encode()).hexdigest()[:16]
+    return hashlib.sha256(normalise(text).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

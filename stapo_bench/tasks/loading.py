@@ -120,7 +120,7 @@ def read_task(path: Path) -> Task:
 # -- content ----------------------------------------------------------------------------------------------------------
 
 
-def _known_contents(task: Task) -> dict[str, ContentDigest]:
+def known_contents(task: Task) -> dict[str, ContentDigest]:
     """problem_id -> digests, from ``digests/<task>.txt`` beside the task file; empty where there is none."""
     path = task.path.parent / "digests" / f"{task.name}.txt"
     if not path.is_file():
@@ -246,7 +246,7 @@ def _checked(task: Task, problems: list[Problem], place: str) -> list[Problem]:
     if len(problems) != task.num_problems:
         raise StapoError(f"{task.path.name}: expected {task.num_problems} problems, got {len(problems)} in {place}")
     contents = [ContentDigest.of(p.question, p.gold.answer) for p in problems]
-    known = _known_contents(task)
+    known = known_contents(task)
     id_of = {content: problem_id for problem_id, content in known.items()}
     if task.digest and (found := content_digest(contents)) != task.digest:
         what = _first_difference(known, problems, contents) if known else "the list of problem digests is not at hand"

@@ -26,13 +26,13 @@ from stapo_bench.analysis.why.parts import (
 from stapo_bench.analysis.why.two_runs import Side, read_side
 from stapo_bench.engines import sampling_in_words
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.records import SamplingParams
+from stapo_bench.records import StatedSampling
 from stapo_bench.runs import About, split_golds
 from stapo_bench.statistics import avg_at_k
 from stapo_bench.tasks import load_task
 
 
-def find_row(table: PublishedTable, wanted: Sequence[str], about: About, sampling: SamplingParams) -> PublishedRow:
+def find_row(table: PublishedTable, wanted: Sequence[str], about: About, sampling: StatedSampling) -> PublishedRow:
     """The row that is meant: its model and method have all of these words; by default the run's model and method.
 
     Of rows that differ in their decoding alone it is the one with the run's, unless a word names a regime.
@@ -64,7 +64,7 @@ def _with(words: Sequence[str], rows: Sequence[tuple[PublishedRow, str]]) -> lis
     return [row for row, text in rows if all(word.casefold() in text.casefold() for word in words)]
 
 
-def _same_decoding(protocol: Protocol, sampling: SamplingParams) -> bool:
+def _same_decoding(protocol: Protocol, sampling: StatedSampling) -> bool:
     return (protocol.temperature, protocol.top_p) == (sampling.temperature, sampling.top_p)
 
 
@@ -199,6 +199,9 @@ class _TaskAndCell:
 
     def _truncation(self) -> Part:
         here, there = self.side.run.manifest.identity.sampling.max_new_tokens, self.protocol.max_new_tokens
+        told = [(s.num_tokens, s.truncated) for s in self.side.run.samples.get(self.task, [])]
+        if here is None or any(None in pair for pair in told):
+            return Part(cause="truncation", knowledge="unknown", note="limit or lengths of this run are not known")
         if there is None:
             return Part(cause="truncation", knowledge="unknown", note=f"{here} tokens here, not stated there")
         if here == there:
@@ -207,7 +210,7 @@ class _TaskAndCell:
         note = f"{here} tokens here, {there} there"
         if there > here:
             cut = sample_matrix(
-                self.side.run, self.task, lambda sample: float(sample.truncated and sample.correct == 0.0)
+                self.side.run, self.task, lambda sample: float(bool(sample.truncated) and sample.correct == 0.0)
             )
             open_ = mean_and_error(np.where(np.isnan(scores), np.nan, cut))[0]
             return Part(
@@ -216,7 +219,7 @@ class _TaskAndCell:
                 above=open_,
                 note=f"{note}; {100 * open_:.1f} % of the samples are cut off and wrong here",
             )
-        long_ = sample_matrix(self.side.run, self.task, lambda sample: float(sample.num_tokens > there))
+        long_ = sample_matrix(self.side.run, self.task, lambda sample: float((sample.num_tokens or 0) > there))
         change, error = mean_and_error(np.where(long_ == 1.0, 0.0, scores) - scores)
         return Part(
             cause="truncation",

@@ -87,7 +87,7 @@ def why_runs(run_a: Path, run_b: Path, grader: str | None = None) -> Explanation
     suspects = [
         f"{item.weight}: {item}"
         for item in parity(a.run, b.run)
-        if item.weight == "caution" and not item.field.startswith("tasks.")
+        if item.weight in ("unknown", "caution") and not item.field.startswith("tasks.")
     ]
     if not same_weights(a.run, b.run):
         suspects.insert(0, "the weights differ: 'stapo-bench compare' says what that does")
@@ -216,14 +216,19 @@ class _TaskOfTwo:
         """Verdicts under the smaller limit; what is cut there counts as the other run's cut samples do on average."""
         limits = [side.run.manifest.identity.sampling.max_new_tokens for side in self.sides]
         matrices = [self._matrix(run) for run in runs]
-        if limits[0] == limits[1]:
+        if None in limits or any(sample.num_tokens is None for run in runs for sample in self._samples(run)):
+            note = "limits and lengths of imported samples are not known of both runs"
+            parts.append(Part(cause="truncation", knowledge="unknown", note=note))
             return matrices
-        longer = int(limits[1] > limits[0])
-        smaller = min(limits)
+        told = [limit for limit in limits if limit is not None]
+        if told[0] == told[1]:
+            return matrices
+        longer = int(told[1] > told[0])
+        smaller = min(told)
         cut = [s.correct for s in self._samples(runs[1 - longer]) if s.truncated and not math.isnan(s.correct)]
         right_when_cut = float(np.mean(cut)) if cut else 0.0
         too_long = sample_matrix(
-            runs[longer], self.task, lambda sample: float(sample.num_tokens > smaller), self.common
+            runs[longer], self.task, lambda sample: float((sample.num_tokens or 0) > smaller), self.common
         )
         shortened = np.where((too_long == 1.0) & ~np.isnan(matrices[longer]), right_when_cut, matrices[longer])
         change, error = mean_and_error(matrices[longer] - shortened)
@@ -247,7 +252,7 @@ class _TaskOfTwo:
         """The rest, given to what alone can have caused it."""
         rest = mean_and_error(matrices[1])[0] - mean_and_error(matrices[0])[0]
         a, b = (side.run for side in self.sides)
-        error = _error_of_difference(matrices, same_seeds=a.manifest.seed == b.manifest.seed)
+        error = _error_of_difference(matrices, same_seeds=a.manifest.shares_seed(b.manifest))
         differing = self._differing()
         if not differing or not same_weights(a, b):
             parts = [*rest_in_parts(rest, error)]
@@ -266,7 +271,9 @@ class _TaskOfTwo:
         a, b = (side.run for side in self.sides)
         of_a, of_b = self.identity
         if of_a.prompt_format != of_b.prompt_format:
-            found["prompt"] = f"format {of_a.prompt_format} in {a.name}, {of_b.prompt_format} in {b.name}"
+            found["prompt"] = (
+                f"format {of_a.prompt_format or 'unknown'} in {a.name}, {of_b.prompt_format or 'unknown'} in {b.name}"
+            )
         elif of_a.prompts != of_b.prompts and (self.same_data or self.same_problems):
             found["prompt"] = "the prompts' texts differ"
         sampling = [run.manifest.identity.sampling for run in (a, b)]

@@ -52,9 +52,11 @@ def in_order(scores: Sequence[RunScore]) -> list[Named]:
 def names(scores: Sequence[RunScore], labels: Sequence[str] = ()) -> list[str]:
     """A name per run that no other has: its label, and what distinguishes it from others of that label.
 
-    That is the training step, the model, or failing both the folder. The label is the method where none is given.
+    That is the training step, the model, or failing both the folder. The label is the method where none is given;
+    an imported run is marked as such.
     """
-    found = list(labels) or [score.method for score in scores]
+    marks = [" (imported)" if score.imported else "" for score in scores]
+    found = [label + mark for label, mark in zip(labels or [score.method for score in scores], marks, strict=True)]
     for extras in (
         [f" @{score.step}" if score.step else "" for score in scores],
         [f", {score.model}" if score.model else "" for score in scores],

@@ -145,7 +145,7 @@ def _by_seed(method: Method) -> list[int]:
 def _changes(reference: Method, method: Method, *, paired: bool) -> Matrix:
     """[num_seeds, num_problems of all tasks] of B - A."""
     of_a, of_b = (
-        [run.outcomes for run in sorted(m.runs, key=lambda run: run.manifest.seed)] for m in (reference, method)
+        [run.outcomes for run in sorted(m.runs, key=lambda run: run.manifest.known_seed)] for m in (reference, method)
     )
     a, b = (np.concatenate(means_by_task(runs, of_a[0]), axis=1) for runs in (of_a, of_b))
     changes: Matrix = b - (a if paired else a.mean(axis=0))

@@ -19,6 +19,7 @@ from stapo_bench.records import Problem, Sample, SampleKey
 from stapo_bench.runs import (
     Manifest,
     load_manifest,
+    needs_data,
     read_problems,
     read_samples,
     split_golds,
@@ -30,7 +31,7 @@ CHUNK = 400_000
 
 _CODES = {"CORRECT": "C", "INCORRECT": "I", "NO_ANSWER": "N", "GRADER_ERROR": "E"}
 _UNGRADED = "-"
-_FINISH = {"stop": "s", "length": "l", "error": "e"}
+_FINISH = {"stop": "s", "length": "l", "error": "e", None: "u"}
 
 Key = TypeVar("Key")
 
@@ -151,7 +152,7 @@ def _run(manifest: Manifest, grader: str, shared: _Shared, prefix: str) -> tuple
 
 def _text(sample: Sample) -> list[Any]:
     """Completion, seed (as text: JavaScript's numbers end at 2^53), sum of log-probs in nats."""
-    return [sample.completion, str(sample.seed), sample.sum_log_prob]
+    return [sample.completion, "unknown" if sample.seed is None else str(sample.seed), sample.sum_log_prob]
 
 
 def _grader_columns(
@@ -189,7 +190,7 @@ def _questions(manifests: Sequence[Manifest], data_dir: Path | None, shared: _Sh
             continue
         read.add(what)
         try:
-            if data_dir is None and not _is_generated(manifest):
+            if data_dir is None and needs_data(manifest):
                 note = "Questions and golds are shown when the report is made with --data-dir."
                 continue
             known.update(_by_key(read_problems(manifest, data_dir)))
@@ -209,13 +210,6 @@ def _data_of(manifest: Manifest) -> str:
     """Names the problems and golds that a run needs."""
     golds = sorted({split_golds(name)[1] for name in grade_files(manifest.run_dir)})
     return json.dumps([{name: task.data for name, task in manifest.identity.tasks.items()}, golds], sort_keys=True)
-
-
-def _is_generated(manifest: Manifest) -> bool:
-    """Whether all its tasks are generated, so that no download is needed to show their problems."""
-    from stapo_bench.tasks import load_task
-
-    return all(load_task(file).source.generator is not None for file in manifest.task_files.values())
 
 
 def _by_key(problems: Iterator[Problem]) -> dict[tuple[str, str], Problem]:

@@ -38,7 +38,8 @@ def _measured_headlines(block: TableBlock, rows: Sequence[Row]) -> Iterator[str]
         aims = {(_model(row), _method(row)): row.aim for row in members if row.aim is not None}
         runs, seeds = _runs(members)
         if (found := measured_headline(runs, aims=aims, seeds=seeds)) is not None:
-            about = ["measured", setting.sampling]
+            origin = "imported" if any(row.origin == "imported" for row in members) else "measured"
+            about = [origin, setting.sampling]
             if len(settings) > 1:
                 about += [f"at most {setting.max_new_tokens} new tokens", f"grader {setting.grader}"]
             if set(found.tasks) != set(block.tasks):

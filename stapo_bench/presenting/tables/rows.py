@@ -116,7 +116,7 @@ def published_rows(tables: Sequence[str] = ("stapo_v1",), model: str | None = No
 
 def _run_row(score: RunScore, folder: Path | None) -> Row:
     return Row(
-        origin="measured",
+        origin="imported" if score.imported else "measured",
         source=score.run,
         model=score.model,
         method=score.method,
@@ -213,16 +213,18 @@ def _macro_cell(macro: MacroScore, tasks: Sequence[TaskScore]) -> Cell:
 
 def _run_details(score: RunScore) -> str:
     drawn = sum(task.num_samples for task in score.tasks)
+    cut = [task.num_truncated for task in score.tasks]
     shares = {
-        "truncated": sum(task.num_truncated for task in score.tasks),
+        "truncated": None if None in cut else sum(task.num_truncated or 0 for task in score.tasks),
         "no answer": sum(task.num_no_answer for task in score.tasks),
         "grader errors": sum(task.num_grader_errors for task in score.tasks),
     }
-    counts = ", ".join(f"{name} {100 * count / drawn if drawn else math.nan:.2f} %" for name, count in shares.items())
+    counts = ", ".join(f"{name} {_share(count, drawn)}" for name, count in shares.items())
     sizes = ", ".join(map(_size, score.tasks))
     return (
+        f"{f'imported from {score.imported}; ' if score.imported else ''}"
         f"{sizes}; {counts}; {sampling_in_words(score.temperature, score.top_p)}, at most "
-        f"{score.max_new_tokens} new tokens, seed {score.seed}, grader {score.grader}, "
+        f"{_stated(score.max_new_tokens)} new tokens, seed {_stated(score.seed)}, grader {score.grader}, "
         f"commit {(score.commit or 'unknown')[:12]}" + (_STOPPED.format(score.stopping) if score.stopping else "")
     )
 
@@ -249,6 +251,14 @@ def _suite(file: str) -> str:
         return load_task(file).suite
     except StapoError:
         return ""
+
+
+def _share(count: int | None, drawn: int) -> str:
+    return "unknown" if count is None else f"{100 * count / drawn if drawn else math.nan:.2f} %"
+
+
+def _stated(value: int | None) -> str:
+    return "unknown" if value is None else str(value)
 
 
 def _published_row(table: PublishedTable, row: PublishedRow) -> Row:

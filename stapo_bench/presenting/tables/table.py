@@ -61,7 +61,7 @@ def _markdown(block: TableBlock, *, long: bool) -> str:
     heading = markdown_line(block.heading)
     with_average = long or len(block.tasks) > 1  # of one task it says nothing new
     columns = ["Model", "Method", "Decoding", *map(block.title, block.tasks), *["Avg"] * with_average, "Origin"]
-    measured = [row for row in block.rows if row.origin == "measured"] if block.shows_average else []
+    measured = [row for row in block.rows if row.origin != "published"] if block.shows_average else []
 
     def table(shown: Sequence[Row], text: Callable[[Cell | None], str]) -> str:
         """The table with this text in each cell."""

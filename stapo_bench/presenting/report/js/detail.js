@@ -87,8 +87,8 @@ async function drawRun(number, problem, sample, named) {
   const [text, seed, logProb] = await textOf(number, i);
   const place = make("div", { class: "text", tabindex: "0", role: "region", "aria-label": `Completion of ${run.name}` });
   fill(place, text);
-  const ended = { s: "ended by itself", l: `cut off at the limit of ${run.limit}`, e: "given up by the engine" }[run.finish[i]];
-  const facts = [`sample ${run.sample[i]}`, `${run.tokens[i]} tokens, ${ended}`, `seed ${seed}`];
+  const ended = { s: "ended by itself", l: `cut off at the limit of ${run.limit}`, e: "given up by the engine", u: "not known how it ended" }[run.finish[i]];
+  const facts = [`sample ${run.sample[i]}`, `${run.tokens[i] ?? "unknown number of"} tokens, ${ended}`, `seed ${seed}`];
   if (logProb !== null) facts.push(`log-probability ${logProb.toFixed(2)} nats`);
   return make(
     "section",

@@ -140,7 +140,7 @@ function drawRow(number) {
     { "aria-label": `${title}, ${id}, sample ${run.sample[i]}, ${WORDS[outcome]}` },
     make("span", { class: `mark ${outcome === "-" ? "none" : outcome}` }, MARKS[outcome]),
     make("span", { class: "where" }, `${id} / ${run.sample[i]}`),
-    make("span", { class: "size" }, String(run.tokens[i])),
+    make("span", { class: "size" }, String(run.tokens[i] ?? "–")),
     make("span", { class: "answer" }, ...visible(answer === null ? "—" : answer.slice(0, 80))),
     make("span", { class: "tags" }, tags.filter(Boolean).join(" · ")),
   );

@@ -1,0 +1,6 @@
+"""Samples that other tools drew: their files become run folders, and nothing is filled in that they do not say."""
+
+from stapo_bench.runs.importing.answers import Stated
+from stapo_bench.runs.importing.formats import format_names
+from stapo_bench.runs.importing.plain import USUAL, parse_map
+from stapo_bench.runs.importing.writing import Imported, ImportOptions, import_run

@@ -1,0 +1,115 @@
+"""Which format a file has: found in its content; two that fit are a question and not a guess.
+
+source = recognise(open_file(path))
+for answer in source.answers(): ...
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from stapo_bench.errors import StapoError, UsageError, did_you_mean
+from stapo_bench.runs.importing.answers import Answer, Stated
+from stapo_bench.runs.importing.chats import OpenAiAnswers, Verifiers
+from stapo_bench.runs.importing.harness_logs import LmEval
+from stapo_bench.runs.importing.inspect_logs import InspectLog
+from stapo_bench.runs.importing.layouts import LAYOUTS
+from stapo_bench.runs.importing.opening import Opened
+from stapo_bench.runs.importing.plain import Plain, mapped
+from stapo_bench.runs.importing.turned_away import reason
+
+
+class Format(Protocol):
+    """A reader of one tool's files."""
+
+    @property
+    def name(self) -> str:
+        """What the format is called."""
+
+    @property
+    def reported(self) -> str:
+        """The tool whose verdicts are in the file."""
+
+    def fits(self, opened: Opened) -> str | None:
+        """Why a file is of this format; None where it is not."""
+
+    def stated(self, opened: Opened) -> Stated:
+        """What the file says of all its samples."""
+
+    def answers(self, opened: Opened) -> Iterator[Answer]:
+        """Every completion in the file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A file and its reader."""
+
+    opened: Opened
+    format: Format
+
+    def answers(self) -> Iterator[Answer]:
+        """Every completion in the file; can be read more than once."""
+        return self.format.answers(self.opened)
+
+    @property
+    def stated(self) -> Stated:
+        """What the file says of all its samples."""
+        return self.format.stated(self.opened)
+
+
+class NotSamplesError(StapoError):
+    """A file that holds no samples."""
+
+
+FORMATS: tuple[Format, ...] = (*LAYOUTS, LmEval(), Verifiers(), OpenAiAnswers(), InspectLog())
+
+
+def format_names() -> list[str]:
+    """What ``--format`` takes besides ``auto``."""
+    return [*dict.fromkeys(option(each.name) for each in FORMATS), "plain"]
+
+
+def option(name: str) -> str:
+    """A format's name on the command line.
+
+    >>> option("OpenAI answers"), option("Qwen2.5-Math")
+    ('openai-answers', 'qwen2.5-math')
+    """
+    return name.lower().replace(" ", "-").replace("_", "-")
+
+
+def recognise(opened: Opened, wanted: str = "auto", columns: Mapping[str, str] | None = None) -> Source:
+    """Find a file's reader.
+
+    Args:
+        opened: from ``open_file``.
+        wanted: a format's name, or ``auto``.
+        columns: of ``--map``: the file is then rows under these names, whatever else it looks like.
+
+    Raises:
+        NotSamplesError: it holds no samples; the error says what it is.
+        UsageError: it fits two formats, or not the wanted one.
+    """
+    if columns or wanted == "plain":
+        return Source(opened=opened, format=mapped(opened, columns or {}))
+    if wanted != "auto" and wanted not in format_names():
+        raise UsageError(f"unknown format '{wanted}': " + (did_you_mean(wanted, format_names()) or "see --help"))
+    fitting = [(each, why) for each in FORMATS if (why := each.fits(opened)) is not None]
+    if wanted != "auto":
+        fitting = [(each, why) for each, why in fitting if option(each.name) == wanted]
+        if not fitting:
+            raise UsageError(f"{opened.path}: expected a file of {wanted}; its content is another's")
+    names = {option(each.name): why for each, why in fitting}
+    if len(names) > 1:
+        found = " and ".join(f"{name} ({why})" for name, why in names.items())
+        raise UsageError(f"{opened.path}: fits {found}; say which: --format {next(iter(names))}")
+    if fitting:
+        return Source(opened=opened, format=fitting[0][0])
+    if (why := reason(opened)) is None and (layout := Plain().layout(opened)) is not None:
+        return Source(opened=opened, format=layout)
+    raise NotSamplesError(f"{opened.path}: {why or _unknown(opened)}")
+
+
+def _unknown(opened: Opened) -> str:
+    columns = f" (columns: {', '.join(list(opened.first[0])[:20])})" if opened.first else ""
+    return f"no format fits{columns}; name its columns: --map problem=COLUMN,completion=COLUMN,gold=COLUMN"

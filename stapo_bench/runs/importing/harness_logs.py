@@ -1,0 +1,100 @@
+"""lm-eval's ``samples_*.jsonl``: a line per problem and filter, with all repeats of the problem.
+
+The lines of a second filter hold the same completions: only their verdicts are new. A verdict belongs to a problem, not
+to a repeat, so that it says something of a sample only where there is one.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from stapo_bench.errors import StapoError
+from stapo_bench.runs.importing.answers import Answer, Stated, gold_text, verdict
+from stapo_bench.runs.importing.opening import Opened
+
+_OURS = frozenset(["doc_id", "doc", "target", "arguments", "resps", "filtered_resps"])
+_BESIDE = _OURS | frozenset(["filter", "metrics", "doc_hash", "prompt_hash", "target_hash"])
+_QUESTIONS = ("problem", "question", "input", "prompt", "query")
+
+
+class LmEval:
+    """The reader."""
+
+    name = "lm-eval"
+    reported = "lm-eval"
+
+    def fits(self, opened: Opened) -> str | None:
+        """By the fields of a logged sample."""
+        is_ours = opened.first and all(row.keys() >= _OURS for row in opened.first)
+        return "its rows have doc_id, doc, target, resps and filtered_resps" if is_ours else None
+
+    def stated(self, opened: Opened) -> Stated:
+        """The generation's arguments, as far as they decide how tokens were sampled."""
+        given = _arguments(opened.first[0])[1]
+        given = given if isinstance(given, dict) else {}
+        greedy = given.get("do_sample") is False
+        return Stated(
+            temperature=0.0 if greedy else given.get("temperature") if given.get("do_sample") else None,
+            top_p=1.0 if greedy else given.get("top_p"),
+            max_new_tokens=given.get("max_gen_toks"),
+        )
+
+    def answers(self, opened: Opened) -> Iterator[Answer]:
+        """Every repeat of every problem, then what further filters said of them."""
+        first_filter: Any = None
+        for number, row in enumerate(opened.rows(), start=1):
+            texts = row["resps"][0] if isinstance(row.get("resps"), list) and row["resps"] else None
+            if not isinstance(texts, list):
+                raise StapoError(f"{opened.path}: row {number}: expected a list of lists for resps; repair it")
+            if any(not isinstance(text, str) for text in texts):
+                raise StapoError(
+                    f"{opened.path}: its answers are log-likelihoods of given choices, without a text to grade: "
+                    "another kind of task"
+                )
+            first_filter = row.get("filter") if number == 1 else first_filter
+            again = row.get("filter") != first_filter
+            verdicts = _verdicts(row) if len(texts) == 1 else {}
+            for text in texts[:1] if again else texts:
+                yield Answer(
+                    completion=text,
+                    question=_question(row),
+                    gold=gold_text(row.get("target")),
+                    item=str(row["doc_id"]),
+                    verdicts=verdicts,
+                    extracted=_filtered(row, text),
+                    again=again,
+                )
+
+
+def _arguments(row: Mapping[str, Any]) -> tuple[Any, Any]:
+    """What the model was given: the prompt and the generation's arguments."""
+    given = row.get("arguments")
+    if isinstance(given, dict) and given:
+        first = next(iter(given.values()))
+        if isinstance(first, dict):
+            return first.get("arg_0"), first.get("arg_1")
+    if isinstance(given, list) and given and isinstance(given[0], list) and len(given[0]) > 1:
+        return given[0][0], given[0][1]
+    return None, None
+
+
+def _question(row: Mapping[str, Any]) -> str | None:
+    doc = row["doc"] if isinstance(row["doc"], dict) else {}
+    for name in _QUESTIONS:
+        if isinstance(doc.get(name), str):
+            return str(doc[name])
+    prompt = _arguments(row)[0]
+    return prompt if isinstance(prompt, str) else None
+
+
+def _verdicts(row: Mapping[str, Any]) -> dict[str, bool | None]:
+    """By metric and filter; metrics that are no single number say nothing of right and wrong."""
+    names = row.get("metrics") or [name for name in row if name not in _BESIDE]
+    suffix = "" if row.get("filter") in (None, "none") else f"-{row['filter']}"
+    return {f"{name}{suffix}": verdict(row[name]) for name in names if isinstance(row.get(name), int | float)}
+
+
+def _filtered(row: Mapping[str, Any], text: str) -> str | None:
+    found = row["filtered_resps"]
+    if isinstance(found, list) and len(found) == 1 and isinstance(found[0], str) and found[0] != text:
+        return found[0]
+    return None

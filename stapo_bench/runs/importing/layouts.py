@@ -1,0 +1,327 @@
+"""Formats that are named columns: which column of which tool is what.
+
+A layout is found by the columns that its tool writes and no other does. A column may be nested (``doc.answer``), and
+may hold a list: then a row is a problem with several samples.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from stapo_bench.runs.importing.answers import FINISH_REASONS, Answer, Stated, gold_text, verdict
+from stapo_bench.runs.importing.opening import Opened
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """A tool's columns by their meaning; None: it has none for it."""
+
+    name: str
+    reported: str  # the tool, as the grade file of its verdicts names it
+    needs: frozenset[str]  # columns that make it this format
+    lacks: frozenset[str] = frozenset()  # columns that make it another
+    completion: str
+    question: str | None = None
+    gold: str | None = None
+    item: str | None = None
+    sample: str | None = None
+    verdicts: Mapping[str, str] = field(default_factory=dict)  # by metric
+    scale: float = 1.0  # what a right answer scores
+    extracted: str | None = None
+    num_tokens: str | None = None
+    finish_reason: str | None = None
+    seed: str | None = None
+    task: str | None = None
+    model: str | None = None
+    temperature: str | None = None
+    top_p: str | None = None
+    max_new_tokens: str | None = None
+    rows: str | None = None  # of a JSON object: where its rows are
+
+    def fits(self, opened: Opened) -> str | None:
+        """Why a file is of this format; None where it is not."""
+        rows = self._first(opened)
+        if rows and all(self.needs <= row.keys() and not self.lacks & row.keys() for row in rows):
+            return f"its rows have {', '.join(sorted(self.needs))}"
+        return None
+
+    def _first(self, opened: Opened) -> list[Mapping[str, Any]]:
+        if self.rows is None:
+            return list(opened.first)
+        return list(islice(self._rows_in(opened), 5)) if opened.kind == "json" else []
+
+    def _rows_in(self, opened: Opened) -> Iterator[Mapping[str, Any]]:
+        """The rows of a JSON object: a list, or an object of numbered ones."""
+        found = opened.document.get(self.rows or "")
+        found = list(found.values()) if isinstance(found, dict) else found
+        return (row for row in (found if isinstance(found, list) else []) if isinstance(row, dict))
+
+    def stated(self, opened: Opened) -> Stated:
+        """What its first row says of all samples."""
+        row = (self._first(opened) or [{}])[0]
+        limit = _whole(value_at(row, self.max_new_tokens))
+        return Stated(
+            model=_text(value_at(row, self.model)),
+            temperature=_real(value_at(row, self.temperature)),
+            top_p=_real(value_at(row, self.top_p)),
+            max_new_tokens=limit,
+        )
+
+    def answers(self, opened: Opened) -> Iterator[Answer]:
+        """Every completion of a file of this format."""
+        rows = opened.rows() if self.rows is None else self._rows_in(opened)
+        for row in rows:
+            completions = value_at(row, self.completion)
+            if completions is None:
+                completions = []  # the row has no sample
+            many = isinstance(completions, list)
+            texts = completions if many else [completions]
+            for number, text in enumerate(texts):
+                yield self._answer(row, "" if text is None else str(text), number if many else None, len(texts))
+
+    def _answer(self, row: Mapping[str, Any], text: str, number: int | None, count: int) -> Answer:
+        def of_sample(path: str | None) -> Any:
+            value = value_at(row, path)
+            if isinstance(value, list) and number is not None:
+                return value[number] if len(value) == count else None
+            return value
+
+        return Answer(
+            completion=text,
+            question=said(value_at(row, self.question), "user"),
+            gold=gold_text(value_at(row, self.gold)),
+            item=_text(value_at(row, self.item)),
+            sample=_whole(value_at(row, self.sample)),
+            verdicts={
+                name: verdict(value, self.scale)
+                for name, path in self.verdicts.items()
+                if (value := of_sample(path)) is not None
+            },
+            extracted=_text(of_sample(self.extracted)),
+            num_tokens=_whole(of_sample(self.num_tokens)),
+            finish_reason=FINISH_REASONS.get(str(of_sample(self.finish_reason)).lower()),
+            seed=_whole(of_sample(self.seed)),
+            task=_text(value_at(row, self.task)),
+            model=_text(value_at(row, self.model)),
+        )
+
+
+def value_at(row: Mapping[str, Any], path: str | None) -> Any:
+    """A column's value; ``a.b`` is b in a, also where a is JSON in a text.
+
+    >>> value_at({"a.b": 1}, "a.b"), value_at({"a": [{"b": 2}]}, "a.0.b"), value_at({"a": '{"b": 3}'}, "a.b")
+    (1, 2, 3)
+    """
+    if path is None:
+        return None
+    if path in row:
+        return row[path]
+    value: Any = row
+    for part in path.split("."):
+        if isinstance(value, str) and value[:1] in "[{":
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError):
+                return None
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return None
+    return value
+
+
+def said(messages: Any, role: str) -> str | None:
+    """The last text of a role in a conversation; a text stands for itself.
+
+    >>> said([{"role": "user", "content": "1 + 1?"}], "user"), said("2", "assistant"), said([], "assistant")
+    ('1 + 1?', '2', None)
+    """
+    for message in reversed(messages if isinstance(messages, list) else []):
+        if isinstance(message, dict) and str(message.get("role")).lower() in (role, {"user": "human"}.get(role)):
+            content = message.get("content", message.get("prompt"))
+            if isinstance(content, list):  # parts, of which texts count
+                content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+            return None if content is None else str(content)
+    return messages if isinstance(messages, str) else None
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, str):
+        try:
+            value = int(value)
+        except ValueError:
+            return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 31 else None
+
+
+def _real(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _columns(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+LAYOUTS = (
+    Layout(
+        name="Qwen2.5-Math",
+        reported="qwen",
+        needs=_columns("idx question gt code pred"),
+        completion="code",
+        question="question",
+        gold="gt",
+        item="idx",
+        verdicts={"": "score"},
+        extracted="pred",
+    ),
+    Layout(
+        name="POLARIS",
+        reported="polaris",
+        needs=_columns("example_id prompt answer seed response"),
+        completion="response",
+        question="prompt",
+        gold="answer",
+        item="example_id",
+        seed="seed",
+    ),
+    Layout(
+        name="AReaL",
+        reported="areal",
+        needs=_columns("task_id sample_idx seqlen prompt_len reward prompt completion"),
+        completion="completion",
+        question="prompt",
+        item="task_id",
+        sample="sample_idx",
+        verdicts={"": "reward"},
+    ),
+    Layout(
+        name="AReaL reward cases",
+        reported="areal",
+        needs=_columns("prompt solutions generateds rewards"),
+        completion="generateds",
+        question="prompt",
+        gold="solutions",
+        verdicts={"": "rewards"},
+        scale=5.0,
+    ),
+    *(
+        Layout(
+            name="NeMo-Skills",
+            reported="nemo",
+            needs=frozenset({completion, "predicted_answer", "expected_answer", right}),
+            completion=completion,
+            question=question,
+            gold="expected_answer",
+            item="id" if completion == "generation" else None,
+            verdicts={"": right},
+            extracted="predicted_answer",
+            num_tokens="num_generated_tokens",
+        )
+        for completion, question, right in (
+            ("generation", "problem", "symbolic_correct"),
+            ("generation", "problem", "is_correct"),
+            ("generated_solution", "question", "is_correct"),
+        )
+    ),
+    Layout(
+        name="verl",
+        reported="verl",
+        needs=_columns("input output score step"),
+        completion="output",
+        question="input",
+        gold="gts",
+        verdicts={"": "score"},
+    ),
+    Layout(
+        name="LIMO",
+        reported="limo",
+        needs=_columns("question generated_responses gold_answer answers_correctness"),
+        completion="generated_responses",
+        question="question",
+        gold="gold_answer",
+        item="id",
+        verdicts={"": "answers_correctness"},
+        extracted="generated_answers",
+    ),
+    Layout(
+        name="oat",
+        reported="oat",
+        needs=_columns("task_name prompt gt model_output reward"),
+        completion="model_output",
+        question="prompt",
+        gold="gt",
+        verdicts={"": "reward"},
+        task="task_name",
+    ),
+    Layout(
+        name="prime-rl",
+        reported="prime-rl",
+        needs=_columns("request_idx output_idx prompt completion reward verification_info"),
+        completion="completion",
+        question="prompt",
+        gold="verification_info.ground_truth",
+        verdicts={"": "reward"},
+        rows="samples",
+    ),
+    Layout(
+        name="ZeroEval",
+        reported="zeroeval",
+        needs=_columns("session_id chat_history model_input output generator configs"),
+        completion="output",
+        question="problem",
+        gold="answer",
+        item="session_id",
+        task="dataset",
+        model="generator",
+        temperature="configs.temperature",
+        top_p="configs.top_p",
+        max_new_tokens="configs.max_tokens",
+    ),
+    Layout(
+        name="evalscope",
+        reported="evalscope",
+        needs=_columns("index target sample_score"),
+        completion="sample_score.score.prediction",
+        question="messages",
+        gold="target",
+        item="index",
+        verdicts={"": "sample_score.score.value.acc"},
+        extracted="sample_score.score.extracted_prediction",
+    ),
+    Layout(
+        name="OpenCompass",
+        reported="opencompass",
+        needs=_columns("prompt origin_prediction predictions references correct"),
+        completion="origin_prediction",
+        question="prompt",
+        gold="references",
+        verdicts={"": "correct"},
+        extracted="predictions",
+        rows="details",
+    ),
+    Layout(
+        name="stapo-bench export",
+        reported="export",
+        needs=_columns("task problem_id sample_index completion finish_reason outcome"),
+        completion="completion",
+        gold="gold",
+        item="problem_id",
+        sample="sample_index",
+        verdicts={"": "outcome"},
+        extracted="extracted",
+        num_tokens="num_tokens",
+        finish_reason="finish_reason",
+        seed="seed",
+        task="task",
+    ),
+)

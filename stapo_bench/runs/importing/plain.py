@@ -1,0 +1,92 @@
+"""Rows without a format of their own: columns under usual names, or named by ``--map problem=…,completion=…``."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from stapo_bench.errors import UsageError, did_you_mean
+from stapo_bench.runs.importing.layouts import Layout, value_at
+from stapo_bench.runs.importing.opening import Opened
+
+USUAL: Mapping[str, tuple[str, ...]] = {
+    "completion": ("completion", "response", "output", "generation", "model_output", "model_answer", "prediction"),
+    "problem": ("problem", "question", "prompt", "input", "query", "instruction"),
+    "gold": ("gold", "answer", "expected_answer", "ground_truth", "reference_answer", "target", "gt"),
+    "item": ("problem_id", "item", "unique_id"),
+    "sample": ("sample_index", "sample", "sample_idx", "repeat", "epoch"),
+    "score": ("score", "correct", "is_correct", "reward", "acc"),
+    "extracted": ("extracted", "predicted_answer", "pred"),
+    "tokens": ("num_tokens", "completion_tokens", "output_tokens"),
+    "finish_reason": ("finish_reason", "stop_reason"),
+    "seed": ("seed",),
+    "task": ("task", "benchmark", "dataset"),
+    "model": ("model", "model_name"),
+}
+"""What ``--map`` can name, each with the names under which it is usually found."""
+
+_FIELD = {"problem": "question", "tokens": "num_tokens"}  # of ``Layout``, where it is called otherwise
+
+
+def parse_map(text: str) -> dict[str, str]:
+    """``problem=question,completion=out.text`` as columns by meaning.
+
+    >>> parse_map("problem=question, completion=out.text")
+    {'problem': 'question', 'completion': 'out.text'}
+    """
+    found: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, column = (piece.strip() for piece in part.partition("="))
+        if not equals or not column or name not in USUAL:
+            hint = did_you_mean(name, USUAL) or f"expected {', '.join(USUAL)}"
+            raise UsageError(f"--map: expected NAME=COLUMN, got {part.strip()!r}; {hint}")
+        found[name] = column
+    return found
+
+
+def mapped(opened: Opened, columns: Mapping[str, str]) -> Layout:
+    """The layout that ``--map`` describes; what it does not name is taken from usual names.
+
+    Raises:
+        UsageError: no such column, or none for the completion.
+    """
+    rows = opened.first
+    if not rows:
+        raise UsageError(f"{opened.path}: --map names columns of rows, and this is no file of rows")
+    known = list(rows[0])
+    for name, column in columns.items():
+        if all(value_at(row, column) is None and column not in row for row in rows):
+            hint = did_you_mean(column, known) or f"its columns: {', '.join(known[:20])}"
+            raise UsageError(f"{opened.path}: --map {name}={column}: no such column; {hint}")
+    return _layout({**usual_columns(opened), **columns}, opened)
+
+
+def usual_columns(opened: Opened) -> dict[str, str]:
+    """Columns of a file by meaning, where exactly one of the usual names is there."""
+    if not opened.first:
+        return {}
+    there = set.intersection(*(set(row) for row in opened.first))
+    found = {name: [column for column in names if column in there] for name, names in USUAL.items()}
+    return {name: columns[0] for name, columns in found.items() if len(columns) == 1}
+
+
+def _layout(columns: Mapping[str, str], opened: Opened) -> Layout:
+    if "completion" not in columns:
+        raise UsageError(
+            f"{opened.path}: expected a column with completions; name it: --map completion=COLUMN "
+            f"(columns: {', '.join(list(opened.first[0])[:20])})"
+        )
+    fields = {_FIELD.get(name, name): column for name, column in columns.items() if name != "score"}
+    verdicts = {"": columns["score"]} if "score" in columns else {}
+    rows = Layout(name="plain", reported="file", needs=frozenset(), completion="", verdicts=verdicts)
+    return replace(rows, **fields)  # type: ignore[arg-type]  # all of them are names of columns
+
+
+class Plain:
+    """Rows under usual names: where no tool's format fits."""
+
+    name = "plain"
+    reported = "file"
+
+    def layout(self, opened: Opened) -> Layout | None:
+        """The layout, where completions and problems are found under usual names, and neither under two."""
+        columns = usual_columns(opened)
+        return _layout(columns, opened) if "completion" in columns and {"problem", "item"} & columns.keys() else None

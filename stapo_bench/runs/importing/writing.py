@@ -1,0 +1,259 @@
+"""From other tools' files to a run folder: ``stapo-bench import``.
+
+    imported = import_run([Path("samples_gsm8k.jsonl")], Path("results/imported"), ImportOptions(model="M"))
+
+The folder is written beside its place and put there whole: an import that was stopped leaves none.
+"""
+
+import re
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+
+from stapo_bench.errors import StapoError
+from stapo_bench.grading import DEFAULT_GRADER
+from stapo_bench.records import Grade, Outcome, Sample, SampleKey, StatedSampling
+from stapo_bench.runs.golds import data_digest, store_problems
+from stapo_bench.runs.grades import REPORTED, append_grades
+from stapo_bench.runs.importing.answers import Answer, Stated
+from stapo_bench.runs.importing.formats import NotSamplesError, Source, recognise
+from stapo_bench.runs.importing.matching import Placed, place
+from stapo_bench.runs.importing.opening import open_file
+from stapo_bench.runs.importing.survey import Counter, Survey, survey
+from stapo_bench.runs.manifest import (
+    About,
+    AskedTask,
+    Identity,
+    ImportedFile,
+    Manifest,
+    TaskIdentity,
+    load_manifest,
+    write_manifest,
+)
+from stapo_bench.runs.nested import canonical_digest
+from stapo_bench.runs.sample_writer import SegmentWriter
+
+_BATCH = 4096  # grades in memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions:
+    """How files are read, and what is known of them besides what they say."""
+
+    format: str = "auto"
+    columns: Mapping[str, str] = field(default_factory=dict)  # of ``--map``
+    tasks: tuple[str, ...] = ()  # names or files of tasks, or ``own``; none: by content
+    name: str | None = None  # of a set of problems that is not ours
+    data_dir: Path | None = None
+    stated: Stated = field(default_factory=Stated)
+    regime: str | None = None  # name of a decoding preset
+    command: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imported:
+    """What an import did."""
+
+    manifest: Manifest
+    num_samples: int  # stored
+    num_left_out: int  # of problems that are not asked for
+    graders: tuple[str, ...]  # of verdicts that came with the files
+    grader: str | None  # to score it with: ours, or where golds are lacking one that came along; None: neither can
+    notes: tuple[str, ...]
+
+
+def import_run(
+    paths: Sequence[Path], out: Path, options: ImportOptions, progress: Callable[[int], None] = lambda number: None
+) -> Imported:
+    """Make a run folder of other tools' files.
+
+    Args:
+        paths: files, or folders, in which what holds no samples is left out.
+        out: the run folder, which must not exist yet.
+        options: how they are read.
+        progress: called with the number of samples stored so far.
+
+    Raises:
+        StapoError: a file that cannot be read or holds no samples, or a folder that cannot be written.
+    """
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise StapoError(f"{out}: expected a folder that is not there yet; choose another --out")
+    sources, notes = _sources(paths, options)
+    found = survey(sources, options.stated)
+    placed = place(found, options.tasks, options.name, options.data_dir)
+    manifest = _manifest(out, found, placed, options)
+    temporary = out.with_name(f".{out.name}.importing-{uuid.uuid4().hex[:8]}")
+    try:
+        temporary.mkdir(parents=True)
+        for task in placed.tasks:
+            store_problems(temporary, task.name, task.problems)
+        stored = _Stored(temporary, manifest, found, placed, progress)
+        stored.write()
+        write_manifest(Manifest(run_dir=temporary, identity=manifest.identity, about=manifest.about))
+        temporary.replace(out)
+    except OSError as error:
+        raise StapoError(f"cannot write {out}: {error.strerror or error}; choose another --out") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return Imported(
+        manifest=load_manifest(out),
+        num_samples=stored.num_samples,
+        num_left_out=sum(found.num_samples) - stored.num_samples,
+        graders=(graders := tuple(sorted(stored.graders))),
+        grader=DEFAULT_GRADER if _has_golds(placed) else next(iter(graders), None),
+        notes=(*notes, *found.notes, *placed.notes, *stored.notes()),
+    )
+
+
+def _has_golds(placed: Placed) -> bool:
+    """Whether any problem that has samples has a gold."""
+    golds = {(p.task, p.problem_id) for task in placed.tasks for p in task.problems if p.gold.answer}
+    return not golds.isdisjoint(placed.places.values())
+
+
+def _sources(paths: Sequence[Path], options: ImportOptions) -> tuple[list[Source], list[str]]:
+    """The files with their readers; of a folder, those that hold samples."""
+    sources, notes = [], []
+    for path in paths:
+        if not path.is_dir():
+            sources.append(recognise(open_file(path), options.format, options.columns))
+            continue
+        left_out = []
+        for inner in sorted(p for p in path.rglob("*") if p.is_file()):
+            try:
+                sources.append(recognise(open_file(inner), options.format, options.columns))
+            except NotSamplesError as error:
+                left_out.append(str(error))
+        if left_out:
+            notes.append(f"{len(left_out)} files of {path} hold no samples: {'; '.join(left_out[:3])}")
+    if not sources:
+        raise StapoError(f"{', '.join(map(str, paths))}: expected files with samples, got none" + "".join(notes[:1]))
+    return sources, notes
+
+
+def _manifest(out: Path, found: Survey, placed: Placed, options: ImportOptions) -> Manifest:
+    stated = found.stated
+    most: dict[str, int] = {}
+    for key, (task, _) in placed.places.items():
+        most[task] = max(most.get(task, 0), found.problems[key].num_samples)
+    identity = Identity(
+        checkpoint_digest=None,
+        tasks={
+            task.name: TaskIdentity(data=data_digest(task.problems), prompts=None, prompt_format=None)
+            for task in placed.tasks
+        },
+        sampling=StatedSampling(
+            temperature=stated.temperature, top_p=stated.top_p, max_new_tokens=stated.max_new_tokens
+        ),
+        seed=None,
+        engine={},
+        imported={
+            "format": ", ".join(sorted({source.format.name for source in found.sources})),
+            "files": canonical_digest(sorted(found.hashes)),
+        },
+    )
+    about = About(
+        tasks={
+            task.name: AskedTask(title=task.title, problem_ids=task.asked, num_samples=most[task.name], file=task.file)
+            for task in placed.tasks
+        },
+        model=stated.model,
+        method=stated.method,
+        step=stated.step,
+        regime=options.regime,
+        command=options.command,
+        started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        imported=tuple(
+            ImportedFile(name=source.opened.path.name, sha256=digest, num_samples=number)
+            for source, digest, number in zip(found.sources, found.hashes, found.num_samples, strict=True)
+        ),
+    )
+    return Manifest(run_dir=out, identity=identity, about=about)
+
+
+class _Stored:
+    """Stores samples and reported verdicts while the files are read for the second time."""
+
+    def __init__(
+        self, folder: Path, manifest: Manifest, found: Survey, placed: Placed, progress: Callable[[int], None]
+    ) -> None:
+        self._folder, self._found, self._placed, self._progress = folder, found, placed, progress
+        self._stamps = manifest.stamps
+        self._grades: dict[str, list[tuple[SampleKey, Grade]]] = {}
+        self._open: dict[str, int] = {}  # by grader: verdicts that are neither right nor wrong
+        self.graders: set[str] = set()  # that said anything
+        self.num_samples = 0
+
+    def write(self) -> None:
+        """All of it: a segment of samples for each file, a grade file for each metric."""
+        counter = Counter(self._found.sources)
+        for file, source in enumerate(self._found.sources):
+            label = re.sub(r"\W+", "_", source.opened.path.stem)[:40] or "file"
+            with SegmentWriter(self._folder, label) as writer:
+                for answer, key in self._keyed(file, source, counter):
+                    if not answer.again:
+                        writer.append(self._sample(answer, key))
+                        self.num_samples += 1
+                        if self.num_samples % _BATCH == 0:
+                            self._progress(self.num_samples)
+                    self._report(source, answer, key)
+        for name in list(self._grades):
+            self._flush(name)
+        for name in set(self._open) - self.graders:  # it never said anything
+            (self._folder / "grades" / f"{name}.jsonl").unlink(missing_ok=True)
+
+    def _keyed(self, file: int, source: Source, counter: Counter) -> Iterator[tuple[Answer, SampleKey]]:
+        for answer in source.answers():
+            problem = self._found.key(answer)
+            index = counter.next(file, problem, answer)
+            if (where := self._placed.places.get(problem)) is not None:
+                yield answer, SampleKey(*where, index)
+
+    def _sample(self, answer: Answer, key: SampleKey) -> Sample:
+        return Sample(
+            **key._asdict(),
+            seed=answer.seed,
+            completion=answer.completion,
+            num_tokens=answer.num_tokens,
+            finish_reason=answer.finish_reason,
+            stamp=self._stamps[key.task],
+        )
+
+    def _report(self, source: Source, answer: Answer, key: SampleKey) -> None:
+        """Keep what the file's own graders said."""
+        for metric, right in answer.verdicts.items():
+            name = reported_name(source.format.reported, metric)
+            if right is None:
+                outcome, detail = Outcome.GRADER_ERROR, "the file's score is neither right nor wrong"
+                self._open[name] = self._open.get(name, 0) + 1
+            else:
+                outcome, detail = (Outcome.CORRECT if right else Outcome.INCORRECT), "as the file says"
+                self.graders.add(name)
+            grade = Grade(outcome=outcome, extracted=answer.extracted, detail=detail, grader=name)
+            waiting = self._grades.setdefault(name, [])
+            waiting.append((key, grade))
+            if len(waiting) >= _BATCH:
+                self._flush(name)
+
+    def _flush(self, name: str) -> None:
+        append_grades(self._folder, name, name, self._grades.pop(name, []))
+
+    def notes(self) -> list[str]:
+        """What was no verdict."""
+        return [
+            f"{name}: {number} scores are neither right nor wrong (1 or 0) and count as unknown"
+            for name, number in self._open.items()
+        ]
+
+
+def reported_name(tool: str, metric: str) -> str:
+    """The grade file of verdicts that came with a file.
+
+    >>> reported_name("lm-eval", "exact_match-strict-match"), reported_name("qwen", "")
+    ('lm-eval-exact_match-strict-match-reported', 'qwen-reported')
+    """
+    slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", metric)[:80]
+    return f"{tool}{'-' if slug else ''}{slug}{REPORTED}"

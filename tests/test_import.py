@@ -1,0 +1,313 @@
+"""Samples of other tools become runs: found by content, with nothing filled in that a file does not say."""
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from eval_setup import make_options, run
+
+from stapo_bench.analysis import audit_runs, compare_runs, curve_runs, score_run, truncation
+from stapo_bench.analysis.score_file import to_json
+from stapo_bench.cli import cli
+from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.presenting import finish_run, render_comparison, render_table, rows_from_runs
+from stapo_bench.records import Outcome, SampleKey, StatedSampling
+from stapo_bench.runs import export_runs, grade_run, load_manifest, load_run, read_grades, read_problems, read_samples
+from stapo_bench.runs.importing import ImportOptions, Stated, import_run
+
+
+def lines(path: Path, rows: list[dict]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def qwen_row(number: int, answers: list[str], scores: list[bool]) -> dict:
+    """A row of Qwen2.5-Math's evaluation; the gold of problem n is n."""
+    return {
+        "idx": number,
+        "question": f"Which number follows {number - 1}?",
+        "gt_cot": "None",
+        "gt": str(number),
+        "code": [f"It is \\boxed{{{answer}}}." for answer in answers],
+        "pred": answers,
+        "report": [None] * len(answers),
+        "score": scores,
+    }
+
+
+@pytest.fixture
+def qwen(tmp_path):
+    """Two seeds of one evaluation, of two samples each; the script accepts 3.0 for 3 in the first alone."""
+    first = [qwen_row(3, ["3", "3.0"], [True, True]), qwen_row(4, ["5", "4"], [False, True])]
+    second = [qwen_row(4, ["4", "4"], [True, True]), qwen_row(3, ["7", "3.0"], [False, False])]
+    return [lines(tmp_path / "a.jsonl", first), lines(tmp_path / "b.jsonl", second)]
+
+
+def test_files_of_seeds_become_one_run_with_their_verdicts_as_a_grader_of_its_own(qwen, tmp_path):
+    imported = import_run(qwen, tmp_path / "run", ImportOptions())
+    manifest = imported.manifest
+    ((task, asked),) = manifest.about.tasks.items()
+    assert (asked.num_problems, asked.num_samples, imported.num_samples) == (2, 4, 8)
+    by_question = {problem.question: problem for problem in read_problems(manifest, None)}
+    three = by_question["Which number follows 2?"]
+    assert three.gold.answer == "3"
+    stored = {sample.key: sample for sample in read_samples(tmp_path / "run", manifest.stamps)}
+    texts = [stored[SampleKey(task, three.problem_id, index)].completion for index in range(4)]
+    assert texts == [f"It is \\boxed{{{answer}}}." for answer in ("3", "3.0", "7", "3.0")]
+    assert imported.graders == ("qwen-reported",)
+    reported = read_grades(tmp_path / "run", "qwen-reported").outcomes
+    said = [reported[SampleKey(task, three.problem_id, index)] for index in range(4)]
+    assert [outcome for outcome, _ in said] == [Outcome.CORRECT, Outcome.CORRECT, Outcome.INCORRECT, Outcome.INCORRECT]
+    assert [extracted for _, extracted in said] == ["3", "3.0", "7", "3.0"]
+    # Ours accepts 3.0 for 3: 3 of 4 and 3 of 4; theirs 2 and 3 of 4.
+    grade_run(tmp_path / "run")
+    assert score_run(tmp_path / "run").tasks[0].value == 0.75
+    assert score_run(tmp_path / "run", "qwen-reported").tasks[0].value == 0.625
+
+
+def test_what_a_file_does_not_say_stays_unknown(qwen, tmp_path):
+    manifest = import_run(qwen[:1], tmp_path / "run", ImportOptions()).manifest
+    assert manifest.identity.sampling == StatedSampling()
+    assert (manifest.seed, manifest.identity.checkpoint_digest, manifest.about.model) == (None, None, None)
+    sample = next(iter(read_samples(tmp_path / "run")))
+    assert (sample.seed, sample.num_tokens, sample.finish_reason) == (None, None, None)
+    assert load_manifest(tmp_path / "run") == manifest
+    finish_run(tmp_path / "run", data_dir=None)
+    (row,) = rows_from_runs([tmp_path / "run"])
+    assert (row.origin, row.sampling, row.max_new_tokens) == ("imported", "decoding unknown", None)
+    assert "truncated unknown" in row.details and "seed unknown" in row.details
+    assert "at most unknown new tokens" in row.details
+    (cut,) = truncation(load_run(tmp_path / "run"))
+    assert cut.num_cut is None and cut.cut_wrong != cut.cut_wrong and cut.curve == ()
+    results = {check.name: check.result for check in audit_runs(tmp_path / "run")}
+    assert results["equal seeds"] == "not testable"
+
+
+def test_comparisons_say_what_is_not_known_of_both(qwen, tmp_path):
+    for number, path in enumerate(qwen):
+        import_run([path], tmp_path / f"run{number}", ImportOptions(stated=Stated(step=number)))
+        grade_run(tmp_path / f"run{number}")
+    found = compare_runs(tmp_path / "run0", tmp_path / "run1")
+    assert not found.same_weights and not found.same_seeds and found.confounders == ()
+    unknown = [item.field for item in found.parity if item.weight == "unknown"]
+    assert {"sampling.temperature", "sampling.top_p", "sampling.max_new_tokens", "engine"} <= set(unknown)
+    text = render_comparison(found)
+    assert "are not known of both and may differ" in text
+    assert "- unknown: sampling.temperature: unknown in A, unknown in B" in text
+    assert json.loads(render_comparison(found, "json"))["fair"] is None
+    # The same with one more thing declared: that is known of A alone, and no reason to call it unfair.
+    import_run(qwen[:1], tmp_path / "stated", ImportOptions(stated=Stated(temperature=0.6)))
+    grade_run(tmp_path / "stated")
+    found = compare_runs(tmp_path / "stated", tmp_path / "run1")
+    (item,) = [item for item in found.parity if item.field == "sampling.temperature"]
+    assert (item.a, item.b, item.weight) == ("0.6", "unknown", "unknown")
+    assert len(curve_runs([tmp_path / "run0", tmp_path / "run1"]).points) == 2
+
+
+def test_an_imported_and_a_native_run_of_the_same_samples_score_alike(tmp_path):
+    run(options := make_options(tmp_path))
+    grade_run(options.out, data_dir=tmp_path)
+    export_runs([options.out], tmp_path / "samples.csv", data_dir=tmp_path)
+    export_runs([options.out], tmp_path / "samples.parquet", data_dir=tmp_path)
+    native = to_json(score_run(options.out))["tasks"]
+    for name in ("samples.csv", "samples.parquet"):
+        out = tmp_path / f"from-{name}"
+        imported = import_run([tmp_path / name], out, ImportOptions(tasks=options.tasks, data_dir=tmp_path))
+        assert imported.num_left_out == 0
+        assert not (out / "grades" / "math.jsonl").exists()
+        grade_run(out)
+        assert json.dumps(to_json(score_run(out))["tasks"]) == json.dumps(native)
+        assert to_json(score_run(out, "export-reported"))["tasks"] == native
+
+
+def lm_eval_row(doc: int, texts: list[str], filter_: str, score: float) -> dict:
+    return {
+        "doc_id": doc,
+        "doc": {"question": f"What is {doc} + {doc}?", "answer": f"{doc} + {doc} = {2 * doc}\n#### {2 * doc}"},
+        "target": f"{doc} + {doc} = {2 * doc}\n#### {2 * doc}",
+        "arguments": {"gen_args_0": {"arg_0": "Q: …", "arg_1": {"do_sample": True, "temperature": 0.6, "until": []}}},
+        "resps": [texts],
+        "filtered_resps": ["[invalid]"],
+        "filter": filter_,
+        "metrics": ["exact_match"],
+        "exact_match": score,
+    }
+
+
+def test_filters_of_lm_eval_are_verdicts_on_the_same_samples(tmp_path):
+    filters = {"strict": 0.0, "flexible": 1.0}
+    rows = [lm_eval_row(doc, [f"so {2 * doc}."], name, filters[name]) for name in filters for doc in (1, 2, 3)]
+    path = lines(tmp_path / "samples_sums.jsonl", rows)
+    imported = import_run([path], tmp_path / "run", ImportOptions(stated=Stated(model="M")))
+    (asked,) = imported.manifest.about.tasks.values()
+    assert (asked.num_problems, asked.num_samples, imported.num_samples) == (3, 1, 3)
+    assert imported.graders == ("lm-eval-exact_match-flexible-reported", "lm-eval-exact_match-strict-reported")
+    assert imported.manifest.identity.sampling == StatedSampling(temperature=0.6)
+    assert [score_run(tmp_path / "run", name).tasks[0].value for name in imported.graders] == [1.0, 0.0]
+    golds = {problem.question: problem.gold.answer for problem in read_problems(imported.manifest, None)}
+    assert golds == {"What is 1 + 1?": "2", "What is 2 + 2?": "4", "What is 3 + 3?": "6"}
+
+
+def test_repeats_of_lm_eval_are_samples_on_which_its_verdict_says_nothing(tmp_path):
+    path = lines(tmp_path / "x", [lm_eval_row(1, ["2", "3"], "none", 1.0), lm_eval_row(2, ["4", "4"], "none", 1.0)])
+    imported = import_run([path], tmp_path / "run", ImportOptions())
+    assert imported.num_samples == 4 and imported.graders == ()
+
+
+def test_columns_can_be_named(tmp_path):
+    with (tmp_path / "mine.csv").open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(["frage", "antwort", "richtig", "note"])
+        table.writerows([["1 + 1?", "\\boxed{2}", "2", "1"], ["1 + 2?", "\\boxed{4}", "3", "0,5"]])
+    with pytest.raises(StapoError, match=r"no format fits \(columns: frage, antwort, richtig, note\)"):
+        import_run([tmp_path / "mine.csv"], tmp_path / "run", ImportOptions())
+    columns = {"problem": "frage", "completion": "antwort", "gold": "richtig", "score": "note"}
+    with pytest.raises(UsageError, match="no such column; did you mean 'antwort'"):
+        import_run(
+            [tmp_path / "mine.csv"], tmp_path / "run", ImportOptions(columns={**columns, "completion": "antwrt"})
+        )
+    imported = import_run([tmp_path / "mine.csv"], tmp_path / "run", ImportOptions(columns=columns))
+    assert imported.notes[-1] == "file-reported: 1 scores are neither right nor wrong (1 or 0) and count as unknown"
+    reported = read_grades(tmp_path / "run", "file-reported").outcomes
+    assert sorted(outcome.value for outcome, _ in reported.values()) == ["CORRECT", "GRADER_ERROR"]
+    grade_run(tmp_path / "run")
+    assert score_run(tmp_path / "run").tasks[0].value == 0.5
+
+
+def test_problems_are_ours_by_content_whatever_the_file_is_called(tmp_path):
+    """AIME24's texts are not ours to copy: the tiny suite stands in, whose problems are generated."""
+    from stapo_bench.tasks import load_problems, load_task
+
+    problems = load_problems(load_task("tiny_aime24"))
+    rows = [
+        {"prompt": f"User:  {p.question}\nAssistant:", "response": f"\\boxed{{{p.gold.answer}}}", "task": "tiny_aime24"}
+        for p in problems[:-1]
+    ]
+    rows.append({"prompt": "User: What else?\nAssistant:", "response": "nothing", "task": "tiny_aime24"})
+    imported = import_run([lines(tmp_path / "x.txt", rows)], tmp_path / "run", ImportOptions())
+    (asked,) = imported.manifest.about.tasks.values()
+    assert list(imported.manifest.about.tasks) == ["tiny_aime24"]
+    assert asked.problem_ids == tuple(p.problem_id for p in problems)
+    assert (imported.num_samples, imported.num_left_out) == (29, 1)
+    assert "left out: 1 problems that are not of tiny_aime24: 'User: What else? Assistant:'" in imported.notes
+    score = finish_run(tmp_path / "run", data_dir=None)
+    assert (score.tasks[0].value, score.tasks[0].num_samples, score.tasks[0].complete) == (1.0, 29, False)
+
+
+def test_a_set_that_is_partly_ours_is_not_split_without_being_asked(tmp_path):
+    from stapo_bench.tasks import load_problems, load_task
+
+    ours = [p.question for p in load_problems(load_task("tiny_aime24"))[:2]]
+    rows = [
+        {"problem": text, "response": "x", "answer": "1", "task": "tiny_aime24"} for text in (*ours, "a?", "b?", "c?")
+    ]
+    path = lines(tmp_path / "some.jsonl", rows)
+    imported = import_run([path], tmp_path / "own", ImportOptions())
+    assert [(name, t.num_problems) for name, t in imported.manifest.about.tasks.items()] == [("tiny_aime24-set", 5)]
+    assert any("only 2 of its 5 problems are tiny_aime24's; --task tiny_aime24" in note for note in imported.notes)
+    imported = import_run([path], tmp_path / "two", ImportOptions(tasks=("tiny_aime24",)))
+    assert (imported.num_samples, imported.num_left_out) == (2, 3)
+
+
+def test_golds_that_are_lacking_are_unknown_and_not_wrong(tmp_path):
+    rows = [
+        {"problem": "1 + 1?", "response": "\\boxed{2}", "answer": "2"},
+        {"problem": "Why?", "response": "\\boxed{1}"},
+    ]
+    rows[1]["answer"] = None
+    imported = import_run([lines(tmp_path / "x.jsonl", rows)], tmp_path / "run", ImportOptions())
+    assert any("has no gold for 1 problems" in note for note in imported.notes)
+    score = finish_run(tmp_path / "run", data_dir=None).tasks[0]
+    assert (score.value, score.num_grader_errors, score.bounds.low, score.bounds.high) == (1.0, 1, 0.5, 1.0)
+
+
+def test_a_copy_is_no_second_sample(qwen, tmp_path):
+    (tmp_path / "copy.jsonl").write_bytes(qwen[0].read_bytes())
+    with pytest.raises(StapoError, match="a copy is no second sample"):
+        import_run([qwen[0], tmp_path / "copy.jsonl"], tmp_path / "run", ImportOptions())
+    assert not (tmp_path / "run").exists()
+
+
+def test_two_formats_that_fit_are_a_question(tmp_path):
+    row = {**qwen_row(3, ["3"], [True]), **dict.fromkeys(["example_id", "prompt", "answer", "seed", "response"], "1")}
+    path = lines(tmp_path / "both.jsonl", [row])
+    with pytest.raises(
+        UsageError, match=r"fits qwen2.5-math \(.*\) and polaris \(.*\); say which: --format qwen2.5-math"
+    ):
+        import_run([path], tmp_path / "run", ImportOptions())
+    assert import_run([path], tmp_path / "run", ImportOptions(format="polaris")).num_samples == 1
+
+
+def test_settings_that_contradict_each_other_are_two_runs(tmp_path):
+    rows = [lm_eval_row(doc, ["1"], "none", 1.0) for doc in (1, 2)]
+    rows[1]["arguments"]["gen_args_0"]["arg_1"]["temperature"] = 1.0
+    paths = [lines(tmp_path / f"{number}.jsonl", [row]) for number, row in enumerate(rows)]
+    with pytest.raises(StapoError, match=r"expected one run, got temperature 0.6 .* and 1.0"):
+        import_run(paths, tmp_path / "run", ImportOptions())
+    with pytest.raises(UsageError, match=r"--temperature 0.7: .* says 0.6"):
+        import_run(paths[:1], tmp_path / "run", ImportOptions(stated=Stated(temperature=0.7)))
+
+
+HOSTILE = {
+    "empty": (b"", "the file is empty"),
+    "not-json": (b'{"idx": 1, "question"', "the document cannot be read"),
+    "cut": (b'{"problem": "a", "response": "b", "answer": "1"}\n{"problem": "a", "resp', "row 2 cannot be read"),
+    "list": (b'{"problem": "a", "response": "b", "answer": "1"}\n[1]\n', "row 2 cannot be read: expected an object"),
+    "endless-list": (
+        b'[{"problem": "a", "response": "b", "answer": "1"},',
+        "row 2 cannot be read: the list does not end",
+    ),
+    "latin1": (b'{"problem": "a", "response": "b", "answer": "1"}\n{"problem": "\xe9"}\n', "row 2 cannot be read"),
+    "deep": (b'{"problem": "a", "response": "b", "answer": "1"}\n' + b"[" * 100_000 + b"\n", "row 2 cannot be read"),
+    "columns": (b"problem,problem,response\na,b,c\n", "two columns have the name 'problem'"),
+    "cells": (b"problem,response,answer\na,b\n", "expected 3 cells, got 2"),
+    "quote": (b'problem,response,answer\na,"b,c\n', "row 1 cannot be read"),
+    "binary": (bytes(range(256)) * 4, "neither JSON, nor a table, nor Parquet"),
+    "zip": (b"PK\x03\x04 and no more", "expected a zip archive, got a damaged one"),
+    "parquet": (b"PAR1 and no more", "row 1 cannot be read"),
+    "nothing": (b'{"problem": "a", "response": [], "answer": "1"}\n', "expected samples, got none"),
+    "no-problem": (b'{"completion": "x", "gold": "1", "wrong": 1}\n', "no format fits"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_gets_one_line(name, tmp_path):
+    content, message = HOSTILE[name]
+    (tmp_path / name).write_bytes(content)
+    result = CliRunner().invoke(cli, ["import", str(tmp_path / name), "--out", str(tmp_path / "run")])
+    assert isinstance(result.exception, StapoError), result.exception
+    assert message in str(result.exception) and "\n" not in str(result.exception)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_the_command_ends_with_a_table_and_the_disputed_answers(qwen, tmp_path):
+    arguments = ["import", *map(str, qwen), "--out", str(tmp_path / "run"), "--model", "M", "--decoding", "justrl"]
+    result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("8 samples imported from 2 files of Qwen2.5-Math to ")
+    assert "- not known: token limit; where you know" in result.stdout
+    assert "| M     | run    | T=0.7, top-p 0.9 | 75.00 " in result.stdout
+    assert "| imported |" in result.stdout
+    assert "| math, qwen-reported | 1 of 8 (12.50 %) |" in result.stdout
+    again = CliRunner().invoke(cli, arguments)
+    assert "expected a folder that is not there yet" in str(again.exception)
+    assert "imported" in render_table(rows_from_runs([tmp_path / "run"]), "csv")
+
+
+def test_a_stopped_import_leaves_nothing(qwen, tmp_path, monkeypatch):
+    from stapo_bench.runs.importing import writing
+
+    monkeypatch.setattr(writing, "write_manifest", lambda manifest: (_ for _ in ()).throw(OSError(28, "No space left")))
+    with pytest.raises(StapoError, match=r"cannot write .*run: No space left"):
+        import_run(qwen, tmp_path / "run", ImportOptions())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "b.jsonl"]
+
+
+def test_nothing_is_sampled_into_an_imported_run(qwen, tmp_path):
+    import_run(qwen, tmp_path / "run", ImportOptions())
+    options = replace(make_options(tmp_path), out=tmp_path / "run")
+    with pytest.raises(StapoError, match="made under other settings"):
+        run(options)
