@@ -70,6 +70,17 @@ def test_beside_trl(tmp_path):
     assert 0 < found["summary"]["ours"]["reward_first_3"] < 1  # some rollouts have a gradient
 
 
+def test_planted_causes(tmp_path):
+    found = measure(tmp_path, "why", "--pairs", "2")
+    assert found["pairs"] == 2 and found["largest_error"] < 1e-12
+
+
+def test_methods_over_seeds(tmp_path):
+    rows = measure(tmp_path, "seeds", "--trials", "2")["rows"]
+    assert len(rows) == 16
+    assert all(0 <= row["coverage"][error] <= 1 for row in rows for error in row["coverage"])
+
+
 FAKE_PYTHON = """#!/bin/sh
 case "$*" in
     *bench.packing*) echo "no such kernel" >&2 && exit 3 ;;

@@ -232,6 +232,27 @@ def test_runs_without_a_task_in_common_are_refused(make_run):
         why_runs(a, b)
 
 
+def test_what_is_bounded_in_one_task_is_bounded_in_the_mean(justrl, make_run):
+    """The gap of one task is noise, that of the other is not: the slack of both is that of the mean."""
+    run = make_run(
+        "two",
+        {"aime24": rows(*[17] * 30, num_samples=32), "aime25": rows(*[8] * 30, num_samples=32)},
+        identity={
+            "sampling": {"temperature": 0.7, "top_p": 0.9, "max_new_tokens": 20480},
+            "tasks": {t: {"data": "d", "prompts": "p", "prompt_format": "chat"} for t in ("aime24", "aime25")},
+        },
+        about={"model": "DeepSeek-R1-Distill-Qwen-1.5B", "method": "JustRL"},
+        sample=lambda task, row, index: {"finish_reason": "length" if index >= 28 else "stop"},
+    )
+    found = why_published(run, "justrl")
+    assert [bool(task.part("unexplained").value) for task in found.tasks] == [False, True]
+    rest = found.average.part("unexplained")
+    assert rest.below == pytest.approx(0.125)  # 4 of 32 samples are cut off and wrong in both
+    assert found.average.part("truncation").note == (
+        "20480 tokens here, 31744 there; 12.5 % of the samples are cut off and wrong here"
+    )
+
+
 # --- printed cells ----------------------------------------------------------------------------------------------------
 
 
@@ -304,7 +325,7 @@ def test_what_the_page_does_otherwise_or_does_not_say_is_unknown(justrl):
     assert set(told) == {"golds", "grader", "prompt", "decoding"}
     assert told["decoding"] == "T=0.7, top-p 0.9 here, T=0.8, top-p 0.9 there"
     assert told["prompt"].startswith("chat here; there “Solve the following math problem efficiently and clearly.")
-    assert any(suspect.startswith("decoding: ") for suspect in found.suspects)
+    assert found.suspects == ()  # both are of one model, as far as names say
     assert found.notes[0].startswith("arXiv:2504.07086, leaderboard at 8fceffd; ")
     assert "Not known: golds, grader, prompt, decoding." in why_sentence(found)
 

@@ -97,21 +97,18 @@ def why_published(run_dir: Path, table: str, wanted: Sequence[str] = (), grader:
         )
     found = [_TaskAndCell(side, printed, row, task) for task in names]
     tasks = tuple(one.gap() for one in found)
-    unknown = {
-        f"{part.cause}: {part.note}": None for task in tasks for part in task.parts if part.knowledge == "unknown"
-    }
     left_out = sorted({*side.run.tasks} ^ {*row.scores})
     return Explanation(
         name_a=side.run.name,
         name_b=f"{printed.title}: {_named(row)}",
         tasks=tasks,
         average=average_gap(tasks, f"mean of {len(tasks)} tasks" if len(tasks) > 1 else tasks[0].title),
-        suspects=(*unknown, *_other_weights(side, row)),
+        suspects=tuple(_other_weights(side, row)),
         notes=(
             f"{printed.paper}, {printed.version}; {printed.source}; confidence {printed.confidence}"
             + (f"; looked at on {printed.looked_at}" if printed.looked_at else ""),
             *([f"the page: {printed.protocol.note}"] if printed.protocol.note else []),
-            *(f"only on one side, left out: {task}" for task in left_out),
+            *([f"only on one side, left out: {', '.join(left_out)}"] if left_out else []),
         ),
     )
 

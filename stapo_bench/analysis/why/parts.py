@@ -155,12 +155,13 @@ def average_gap(tasks: Sequence[TaskGap], title: str) -> TaskGap:
                 standard_error=math.sqrt(sum(part.standard_error**2 for part in of_tasks)) / len(tasks),
                 below=float(np.mean([part.below for part in of_tasks])),
                 above=float(np.mean([part.above for part in of_tasks])),
-                note="; ".join(dict.fromkeys(part.note for part in of_tasks if part.note)),
+                note=_notes(tasks, cause),
             )
         )
     *others, noise, unexplained = parts
     error = math.sqrt(sum(_rest_error(task) ** 2 for task in tasks)) / len(tasks)
-    rest = rest_in_parts(noise.value + unexplained.value, error, (unexplained.above, unexplained.below))
+    slack = sum(part.below for part in others), sum(part.above for part in others)
+    rest = rest_in_parts(noise.value + unexplained.value, error, slack)
     return TaskGap(
         task="average",
         title=title,
@@ -168,6 +169,14 @@ def average_gap(tasks: Sequence[TaskGap], title: str) -> TaskGap:
         value_b=float(np.mean([task.value_b for task in tasks])),
         parts=(*others, *rest),
     )
+
+
+def _notes(tasks: Sequence[TaskGap], cause: Cause) -> str:
+    """What is known of a cause: once if it is the same of all tasks, else task by task."""
+    notes = {task.title: task.part(cause).note for task in tasks if task.part(cause).note}
+    if len(set(notes.values())) == 1 and len(notes) == len(tasks):
+        return next(iter(notes.values()))
+    return "; ".join(f"{title}: {note}" for title, note in notes.items())
 
 
 def _rest_error(task: TaskGap) -> float:

@@ -98,7 +98,7 @@ def why_runs(run_a: Path, run_b: Path, grader: str | None = None) -> Explanation
         tasks=tasks,
         average=average_gap(tasks, f"mean of {len(tasks)} tasks" if len(tasks) > 1 else tasks[0].title),
         suspects=tuple(suspects),
-        notes=tuple(f"only in one run, left out: {task}" for task in left_out),
+        notes=(f"only in one run, left out: {', '.join(left_out)}",) if left_out else (),
     )
 
 
