@@ -1,5 +1,6 @@
 """One text that came k times is one sample: found in every pattern, counted once, and honest runs left as they are."""
 
+import hashlib
 import json
 import math
 import os
@@ -166,6 +167,26 @@ def test_a_server_that_tells_no_tokens_hides_nothing(make_run, rng):
 
     run = make_run("a", {"t": rows_of_one_text(rng)}, identity={"sampling": CONTEST}, sample=told_none)
     assert "930 completions equal another" in finding(audit_runs(run))
+
+
+def beginning(numbers):
+    """2400 bytes that no compression makes short."""
+    return " ".join(hashlib.sha256(repr(numbers).encode() + bytes([part])).hexdigest() for part in range(37))
+
+
+@pytest.mark.parametrize(("num_shared", "result"), [(0, "ok"), (6, "finding"), (30, "finding")])
+def test_completions_that_begin_alike_and_go_on_alone_are_found(make_run, rng, num_shared, result):
+    def continued(task, i, j):
+        return {"completion": f"{beginning(i if i < num_shared else (i, j))} and then {i} {j}", "num_tokens": 900}
+
+    matrix = (rng.random((30, 16)) < 0.5).astype(float).tolist()
+    (check,) = [
+        check
+        for check in audit_runs(make_run("a", {"t": matrix}, identity={"sampling": CONTEST}, sample=continued))
+        if check.name == "repeated completions"
+    ]
+    assert check.result == result
+    assert ("begin alike" in check.message) == (result == "finding")
 
 
 def test_loops_that_were_cut_off_are_no_copies(make_run, rng):

@@ -19,7 +19,7 @@ from stapo_bench.analysis.audit_check import AuditCheck, by_problem
 from stapo_bench.analysis.parity_gate import same_weights
 from stapo_bench.analysis.passed_on import common_problems, moved_samples, shared_samples
 from stapo_bench.grading import DEFAULT_GRADER
-from stapo_bench.runs import GradedSample, LoadedRun, load_run, texts_of
+from stapo_bench.runs import GradedSample, LoadedRun, evidence_of_shared_starts, load_run, texts_of
 from stapo_bench.statistics import ALARM, Vector
 
 _PERMUTATIONS = 200
@@ -68,9 +68,10 @@ def equal_seeds(run: LoadedRun) -> AuditCheck:
 def repeated_completions(run: LoadedRun) -> AuditCheck:
     """Equal texts on one problem, beyond what chance makes of short or certain completions.
 
-    Texts too long, or of too small a log-probability, to come so often are marked as copies when a run is read, see
-    ``stapo_bench.runs.copies``. Shorter ones tell by where they lie: chance spreads equal pairs over all distances
-    between sample indices; copies of a neighbour, a shard or an earlier batch all lie at one distance.
+    Texts too long, or of too small a log-probability, to come so often are marked as copies when a run is read, and
+    beginnings are compared alike, see ``stapo_bench.runs.copies``. Shorter ones tell by where they lie: chance spreads
+    equal pairs over all distances between sample indices; copies of a neighbour, a shard or an earlier batch all lie
+    at one distance.
     """
     name = "repeated completions"
     groups = [group for samples in run.samples.values() for group in by_problem(samples).values()]
@@ -83,9 +84,14 @@ def repeated_completions(run: LoadedRun) -> AuditCheck:
             "engine given the seeds? Equal ones count as one sample"
         )
         return _check(run, name, False, message)
+    sampling = run.manifest.identity.sampling
+    if evidence_of_shared_starts(groups, sampling.temperature or 0.0) >= -math.log(ALARM):
+        message = (
+            "completions of one problem begin alike and then differ, far beyond chance: does a cache hand them on?"
+        )
+        return _check(run, name, False, message)
     observed, expected, deviation = _equal_pairs_by_distance([group for group in groups if len(group) > 1])
     if len(observed) < 2:
-        sampling = run.manifest.identity.sampling
         if len(observed) and any(most < 0.0 for group in groups for _, most in texts_of(group, sampling)):
             return _check(run, name, True, "no completion equals another of its problem beyond chance")
         return AuditCheck(

@@ -1,7 +1,7 @@
 """The run folder: its manifest, samples and grades, written so that a kill loses nothing, read as records."""
 
 from stapo_bench.runs.checkpoint import Checkpoint, check_hashes, expand, file_hashes, folder_label, read_checkpoint
-from stapo_bench.runs.copies import texts_of
+from stapo_bench.runs.copies import evidence_of_shared_starts, texts_of
 from stapo_bench.runs.export import Exported, export_runs
 from stapo_bench.runs.files import (
     append,

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from stapo_bench.records import StatedSampling
-from stapo_bench.runs.graded_samples import GradedSample, GradedSamples
+from stapo_bench.runs.graded_samples import START_TOKENS, GradedSample, GradedSamples
 from stapo_bench.statistics import ALARM, copy_evidence, is_copied, most_log_probability, problem_evidence
 
 
@@ -35,6 +35,20 @@ def mark_copies(samples: Mapping[str, GradedSamples], sampling: StatedSampling) 
                     of_task.mark_copy(place)
                 elif log_probability < 0.0:
                     seen.add(text)
+
+
+def evidence_of_shared_starts(groups: Iterable[Sequence[GradedSample]], temperature: float) -> float:
+    """log E that a run's samples, by problem, have their beginnings from each other and go on alone.
+
+    So a cache of prefixes may hand out what one sample began. Copies of whole texts are left out. The samples of such
+    a run are neither one nor independent: this is said, and not corrected.
+    """
+    most = most_log_probability(START_TOKENS, temperature)
+    each = []
+    for group in groups:
+        wholes = {sample.text_digest: sample.start_digest for sample in group}  # equal texts begin alike
+        each.append(problem_evidence([(start, most) for start in wholes.values() if start is not None]))
+    return copy_evidence([one for one in each if one > -math.inf], sum(one == -math.inf for one in each))[0]
 
 
 def texts_of(samples: Iterable[GradedSample], sampling: StatedSampling) -> Sequence[tuple[bytes, float]]:

@@ -18,6 +18,7 @@ _OUTCOMES: tuple[Outcome | None, ...] = (None, *Outcome)
 _CODE = {outcome: code for code, outcome in enumerate(_OUTCOMES)}
 _CUT = (False, True, None)
 _NO_SEED, _NO_COUNT = -(1 << 63), -(1 << 31)  # stand for None in columns; ``store`` refuses them as values
+START_TOKENS = 256  # at the beginning of a completion, by which one that shares no more than that is known
 DIGEST_SIZE = 8  # bytes: two of a million texts share one with a chance of 3e-8
 
 Name = TypeVar("Name", bound="str | None")
@@ -41,6 +42,7 @@ class GradedSample:
     sum_log_prob: float | None = None  # nats
     model: str | None = None  # the version that answered, where a server told one
     text_tokens: int = 0  # tokens that an equal completion has in common with it, at least
+    start_digest: bytes | None = None  # of the completion's first ``START_TOKENS``, where it goes on behind them
     is_copy: bool = False  # its completion repeats one of the same problem that counts, see ``stapo_bench.runs.copies``
 
     @property
@@ -92,7 +94,8 @@ class GradedSamples(Sequence[GradedSample]):
         self._problem, self._index, self._segment, self._answer, self._model = (array("i") for _ in range(5))
         self._seed, self._tokens, self._text_tokens = array("q"), array("i"), array("i")
         self._seconds, self._log_prob = array("f"), array("d")
-        self._outcome, self._cut, self._failed, self._copy, self._digest = (bytearray() for _ in range(5))
+        self._outcome, self._cut, self._failed, self._copy = (bytearray() for _ in range(4))
+        self._digest, self._start = bytearray(), bytearray()
         self._order: Sequence[int] | None = None  # None: as appended
 
     def append(self, sample: GradedSample) -> None:
@@ -117,6 +120,7 @@ class GradedSamples(Sequence[GradedSample]):
         self._failed.append(sample.failed)
         self._copy.append(sample.is_copy)
         self._digest += sample.text_digest
+        self._start += sample.start_digest or bytes(DIGEST_SIZE)
         self._order = None
 
     def sort(self) -> None:
@@ -180,6 +184,7 @@ class GradedSamples(Sequence[GradedSample]):
             sum_log_prob=_or_none(self._log_prob[i]),
             model=self._models[self._model[i]],
             text_tokens=self._text_tokens[i],
+            start_digest=start if any(start := bytes(self._start[i * DIGEST_SIZE : (i + 1) * DIGEST_SIZE])) else None,
             is_copy=bool(self._copy[i]),
         )
 

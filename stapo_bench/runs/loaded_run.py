@@ -17,7 +17,7 @@ import numpy as np
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.records import Outcomes, Sample
 from stapo_bench.runs.copies import mark_copies
-from stapo_bench.runs.graded_samples import DIGEST_SIZE, GradedSample, GradedSamples
+from stapo_bench.runs.graded_samples import DIGEST_SIZE, START_TOKENS, GradedSample, GradedSamples
 from stapo_bench.runs.grades import Grades, read_grades
 from stapo_bench.runs.manifest import AskedTask, Manifest, load_manifest
 from stapo_bench.runs.store import first_of_each, stored_samples
@@ -86,11 +86,23 @@ def graded_sample(sample: Sample, segment: str = "", grades: Grades | None = Non
         seconds=sample.seconds,
         seed=sample.seed,
         segment=segment,
-        text_digest=hashlib.blake2b(text, digest_size=DIGEST_SIZE).digest(),
+        text_digest=_digest(text),
         sum_log_prob=sample.sum_log_prob,
         model=sample.model,
         text_tokens=_text_tokens(sample, text),
+        start_digest=_start_digest(text),
     )
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.blake2b(text, digest_size=DIGEST_SIZE).digest()
+
+
+def _start_digest(text: bytes) -> bytes | None:
+    """Of the first tokens, where they are no loop and more follow."""
+    start = text[: START_TOKENS * _TOKEN_BYTES]
+    goes_on = len(text) > len(start) and len(zlib.compress(start, 1)) >= START_TOKENS
+    return _digest(start) if goes_on else None
 
 
 def _text_tokens(sample: Sample, text: bytes) -> int:
