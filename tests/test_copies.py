@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stapo_bench.analysis import audit_runs, compare_runs, score_run
+from stapo_bench.analysis import audit_runs, compare_runs, plan_runs, score_run
+from stapo_bench.errors import StapoError
 from stapo_bench.presenting import render_audit, render_comparison, render_table, rows_from_scores
 from stapo_bench.records import Outcome, SamplingParams
 from stapo_bench.runs.copies import mark_copies
@@ -258,6 +259,12 @@ def test_compare_finds_no_difference_between_two_runs_of_copies(make_run):
             found[error] += comparison.average.effect(error).verdict in ("better", "worse")
     assert max(found.values()) <= 5  # P(X >= 6 of 40 at 5 %) = 1 %
     assert "T: 300 of a39's 320 samples are copies of others and count as none" in render_comparison(comparison)
+
+
+def test_a_plan_from_copies_says_why_there_is_none(make_run, rng):
+    runs = [make_run(name, {"t": rows_of_one_text(rng)}, sample=one_text()) for name in "ab"]
+    with pytest.raises(StapoError, match="two samples each that are no copies: 'stapo-bench audit' says more"):
+        plan_runs(*runs, detect=0.1)
 
 
 def test_an_honest_run_keeps_its_bytes(make_run, rng):

@@ -93,8 +93,10 @@ def plan_runs(
     tasks = [task for task in a.tasks if task in b.tasks]
     plans = [plan for task in tasks if (plan := _task_plan(a, b, task, detect, power)) is not None]
     if not plans:
+        copied = any(sample.is_copy for run in (a, b) for samples in run.samples.values() for sample in samples)
         raise StapoError(
             f"{a.name} and {b.name}: expected a task with at least two common problems and two samples each"
+            + (" that are no copies: 'stapo-bench audit' says more" if copied else "")
         )
     rough = "its scores decided how many samples there are, so their variances, and with them this plan, are rough"
     notes = [note for task in tasks for note in not_drawn((a, b), task, shared_problems((a, b), task))]

@@ -27,6 +27,7 @@ class CopyWatch:
                 first.append(index)
         self._texts: dict[tuple[str, str], dict[int, tuple[bytes, float]]] = {}
         self._evidence: dict[tuple[str, str], float] = {}
+        self._num_seen = self._next_look = 0  # of the samples that are looked at
         self._has_spoken = False
 
     def see(self, sample: Sample) -> Iterator[str]:
@@ -38,8 +39,12 @@ class CopyWatch:
         came = self._texts.setdefault(problem, {})
         (came[sample.sample_index],) = texts_of([graded_sample(sample)], self._sampling)
         self._evidence[problem] = problem_evidence(_without_gaps(first, came))
-        if self._evidence[problem] == -math.inf:
+        self._num_seen += 1
+        if self._evidence[problem] == -math.inf or self._num_seen < self._next_look:
             return
+        self._next_look = (
+            self._num_seen + self._num_seen // 100
+        )  # a look at all problems takes time where they are many
         repeated = [evidence for evidence in self._evidence.values() if evidence > -math.inf]
         evidence, _ = copy_evidence(repeated, len(self._evidence) - len(repeated))
         if evidence >= -math.log(ALARM):

@@ -48,7 +48,7 @@ def deaf_to_seeds(bench: Bench, rng: Random, folder: Path, *, every: int) -> Tri
     (task,) = json.loads((folder / "run" / "scores.json").read_text())["tasks"]
     same(task["num_copies"], copies, "copies")
     audit = start(["stapo-bench", "audit", folder / "run"], folder)
-    audit.wait()
+    check(audit.wait() == 3, "the audit does not end with its own exit code")
     if f"{copies} completions equal another of their problem" not in audit.out:
         raise WrongError(f"the audit does not say so: {audit.out[:300]}")
     return Trial(note=f"{copies} copies found")
