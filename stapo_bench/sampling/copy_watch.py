@@ -44,7 +44,7 @@ class CopyWatch:
             return
         self._next_look = (
             self._num_seen + self._num_seen // 100
-        )  # a look at all problems takes time where they are many
+        )  # many problems take time
         repeated = [evidence for evidence in self._evidence.values() if evidence > -math.inf]
         evidence, _ = copy_evidence(repeated, len(self._evidence) - len(repeated))
         if evidence >= -math.log(ALARM):
