@@ -42,9 +42,7 @@ class CopyWatch:
         self._num_seen += 1
         if self._evidence[problem] == -math.inf or self._num_seen < self._next_look:
             return
-        self._next_look = (
-            self._num_seen + self._num_seen // 100
-        )  # many problems take time
+        self._next_look = self._num_seen + self._num_seen // 100  # many problems take time
         repeated = [evidence for evidence in self._evidence.values() if evidence > -math.inf]
         evidence, _ = copy_evidence(repeated, len(self._evidence) - len(repeated))
         if evidence >= -math.log(ALARM):
