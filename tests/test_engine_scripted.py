@@ -94,9 +94,9 @@ def test_scripts_are_read_and_checked(tmp_path: Path):
     with pytest.raises(UsageError, match=r"script\.yaml: expected a mapping with keys among success"):
         load_script(path)
     path.write_text("success: [\n")
-    with pytest.raises(StapoError, match="not YAML"):
+    with pytest.raises(StapoError, match="not a readable YAML file"):
         load_script(path)
-    with pytest.raises(StapoError, match="cannot read"):
+    with pytest.raises(StapoError, match="cannot be read"):
         load_script(tmp_path / "missing.yaml")
     with pytest.raises(UsageError, match=r"expected 0 to 0\.8 .*got 0\.9"):
         Script(success=0.9, truncated=0.2)

@@ -1,10 +1,15 @@
 """Prompts: the three formats, and the two ways in which a template can quietly spoil a run."""
 
+import os
+from contextlib import suppress
+from pathlib import Path
+
 import pytest
 
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Gold, Problem
-from stapo_bench.tasks.prompts import render_prompt, render_question, resolve_format
+from stapo_bench.tasks import prompts
+from stapo_bench.tasks.prompts import render_all, render_prompt, render_question, resolve_format
 
 PROBLEM = Problem(task="t", problem_id="p", question="What is {{7*7}} + $\\frac{1}{2}$?", gold=Gold(answer="1"))
 TEMPLATE = "{{problem}} Box it."
@@ -96,3 +101,69 @@ def test_an_unknown_format_is_bad_usage():
 def test_a_template_that_runs_wild_is_one_line(template):
     with pytest.raises(StapoError, match="doc_to_text cannot be rendered"):
         render_question(template, PROBLEM)
+
+
+class ChatTokenizer:
+    """The part of transformers' tokenizers that renders: their own rendering of a chat template."""
+
+    def __init__(self, template: str) -> None:
+        self.chat_template = template
+
+    def apply_chat_template(self, messages, add_generation_prompt, tokenize):
+        from transformers.utils.chat_template_utils import render_jinja_template
+
+        (text,), _ = render_jinja_template([messages], chat_template=self.chat_template)
+        return text
+
+    def __call__(self, text, add_special_tokens):
+        return {"input_ids": [1] * len(text)}
+
+
+LOOP = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        (LOOP, r"task t: doc_to_text: took more than 0\.5 s"),
+        ("{{ problem.center(10**10) }}", "may not use|took more than 1 GB of memory"),
+        ("{{ problem.center(4000000000) }}", "took more than 1 GB of memory"),
+        ("{{ '%4000000000d' % 1 }}", "took more than 1 GB of memory"),
+        ("{{ problem }}{{ problem.center(2000000) }}", "t/p: expected a prompt of at most 1000000 characters"),
+        ("{{ problem.__class__.__mro__ }}", "cannot be rendered: .*unsafe"),
+        ("{% for a in range(3) %}", "cannot be rendered"),
+        ("{{ '" + "x" * 400 + "' + 1 }}", "cannot be rendered"),
+        ("{{" + "(" * 5000 + "1" + ")" * 5000 + "}}", "cannot be rendered"),
+    ],
+)
+def test_a_stranger_s_template_ends_at_its_limits(monkeypatch, template, message):
+    monkeypatch.setattr(prompts, "CPU_S", 0.5)
+    monkeypatch.setattr(prompts, "CPU_S_EACH", 0.0)
+    with pytest.raises(StapoError, match=message) as caught:
+        render_prompt(PROBLEM, template, "plain", None)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 600
+    assert not children()  # nothing is left running
+    if "doc_to_text" in message:
+        message = message.replace("doc_to_text:", "doc_to_text or the chat template:")
+    pytest.importorskip("transformers")
+    with pytest.raises(StapoError, match=message):
+        render_prompt(PROBLEM, "{{problem}}", "chat", ChatTokenizer(template.replace("problem", "messages[0].content")))
+    assert not children()
+
+
+def children() -> list[str]:
+    """Processes that this one has started and not reaped."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if stat.read_text().rpartition(")")[2].split()[1] == str(os.getpid()):
+                found.append(stat.parent.name)
+    return found
+
+
+def test_what_a_limited_process_renders_is_what_this_one_renders():
+    template = "{% if problem %}{{ problem }}{% endif %} Box it."
+    expected = render_question(template, PROBLEM)
+    assert [p.text for p in render_all([PROBLEM] * 3, template, "plain", None)] == [expected] * 3
+    with pytest.raises(StapoError, match="t/p: the plain template drops the problem's text"):
+        render_all([PROBLEM], "{% if problem %}nothing{% endif %}", "plain", None)

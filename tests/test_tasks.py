@@ -12,6 +12,13 @@ from stapo_bench.records import Outcome
 from stapo_bench.tasks.content import ContentDigest, content_digest
 from stapo_bench.tasks.loading import load_problems, load_task, read_task, task_names
 
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{new}: &{new} [{', '.join(['*' + old] * 9)}]\n" for old, new in zip("abcdefghi", "bcdefghij", strict=True)
+)
+MERGED = "a: &a {x: 1, y: 2}\n" + "".join(
+    f"{new}: &{new} {{<<: [{', '.join(['*' + old] * 9)}]}}\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+)
+GENERATED = "{{task: t, repeats: 1, doc_to_text: x, metadata: {{num_problems: 1, generator: {}}}}}"
 LAYOUT = {  # problems, samples per problem: arXiv:2602.15620, evaluation setup
     "aime24": (30, 32),
     "aime25": (30, 32),
@@ -120,12 +127,28 @@ def test_an_edited_problem_is_named(data_dir, tmp_path):
         ("[1]", "line 1: expected a JSON object, got list"),
         ('{"problem": "1+1", "answer": ""}', "row 1: expected a value for 'answer', got ''"),
         ('{"problem": "1+1", "answer": "2", "error": "x"}', "row 1: expected a number for 'error', got 'x'"),
+        ('{"problem": "1+1", "answer": "2", "error": "nan"}', "row 1: expected a number for 'error', got 'nan'"),
+        ('{"problem": "1+1", "answer": "2", "unit": [1]}', "row 1: 'unit': expected str, got list"),
+        ('{"problem": "1+1", "answer": "2", "is_multiple_answer": "x"}', "expected bool, got str"),
+        ("[" * 100_000, "line 1: not a line of UTF-8 JSON"),
     ],
 )
 def test_bad_lines_are_named(tmp_path, line, message):
     (tmp_path / "aime24.jsonl").write_text(line + "\n")
     with pytest.raises(StapoError, match=message.replace("[", r"\[")):
         load_problems(load_task("aime24"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(b"a b", "line 1: expected an id and two digests, got 2 words"), (b"\xff", "UTF-8")]
+)
+def test_a_damaged_list_of_digests_is_named(tmp_path, content, message):
+    (tmp_path / "t.yaml").write_text("{task: t, repeats: 1, doc_to_text: x, metadata: {num_problems: 1}}")
+    (tmp_path / "t.jsonl").write_text('{"problem": "1+1", "answer": "2"}\n')
+    (tmp_path / "digests").mkdir()
+    (tmp_path / "digests" / "t.txt").write_bytes(content)
+    with pytest.raises(StapoError, match=message):
+        load_problems(read_task(tmp_path / "t.yaml"), tmp_path)
 
 
 def test_a_folder_without_the_file_is_named(tmp_path):
@@ -158,13 +181,27 @@ def test_an_unknown_task_suggests_the_nearest():
         ("include: none", "none: cannot be read: No such file"),
         ("{" * 3000, "not a readable YAML file"),
         ("a: &a [x, x]\ntask: [*a, *a]", "task: expected str, got list"),
+        (BOMB, "more than 100000 values, aliases written out"),
+        (MERGED, "more than 100000 values, aliases written out"),
+        ("a: &a [*a]", "an alias of what it stands in"),
+        ("a: " + "1:" * 30_000 + "1", "a number of too many digits"),
+        ("a: " + "x" * (1 << 20), "expected at most 1048576 bytes, got more"),
+        ('include: "a\\0b"', "t.yaml|a.*b: expected a text in UTF-8: embedded null"),
+        ('include: "\\ud800"', "cannot be read|expected a text in UTF-8"),
+        ("include: pipe.yaml", "pipe.yaml: expected a file, got a folder, pipe or device"),
+        ("include: /dev/zero", "/dev/zero: expected a file, got a folder, pipe or device"),
+        ("include: .", "expected a file, got a folder, pipe or device"),
+        (GENERATED.format("{name: kk, seed: 1, people: 1000000000}"), "expected 2 to 8 people"),
+        (GENERATED.format("{name: kk, seed: 1, people: true}"), "expected"),
+        (GENERATED.format("{name: [kk]}"), "expected a generator named tiny or kk"),
     ],
 )
 def test_bad_task_files_are_refused_in_one_line(tmp_path, text, message):
     path = tmp_path / "t.yaml"
     path.write_text(text)
+    os.mkfifo(tmp_path / "pipe.yaml")
     with pytest.raises(StapoError, match=message) as error:
-        read_task(path)
+        load_problems(read_task(path))
     assert "\n" not in str(error.value)
 
 

@@ -23,11 +23,10 @@ from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from pathlib import Path
 
-import yaml
-
 from stapo_bench.engines.engine import EngineOptions
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Request, SamplingParams
+from stapo_bench.tasks import read_foreign_yaml
 
 Golds = Mapping[tuple[str, str], str]
 """(task, problem_id) -> the answer as the grader compares it."""
@@ -80,12 +79,7 @@ class Script:
 
 def load_script(path: Path) -> Script:
     """Read a script from YAML; unknown keys are refused."""
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise StapoError(f"{path}: cannot read the script: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise StapoError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    content = read_foreign_yaml(path)
     known = [field.name for field in fields(Script)]
     if not isinstance(content, dict) or not set(content) <= set(known):
         raise UsageError(f"{path}: expected a mapping with keys among {', '.join(known)}")

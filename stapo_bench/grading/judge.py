@@ -19,7 +19,7 @@ from typing import Any
 from stapo_bench.engines import Engine
 from stapo_bench.records import Completion, Grade, Outcome, Problem, Prompt, Request, SampleKey, SamplingParams
 from stapo_bench.seeds import derive_seed
-from stapo_bench.tasks import render_prompt, resolve_format
+from stapo_bench.tasks import render_all, resolve_format
 
 GRADER_VERSION = "judge-1"
 MAX_CANDIDATE = 6_000  # characters from the end of a completion that are shown: the answer and the steps before it
@@ -127,8 +127,8 @@ def judge_rejected(
     version = f"{GRADER_VERSION}:{judge_name}"
     asked = [case for case in cases if case.grade.outcome in (Outcome.INCORRECT, Outcome.GRADER_ERROR)]
     requests = [
-        Request(key=case.key, prompt=_render(case, tokenizer), seed=derive_seed(0, "judge", *case.key))
-        for case in asked
+        Request(key=case.key, prompt=prompt, seed=derive_seed(0, "judge", *case.key))
+        for case, prompt in zip(asked, _prompts(asked, tokenizer), strict=True)
     ]
     room = getattr(engine, "context_length", None)  # engines behind a server refuse what is too long themselves
     fitting = [r for r in requests if room is None or len(r.prompt.token_ids or ()) + max_new_tokens <= room]
@@ -157,8 +157,10 @@ def _verdict(reply: Completion | None) -> tuple[Outcome, str]:
     return outcome, "the judge's verdict"
 
 
-def _render(case: JudgeCase, tokenizer: Any | None) -> Prompt:
-    """The case as a prompt in the judge's own format."""
-    text = judge_prompt(case.problem.question, case.problem.gold.answer, case.completion)
-    problem = replace(case.problem, question=text)
-    return render_prompt(problem, "{{problem}}", resolve_format("auto", tokenizer) if tokenizer else "plain", tokenizer)
+def _prompts(cases: Sequence[JudgeCase], tokenizer: Any | None) -> list[Prompt]:
+    """The cases as prompts in the judge's own format."""
+    problems = [
+        replace(case.problem, question=judge_prompt(case.problem.question, case.problem.gold.answer, case.completion))
+        for case in cases
+    ]
+    return render_all(problems, "{{problem}}", resolve_format("auto", tokenizer) if tokenizer else "plain", tokenizer)

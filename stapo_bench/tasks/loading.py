@@ -11,19 +11,25 @@ copy that differs is refused with the name of the problem that differs.
 """
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from stapo_bench.errors import StapoError, UsageError, did_you_mean
 from stapo_bench.records import Gold, Problem
 from stapo_bench.tasks.content import ContentDigest, content_digest
+from stapo_bench.tasks.foreign_files import read_foreign_text
 from stapo_bench.tasks.resources import offered_task_folders, resource_dir
 from stapo_bench.tasks.task import Source, Task
 from stapo_bench.tasks.task_file import read_yaml
 
+Kind = TypeVar("Kind")
+
+_MOST_GENERATED = 10_000
 _MOST = 1_000_000  # problems, or samples of each
 TASK_PREFIX = "stapo_"  # in lm-eval's registry, where names are shared with everyone's tasks
 
@@ -125,7 +131,10 @@ def known_contents(task: Task) -> dict[str, ContentDigest]:
     path = task.path.parent / "digests" / f"{task.name}.txt"
     if not path.is_file():
         return {}
-    rows = (line.split() for line in path.read_text(encoding="utf-8").splitlines())
+    rows = [line.split() for line in read_foreign_text(path, _MOST * 100).splitlines()]
+    for number, row in enumerate(rows, start=1):
+        if len(row) != 3:
+            raise StapoError(f"{path}, line {number}: expected an id and two digests, got {len(row)} words")
     return {problem_id: ContentDigest(question, answer) for problem_id, question, answer in rows}
 
 
@@ -169,6 +178,11 @@ def _generate(task: Task, generator: Mapping[str, Any]) -> list[dict[str, Any]]:
     match generator.get("name"):
         case "tiny":
             return [*tiny.generate(task.name, generator["seed"])]
+        case "kk" if not 2 <= generator["people"] <= 8 or task.num_problems > _MOST_GENERATED:
+            raise StapoError(
+                f"{task.path}: generator: expected 2 to 8 people and at most {_MOST_GENERATED} problems, got "
+                f"{generator['people']} and {task.num_problems}"
+            )
         case "kk":
             return [*kk.evaluation_rows(people=generator["people"], count=task.num_problems, seed=generator["seed"])]
     raise StapoError(f"{task.path}: expected a generator named tiny or kk, got {generator.get('name')!r}")
@@ -217,28 +231,35 @@ def _problem(task: Task, row: Mapping[str, Any], number: int, place: str) -> Pro
     for key in ("problem", "answer"):
         if row.get(key) is None or row[key] in ("", []):
             raise StapoError(f"{place}, row {number}: expected a value for '{key}', got {row.get(key)!r}")
-    is_multiple = row.get("is_multiple_answer")
+    is_multiple = _kind(row.get("is_multiple_answer"), bool, f"{place}, row {number}: 'is_multiple_answer'")
     if is_multiple is None and isinstance(row["answer"], list) and len(row["answer"]) > 1:
         is_multiple = True  # else 1 and 200 would be read as 1,200
     gold = Gold(
         answer=_answer_text(row["answer"], task.integer_answers),
         answer_type=task.answer_type,
         tolerance=_tolerance(row.get("error"), f"{place}, row {number}"),
-        unit=row.get("unit") or None,
+        unit=_kind(row.get("unit") or None, str, f"{place}, row {number}: 'unit'"),
         is_multiple=is_multiple,
     )
     name = str(row.get("id", f"{task.name}-{number:03d}"))
     return Problem(task=task.name, problem_id=name, question=str(row["problem"]), gold=gold)
 
 
+def _kind(value: Any, kind: type[Kind], place: str) -> Kind | None:
+    """A value of that type, or none."""
+    if value is not None and not isinstance(value, kind):
+        raise StapoError(f"{place}: expected {kind.__name__}, got {type(value).__name__}")
+    return value
+
+
 def _tolerance(value: Any, place: str) -> float | None:
     """OlympiadBench's ``error`` column: an absolute tolerance written as text, or nothing."""
     if value in (None, ""):
         return None
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise StapoError(f"{place}: expected a number for 'error', got {value!r}") from None
+    with suppress(TypeError, ValueError, OverflowError):
+        if math.isfinite(number := float(value)):
+            return number
+    raise StapoError(f"{place}: expected a number for 'error', got {str(value)[:60]!r}")
 
 
 def _checked(task: Task, problems: list[Problem], place: str) -> list[Problem]:

@@ -10,14 +10,21 @@ Three formats, chosen in the task file (``metadata.prompt_format``) or by ``--pr
 was chosen is written into the manifest.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Problem, Prompt
+from stapo_bench.tasks.limited import in_limits
 from stapo_bench.tasks.task import Task
 
 FORMATS = ("auto", "chat", "base", "plain")
+CPU_S, CPU_S_EACH = 10.0, 0.01
+"""Seconds of CPU time that a task's templates may take, and for each problem: hundreds of times what any needs."""
+LONGEST = 1_000_000
+"""Characters of a prompt."""
+_PLAIN = re.compile(r"{{\s*problem\s*}}")
 
 
 def render_question(template: str, problem: Problem) -> str:
@@ -46,7 +53,8 @@ def render_question(template: str, problem: Problem) -> str:
     try:
         return environment.from_string(template).render(problem=problem.question)
     except (TemplateError, ArithmeticError, TypeError, ValueError, RecursionError) as error:  # jinja2's, the template's
-        raise StapoError(f"task {problem.task}: doc_to_text cannot be rendered: {error}") from None
+        reason = " ".join(str(error).split())[:300]
+        raise StapoError(f"task {problem.task}: doc_to_text cannot be rendered: {reason}") from None
 
 
 def resolve_format(requested: str, tokenizer: Any | None) -> str:
@@ -78,19 +86,68 @@ def render_prompts(
         StapoError: the problem is lost in the rendered text, or it begins with two BOS tokens.
     """
     chosen = resolve_format(prompt_format or task.prompt_format, tokenizer)
-    return [render_prompt(problem, task.question_template, chosen, tokenizer) for problem in problems]
+    return render_all(problems, task.question_template, chosen, tokenizer)
 
 
 def render_prompt(problem: Problem, template: str, prompt_format: str, tokenizer: Any | None) -> Prompt:
     """One prompt in a definite format (``chat``, ``base`` or ``plain``)."""
-    question = render_question(template, problem)
+    return render_all([problem], template, prompt_format, tokenizer)[0]
+
+
+def render_all(problems: Sequence[Problem], template: str, prompt_format: str, tokenizer: Any | None) -> list[Prompt]:
+    """Prompts in a definite format. Templates may be strangers': what more than inserts the problem is rendered in a
+    process that ends at its limits.
+
+    Raises:
+        StapoError: as ``render_prompts``; or a template fails, takes too long, or makes too long a text.
+    """
+
+    def texts() -> list[str]:
+        """All of them; where one is too long, the first such one is an error."""
+        return [_bounded_text(problem, template, prompt_format, tokenizer) for problem in problems]
+
+    if prompt_format != "chat" and not re.search(r"{[{%#]", _PLAIN.sub("", template)):
+        rendered = texts()
+    else:
+        tasks = ", ".join(dict.fromkeys(problem.task for problem in problems))
+        what = f"task {tasks}: doc_to_text" + (" or the chat template" if prompt_format == "chat" else "")
+        rendered = in_limits(texts, CPU_S + CPU_S_EACH * len(problems), what)
+    return [_prompt(problem, text, prompt_format, tokenizer) for problem, text in zip(problems, rendered, strict=True)]
+
+
+def _bounded_text(problem: Problem, template: str, prompt_format: str, tokenizer: Any | None) -> str:
+    """The text of a prompt."""
+    text = question = render_question(template, problem)
     if prompt_format == "chat":
-        assert tokenizer is not None
+        text = _chat_text(question, problem, tokenizer)
+    elif prompt_format == "base":
+        text = f"User: {question}\n\nAssistant:"
+    if len(text) > LONGEST:
+        raise StapoError(f"{problem.task}/{problem.problem_id}: expected a prompt of at most {LONGEST} characters")
+    return text
+
+
+def _chat_text(question: str, problem: Problem, tokenizer: Any) -> str:
+    """The question in the checkpoint's chat template, whose failures are the template's, whatever they are."""
+    try:
         text = tokenizer.apply_chat_template(
             [{"role": "user", "content": question}], add_generation_prompt=True, tokenize=False
         )
-    else:
-        text = f"User: {question}\n\nAssistant:" if prompt_format == "base" else question
+    except MemoryError:
+        raise
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise StapoError(
+            f"{problem.task}/{problem.problem_id}: the checkpoint's chat template cannot be rendered: {reason}; use "
+            "--prompt-format base or plain"
+        ) from None
+    if not isinstance(text, str):
+        raise StapoError(f"{problem.task}/{problem.problem_id}: expected a text from the chat template, got {text!r}")
+    return text
+
+
+def _prompt(problem: Problem, text: str, prompt_format: str, tokenizer: Any | None) -> Prompt:
+    """The prompt of a rendered text, which must hold the problem."""
     if problem.question.strip() not in text:
         raise StapoError(f"{problem.task}/{problem.problem_id}: the {prompt_format} template drops the problem's text")
     if tokenizer is None:

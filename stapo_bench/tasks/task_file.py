@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from stapo_bench.errors import StapoError
+from stapo_bench.tasks.foreign_files import BoundedLoader, read_foreign_yaml
 
 _KINDS: Mapping[str, type] = {
     "task": str, "include": str, "dataset_path": str, "dataset_name": str, "test_split": str, "repeats": int,
@@ -21,8 +22,8 @@ _NEEDED = ("task", "repeats", "doc_to_text", "num_problems", "metadata")
 _DEEPEST = 8  # files that include one another
 
 
-class _Loader(yaml.SafeLoader):
-    """Safe YAML plus lm-eval's ``!function`` tag, which stays the text that it is."""
+class _Loader(BoundedLoader):
+    """Bounded YAML plus lm-eval's ``!function`` tag, which stays the text that it is."""
 
 
 def _function_tag(loader: yaml.SafeLoader, node: yaml.Node) -> str:
@@ -37,12 +38,7 @@ _Loader.add_constructor("!function", _function_tag)
 
 def read_yaml(path: Path, depth: int = 0) -> dict[str, Any]:
     """One task file with the files it includes underneath (its own keys win, ``metadata`` is merged key by key)."""
-    try:
-        loaded = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # _Loader is a SafeLoader
-    except OSError as error:
-        raise StapoError(f"{path}: cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or no such date or number
-        raise StapoError(f"{path}: not a readable YAML file: {' '.join(str(error).split())}") from None
+    loaded = read_foreign_yaml(path, _Loader)
     if not isinstance(loaded, dict):
         raise StapoError(f"{path}: expected a mapping of task keys, got {type(loaded).__name__}")
     _check_kinds(path, loaded)

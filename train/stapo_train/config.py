@@ -15,8 +15,9 @@ from typing import Any, Literal
 
 import yaml
 
-from stapo_bench.errors import UsageError
+from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.runs import flatten
+from stapo_bench.tasks import read_foreign_yaml
 from stapo_train.parse import check_range, parse_record
 
 
@@ -241,9 +242,9 @@ def _read(path: Path, depth: int = 0) -> dict[str, Any]:
     if not path.is_file():
         raise UsageError(f"{path}: no such file; expected a training config such as train/configs/tiny/stapo.yaml")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or no such date or number
-        raise UsageError(f"{path}: expected YAML, got {' '.join(str(error).split())}") from None
+        values = read_foreign_yaml(path)
+    except StapoError as error:
+        raise UsageError(str(error)) from None
     if not isinstance(values, dict):
         raise UsageError(f"{path}: expected keys and values, got {type(values).__name__}")
     base = values.pop("defaults", None)

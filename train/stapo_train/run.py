@@ -29,7 +29,7 @@ from stapo_bench.errors import StapoError, tell
 from stapo_bench.grading import GraderPool
 from stapo_bench.records import Problem, Prompt
 from stapo_bench.runs import folder_label, read_checkpoint
-from stapo_bench.tasks import render_prompt, resolve_format
+from stapo_bench.tasks import render_all, resolve_format
 from stapo_train import training_log
 from stapo_train.advantages import group_advantages
 from stapo_train.batch import Batch, collate
@@ -280,7 +280,7 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, config: OptimConfig, ite
 def render(problems: Sequence[Problem], config: TrainConfig, tokenizer: Any) -> list[Prompt]:
     """The prompts of these problems, as the evaluation renders them."""
     prompt_format = resolve_format(config.data.prompt_format, tokenizer)
-    return [render_prompt(problem, config.data.question, prompt_format, tokenizer) for problem in problems]
+    return render_all(problems, config.data.question, prompt_format, tokenizer)
 
 
 def dump(run: Run, mini_batch: Batch, rollouts: Sequence[Rollout], folder: Path) -> None:

@@ -1,0 +1,84 @@
+"""Files of strangers, read within bounds: no pipe that never ends, no gigabytes, no YAML that unfolds without end."""
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from stapo_bench.errors import StapoError
+
+MOST_BYTES = 1 << 20
+"""Of a file of settings."""
+_MOST_NODES = 100_000
+_LONGEST_NUMBER = 1000  # characters; a date or a number to the base 60 takes quadratic time
+
+
+class BoundedLoader(yaml.SafeLoader):
+    """Safe YAML whose aliases, written out, hold a bounded number of values; merged keys are bounded with them."""
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__(stream)
+        self._sizes: dict[yaml.Node, int] = {}  # of what is behind a node, aliases written out
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """The next node; refuses one that holds too much."""
+        is_alias = self.check_event(yaml.AliasEvent)
+        node = super().compose_node(parent, index)
+        if node is None:
+            return None
+        if is_alias and node not in self._sizes:
+            raise yaml.composer.ComposerError(None, None, "an alias of what it stands in", node.start_mark)
+        if not is_alias:
+            self._sizes[node] = 1 + sum(self._sizes.get(inner, 1) for inner in _inner(node))
+        if self._sizes[node] > _MOST_NODES:
+            raise yaml.composer.ComposerError(
+                None, None, f"more than {_MOST_NODES} values, aliases written out", node.start_mark
+            )
+        return node
+
+    def construct_scalar(self, node: Any) -> Any:
+        """A scalar; a number or a date only where it is short."""
+        if not node.tag.endswith(":str") and len(node.value) > _LONGEST_NUMBER:
+            raise yaml.constructor.ConstructorError(None, None, "a number of too many digits", node.start_mark)
+        return super().construct_scalar(node)
+
+
+def _inner(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [inner for pair in node.value for inner in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+def read_foreign_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
+    """The text of a regular file, also behind a link.
+
+    Raises:
+        StapoError: it cannot be read, is no regular file, is larger than ``most_bytes``, or is not UTF-8.
+    """
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise StapoError(f"{path}: expected a file, got a folder, pipe or device")
+        with path.open("rb") as file:
+            content = file.read(most_bytes + 1)
+        if len(content) > most_bytes:
+            raise StapoError(f"{path}: expected at most {most_bytes} bytes, got more")
+        return content.decode("utf-8")
+    except OSError as error:
+        raise StapoError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:  # not UTF-8, or a name that no file can have
+        raise StapoError(f"{path}: expected a text in UTF-8: {error}") from None
+
+
+def read_foreign_yaml(path: Path, loader: type[BoundedLoader] = BoundedLoader) -> Any:
+    """The value in a YAML file.
+
+    Raises:
+        StapoError: as ``read_foreign_text``; or it is not YAML, or holds too much.
+    """
+    text = read_foreign_text(path)
+    try:
+        return loader(text).get_single_data()
+    except (yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError) as error:  # no such date or number
+        raise StapoError(f"{path}: not a readable YAML file: {' '.join(str(error).split())[:300]}") from None
