@@ -1,6 +1,7 @@
 """A run is named by what decides its samples; anything else in its folder is refused field by field."""
 
 import json
+import math
 import multiprocessing
 import os
 from dataclasses import replace
@@ -120,6 +121,9 @@ def written(folder: Path, change) -> Path:
     return folder
 
 
+WIDE = {"title": "A", "num_samples": 10_000, "problem_ids": [str(i) for i in range(1001)]}
+
+
 @pytest.mark.parametrize(
     ("part", "place", "value", "message"),
     [
@@ -130,9 +134,32 @@ def written(folder: Path, change) -> Path:
         ("identity", ["engine", "name"], 1.5, "identity.engine.name is 1.5, expected a text"),
         ("identity", ["tasks", "a"], {}, "identity.tasks.a has no data"),
         ("about", ["tasks", "a", "problem_ids"], ["1", 2], "about.tasks.a.problem_ids[1] is 2, expected a text"),
-        ("about", ["tasks", "a", "num_samples"], -1, "about.tasks.a.num_samples is -1, expected 0 or more"),
+        ("about", ["tasks", "a", "num_samples"], -1, "about.tasks.a.num_samples is -1, expected 0 to 1000000"),
         ("about", ["stopping"], {"rule": "r", "aim": "x"}, "about.stopping.aim is 'x', expected a number"),
         ("about", ["tasks"], {}, "identity and about differ in tasks: a"),
+        (
+            "about",
+            ["tasks", "a", "num_samples"],
+            10**9,
+            "about.tasks.a.num_samples is 1000000000, expected 0 to 1000000",
+        ),
+        ("about", ["tasks", "a", "num_samples"], 10**6, None),
+        ("about", ["tasks", "a", "num_problems"], 999, "about.tasks.a.num_problems is 999, but problem_ids are 2"),
+        (
+            "about",
+            ["tasks", "a", "problem_ids"],
+            ["1", "1"],
+            "about.tasks.a.problem_ids names a problem more than once",
+        ),
+        ("about", ["tasks", "a"], WIDE, "about.tasks.a asks for more than 10000000 samples"),
+        (
+            "identity",
+            ["sampling", "max_new_tokens"],
+            10**30,
+            f"identity.sampling.max_new_tokens is {10**30}, expected 0 to 1000000000",
+        ),
+        ("identity", ["sampling", "top_p"], math.nan, "NaN is no value in JSON"),
+        ("about", ["started"], -math.inf, "-Infinity is no value in JSON"),
     ],
 )
 def test_a_manifest_of_wrong_types_is_one_line_that_names_the_field(tmp_path, part, place, value, message):
@@ -142,8 +169,12 @@ def test_a_manifest_of_wrong_types_is_one_line_that_names_the_field(tmp_path, pa
             at = at[name]
         at[place[-1]] = value
 
+    run = written(tmp_path / "run", change)
+    if message is None:
+        load_manifest(run)
+        return
     with pytest.raises(StapoError) as caught:
-        load_manifest(written(tmp_path / "run", change))
+        load_manifest(run)
     assert str(caught.value).endswith(f"manifest.json: expected a manifest, got damage ({message}); restore the file")
 
 

@@ -14,6 +14,7 @@ from stapo_bench.records import Outcome, Outcomes
 from stapo_bench.runs.graded_samples import GradedSample
 from stapo_bench.runs.grades import read_grades
 from stapo_bench.runs.loaded_run import outcomes_of, read_graded_samples
+from stapo_bench.runs.nested import canonical_digest
 from stapo_bench.statistics.estimators import avg_at_k
 from stapo_bench.statistics.intervals import clustered_variance, sampling_variance
 
@@ -374,3 +375,33 @@ def test_a_run_that_stopped_early_has_intervals_for_every_look_and_says_so(make_
     assert "stopped under --until-width 0.1: its intervals, and tests against it, hold at every look" in row.details
     assert row.aim == 0.05
     assert fixed.stopping is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"method": ["a"]}, {"max_new_tokens": "x"}, {"macro": 3}, {"tasks": 3}, {"tasks": [3]}, {"step": 1.5},
+        {"seed": True}, {"unknown": 1},
+        {"tasks.0.counts": 5}, {"tasks.0.counts": {"a": [1]}}, {"tasks.0.counts": {"a": ["x", "y"]}},
+        {"tasks.0.value": "x"}, {"tasks.0.bounds": [1]}, {"tasks.0.stability": {"G-Pass@8": "x"}},
+        {"tasks.0.pass_at": {"x": 1.0}},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_stored_scores_of_other_types_are_one_line(make_run, change):
+    run = make_run("run", {"a": [[1.0, 0.0], [0.0, 1.0]]})
+    score_file.score_run(run)
+    raw = json.loads((run / "scores.json").read_text())
+    ((place, value),) = change.items()
+    at, *rest = raw, *place.split(".")
+    for name in rest[:-1]:
+        at = at[int(name) if name.isdecimal() else name]
+    at[rest[-1]] = value
+    del raw["sha256"]
+    (run / "scores.json").write_text(json.dumps(raw | {"sha256": canonical_digest(raw)}))
+    with pytest.raises(StapoError, match=r"scores.json: expected scores, got damage") as caught:
+        score_file.current_score(run)
+    assert "\n" not in str(caught.value)
+    (run / "scores.json").write_text("[" * 100_000)
+    with pytest.raises(StapoError, match=r"scores.json: expected scores, got damage"):
+        score_file.current_score(run)

@@ -12,9 +12,10 @@ segments, which only ever grow.
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from stapo_bench.analysis.scores import MacroScore, RunScore, TaskScore, run_score
 from stapo_bench.errors import StapoError
@@ -66,7 +67,8 @@ def current_score(run_dir: Path) -> RunScore:
         with open_to_read(path) as file:
             raw = json.load(file)
         score = from_json(raw)
-    except (ValueError, KeyError, TypeError) as error:
+        check_type(score, RunScore, "scores")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StapoError(
             f"{path}: expected scores, got damage ({error!r}); 'stapo-bench score {run_dir}' makes them again"
         ) from None
@@ -136,6 +138,27 @@ def from_json(raw: Mapping[str, Any]) -> RunScore:
     )
     rest = {name: value for name, value in values.items() if name not in ("format", "tasks", "macro")}
     return RunScore(**rest, tasks=tasks, macro=MacroScore(**_with_intervals(raw["macro"])))
+
+
+def check_type(value: Any, kind: Any, name: str) -> None:
+    """TypeError where a value, or one within it, is not of its declared type; whole numbers are numbers, too."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if is_dataclass(kind):
+        for part, hint in get_type_hints(kind).items():
+            check_type(getattr(value, part), hint, f"{name}.{part}")
+    elif origin is UnionType:
+        if value is not None:
+            check_type(value, inner[0], name)
+    elif origin is dict:
+        for key, item in value.items():
+            check_type(key, inner[0], f"{name}: {key!r}")
+            check_type(item, inner[1], f"{name}.{key}")
+    elif origin is tuple:
+        kinds = inner[:1] * len(value) if inner[-1] is ... else inner
+        for item, hint in zip(value, kinds, strict=True):
+            check_type(item, hint, name)
+    elif isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else kind):
+        raise TypeError(f"{name} is {str(value)[:60]!r}, expected {kind.__name__}")
 
 
 def _with_intervals(raw: Mapping[str, Any]) -> dict[str, Any]:

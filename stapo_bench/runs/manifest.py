@@ -20,6 +20,9 @@ from stapo_bench.runs.files import open_to_read, write_atomically
 from stapo_bench.runs.nested import JsonFields, beyond, canonical_digest, flatten, merged
 
 FORMAT = 1
+_MOST_BYTES = 1 << 28  # of the file
+_MOST = 1_000_000  # samples of a problem
+_MOST_OUTCOMES = 10_000_000  # of a task: they are held in memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,15 +205,7 @@ class About:
         stopping = fields.inner("stopping") if fields.states("stopping") else None
         origin = fields.inner("continued_from") if fields.states("continued_from") else None
         found = About(
-            tasks={
-                name: AskedTask(
-                    title=task.text_or_none("title") or name,
-                    problem_ids=task.text_list("problem_ids"),
-                    num_samples=task.count("num_samples"),
-                    file=task.text_or_none("file"),
-                )
-                for name, task in fields.members("tasks").items()
-            },
+            tasks={name: _asked_task(name, task) for name, task in fields.members("tasks").items()},
             checkpoint=fields.text_or_none("checkpoint"),
             model=fields.text_or_none("model"),
             method=fields.text_or_none("method"),
@@ -237,6 +232,26 @@ class About:
             ),
         )
         return replace(found, extra=beyond(raw, found.to_json()))
+
+
+def _asked_task(name: str, task: JsonFields) -> AskedTask:
+    """A task's entry; ValueError where its counts do not fit one another, or no matrix of outcomes could hold them."""
+    found = AskedTask(
+        title=task.text_or_none("title") or name,
+        problem_ids=task.text_list("problem_ids"),
+        num_samples=task.count("num_samples", most=_MOST),
+        file=task.text_or_none("file"),
+    )
+    place = f"about.tasks.{name}"
+    if task.states("num_problems") and task.count("num_problems") != found.num_problems:
+        raise ValueError(
+            f"{place}.num_problems is {task.any('num_problems')}, but problem_ids are {found.num_problems}"
+        )
+    if len(set(found.problem_ids)) < found.num_problems:
+        raise ValueError(f"{place}.problem_ids names a problem more than once")
+    if found.num_problems * found.num_samples > _MOST_OUTCOMES:
+        raise ValueError(f"{place} asks for more than {_MOST_OUTCOMES} samples")
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,7 +319,10 @@ def load_manifest(run_dir: Path) -> Manifest:
         raise StapoError(f"not a run folder: {run_dir}: expected manifest.json in it; 'stapo-bench eval' makes one")
     try:
         with open_to_read(path) as file:
-            raw = JsonFields(json.load(file), "it")
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise ValueError(f"it has more than {_MOST_BYTES} bytes")
+        raw = JsonFields(json.loads(content, parse_constant=_refuse), "it")
         if (found := raw.any("format")) != FORMAT:
             raise StapoError(f"{path}: expected format {FORMAT}, got {found}; use the version that wrote it")
         _check_digest(path, "identity", raw.any("identity"), raw.text_or_none("digest"))
@@ -316,6 +334,10 @@ def load_manifest(run_dir: Path) -> Manifest:
     except (ValueError, RecursionError) as error:
         raise StapoError(f"{path}: expected a manifest, got damage ({error}); restore the file") from None
     return Manifest(run_dir=run_dir, identity=identity, about=about)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no value in JSON")
 
 
 def _check_digest(path: Path, part: str, content: Any, stated: str | None) -> None:

@@ -53,10 +53,10 @@ class JsonFields:
         """A whole number."""
         return self._get(key, int)
 
-    def count(self, key: str) -> int:
-        """A whole number from 0 up."""
-        if (value := self._get(key, int)) < 0:
-            raise ValueError(f"{self._name}.{key} is {value}, expected 0 or more")
+    def count(self, key: str, most: int = 1_000_000_000) -> int:
+        """A whole number from 0 up, at most ``most``."""
+        if not 0 <= (value := self._get(key, int)) <= most:
+            raise ValueError(f"{self._name}.{key} is {_shown(value)}, expected 0 to {most}")
         return value
 
     def number(self, key: str) -> float:
