@@ -5,6 +5,7 @@ numpy and scipy alone: nothing here knows what a run or a file is.
 
 from stapo_bench.statistics.conventions import ALARM, LEVEL, MARGIN, POWER
 from stapo_bench.statistics.copies import copy_evidence, is_copied, most_log_probability, problem_evidence
+from stapo_bench.statistics.difference import FEW_PAIRS, UNDECIDED, Difference, Pairs
 from stapo_bench.statistics.estimators import (
     TAUS,
     Matrix,
@@ -30,8 +31,6 @@ from stapo_bench.statistics.intervals import (
     t_quantile,
 )
 from stapo_bench.statistics.paired import (
-    UNDECIDED,
-    Difference,
     contrast,
     contrast_variances,
     holm,

@@ -34,9 +34,9 @@ from typing import Literal
 import numpy as np
 
 from stapo_bench.statistics.conventions import POWER
+from stapo_bench.statistics.difference import UNDECIDED, Difference
 from stapo_bench.statistics.estimators import Matrix, Vector
 from stapo_bench.statistics.intervals import t_quantile
-from stapo_bench.statistics.paired import UNDECIDED, Difference
 
 SeedError = Literal["seeds like these", "seeds and problems like these"]
 SEED_ERRORS: tuple[SeedError, SeedError] = ("seeds like these", "seeds and problems like these")

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stapo_bench.statistics.conventions import LEVEL, MARGIN
+from stapo_bench.statistics.difference import Difference
 from stapo_bench.statistics.estimators import Matrix, avg_at_k
 from stapo_bench.statistics.intervals import (
     ErrorName,
@@ -33,7 +34,7 @@ from stapo_bench.statistics.intervals import (
     ordinary_quantile,
     sampling_interval,
 )
-from stapo_bench.statistics.paired import Difference, mean_difference, paired_difference
+from stapo_bench.statistics.paired import mean_difference, paired_difference
 
 MIN_ROUNDS = 4
 """Before this the variance within problems is not known well enough for any decision."""
@@ -101,7 +102,7 @@ def anytime(difference: Difference, aim: float) -> Difference:
     leaves out 0, and too large below: the bound grows slower with the level than a normal quantile.
     """
     factor = widening(difference.standard_error, aim)
-    return replace(difference, standard_error=difference.standard_error * factor)
+    return replace(difference, standard_error=difference.standard_error * factor, pairs=None)
 
 
 def stop_when_decided(tasks: Sequence[Matrix], others: Sequence[Matrix], margin: float = MARGIN) -> StopDecision:
