@@ -1,6 +1,7 @@
 """A run folder that an earlier version made still loads, scores, compares and resumes, to the same bytes.
 
-``data/run_before`` was made once, at commit 693640e, and is never made again:
+``data/run_before`` was made once, at commit 693640e, and is never made again, but for the intervals for problems like
+these in ``compare.txt``, which have held unseen changes since:
 
     stapo-bench eval --ckpt scripted.yaml --decoding justrl --tasks tiny_aime24,tiny_amc23 --limit 3 --samples 4 \
         --max-new-tokens 64 --engine scripted --seed 7 --out run

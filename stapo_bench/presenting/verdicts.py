@@ -19,6 +19,7 @@ from stapo_bench.presenting.words import (
     require_md_or_json,
     tie_meaning,
 )
+from stapo_bench.statistics import FEW_PAIRS
 
 _LISTED = 4  # confounders named in the sentence; all stand below it
 
@@ -48,6 +49,16 @@ def sign_risk(risk: SignRisk) -> str:
         f"{risk.what} samples ({percent(risk.share_a, 1)} % of A, {percent(risk.share_b, 1)} % of B) could flip the "
         f"sign: between {points(risk.lowest)} and {points(risk.highest)} points"
     )
+
+
+def single_samples(task: TaskComparison) -> Iterator[str]:
+    """Of how many problems one run alone has the one sample right, and what follows for the test; nothing otherwise."""
+    if (pairs := task.effects[0].difference.pairs or task.effects[1].difference.pairs) is None:
+        return
+    said = f"one sample per problem: B alone is right on {pairs.wins}, A alone on {pairs.losses}"
+    if sum(pairs) < FEW_PAIRS:
+        said += f" (exact test, McNemar's mid-p; no p below {p_value(pairs.smallest_p)} could have come out)"
+    yield said
 
 
 def _sign(comparison: Comparison) -> str:
@@ -80,7 +91,10 @@ def _verdict(comparison: Comparison) -> str:
         if effect.verdict == "tied":
             within = percent(effect.tied_within, 1)
             interval = f"95 % interval {effect_interval(effect)}"  # ±within is of another kind, see ``tie_meaning``
-            return f"{b} and {a} are tied within ±{within} points on {effect.error} ({gap}, {interval})."
+            tie = f"{b} and {a} are tied within ±{within} points on {effect.error} ({gap}, {interval})"
+            num = like.difference.num_problems
+            too_few = f"; {num} problems are too few to say so of problems like these ({effect_interval(like)})"
+            return f"{tie}{too_few if effect is these else ''}."
     return (
         f"Not enough data to tell {b} from {a}: {gap}, {effect_interval(these)} on these problems, "
         f"{effect_interval(like)} on problems like these."
@@ -151,6 +165,7 @@ def _markdown(comparison: Comparison) -> Iterator[str]:
     rows = comparison.tasks if len(comparison.tasks) == 1 else (*comparison.tasks, comparison.average)
     yield from (markdown_row(task_cells(task)) for task in rows)
     remarks = [f"{task.title}: {sign_risk(risk)}" for task in rows for risk in task.warnings]
+    remarks += [f"{task.title}: {said}" for task in rows for said in single_samples(task)]
     if remarks or comparison.notes:
         yield ""
         yield from (markdown_line(f"- {remark}") for remark in (*remarks, *comparison.notes))
@@ -197,12 +212,13 @@ def _json_task(task: TaskComparison) -> dict[str, Any]:
 
 
 def _json_effect(effect: Effect) -> Mapping[str, Any]:
-    interval = effect.difference.interval()
+    interval, pairs = effect.difference.interval(), effect.difference.pairs
     return {
         "interval": [as_json(interval.low), as_json(interval.high)],
         "standard_error": as_json(effect.difference.standard_error),
         "p_adjusted": as_json(effect.p_adjusted),
         "tied_within": as_json(effect.tied_within),
         "num_problems": effect.difference.num_problems,
+        **({"wins": pairs.wins, "losses": pairs.losses, "smallest_p": pairs.smallest_p} if pairs else {}),
         "verdict": effect.verdict,
     }

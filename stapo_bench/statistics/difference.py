@@ -6,16 +6,17 @@ The interval is Student's (or the normal) one, turned by Hall's transformation w
 
 (Hall 1992, J. R. Statist. Soc. B 54:221; s the skewness of the mean difference).
 
-**Problems that were not drawn may change although none of the drawn ones did.** A bound that lies beyond 0 speaks of a
-true difference mu that would have to come from somewhere. As in Wilson's (1927) interval the variance is therefore that
-under mu, and it grows with mu: by gamma / n for each unit of mu beyond the estimate (beyond 0 where the estimate has the
-other sign), gamma being the size of a change. With v the estimate, l Hall's length on this side, and v >= 0,
+**Problems that were not drawn may change although none of the drawn ones did.** A bound that lies beyond 0 speaks of
+a true difference mu that would have to come from somewhere. As in Wilson's (1927) interval the variance is therefore
+that under mu, and it grows with mu: by gamma / n for each unit of mu beyond the estimate (beyond 0 where the estimate
+has the other sign), gamma being the size of a change. With v >= 0 the estimate and l Hall's length on this side,
 
-    upper bound = v + y,    y^2 = l^2 + log(2 / alpha) (gamma / n) y
+    upper bound = v + y,    y^2 = l^2 + (1 - (alpha / 2)^(1 / n)) gamma y
 
-Where nothing varied, l = 0 and y = gamma log(2 / alpha) / n: the rule of three (Hanley and Lippman-Hand 1983, JAMA
-249:1743), Poisson's exact limit for a count of 0; with counts of 1, 2, 3 it comes within 1 % of Garwood's (1936). A
-bound between 0 and the estimate is left alone, so that the interval leaves out 0 just where the test rejects.
+Where nothing varied, l = 0 and y = gamma times the largest share of problems of which none is drawn that rarely, close
+to the rule of three (Hanley and Lippman-Hand 1983, JAMA 249:1743). Where few changed, and all alike, the bound comes
+within 1 % of Poisson's exact limit (Garwood 1936). A bound between 0 and the estimate is left alone, so that the
+interval leaves out 0 just where the test rejects.
 
 **One sample per problem and run.** Then a problem is won, lost or neither, and with few that are won or lost the test
 is McNemar's with the mid-p-value (Fagerland, Lydersen and Laake 2013, BMC Med. Res. Methodol. 13:91).
@@ -98,7 +99,8 @@ class Difference:
             return UNKNOWN
         quantile = self._quantile(confidence)
         below, above = self._skewed(quantile) * self.standard_error, -self._skewed(-quantile) * self.standard_error
-        zeros = -math.log((1.0 - confidence) / 2.0)  # the mean of a Poisson count that is 0 this rarely
+        num = self.num_problems
+        zeros = num * (1.0 - ((1.0 - confidence) / 2.0) ** (1.0 / num))  # the mean of a Binomial count, 0 this rarely
         low = -_bound(-self.value, below, zeros * self.unseen[0])
         high = _bound(self.value, above, zeros * self.unseen[1])
         return self._as_tested(low, high, 1.0 - confidence) if self._exact else Interval(low=low, high=high)
@@ -135,10 +137,10 @@ class Difference:
         assert self.pairs is not None
         if self.pairs.p_value >= level:
             return Interval(low=min(low, 0.0), high=max(high, 0.0))
-        wins, losses = self.pairs
-        if wins > losses:
-            return Interval(low=self.pairs.least_gain(level) / self.num_problems, high=high)
-        return Interval(low=low, high=-Pairs(losses, wins).least_gain(level) / self.num_problems)
+        if self.pairs.wins > self.pairs.losses:
+            return Interval(low=_nearer(low, self.pairs.least_gain(level) / self.num_problems), high=high)
+        least = Pairs(self.pairs.losses, self.pairs.wins).least_gain(level) / self.num_problems
+        return Interval(low=low, high=-_nearer(-high, least))
 
     def _skewed(self, quantile: float) -> float:
         """T where g(T) is this quantile: 3 / s ((1 + s (q - s / 6))^(1/3) - 1)."""
@@ -152,6 +154,12 @@ class Difference:
 UNDECIDED = Difference(value=math.nan, standard_error=math.nan, degrees=math.inf, num_problems=0)
 
 
+def _nearer(plain: float, exact: float) -> float:
+    """The lower bound nearer to 0: the exact one takes the number of pairs for certain. It alone where the other is not
+    above 0."""
+    return min(plain, exact) if plain > 0 else exact
+
+
 def _bound(value: float, length: float, unseen: float) -> float:
     """Upper bound, ``length`` above the value as far as 0 and further beyond it, see the module.
 
@@ -161,7 +169,7 @@ def _bound(value: float, length: float, unseen: float) -> float:
     (0.1, -0.01)
     """
     gap = max(0.0, -value)
-    if length <= gap:
+    if length < gap:
         return value + length
     half = gap - unseen / 2.0
     return max(0.0, value) + math.sqrt(half**2 + length**2 - gap**2) - half

@@ -8,11 +8,11 @@ Pairing takes the difficulty of the problems out of the error (Miller 2024, arXi
 
 Gains are skewed where few problems have them: with 30 problems of which 9 can gain, the t interval held the truth in
 91 of 100, not 95. Interval and test therefore know the skewness, and what the problems may not have shown; see
-``difference``. The skewness of few differences is mostly noise, and differences are few where few problems changed: it
-is shrunk by m / (m + 33), with their effective number m = (sum_i d_i^2)^2 / sum_i d_i^4, which is n / 3 for normal
-differences. The size gamma of changes that were not seen follows from those that were, c_i = d_i - mean, as long as they
-are few, and from a quarter of a problem that changed in full. This quarter fades where the mean shows a difference that
-no problem shows alone, for then all have changed a little:
+``difference``. The skewness of few differences is mostly noise, and differences are few where few problems changed:
+it is shrunk by m / (m + 33), with m = (sum_i d_i^2)^2 / sum_i d_i^4 their effective number (n / 3 for normal ones).
+The size gamma of changes that were not seen follows from those that were, c_i = d_i - mean, as long as they are few,
+and from a quarter of a problem that changed in full. This quarter fades where the mean shows a difference that no
+problem shows alone, for then all have changed a little:
 
     gamma = (max(0, ±f sum_i c_i^3) + w R^3) / (sum_i c_i^2 + w R^2),
     f = 5 / (m + 5), w = exp(-t^2) / 4, R the range of d_i
@@ -28,8 +28,8 @@ j that both have:
 That is right whether the numbers couple the samples or not, and where one run lacks samples that the other has. Without
 gaps it is the variance of the differences of samples.
 
-A problem with a single sample shows no noise of its own. Its part in the first variance is then only bounded from above,
-by p (1 - p) of the pooled mean; the second variance is a bound of the first, too, and the smaller is taken.
+A problem with a single sample shows no noise of its own. Its part in the first variance is then only bounded from
+above, by p (1 - p) of the pooled mean; the second variance is a bound of the first, too, and the smaller is taken.
 """
 
 import math
@@ -132,10 +132,7 @@ def _like_these(changes: Vector, prior: float, whole_range: float) -> Difference
     believed, few = changed / (changed + _SKEWNESS_PRIOR), _FEW / (changed + _FEW)
     weight = _UNSEEN_PROBLEMS * math.exp(-((value / standard_error) ** 2))
     full = squares + weight * whole_range**2
-    sizes = [
-        (max(0.0, sign * few * cubes) + weight * whole_range**3) / full if full else 0.0
-        for sign in (-1.0, 1.0)
-    ]
+    sizes = [(max(0.0, sign * few * cubes) + weight * whole_range**3) / full if full else 0.0 for sign in (-1.0, 1.0)]
     return Difference(
         value=value,
         standard_error=standard_error,
