@@ -79,7 +79,9 @@ def test_identical_runs_are_tied_on_these_problems_and_not_on_others(solved):
 def test_a_tie_needs_as_many_problems_as_the_rule_of_three_says():
     """1 - 0.05^(1/n) <= 2 % from 149 problems on."""
     assert 1 - 0.05 ** (1 / 149) <= MARGIN < 1 - 0.05 ** (1 / 148)
-    tied = {n: paired_difference(np.zeros((n, 32)), np.zeros((n, 32)), LIKE).tied_within() <= MARGIN for n in (148, 152)}
+    tied = {
+        n: paired_difference(np.zeros((n, 32)), np.zeros((n, 32)), LIKE).tied_within() <= MARGIN for n in (148, 152)
+    }
     assert tied == {148: False, 152: True}
 
 
@@ -214,8 +216,8 @@ def test_the_words_of_a_tie_on_few_problems(make_run):
     a, b = make_run("a", {"t": unsolved}), make_run("b", {"t": unsolved})
     assert [e.verdict for e in compare_runs(a, b).average.effects] == ["tied", "not enough data"]
     assert sentence(compare_runs(a, b)) == (
-        "b and a are tied within ±0.2 points on these problems (0.0 points, 95 % interval [-0.2, +0.2]); 30 problems are "
-        "too few to say so of problems like these ([-11.6, +11.6])."
+        "b and a are tied within ±0.2 points on these problems (0.0 points, 95 % interval [-0.2, +0.2]); 30 problems "
+        "are too few to say so of problems like these ([-11.6, +11.6])."
     )
 
 
