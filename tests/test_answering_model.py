@@ -5,7 +5,7 @@ import json
 
 import pytest
 from eval_setup import make_options
-from fake_server import PARAMS, QUICK, Handler, make_requests, serving
+from fake_server import QUICK, Handler, serving
 
 from stapo_bench.analysis import audit_runs
 from stapo_bench.engines.answering_model import OtherModelError, names_of, resolution
@@ -85,12 +85,13 @@ def answering(told):
     return act
 
 
-def test_an_answer_by_a_gateways_fallback_is_asked_for_again(serve, monkeypatch):
+def test_an_answer_by_a_gateways_fallback_is_asked_for_again_and_said(serve, tmp_path, monkeypatch):
     monkeypatch.setattr(Handler, "act", answering(lambda seed, attempt: "tiny" if attempt else "small"))
-    server = serve()
-    completions = list(OpenAIEngine([server.url], retries=QUICK).generate(make_requests(5), PARAMS))
-    assert {(c.finish_reason, c.model) for c in completions} == {("stop", None)}
+    server, watch = serve(), io.StringIO()
+    evaluate(make_options(tmp_path), engine=OpenAIEngine([server.url], retries=QUICK), watch=watch)
+    assert {sample.model for sample in read_samples(tmp_path / "run")} == {None}
     assert set(server.attempts.values()) == {2}
+    assert "192 answers turned away: another model, 'small', gave them\n192 new samples are safe" in watch.getvalue()
 
 
 def test_a_gateway_that_always_falls_back_is_named_and_nothing_of_it_is_stored(serve, tmp_path, monkeypatch):

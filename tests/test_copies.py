@@ -341,3 +341,28 @@ def test_a_real_run_that_repeats_itself_is_not_accused_until_a_fifth_is_copied(q
     )
     assert found == expected
     assert num_copied or pairs == 134
+
+
+# -- the page ---------------------------------------------------------------------------------------------------------
+
+
+def shortest_found(temperature, num_samples, num_texts, num_copied):
+    """Tokens, in steps of ten, from which on copies on so many of 30 problems are found."""
+    for tokens in range(70, 3000, 10):
+        most = most_log_probability(tokens, temperature)
+        each = problem_evidence([(j % num_texts, most) for j in range(num_samples)])
+        if each > -math.inf and copy_evidence([each] * num_copied, 30 - num_copied)[0] >= math.log(1000):
+            return str(tokens)
+    return "–"
+
+
+def test_the_page_says_from_which_length_on_copies_are_found():
+    page = (Path(__file__).parent.parent / "docs" / "copies.md").read_text(encoding="utf-8")
+    rows = [
+        line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith(("| one", "| two", "| four"))
+    ]
+    assert len(rows) == 6
+    for what, temperature, *lengths in rows:
+        texts = {"one": 1, "two": 2, "four": 4}[what.split()[0]]
+        found = [shortest_found(float(temperature), k, texts, copied) for k in (4, 8, 32) for copied in (30, 6)]
+        assert lengths == found, (what, temperature)

@@ -23,6 +23,10 @@ _VERSION = re.compile(r"(?P<name>.+?)-(\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|\d{3}
 class OtherModelError(ValueError):
     """Another model answered than the one that was asked for."""
 
+    def __init__(self, asked: str, told: object) -> None:
+        self.told = repr(str(told)[:100])  # what a server says may hold anything
+        super().__init__(f"asked for model {asked}, answered by {self.told}: a gateway's fallback is no sample")
+
 
 def names_of(asked: str, cards: Iterable[Mapping[str, Any]]) -> frozenset[str]:
     """Every name of the model that a server calls ``asked``, by its list of models.
@@ -59,9 +63,7 @@ def resolution(asked: str, names: Iterable[str], told: object) -> str | None:
         dated = _VERSION.fullmatch(told)
         if dated and any(_is_same(name.removesuffix("-latest"), dated["name"]) for name in known):
             return told
-    raise OtherModelError(
-        f"asked for model {asked}, answered by {str(told)[:100]!r}: a gateway's fallback is no sample"
-    )
+    raise OtherModelError(asked, told)
 
 
 def _origin(card: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -29,12 +29,19 @@ class PassingError(Exception):
     """Worth another try, after ``pause_s`` where the server names a time."""
 
     def __init__(
-        self, reason: str, pause_s: float = 0.0, *, is_unreachable: bool = False, is_busy: bool = False
+        self,
+        reason: str,
+        pause_s: float = 0.0,
+        *,
+        is_unreachable: bool = False,
+        is_busy: bool = False,
+        other_model: str | None = None,
     ) -> None:
         super().__init__(reason)
         self.pause_s = pause_s
         self.is_unreachable = is_unreachable  # no connection: the server is down, the request is not at fault
         self.is_busy = is_busy  # told to wait: neither is at fault
+        self.other_model = other_model  # that answered in place of the one asked for
 
 
 class Http:

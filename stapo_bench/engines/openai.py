@@ -22,6 +22,7 @@ import os
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -88,7 +89,8 @@ class OpenAIEngine:
         self._rests_until = dict.fromkeys(self._urls, 0.0)  # this and the next two on the monotonic clock
         self._answered_at = 0.0  # when a request was last answered, at first when the run began
         self._sent_at: dict[int, float] = {}  # of each request that a server has now, by the thread that waits for it
-        self._lock = threading.Lock()  # for that table
+        self._lock = threading.Lock()  # for that table and the next
+        self.turned_away: Counter[str] = Counter()  # answers by models that were not asked for, which are no samples
         self._http = Http(api_key)
         self._retries = retries or Retries()
         self._concurrency = concurrency or 128 * len(base_urls)
@@ -209,6 +211,9 @@ class OpenAIEngine:
                 return self._try(url, request, body)
             except PassingError as error:
                 reason = f"{address(url)}: {self._http.masked(str(error))}"
+                if error.other_model:
+                    with self._lock:
+                        self.turned_away[error.other_model] += 1
                 tries += not (error.is_busy and self._is_at_work(since))
                 since = time.monotonic()
                 # Jitter: without it all requests of a restarting server, or all given the same Retry-After, would come

@@ -87,7 +87,7 @@ def read_completion(
             raise ValueError(f"completion_tokens {num_tokens!r}")
         model = resolution(served.name, served.names, answer.get("model"))
     except OtherModelError as error:
-        raise PassingError(str(error)) from None
+        raise PassingError(str(error), other_model=error.told) from None
     except (KeyError, TypeError, ValueError) as error:
         raise PassingError(f"an answer without one choice, its reason and its length ({error!r})") from error
     if reason not in ("stop", "length") or not isinstance(text, str):

@@ -148,6 +148,8 @@ def generate_missing(
         finally:
             grader.close()
             progress.close()
+            for model, number in getattr(engine, "turned_away", {}).items():  # of engines that ask servers
+                tell(watch, f"{number} answers turned away: another model, {model}, gave them")
             tell(watch, f"{writer.num_safe} new samples are safe in {run.run_dir}")
     return SamplingResult(
         run_dir=run.run_dir, num_sampled=num_sampled, num_missing=len(waiting), num_repeated=num_repeated
