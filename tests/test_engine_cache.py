@@ -10,8 +10,9 @@ from eval_setup import make_options
 
 from stapo_bench.engines import EngineOptions
 from stapo_bench.engines.transformers import TransformersEngine, load_checkpoint
+from stapo_bench.engines.weights import read_weights
 from stapo_bench.runs.store import read_samples
-from stapo_bench.sampling.engine_cache import EngineCache, read_weights
+from stapo_bench.sampling.engine_cache import EngineCache
 from stapo_bench.sampling.eval_options import EvalOptions
 from stapo_bench.sampling.evaluation import evaluate
 from stapo_train.tiny.random_model import random_model, save
@@ -77,7 +78,7 @@ def test_weights_under_names_that_only_loading_understands_open_another_engine(s
     expected = completions(replace(steps[1], out=steps[1].out.with_name("alone")))
     with EngineCache() as engines:
         first = engines.engine(steps[0], [])
-        monkeypatch.setattr("stapo_bench.sampling.engine_cache.read_weights", unknown)
+        monkeypatch.setattr("stapo_bench.engines.transformers.read_weights", unknown)
         assert engines.engine(steps[1], []) is not first
         assert completions(steps[1], engines=engines) == expected
 
@@ -96,6 +97,6 @@ def test_weights_on_disk_become_a_whole_state(tmp_path, tied):
         model.config.tie_word_embeddings = True
         model.tie_weights()
     folder = save(model, tmp_path)
-    found, expected = read_weights(folder), model.state_dict()
+    found, expected = dict(read_weights(folder)), model.state_dict()
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[name], expected[name]) for name in expected)

@@ -13,12 +13,12 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 import transformers
+from fake_vllm import FakeVllm, install
 
 from stapo_bench.engines import EngineOptions, declared_identity, open_engine
 from stapo_bench.errors import StapoError, UsageError
@@ -88,22 +88,8 @@ def test_auto_is_vllm_where_it_and_a_gpu_are_there(tmp_path: Path, monkeypatch):
 @pytest.fixture
 def fake_vllm(monkeypatch, tmp_path: Path) -> dict[str, Any]:
     """A stand-in for the package, for what must reach its constructor; returns what did. Splits over 4 GPUs at most."""
-    asked: dict[str, Any] = {}
-
-    def construct(**options: Any) -> SimpleNamespace:
-        asked.update(options)
-        parallel = SimpleNamespace(tensor_parallel_size=min(options["tensor_parallel_size"], 4))
-        engine = SimpleNamespace(vllm_config=SimpleNamespace(parallel_config=parallel))
-        return SimpleNamespace(llm_engine=engine, get_tokenizer=lambda: None)
-
-    platform = SimpleNamespace(is_cpu=lambda: False, device_type="cuda")
-    modules = {
-        "vllm": SimpleNamespace(LLM=construct, __version__="0"),
-        "vllm.platforms": SimpleNamespace(current_platform=platform),
-    }
-    monkeypatch.setattr("stapo_bench.engines.vllm.import_module", modules.__getitem__)
     (tmp_path / "config.json").write_text("{}")
-    return asked
+    return install(monkeypatch, FakeVllm()).asked
 
 
 def test_tensor_parallel_reaches_vllm_and_is_read_back(fake_vllm, tmp_path: Path, monkeypatch):

@@ -17,9 +17,10 @@ class BesideTheModel(TransformersEngine):
 
     told: list[str]
 
-    def __init__(self, checkpoint, *, dtype, shared_gpu):
+    def __init__(self, checkpoint, *, dtype, positions, gpu_memory, sleeps):
         super().__init__(*load_checkpoint(checkpoint, dtype=dtype))
-        type(self).told = [f"open {checkpoint.name} {dtype} {shared_gpu}"]
+        assert sleeps and positions
+        type(self).told = [f"open {checkpoint.name} {dtype} {gpu_memory}"]
 
     def load_weights(self, weights):
         self.told.append("weights")

@@ -68,10 +68,12 @@ def engine_options(prefix: str = "") -> Callable[[Function], Function]:
 def engine_option(name: str, prefix: str = "") -> Callable[[Function], Function]:
     """One engine option, by its field's name."""
     option = EngineOptions.__dataclass_fields__[name]
+    kinds = get_args(option.type)
+    share = click.FloatRange(0, 1, min_open=True)
     return click.option(
         option.metadata["flag"].replace("--", f"--{prefix}", 1),
         _parameter(prefix, name),
-        type=click.IntRange(min=1) if int in get_args(option.type) else str,
+        type=click.IntRange(min=1) if int in kinds else share if float in kinds else str,
         multiple=isinstance(option.default, tuple),
         help=option.metadata["help"].replace("--engine", f"--{prefix}engine"),
     )

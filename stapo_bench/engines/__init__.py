@@ -5,6 +5,7 @@ The interface is one method, ``Engine.generate``; everything that decides a samp
 """
 
 from stapo_bench.engines.decoding import PRESETS, preset, sampling_in_words
+from stapo_bench.engines.devices import default_device, default_dtype, gpu_names
 from stapo_bench.engines.engine import (
     Engine,
     EngineOptions,
@@ -15,3 +16,4 @@ from stapo_bench.engines.engine import (
     open_engine,
     options_of,
 )
+from stapo_bench.engines.params import declared_context

@@ -67,8 +67,15 @@ class EngineOptions:
         "GPUs that share the model, for --engine vllm.",
         refusal="--tensor-parallel: expected engine vllm, got {name}, which cannot split a model over GPUs",
     )
+    gpu_memory: float | None = _option(
+        "--gpu-memory",
+        "Share of a GPU's memory that engine vllm takes; default: vLLM's own choice.",
+        refusal="--gpu-memory: expected engine vllm, got {name}, which takes what it needs",
+    )
     dtype: str | None = None  # of the weights: float32, bfloat16, float16
     device: str | None = None  # as torch names it
+    positions: int | None = field(default=None, compare=False)
+    """Longest prompt and its new tokens together, where the caller knows: an engine need not be ready for more."""
     golds: Mapping[tuple[str, str], str] | None = field(default=None, compare=False, repr=False)
     """(task, problem_id) -> answer. Only an engine that takes them, to answer at a known rate, sees them."""
 
@@ -167,7 +174,7 @@ def _resolved(options: EngineOptions) -> tuple[EngineType, EngineOptions]:
         name = "vllm" if _vllm_on_gpu() else "transformers"
     engine_type = _engine_type(name)
     for option in fields(options):
-        if option.name not in engine_type.takes | {"name", "golds"} and getattr(options, option.name):
+        if option.name not in engine_type.takes | {"name", "golds", "positions"} and getattr(options, option.name):
             refusal = option.metadata.get("refusal", "{name}: expected no option " + option.name)
             raise UsageError(refusal.format(name=name))
     return engine_type, replace(options, name=name, golds=options.golds if "golds" in engine_type.takes else None)
@@ -192,6 +199,6 @@ def _vllm_on_gpu() -> bool:
     """Whether ``auto`` means vLLM on this machine."""
     if find_spec("vllm") is None:
         return False
-    import torch
+    from stapo_bench.engines.devices import default_device
 
-    return torch.cuda.is_available()
+    return default_device() == "cuda"

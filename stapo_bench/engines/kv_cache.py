@@ -21,7 +21,8 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers ships no types
     """A static cache whose rows stand at different positions: each sequence writes at its own, and none waits.
 
     Active sequences are the first rows, always: a forward pass sees views of them, cut to the longest. Positions are
-    allocated by doubling, up to ``limit``.
+    allocated by doubling, up to ``limit``, one tensor of keys or values after the other, so that at most one of them is
+    there twice.
     """
 
     def __init__(self, shape: tuple[int, int, int], slots: int, limit: int, like: torch.Tensor) -> None:
@@ -30,7 +31,8 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers ships no types
         layers, heads, dim = shape
         self._limit = limit
         # Zeros, not uninitialised memory: a masked position still takes part as 0 * value, and 0 * NaN is NaN.
-        self._data = _zeros(like, (2 * layers, slots, heads, min(64, limit), dim))  # keys even, values odd
+        shape = (slots, heads, min(64, limit), dim)
+        self._data = [_zeros(like, shape) for _ in range(2 * layers)]  # keys even, values odd
         self._rows = torch.arange(slots, device=like.device)
         self._positions = self._rows  # set by begin_step
         self._length = 0
@@ -56,7 +58,8 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers ships no types
         padded = torch.nn.utils.rnn.pad_sequence(list(prefixes), batch_first=True)  # [R, T, 2L, H, D]
         num, length = padded.shape[:2]
         self._reserve(length)
-        self._data[:, first_row : first_row + num, :, :length] = padded.permute(2, 0, 3, 1, 4)
+        for states, given in zip(self._data, padded.permute(2, 0, 3, 1, 4), strict=True):
+            states[first_row : first_row + num, :, :length] = given
 
     def move(self, sources: torch.Tensor, targets: torch.Tensor, length: int) -> None:
         """Copy the first ``length`` positions of rows onto other rows, as if all at once."""
@@ -64,13 +67,23 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers ships no types
             states[targets, :, :length] = states[sources, :, :length]
 
     def _reserve(self, length: int) -> None:
-        capacity = self._data.shape[3]
+        slots, heads, capacity, dim = self._data[0].shape
         if length <= capacity:
             return
-        layers, slots, heads, _, dim = self._data.shape
-        grown = _zeros(self._data, (layers, slots, heads, min(self._limit, max(length, 2 * capacity)), dim))
-        grown[:, :, :, :capacity] = self._data
-        self._data = grown
+        shape = (slots, heads, min(self._limit, max(length, 2 * capacity)), dim)
+        for i, states in enumerate(self._data):
+            if states.shape[2] < shape[2]:  # memory may have run out half way, the time before
+                self._data[i] = _zeros(states, shape)
+                self._data[i][:, :, :capacity] = states
+
+
+def slot_bytes(shape: tuple[int, int, int], limit: int, itemsize: int, vocabulary: int) -> int:
+    """Bytes of one slot whose sequence reaches the limit: its states, one of 2L a second time while it grows, sampling.
+
+    Sampling holds a row's logits, and in float32 their logarithms, probabilities and nucleus, in float64 their sums.
+    """
+    layers, heads, dim = shape
+    return (2 * layers + 1) * heads * dim * limit * itemsize + vocabulary * (itemsize + 3 * 4 + 8)
 
 
 def _zeros(like: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
@@ -79,6 +92,14 @@ def _zeros(like: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
     if like.device.type == "cpu" and needed > available_memory():
         raise torch.OutOfMemoryError(f"out of memory: {needed} bytes for keys and values")
     return like.new_zeros(shape)
+
+
+def free_memory(device: torch.device) -> float:
+    """Bytes that a device can still give, with what torch holds of it and does not use."""
+    if device.type != "cuda":
+        return available_memory()
+    free, _ = torch.cuda.mem_get_info(device)
+    return float(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
 
 
 def available_memory() -> float:

@@ -1,5 +1,8 @@
 """What every engine asks of requests and parameters before it generates."""
 
+import json
+from pathlib import Path
+
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Prompt, Request, SamplingParams
 
@@ -34,3 +37,12 @@ def refuse_generated_ids(request: Request) -> None:
         raise StapoError(
             f"{'/'.join(map(str, request.key))}: this engine cannot go on behind drawn ids: expected them in the prompt"
         )
+
+
+def declared_context(checkpoint: Path) -> int | None:
+    """Positions that a checkpoint's ``config.json`` gives its model; None: it does not say, or is no folder."""
+    try:
+        config = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
+        return int(config["max_position_embeddings"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

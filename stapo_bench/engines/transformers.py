@@ -16,7 +16,7 @@ either side (about one token in 1e6 in float32, many more in bfloat16).
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,17 +25,22 @@ import torch
 import transformers
 from safetensors import SafetensorError
 
+from stapo_bench.engines.devices import default_device, default_dtype
 from stapo_bench.engines.engine import EngineOptions
-from stapo_bench.engines.kv_cache import SPAN_ATTENTION, Ids, PrefixStore, SlotCache
+from stapo_bench.engines.kv_cache import SPAN_ATTENTION, Ids, PrefixStore, SlotCache, free_memory, slot_bytes
+from stapo_bench.engines.model_facts import check_attention, end_ids, states_shape
 from stapo_bench.engines.params import check_params, token_budget
 from stapo_bench.engines.slots import RunningBatch, SequenceState
 from stapo_bench.engines.token_sampling import sample_tokens
+from stapo_bench.engines.weights import read_weights
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Request, SamplingParams
 
 PREFILL_TOKENS = 4096  # in one forward pass over prompts, padding included
 PREFIX_BYTES = 1 << 28  # of prompts' states kept for their next samples
 REFILL_SHARE = 0.25  # of the slots that must be free: prompts are run several at a time
+MEMORY_SHARE = 0.85  # of the free memory that slots are planned for; the rest is for forward passes and fragmentation
+ROUNDS_BEFORE_MORE = 8  # sequences of a slot, after memory ran out, before more slots are tried again
 
 
 class TransformersEngine:
@@ -47,11 +52,12 @@ class TransformersEngine:
     def __init__(self, model: Any, tokenizer: Any, *, slots: int | None = None) -> None:
         """The model stays the caller's: its weights may change between calls of ``generate``, not during one.
 
-        slots: sequences at once, 256 unless told otherwise; halved while memory does not suffice.
+        slots: sequences at once, at most; 256 unless told otherwise. Never more than the free memory holds at their
+            full length; halved where it does not suffice after all, and doubled again later.
         """
         if slots is not None and slots < 1:
             raise UsageError(f"slots: expected at least 1, got {slots}")
-        _check_attention(model.config)
+        check_attention(model.config)
         if len(tokenizer) > model.config.vocab_size:
             raise StapoError(
                 f"the tokenizer has {len(tokenizer)} tokens, the model {model.config.vocab_size}: "
@@ -60,7 +66,7 @@ class TransformersEngine:
         self._model = model
         self._tokenizer = tokenizer
         self._slots = slots or 256
-        self._end_ids = _end_ids(model, tokenizer)
+        self._end_ids = end_ids(model, tokenizer)
 
     @classmethod
     def open(cls, checkpoint: Path, options: EngineOptions) -> "TransformersEngine":
@@ -101,6 +107,10 @@ class TransformersEngine:
         """Put other weights in the place of the model's: its whole ``state_dict()``, in any precision."""
         self._model.load_state_dict(weights)
 
+    def load_folder(self, checkpoint: Path) -> None:
+        """Put the weights of a folder in the place of the model's."""
+        self.load_weights(dict(read_weights(checkpoint)))
+
     def close(self) -> None:
         """Let go of the model."""
         self._model = None
@@ -120,33 +130,48 @@ class TransformersEngine:
         )
 
     def _run(self, queue: deque[SequenceState], params: SamplingParams) -> Iterator[Completion]:
+        if not queue:
+            return
         was_training, attention = self._model.training, self._model.config._attn_implementation
         self._model.eval()
         if attention == "sdpa":
             self._model.set_attn_implementation(SPAN_ATTENTION)
-        slots, prefix_bytes = min(self._slots, len(queue)), PREFIX_BYTES
+        most = self._most_slots(queue)
+        slots, prefix_bytes, rounds = most, PREFIX_BYTES, None
         try:
             while queue:
-                yield from self._drain(queue, slots, prefix_bytes, params)
+                whole = yield from self._drain(queue, slots, prefix_bytes, params, rounds=rounds)
                 if queue:
-                    slots, prefix_bytes = slots // 2, 0
+                    slots, prefix_bytes = (min(2 * slots, most), prefix_bytes) if whole else (slots // 2, 0)
+                    rounds = ROUNDS_BEFORE_MORE if slots < most else None
                     torch.cuda.empty_cache()
         finally:
             self._model.set_attn_implementation(attention)
             self._model.train(was_training)
 
+    def _most_slots(self, queue: Sequence[SequenceState]) -> int:
+        """Slots to begin with: as many as were asked for, are needed, and fit if every sequence reaches its limit."""
+        weight, limit = next(self._model.parameters()), _longest(queue)
+        each = slot_bytes(states_shape(self._model.config), limit, weight.element_size(), self._model.config.vocab_size)
+        room = MEMORY_SHARE * free_memory(weight.device) / each
+        return max(1, min(self._slots, len(queue), int(min(room, self._slots))))
+
     def _drain(
-        self, queue: deque[SequenceState], slots: int, prefix_bytes: int, params: SamplingParams
-    ) -> Iterator[Completion]:
-        """Run the queue until it is empty, or until memory runs out; active sequences then return to the queue."""
+        self, queue: deque[SequenceState], slots: int, prefix_bytes: int, params: SamplingParams, rounds: int | None
+    ) -> Generator[Completion, None, bool]:
+        """Run the queue until it is empty, or ``rounds`` sequences a slot (None: all); false: memory ran out.
+
+        Where memory runs out, active sequences return to the queue.
+        """
         batch: RunningBatch | None = None
+        left = len(queue) if rounds is None else rounds * slots
         try:
             prefixes = PrefixStore(self._prefill, prefix_bytes)
             batch = self._new_batch(queue, slots)
-            while queue or batch.sequences:
+            while (queue and left > 0) or batch.sequences:
                 batch.close_gaps()  # after finished sequences were handed over: it may run out of memory
-                if queue and batch.num_free >= REFILL_SHARE * slots:
-                    self._refill(batch, queue, prefixes)
+                if queue and left > 0 and batch.num_free >= REFILL_SHARE * slots:
+                    left -= self._refill(batch, queue, prefixes)
                 yield from self._completions(self._step(batch, params))
         except RuntimeError as error:
             if not _out_of_memory(error):
@@ -156,20 +181,23 @@ class TransformersEngine:
                     f"out of memory with a single sequence on {self._model.device}: allow fewer new tokens"
                 ) from error
             queue.extendleft(reversed(batch.unfinished() if batch else []))
+            return False
+        return True
 
     def _new_batch(self, queue: deque[SequenceState], slots: int) -> RunningBatch:
-        limit = max(len(sequence.prompt_ids) + sequence.budget for sequence in queue)
         weight = next(self._model.parameters())
-        cache = SlotCache(_states_shape(self._model.config), slots, limit, like=weight)
+        cache = SlotCache(states_shape(self._model.config), slots, _longest(queue), like=weight)
         end_ids = torch.tensor(self._end_ids, device=weight.device)
         return RunningBatch(cache, slots=slots, width=max(sequence.budget for sequence in queue), end_ids=end_ids)
 
     @torch.inference_mode()
-    def _refill(self, batch: RunningBatch, queue: deque[SequenceState], prefixes: PrefixStore) -> None:
+    def _refill(self, batch: RunningBatch, queue: deque[SequenceState], prefixes: PrefixStore) -> int:
+        """Start sequences in the free slots; how many."""
         sequences = list(islice(queue, batch.num_free))
         batch.fill(sequences, prefixes.get([sequence.fed_ids[:-1] for sequence in sequences]))
         for _ in sequences:  # only now: had memory run out above, they would still be in the queue
             queue.popleft()
+        return len(sequences)
 
     @torch.inference_mode()
     def _step(self, batch: RunningBatch, params: SamplingParams) -> list[SequenceState]:
@@ -193,7 +221,7 @@ class TransformersEngine:
         """One forward pass, padded on the right: causal attention never looks there."""
         length = max(map(len, prefixes))
         if length == 0:
-            layers, heads, dim = _states_shape(self._model.config)
+            layers, heads, dim = states_shape(self._model.config)
             return [next(self._model.parameters()).new_zeros((0, 2 * layers, heads, dim)) for _ in prefixes]
         ids = torch.zeros((len(prefixes), length), dtype=torch.long)
         for row, prefix in enumerate(prefixes):
@@ -227,8 +255,8 @@ def load_checkpoint(path: Path, *, dtype: str | None = None, device: str | None 
 
     Args:
         path: a folder with ``config.json``, ``*.safetensors`` and a tokenizer.
-        dtype: ``float32``, ``bfloat16`` or ``float16``; default float32 on a CPU, the checkpoint's own elsewhere.
-        device: as torch names it; default the GPU where there is one.
+        dtype: ``float32``, ``bfloat16`` or ``float16``; default that of the device (``devices.default_dtype``).
+        device: as torch names it; default the GPU where there is one (``devices.default_device``).
     """
     path = Path(path)
     if not path.is_dir():
@@ -237,8 +265,8 @@ def load_checkpoint(path: Path, *, dtype: str | None = None, device: str | None 
         raise StapoError(f"{path}: expected config.json and *.safetensors in a checkpoint folder, found {_names(path)}")
     if not any(path.glob("tokenizer*")):
         raise StapoError(f"{path}: the checkpoint has no tokenizer; save it beside the weights (tokenizer.json)")
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    dtype = dtype or ("float32" if device == "cpu" else "auto")
+    device = device or default_device()
+    dtype = dtype or default_dtype(device)
     local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(path, **local)
@@ -258,40 +286,12 @@ def _names(path: Path) -> str:
     return ", ".join(names[:5]) + (" ..." if len(names) > 5 else "") if names else "an empty folder"
 
 
-def _check_attention(config: Any) -> None:
-    """Refuse models whose attention the slots cannot serve, rather than computing something else."""
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    if kinds != {"full_attention"} or (not hasattr(config, "layer_types") and getattr(config, "sliding_window", None)):
-        raise StapoError(
-            f"{config.model_type}: expected full attention in every layer, got {', '.join(sorted(kinds))} with "
-            f"sliding_window {getattr(config, 'sliding_window', None)}; use another engine"
-        )
-    if config._attn_implementation not in ("sdpa", "eager"):
-        raise StapoError(
-            f"expected attention sdpa or eager, got {config._attn_implementation}: "
-            "load the model with attn_implementation='sdpa'"
-        )
-
-
-def _states_shape(config: Any) -> tuple[int, int, int]:
-    """(L, H, D): layers, key/value heads, head dimension."""
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return config.num_hidden_layers, heads, dim
-
-
-def _end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Every id that ends a sequence: the tokenizer's, the config's and the generation config's together."""
-    ids: set[int] = set()
-    for source in (tokenizer, model.config, getattr(model, "generation_config", None)):
-        found = getattr(source, "eos_token_id", None)
-        ids.update(found if isinstance(found, (list, tuple)) else [] if found is None else [found])
-    if not ids:
-        raise StapoError("neither tokenizer nor configuration names an end-of-sequence token: set eos_token_id")
-    return tuple(sorted(ids))
+def _longest(queue: Sequence[SequenceState]) -> int:
+    """Positions of the longest sequence, should it reach its limit."""
+    return max(len(sequence.prompt_ids) + sequence.budget for sequence in queue)
 
 
 def _out_of_memory(error: RuntimeError) -> bool:
-    """Whether memory ran out: CUDA has a type for it, the CPU allocator only a message."""
-    words = ("out of memory", "can't allocate memory", "not enough memory")
+    """Whether memory ran out: CUDA has a type for it, its libraries and the CPU allocator only a message."""
+    words = ("out of memory", "can't allocate memory", "not enough memory", "status_alloc_failed")
     return isinstance(error, torch.OutOfMemoryError) or any(word in str(error).lower() for word in words)

@@ -8,11 +8,13 @@ a GPU the engine's memory is the trainer's in between (``sleep``).
 vLLM seeds each request by itself (the sample's seed), so a sample depends on the requests beside it only by rounding.
 The sampling parameters that its core will use are read back before the first token and must be the ones asked for: a
 checkpoint's ``generation_config.json`` decides nothing but where a sequence ends. Needs the extra ``vllm``; its CPU
-build works too (``VLLM_CPU_KVCACHE_SPACE`` sets the memory for keys and values, in GiB).
+build works too (``VLLM_CPU_KVCACHE_SPACE`` sets the memory for keys and values, in GiB). What of this a GPU has run
+stands in docs/gpu.md.
 """
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -20,30 +22,42 @@ from typing import Any
 
 from stapo_bench.engines.engine import EngineOptions
 from stapo_bench.engines.params import check_params, refuse_generated_ids, token_budget
+from stapo_bench.engines.vllm_requests import OFF, completion_of, vllm_params
+from stapo_bench.engines.weights import read_weights
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Completion, Request, SamplingParams
 
-OFF: dict[str, Any] = {
-    "top_k": 0,
-    "min_p": 0.0,
-    "repetition_penalty": 1.0,
-    "presence_penalty": 0.0,
-    "frequency_penalty": 0.0,
-    "min_tokens": 0,
-    "logit_bias": None,
-    "bad_words": [],
-    "stop": [],
-}
-"""Values of vLLM's parameters that switch off what is not used."""
-
 AHEAD = 2048  # requests handed over before they are needed: vLLM runs as many at once as its memory holds
+
+ENVIRONMENT = {
+    # The core in this process: its errors are then ours, and nothing outlives a killed run. Where a core of its own is
+    # killed, vLLM 0.32 waits for it without end.
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    # Ranks start anew. Forked from a process in which anything asked torch for GPUs they would die of "Cannot
+    # re-initialize CUDA in forked subprocess", and vLLM does not notice such a question (torch.cuda.is_initialized).
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+    # FlashInfer's sampler is compiled at every start, and requests with a seed never use it.
+    "VLLM_USE_FLASHINFER_SAMPLER": "0",
+}
+"""What vLLM is told, whatever the environment says."""
+
+WAYS_OUT = (
+    (
+        "less than desired GPU memory",
+        "others use this GPU (nvidia-smi shows them): end them, or take a smaller share: --gpu-memory",
+    ),
+    ("larger than the available KV cache", "fewer --max-new-tokens, or more memory: --gpu-memory, --tensor-parallel"),
+    ("No available memory for the cache", "the model fills the memory: --gpu-memory up to 0.95, or --tensor-parallel"),
+    ("out of memory", "a smaller share for the cache (--gpu-memory), fewer --slots, or more GPUs (--tensor-parallel)"),
+)
+"""Words of vLLM's refusals (``request_memory``, ``_check_enough_kv_cache_memory``), and what a person can do."""
 
 
 class VllmEngine:
     """Generates completions with vLLM; see the module's docstring."""
 
     continues_exactly = False  # its generator starts with the request, not with the sample
-    takes = frozenset({"dtype", "slots", "tensor_parallel"})
+    takes = frozenset({"dtype", "gpu_memory", "slots", "tensor_parallel"})
 
     def __init__(
         self,
@@ -52,44 +66,51 @@ class VllmEngine:
         dtype: str | None = None,
         slots: int | None = None,
         tensor_parallel: int = 1,
-        max_model_len: int | None = None,
-        shared_gpu: float | None = None,
+        positions: int | None = None,
+        gpu_memory: float | None = None,
+        sleeps: bool = False,
     ) -> None:
         """Load a Hugging Face folder.
 
-        dtype: default float32 on a CPU, the checkpoint's own elsewhere.
+        dtype: default float32 on a CPU; elsewhere vLLM's ``auto``, which makes bfloat16 of float32.
         slots: sequences at once; default vLLM's own choice.
         tensor_parallel: GPUs that share the model.
-        max_model_len: positions of prompt and completion together; default what the model can take.
-        shared_gpu: for an engine that sleeps while others use its GPU: the share of the memory that it takes when it
-            is awake. Default: all that vLLM wants, and no sleep.
+        positions: of the longest prompt and its new tokens together, so that vLLM asks for no larger cache; default
+            what the model can take.
+        gpu_memory: share of a GPU's memory; default vLLM's own choice.
+        sleeps: others use the GPU between calls of ``generate``: all memory is given back in ``sleep``.
         """
-        # The core in this process, whatever the environment says: its errors are then ours, and nothing outlives a
-        # killed run. Where a core of its own is killed, vLLM 0.32 waits for it without end.
-        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+        os.environ.update(ENVIRONMENT)
         try:
             vllm, platforms = import_module("vllm"), import_module("vllm.platforms")
+            arguments = import_module("vllm.engine.arg_utils").EngineArgs
         except ImportError as error:
             raise StapoError(f"engine vllm: {error}; install the extra: pip install 'stapo-bench[vllm]'") from error
         if not (checkpoint / "config.json").is_file():
             raise StapoError(f"{checkpoint}: expected a checkpoint folder with config.json, found none")
         on_cpu = platforms.current_platform.is_cpu()
-        self._can_sleep, self._asleep = shared_gpu is not None and not on_cpu, False
-        options: dict[str, Any] = {"max_num_seqs": slots, "max_model_len": max_model_len}
+        self._can_sleep, self._asleep = sleeps and not on_cpu, False
+        model: dict[str, Any] = {
+            "model": str(checkpoint),
+            "dtype": dtype or ("float32" if on_cpu else "auto"),
+            "trust_remote_code": False,
+            "generation_config": "vllm",  # the checkpoint's sampling defaults stay out; its end tokens stay in
+        }
+        options: dict[str, Any] = {"max_num_seqs": slots, "gpu_memory_utilization": gpu_memory}
         if on_cpu:  # after half a prompt vLLM rewinds a seeded generator, which those of a CPU cannot
             options["enable_chunked_prefill"] = False
         if self._can_sleep:
-            options |= {"gpu_memory_utilization": shared_gpu, "enable_sleep_mode": True}
-        self._llm: Any = vllm.LLM(
-            model=str(checkpoint),
-            dtype=dtype or ("float32" if on_cpu else "auto"),
-            tensor_parallel_size=tensor_parallel,
-            trust_remote_code=False,
-            enable_prefix_caching=True,
-            enforce_eager=on_cpu,  # compiling takes longer than most runs on a CPU
-            generation_config="vllm",  # the checkpoint's sampling defaults stay out; its end tokens stay in
-            **{name: value for name, value in options.items() if value is not None},
-        )
+            options["enable_sleep_mode"] = True
+        with _refusals(checkpoint):
+            self._context_length = int(arguments(**model).create_model_config().max_model_len)
+            self._llm: Any = vllm.LLM(
+                **model,
+                max_model_len=min(positions or self._context_length, self._context_length),
+                tensor_parallel_size=tensor_parallel,
+                enable_prefix_caching=True,
+                enforce_eager=on_cpu,  # compiling takes longer than most runs on a CPU
+                **{name: value for name, value in options.items() if value is not None},
+            )
         split = self._llm.llm_engine.vllm_config.parallel_config.tensor_parallel_size
         if split != tensor_parallel:
             raise StapoError(f"vLLM split the model over {split} GPUs where {tensor_parallel} were asked for")
@@ -100,8 +121,14 @@ class VllmEngine:
     @classmethod
     def open(cls, checkpoint: Path, options: EngineOptions) -> "VllmEngine":
         """Load a Hugging Face folder for this process alone."""
-        split = options.tensor_parallel or 1
-        return cls(checkpoint, dtype=options.dtype, slots=options.slots, tensor_parallel=split)
+        return cls(
+            checkpoint,
+            dtype=options.dtype,
+            slots=options.slots,
+            tensor_parallel=options.tensor_parallel or 1,
+            positions=options.positions,
+            gpu_memory=options.gpu_memory,
+        )
 
     @classmethod
     def declared_identity(cls, checkpoint: Path, options: EngineOptions) -> dict[str, str]:
@@ -110,20 +137,23 @@ class VllmEngine:
 
     @property
     def context_length(self) -> int:
-        """Positions that the engine takes, prompt and completion together."""
-        return int(self._llm.llm_engine.model_config.max_model_len)
+        """Positions that the model can take, prompt and completion together."""
+        return self._context_length
 
     def identity(self) -> dict[str, str]:
         """What could change a sample besides its request; the end tokens are read back from the engine."""
         effective = self._effective(SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=1))
-        config = self._llm.llm_engine.model_config
+        config = self._llm.llm_engine.vllm_config
         return {
             "engine": "vllm",
             "vllm": self._version,
             "device": self._platform,
-            "dtype": str(config.dtype).removeprefix("torch."),
+            "dtype": str(config.model_config.dtype).removeprefix("torch."),
             "context_length": str(self.context_length),
-            "tensor_parallel": str(self._llm.llm_engine.vllm_config.parallel_config.tensor_parallel_size),
+            "tensor_parallel": str(config.parallel_config.tensor_parallel_size),
+            # A GPU is served by another runner, scheduled otherwise, than the CPU: other kernels draw the tokens.
+            "runner": "V2" if config.use_v2_model_runner else "V1",
+            "scheduling": "asynchronous" if config.scheduler_config.async_scheduling else "synchronous",
             "end_token_ids": ",".join(map(str, sorted(effective.all_stop_token_ids))),
             "sampler": "vLLM's, seeded by request; top-k, min-p and penalties off, read back",
         }
@@ -142,8 +172,15 @@ class VllmEngine:
             weights: a model's whole ``state_dict()``. ``named_parameters()`` will not do: it names tied embeddings
                 once, and vLLM would go on with the old output embedding and not say so.
         """
+        self._exchange("reload_weights", weights_iterator=iter(weights.items()))
+
+    def load_folder(self, checkpoint: Path) -> None:
+        """Put the weights of a folder in the place of the engine's: every rank reads it by itself."""
+        self._exchange(reload_folder, checkpoint=str(checkpoint))
+
+    def _exchange(self, how: Any, **arguments: Any) -> None:
         self._wake_up("weights")
-        self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights.items())})
+        self._llm.collective_rpc(how, kwargs=arguments)
         self._wake_up("kv_cache")
         self._asleep = False
         if not self._llm.reset_prefix_cache():
@@ -170,7 +207,15 @@ class VllmEngine:
         prompt = request.prompt
         if prompt.token_ids is None:
             raise StapoError(f"{prompt.task}, problem {prompt.problem_id}: expected token ids, got text alone")
-        return token_budget(prompt, len(prompt.token_ids), params.max_new_tokens, self.context_length)
+        num_prompt = len(prompt.token_ids)
+        budget = token_budget(prompt, num_prompt, params.max_new_tokens, self.context_length)
+        ready = int(self._llm.llm_engine.vllm_config.model_config.max_model_len)
+        if num_prompt + budget > ready:
+            raise StapoError(
+                f"{prompt.task}, problem {prompt.problem_id}: expected at most {ready} positions, for which vLLM was "
+                f"started, got {num_prompt} of the prompt and {budget} new ones"
+            )
+        return budget
 
     def _run(self, budgets: list[tuple[Request, int]], params: SamplingParams) -> Iterator[Completion]:
         dead_error: type[Exception] = import_module("vllm.v1.engine.exceptions").EngineDeadError
@@ -184,7 +229,7 @@ class VllmEngine:
                     engine.add_request(
                         name,
                         {"prompt_token_ids": list(request.prompt.token_ids or ())},
-                        _vllm_params(params, request.seed, budget),
+                        vllm_params(params, request.seed, budget),
                     )
                     running[name] = request
                     number += 1
@@ -192,7 +237,7 @@ class VllmEngine:
                     return
                 ended = [output for output in engine.step() if output.finished]
                 for output, text in zip(ended, self._texts(ended), strict=True):
-                    yield _completion(running.pop(output.request_id), output, text)
+                    yield completion_of(running.pop(output.request_id), output, text)
         except dead_error as error:
             raise StapoError(f"vLLM died: {error}; run the same command again to go on") from error
         finally:
@@ -211,7 +256,7 @@ class VllmEngine:
         request = engine.input_processor.process_inputs(
             "probe",
             {"prompt_token_ids": [0]},
-            _vllm_params(params, seed=0, budget=1),
+            vllm_params(params, seed=0, budget=1),
             supported_tasks=engine.get_supported_tasks(),
         )
         return request.sampling_params
@@ -225,41 +270,18 @@ class VllmEngine:
                 raise StapoError(f"vLLM would draw with {name} {found!r} where {value!r} was asked for")
 
 
-def _vllm_params(params: SamplingParams, seed: int, budget: int) -> Any:
-    parameters = import_module("vllm.sampling_params")
-    return parameters.SamplingParams(
-        temperature=params.temperature,
-        top_p=params.top_p,
-        max_tokens=budget,
-        seed=seed,
-        output_kind=parameters.RequestOutputKind.FINAL_ONLY,
-        # vLLM's log-probs are those at temperature 1: at another they would not be what a Completion promises.
-        logprobs=0 if params.temperature == 1 else None,
-        flat_logprobs=True,  # a list of numbers instead of two objects a token
-        detokenize=False,  # vLLM would make it at every token, and that of every log-prob's token
-        **OFF,
-    )
+def reload_folder(worker: Any, checkpoint: str) -> None:
+    """Read a folder's weights into a rank's model; vLLM runs this in every rank."""
+    worker.reload_weights(weights_iterator=read_weights(Path(checkpoint)))
 
 
-def _completion(request: Request, output: Any, text: str) -> Completion:
-    (completion,) = output.outputs
-    if completion.finish_reason not in ("stop", "length"):
-        return Completion(key=request.key, text="", finish_reason="error", num_tokens=0)
-    ids = tuple(completion.token_ids)
-    return Completion(
-        key=request.key,
-        text=text,
-        finish_reason=completion.finish_reason,
-        num_tokens=len(ids),
-        token_ids=ids,
-        log_probs=_log_probs(completion.logprobs, ids) if completion.logprobs is not None else None,
-    )
-
-
-def _log_probs(told: Any, ids: tuple[int, ...]) -> tuple[float, ...]:
-    """Log-probs of the sampled tokens; ``told`` is vLLM's FlatLogprobs, which holds more where more is asked for."""
-    if tuple(told.token_ids) != ids:
-        raise StapoError(
-            f"vLLM: expected the log-probs of {len(ids)} sampled tokens and no others, got {len(told.token_ids)}"
-        )
-    return tuple(told.logprobs)
+@contextmanager
+def _refusals(checkpoint: Path) -> Iterator[None]:
+    """What vLLM refuses as it starts, as one line with what to do."""
+    try:
+        yield
+    except (ValueError, RuntimeError) as error:  # an error of CUDA is a RuntimeError
+        said = " ".join(str(error).split())
+        ways_out = (way for words, way in WAYS_OUT if words in said)
+        way = next(ways_out, "the lines above say more")
+        raise StapoError(f"{checkpoint}: vLLM does not start: {said[:400]}: {way}") from error

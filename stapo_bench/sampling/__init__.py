@@ -2,9 +2,9 @@
 
 from stapo_bench.sampling.continuation import ContinueOptions, continue_run
 from stapo_bench.sampling.engine_cache import EngineCache, open_for
-from stapo_bench.sampling.eval_options import EvalOptions, run_folders
+from stapo_bench.sampling.eval_options import EvalOptions, run_folders, sampling_params
 from stapo_bench.sampling.eval_tasks import EvalTask, requests
-from stapo_bench.sampling.evaluation import evaluate, prepare_tasks, sampling_params
+from stapo_bench.sampling.evaluation import evaluate, prepare_tasks
 from stapo_bench.sampling.generate import SamplingResult, generate_missing, shard_label, shard_state, sole_writer
 from stapo_bench.sampling.identity import run_about, run_identity, this_command
 from stapo_bench.sampling.judging import PREFIX, JudgeOptions, judge_run, open_judge

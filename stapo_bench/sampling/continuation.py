@@ -37,9 +37,9 @@ from stapo_bench.runs import (
     scan_keys,
 )
 from stapo_bench.sampling.engine_cache import EngineCache
-from stapo_bench.sampling.eval_options import EvalOptions
+from stapo_bench.sampling.eval_options import EvalOptions, sampling_params
 from stapo_bench.sampling.eval_tasks import EvalTask
-from stapo_bench.sampling.evaluation import load_tokenizer, sampling_params
+from stapo_bench.sampling.evaluation import load_tokenizer
 from stapo_bench.sampling.generate import SamplingResult, engine_failures, shard_label, sole_writer
 from stapo_bench.sampling.identity import run_identity, started_now
 from stapo_bench.sampling.progress import Progress
@@ -91,7 +91,7 @@ def continue_run(
         if (new := find_run(out, identity)) and _holds_all(new, old):
             tell(watch, f"run folder: {out}; nothing is missing")
             return SamplingResult(run_dir=out, num_sampled=0, num_missing=0, num_repeated=0)
-        opened = engines.engine(before, eval_tasks)
+        opened = engines.engine(replace(before, max_new_tokens=options.max_new_tokens), eval_tasks)
         _check_settings(old, run_identity(checkpoint, eval_tasks, params, before.seed, opened.identity()))
         origin = ContinuedFrom(run=old.name, max_new_tokens=limit)
         run = open_run(out, identity, started_now(replace(old.about, continued_from=origin)))

@@ -5,15 +5,15 @@ with EngineCache() as engines:
         evaluate(options, engines=engines)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from stapo_bench.engines import Engine, EngineOptions, declared_identity, open_engine
-from stapo_bench.sampling.eval_options import EvalOptions
-from stapo_bench.sampling.eval_tasks import EvalTask
+from stapo_bench.sampling.eval_options import EvalOptions, sampling_params
+from stapo_bench.sampling.eval_tasks import EvalTask, most_positions
 
 _FRAME = (".json", ".jinja", ".model", ".tiktoken", ".txt")
 _NO_FRAME = ("model.safetensors.index.json", "stapo.json", "trainer_state.json")  # say where weights are, and come from
@@ -23,8 +23,8 @@ _NO_FRAME = ("model.safetensors.index.json", "stapo.json", "trainer_state.json")
 class TakesWeights(Protocol):
     """An engine that can go on with another checkpoint's weights in place of its own."""
 
-    def load_weights(self, weights: Mapping[str, Any]) -> None:
-        """``weights``: a model's whole ``state_dict()``."""
+    def load_folder(self, checkpoint: Path) -> None:
+        """Read the weights of a checkpoint folder."""
         ...
 
 
@@ -53,18 +53,19 @@ class EngineCache:
         """An engine for these options, open by now."""
         if self._theirs:
             return self._theirs
-        if self._ours and self._opened_with == options.engine:
+        asked = most_positions(eval_tasks, sampling_params(options).max_new_tokens)
+        if self._ours and self._opened_with == options.engine and _within(asked, self._opened_with.positions):
             if self._checkpoint == options.checkpoint:
                 return self._ours
             if isinstance(self._ours, TakesWeights) and same_but_weights(self._checkpoint, options.checkpoint):
                 # Fails for names that only the engine's own loader understands: the engine is then opened anew.
                 with suppress(KeyError, RuntimeError):
-                    self._ours.load_weights(read_weights(options.checkpoint))
+                    self._ours.load_folder(options.checkpoint)
                     self._checkpoint = options.checkpoint
                     return self._ours
         self.close()  # two models may not fit into memory
         self._ours = open_for(options, eval_tasks)
-        self._opened_with, self._checkpoint = options.engine, options.checkpoint
+        self._opened_with, self._checkpoint = replace(options.engine, positions=asked), options.checkpoint
         return self._ours
 
     def close(self) -> None:
@@ -80,6 +81,11 @@ class EngineCache:
         self.close()
 
 
+def _within(asked: int | None, ready: int | None) -> bool:
+    """Whether an engine that was opened for ``ready`` positions (None: for all that the model has) takes these."""
+    return ready is None or (asked is not None and asked <= ready)
+
+
 def same_but_weights(one: Path, other: Path) -> bool:
     """Whether two checkpoints have the same configuration, end tokens and tokenizer."""
     return _frame(one) == _frame(other)
@@ -93,18 +99,5 @@ def _frame(checkpoint: Path) -> dict[str, bytes]:
 def open_for(options: EvalOptions, eval_tasks: Sequence[EvalTask]) -> Engine:
     """Open the engine asked for. ``open_engine`` passes the golds on only to one that answers at a known rate."""
     golds = {(one.task.name, p.problem_id): p.gold.answer for one in eval_tasks for p in one.problems}
-    return open_engine(replace(options.engine, golds=golds), options.checkpoint)
-
-
-def read_weights(checkpoint: Path) -> dict[str, Any]:
-    """The whole ``state_dict()`` of a checkpoint: tied embeddings, which a file holds once, under both names."""
-    from safetensors.torch import load_file
-    from transformers import AutoConfig
-
-    weights: dict[str, Any] = {}
-    for file in sorted(checkpoint.glob("*.safetensors")):
-        weights.update(load_file(file))
-    config = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False)
-    if config.tie_word_embeddings:
-        weights.setdefault("lm_head.weight", weights["model.embed_tokens.weight"])
-    return weights
+    positions = most_positions(eval_tasks, sampling_params(options).max_new_tokens)
+    return open_engine(replace(options.engine, golds=golds, positions=positions), options.checkpoint)

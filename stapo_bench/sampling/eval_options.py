@@ -1,10 +1,11 @@
 """What an evaluation was asked for, and which run folder belongs to which checkpoint."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stapo_bench.engines import EngineOptions
+from stapo_bench.engines import EngineOptions, preset
 from stapo_bench.errors import UsageError
+from stapo_bench.records import SamplingParams
 from stapo_bench.runs import expand, folder_label
 
 
@@ -25,6 +26,12 @@ class EvalOptions:
     seed: int = 0
     prompt_format: str | None = None  # None: the task's own
     allow_different: bool = False
+
+
+def sampling_params(options: EvalOptions) -> SamplingParams:
+    """The preset with the number of new tokens asked for."""
+    params = preset(options.decoding)
+    return params if options.max_new_tokens is None else replace(params, max_new_tokens=options.max_new_tokens)
 
 
 def run_folders(ckpt: Path, out: Path | None, decoding: str, engine: EngineOptions) -> dict[Path, Path]:

@@ -40,6 +40,13 @@ def sample_keys(eval_tasks: Sequence[EvalTask], shard: tuple[int, int] = (0, 1))
                 yield SampleKey(prompt.task, prompt.problem_id, round_), prompt
 
 
+def most_positions(eval_tasks: Sequence[EvalTask], max_new_tokens: int) -> int | None:
+    """Tokens of the longest prompt that is asked and of its longest completion; None: the engine counts them."""
+    prompts = [prompt for one in eval_tasks for prompt in one.prompts[: one.num_problems]]
+    lengths = [len(prompt.token_ids) for prompt in prompts if prompt.token_ids is not None]
+    return max(lengths) + max_new_tokens if lengths and len(lengths) == len(prompts) else None
+
+
 def requests(eval_tasks: Sequence[EvalTask], run_seed: int, shard: tuple[int, int] = (0, 1)) -> Iterator[Request]:
     """The requests for a shard's keys, in their order."""
     for key, prompt in sample_keys(eval_tasks, shard):

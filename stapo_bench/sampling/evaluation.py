@@ -14,9 +14,8 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any, TextIO
 
-from stapo_bench.engines import Engine, preset
+from stapo_bench.engines import Engine, declared_context
 from stapo_bench.errors import StapoError, tell
-from stapo_bench.records import SamplingParams
 from stapo_bench.runs import (
     Checkpoint,
     Manifest,
@@ -29,8 +28,8 @@ from stapo_bench.runs import (
 )
 from stapo_bench.sampling.copy_watch import CopyWatch
 from stapo_bench.sampling.engine_cache import EngineCache
-from stapo_bench.sampling.eval_options import EvalOptions
-from stapo_bench.sampling.eval_tasks import EvalTask, sample_keys
+from stapo_bench.sampling.eval_options import EvalOptions, sampling_params
+from stapo_bench.sampling.eval_tasks import EvalTask, most_positions, sample_keys
 from stapo_bench.sampling.generate import SamplingResult, generate_missing, shard_label, shard_state, sole_writer
 from stapo_bench.sampling.identity import run_about, run_identity
 from stapo_bench.sampling.stop_rules import StopRule, is_settled
@@ -109,6 +108,7 @@ def complete_run(
     with ExitStack() as lock:
         if not options.allow_different:  # the folder is known: a second writer is refused without opening an engine
             lock.enter_context(sole_writer(options.out, label, watch))
+        warn_of_short_context(checkpoint, eval_tasks, params.max_new_tokens, watch)
         engine = engines.engine(options, eval_tasks)
         identity = run_identity(checkpoint, eval_tasks, params, options.seed, engine.identity())
         run = open_run(options.out, identity, about, allow_different=options.allow_different)
@@ -122,17 +122,25 @@ def complete_run(
         return generate_missing(state, eval_tasks, engine, params, watch)
 
 
+def warn_of_short_context(
+    checkpoint: Checkpoint, eval_tasks: Sequence[EvalTask], max_new_tokens: int, watch: TextIO
+) -> None:
+    """Say before a model is loaded that its context, not the limit, will end completions."""
+    context, asked = declared_context(checkpoint.path), most_positions(eval_tasks, max_new_tokens)
+    if context is not None and asked is not None and asked > context:
+        longest = asked - max_new_tokens
+        print(
+            f"{checkpoint.path}: its context of {context:,} tokens is less than the longest prompt ({longest:,}) and "
+            f"{max_new_tokens:,} new tokens: such completions end as cut off after {max(context - longest, 0):,}",
+            file=watch,
+        )
+
+
 def stages(eval_tasks: Sequence[EvalTask]) -> Iterator[list[EvalTask]]:
     """The same tasks with more and more samples per problem, up to all: a stop rule is asked after each stage."""
     most = max(one.num_samples for one in eval_tasks)
     for rounds in [*range(_ROUNDS_PER_CHECK, most, _ROUNDS_PER_CHECK), most]:
         yield [replace(one, num_samples=min(one.num_samples, rounds)) for one in eval_tasks]
-
-
-def sampling_params(options: EvalOptions) -> SamplingParams:
-    """The preset with the number of new tokens asked for."""
-    params = preset(options.decoding)
-    return params if options.max_new_tokens is None else replace(params, max_new_tokens=options.max_new_tokens)
 
 
 def prepare_tasks(tasks: Sequence[Task], options: EvalOptions, checkpoint: Checkpoint) -> list[EvalTask]:

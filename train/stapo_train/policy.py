@@ -10,6 +10,7 @@ import torch
 import transformers
 from torch import Tensor
 
+from stapo_bench.engines import default_device
 from stapo_bench.engines.transformers import load_checkpoint
 from stapo_bench.errors import StapoError
 from stapo_train.batch import Batch, MicroBatch, micro_batches
@@ -97,7 +98,7 @@ class Recorder:
 def load_model(path: Path, config: TrainConfig) -> tuple[Any, Any]:
     """Model, in float32 with gradients, and tokenizer from a checkpoint folder."""
     transformers.utils.logging.disable_progress_bar()  # a bar per file, beside our own line per iteration
-    device = ("cuda" if torch.cuda.is_available() else "cpu") if config.device == "auto" else config.device
+    device = default_device() if config.device == "auto" else config.device
     model, tokenizer = load_checkpoint(path, dtype="float32", device=device)
     check_head(model)
     if config.attention != "sdpa":

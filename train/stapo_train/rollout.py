@@ -26,12 +26,22 @@ from stapo_train.config import RolloutConfig, TrainConfig
 from stapo_train.train_records import Rollout
 
 
-def open_engine(config: TrainConfig, checkpoint: Path, model: Any, tokenizer: Any) -> Engine:
-    """The engine that ``rollout.engine`` names, in this process. ``checkpoint`` holds the model's weights on disk."""
+def open_engine(
+    config: TrainConfig, checkpoint: Path, model: Any, tokenizer: Any, positions: int | None = None
+) -> Engine:
+    """The engine that ``rollout.engine`` names, in this process.
+
+    Args:
+        config: the training's.
+        checkpoint: holds the model's weights on disk.
+        model: the trainer's, which the transformers engine samples with.
+        tokenizer: the model's.
+        positions: of the longest prompt and its new tokens together; vLLM's cache need not hold more.
+    """
     if config.rollout.engine == "transformers":
         return TransformersEngine(model, tokenizer)
     dtype = "bfloat16" if config.autocast else "float32"  # the arithmetic of the updates
-    engine = VllmEngine(checkpoint, dtype=dtype, shared_gpu=config.rollout.gpu_memory)
+    engine = VllmEngine(checkpoint, dtype=dtype, positions=positions, gpu_memory=config.rollout.gpu_memory, sleeps=True)
     engine.sleep()
     return engine
 

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import torch
 
+from stapo_bench.engines import default_device
 from stapo_bench.runs import write_atomically
 from stapo_train.tiny.pretrain import FINISHED_FILE, load_config, pretrain
 
 
 def main(config: Path, overrides: list[str]) -> None:
     """Make the base model, on the GPU where there is one."""
-    torch.set_default_device("cuda" if torch.cuda.is_available() else "cpu")
+    torch.set_default_device(default_device())
     made = pretrain(load_config(config, overrides))
     # Label it so that no table takes it for the tiny suite's own base.
     facts = json.loads((made / FINISHED_FILE).read_text(encoding="utf-8"))

@@ -1,0 +1,62 @@
+"""A request in vLLM's words, and vLLM's answer in ours."""
+
+from importlib import import_module
+from typing import Any
+
+from stapo_bench.errors import StapoError
+from stapo_bench.records import Completion, Request, SamplingParams
+
+OFF: dict[str, Any] = {
+    "top_k": 0,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "min_tokens": 0,
+    "logit_bias": None,
+    "bad_words": [],
+    "stop": [],
+}
+"""Values of vLLM's parameters that switch off what is not used."""
+
+
+def vllm_params(params: SamplingParams, seed: int, budget: int) -> Any:
+    """vLLM's parameters of a request with this seed and at most ``budget`` new tokens."""
+    parameters = import_module("vllm.sampling_params")
+    return parameters.SamplingParams(
+        temperature=params.temperature,
+        top_p=params.top_p,
+        max_tokens=budget,
+        seed=seed,
+        output_kind=parameters.RequestOutputKind.FINAL_ONLY,
+        # vLLM's log-probs are those at temperature 1: at another they would not be what a Completion promises.
+        logprobs=0 if params.temperature == 1 else None,
+        flat_logprobs=True,  # a list of numbers instead of two objects a token
+        detokenize=False,  # vLLM would make it at every token, and that of every log-prob's token
+        **OFF,
+    )
+
+
+def completion_of(request: Request, output: Any, text: str) -> Completion:
+    """The completion that vLLM's finished output is."""
+    (completion,) = output.outputs
+    if completion.finish_reason not in ("stop", "length"):
+        return Completion(key=request.key, text="", finish_reason="error", num_tokens=0)
+    ids = tuple(completion.token_ids)
+    return Completion(
+        key=request.key,
+        text=text,
+        finish_reason=completion.finish_reason,
+        num_tokens=len(ids),
+        token_ids=ids,
+        log_probs=_log_probs(completion.logprobs, ids) if completion.logprobs is not None else None,
+    )
+
+
+def _log_probs(told: Any, ids: tuple[int, ...]) -> tuple[float, ...]:
+    """Log-probs of the sampled tokens; ``told`` is vLLM's FlatLogprobs, which holds more where more is asked for."""
+    if tuple(told.token_ids) != ids:
+        raise StapoError(
+            f"vLLM: expected the log-probs of {len(ids)} sampled tokens and no others, got {len(told.token_ids)}"
+        )
+    return tuple(told.logprobs)
