@@ -44,7 +44,7 @@ import torch
 
 from bench.makespan import SMALL, makespan
 from stapo_bench.engines import Engine, EngineOptions
-from stapo_bench.engines.vllm import VllmEngine, _vllm_params
+from stapo_bench.engines.vllm import VllmEngine, vllm_params
 from stapo_bench.records import Completion, Request, SamplingParams
 from stapo_bench.runs import measured_with, open_run, read_checkpoint
 from stapo_bench.sampling import (
@@ -86,7 +86,7 @@ def bare(engine: Engine, eval_tasks: Sequence[EvalTask], options: EvalOptions) -
 def for_vllm(asked: Iterable[Request], params: SamplingParams, *, plain: bool = False) -> tuple[list[Any], list[Any]]:
     """Prompts and sampling parameters; vLLM makes the text. plain: without the log-probs that our engine asks for."""
     asked = list(asked)
-    told = [_vllm_params(params, request.seed, params.max_new_tokens) for request in asked]
+    told = [vllm_params(params, request.seed, params.max_new_tokens) for request in asked]
     for one in told:
         one.detokenize = True
         one.logprobs = None if plain else one.logprobs

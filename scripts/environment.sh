@@ -7,17 +7,7 @@ root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 # Idle OpenMP threads must sleep, not spin: on a busy small machine spinning turns a step of 0.03 s into seconds.
 export OMP_WAIT_POLICY=PASSIVE TOKENIZERS_PARALLELISM=false
 
-find_python() {
-    local candidate
-    for candidate in "${PYTHON:-python3}" python3.13 python3.12 python3.11 python3.10; do
-        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
-            echo "$candidate"
-            return
-        fi
-    done
-    echo "scripts/environment.sh: expected Python 3.10 or newer, found none; install one or set PYTHON=/path/to/python3" >&2
-    return 1
-}
+source "$root/scripts/find_python.sh"
 
 # On a machine without an NVIDIA GPU the CPU build of torch (200 MB) serves, not the CUDA build (3 GB). pip takes it
 # where one of its configured sources offers it; uv knows PyTorch's own; else the default build, which also works.
@@ -31,7 +21,7 @@ install_cpu_torch() {
 
 stamp="$(cat "$root/pyproject.toml" "$root/requirements/core.txt" | sha256sum | cut -c1-16)"
 if [ "$(cat "$root/.venv/stamp" 2>/dev/null || true)" != "$stamp" ]; then
-    python="$(find_python)"
+    python="$(find_python "3 10" "4 0")"
     echo "environment: making .venv with $("$python" --version) (one to three minutes)"
     "$python" -m venv "$root/.venv" || {
         echo "scripts/environment.sh: '$python -m venv' failed; on Debian or Ubuntu install python3-venv" >&2

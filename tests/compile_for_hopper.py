@@ -24,15 +24,18 @@ def main() -> None:
     """One line per kernel, dtype and tiling."""
     for itemsize, dtype, precision in ((2, "bf16", "tf32"), (4, "fp32", "ieee")):
         for tiling in kernels.TILINGS[itemsize]:
-            for kernel in (kernels._measure, kernels._differentiate):
-                found = {"kernel": kernel.__name__, "dtype": dtype, "columns": tiling.columns}
-                print(json.dumps({**found, **compiled(kernel, dtype, tiling, precision)}), flush=True)
+            for kernel, has_entropy in (
+                (kernels._measure, True),
+                *((kernels._differentiate, e) for e in (True, False)),
+            ):
+                found = {"kernel": kernel.__name__, "dtype": dtype, "columns": tiling.columns, "entropy": has_entropy}
+                print(json.dumps({**found, **compiled(kernel, dtype, tiling, precision, has_entropy)}), flush=True)
 
 
-def compiled(kernel, dtype, tiling, precision) -> dict:
-    """Shared memory (bytes), local memory of a thread (bytes) and what the loop over D is made of."""
+def compiled(kernel, dtype, tiling, precision, has_entropy) -> dict:
+    """Shared memory (bytes), registers and local memory (bytes) of a thread, and what the loop over D is made of."""
     constants = {"ROWS": tiling.rows, "COLUMNS": tiling.columns, "DEPTH": tiling.depth, "WHOLE": True,
-                 "PRECISION": precision, "HAS_ENTROPY": True}  # fmt: skip
+                 "PRECISION": precision, "HAS_ENTROPY": has_entropy}  # fmt: skip
     constants = {name: constants[name] for name in kernel.arg_names if name in constants}
     types = {name: _type(name, dtype) for name in kernel.arg_names} | dict.fromkeys(constants, "constexpr")
     # As at run time: addresses and sizes that 16 divides.
@@ -51,6 +54,7 @@ def compiled(kernel, dtype, tiling, precision) -> dict:
         "shared": out.metadata.shared,
         "predicted_shared": tiling.shared_bytes(2 if dtype == "bf16" else 4),
         "local": int(re.findall(r"STACK:(\d+)", usage)[0]) + int(re.findall(r"LOCAL:(\d+)", usage)[0]),
+        "registers": int(re.findall(r"REG:(\d+)", usage)[0]),
         "wgmma": len(products),
         "wide_copies": code.count("LDGSTS"),
         "spills_between_wgmmas": sum(name in ("LDL", "STL") for name in loop),

@@ -62,8 +62,9 @@ def test_the_parts_of_a_ranks_memory_by_hand():
     assert memory.state * GIB == pytest.approx(12 * 1752 / 4)
     assert memory.gradients * GIB == pytest.approx(4 * 1752 / 4)
     assert memory.gathered * GIB == pytest.approx(2 * (2 * 792 + 168) + 4 * 168)
+    assert memory.step * GIB == pytest.approx(4 * 1752 / 4)
     # 50 tokens of a sequence on each of two GPUs; per token 2 layers x 8 x 2 bytes, and one layer's inner values
-    assert memory.activations * GIB == pytest.approx(50 * (2 * 8 * 2 + 2 * (32 + 2 * 4 * 6 + 48)))
+    assert memory.activations * GIB == pytest.approx(50 * (2 * 8 * 2 + 16 * 8 + 10 * 4 * 6 + 8 * 16))
     assert memory.logits * GIB == pytest.approx(50 * 10 * 10)
     assert memory.rollout_weights * GIB == pytest.approx(1752)
     assert memory.kv_cache == pytest.approx(6 - 4, abs=1e-4)  # 60 % of 10 GiB less what vLLM keeps for itself
@@ -78,6 +79,54 @@ def test_the_published_16_bytes_a_parameter_of_1_7_b_on_one_gpu():
     memory = cost.single_memory(SHAPES["1.7b"], setup, micro_batch_tokens=32_768)
     assert (memory.state + memory.gradients) * GIB == pytest.approx(16 * 1.7206e9, rel=1e-4)
     assert memory.gathered * GIB == pytest.approx(2 * 1.7206e9, rel=1e-4)
+    # 28 layer inputs of 2048 float32 numbers, and one layer's values
+    inner = 26 * 2048 + 10 * 128 * 24 + 8 * 6144
+    assert memory.activations * GIB == pytest.approx(32_768 * (28 * 2048 * 4 + inner))
+    whole = cost.single_memory(SHAPES["1.7b"], setup, micro_batch_tokens=32_768, checkpointing=False)
+    assert whole.activations * GIB == pytest.approx(32_768 * 28 * inner)
+    assert memory.step == 0  # AdamW is fused there
+
+
+def test_the_optimizers_own_memory_counts_where_it_is_more_than_the_passes():
+    memory = cost.sharded_memory(SHAPES["14b"], replace(H20S, nodes=1), Recipe(max_prompt=1, max_response=7))
+    few_tokens = replace(memory, gathered=0.0)
+    assert few_tokens.while_updating == pytest.approx(memory.state + memory.gradients + memory.step + cost.FIXED_GIB)
+
+
+@pytest.mark.parametrize(("dtype", "residual_bytes"), [("float32", 4), ("bfloat16", 2)])
+def test_what_a_layer_keeps_is_what_autograd_keeps(dtype, residual_bytes):
+    """Bytes of a Qwen3 layer's saved tensors under autocast; a few more are of rotations and of norms' scales."""
+    import torch
+    import transformers
+
+    tokens, layers, heads, kv_heads, head_dim = 96, 3, 4, 2, 32
+    config = transformers.Qwen3Config(
+        vocab_size=300, hidden_size=256, intermediate_size=640, num_hidden_layers=layers, num_attention_heads=heads,
+        num_key_value_heads=kv_heads, head_dim=head_dim, attn_implementation="sdpa",
+    )  # fmt: skip
+    model = transformers.Qwen3ForCausalLM(config).to(getattr(torch, dtype))
+    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    handed_on, kept, inside = [], {}, []
+
+    def keep(tensor):
+        place = tensor.untyped_storage().data_ptr()
+        if inside and place not in weights and tokens in tensor.shape:
+            kept[place] = tensor
+        return tensor
+
+    layer = model.model.layers[1]
+    layer.register_forward_pre_hook(lambda _, given: (inside.append(1), handed_on.append(given[0].dtype))[0])
+    layer.register_forward_hook(lambda *_: inside.clear())
+    ids = torch.zeros((1, tokens), dtype=torch.long)
+    with torch.autocast("cpu", torch.bfloat16), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        model.model(input_ids=ids, use_cache=False)
+    shape = Shape(
+        layers=layers, hidden=256, intermediate=640, heads=heads, kv_heads=kv_heads, head_dim=head_dim, vocab=300,
+        tied=False,
+    )  # fmt: skip
+    assert handed_on == [getattr(torch, dtype)] and handed_on[0].itemsize == residual_bytes
+    each = sum(tensor.untyped_storage().nbytes() for tensor in kept.values()) / tokens
+    assert each == pytest.approx(cost.layer_bytes(shape, residual_bytes), rel=0.04)
 
 
 @pytest.mark.parametrize(
@@ -86,12 +135,19 @@ def test_the_published_16_bytes_a_parameter_of_1_7_b_on_one_gpu():
         ({"tensor_parallel": 3}, "--tensor-parallel 3: expected a divisor of 8 GPUs a node and of 40"),
         ({"sequence_parallel": 16}, "--sequence-parallel 16: expected a divisor"),
         ({"nodes": 3}, "3 x 8 GPUs: expected 512 rollouts of a mini-batch to divide evenly over 24 data-parallel"),
-        ({"nodes": 1, "gpu": GPUS["a100"]}, "A100/A800 80 GB: expected at most 71 GiB per GPU .90% of 79., got 72 GiB"),
+        (
+            {"nodes": 1, "gpu": GPUS["a100"]},
+            r"A100/A800 80 GB: expected at most 71 GiB per GPU .90% of 79., got 78 GiB .7\S+ by the estimate",
+        ),
+        (  # 71.03 of 71.1 GiB by the estimate alone: 20.6 of weights and optimizer, 47.4 for vLLM, 3 fixed
+            {"nodes": 1, "gpu": GPUS["h100"], "sequence_parallel": 2},
+            r"H100/H800 80 GB: .* got 75 GiB .71.0 by the .* rollouts on 8 GPUs; lower rollout.gpu_memory=0.6",
+        ),
         (
             {"rollout_share": 0.3},
             "room for one sequence of 16,384 tokens in vLLM's share, got -3.0 GiB; raise --tensor",
         ),
-        ({"nodes": 1, "rollout_share": 0.7}, "got 90 GiB during rollouts on 8 GPUs; use more GPUs"),
+        ({"nodes": 1, "rollout_share": 0.7}, r"got 95 GiB .9[0-9.]+ by .* during rollouts on 8 GPUs; lower"),
     ],
 )
 def test_what_cannot_work_is_refused_in_one_line(changes, message):

@@ -46,6 +46,7 @@ def test_the_published_recipe_in_verls_words():
     assert (found[f"{drawn}.temperature"], found[f"{drawn}.top_p"]) == ("1.0", "1.0")
     assert (found["trainer.nnodes"], found["trainer.n_gpus_per_node"]) == ("8", "8")
     assert found[f"{drawn}.tensor_model_parallel_size"] == "2"
+    assert found[f"{drawn}.gpu_memory_utilization"] == "0.6"
     assert found["+ray_kwargs.ray_init.runtime_env.env_vars.STAPO_OBJECTIVE"] == "stapo"
     # What the objective decides is not said twice.
     assert not any(key.startswith(f"{actor}.clip_ratio") or key.endswith("loss_agg_mode") for key in found)
@@ -107,7 +108,7 @@ def test_every_stage_comes_after_what_it_needs(plan, tmp_path):
         "b='x y'",
         f"hydra.run.dir={tmp_path}/grpo/hydra",
     ]
-    assert "32 2" in paths[9].read_text()  # 64 GPUs: 32 engines of two
+    assert paths[9].read_text().endswith(" 32 2 4\n")  # 64 GPUs: 32 engines of two, four on each node
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, ""), ("mine", "mine,")])
@@ -167,7 +168,8 @@ def test_a_dry_run_says_what_it_takes_and_starts_nothing(model, tmp_path, capsys
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--model", "14b", "--nodes", "1", "--gpu", "a100"], "got 72 GiB during updates on 8 GPUs"),
+        (["--model", "14b", "--nodes", "1", "--gpu", "a100"], "5% for its doubt) during updates on 8 GPUs"),
+        (["--model", "8b", "rollout.gpu_memory=0.95"], "during rollouts on 64 GPUs; lower rollout.gpu_memory=0.95"),
         (["--model", "1.7b", "--nodes", "3"], "divide evenly over 24 data-parallel ranks"),
         (["--model", "8b", "--tensor-parallel", "3"], "--tensor-parallel 3: expected a divisor of 8 GPUs"),
         (["--model", "8b", "rollout.max_rounds=3"], "rollout.max_rounds 3: expected 1"),
@@ -194,12 +196,19 @@ def test_what_is_not_installed_stops_before_anything_starts(tmp_path, capsys, mo
     arguments = ["--model", "8b", "--base", str(tmp_path), "--out", str(tmp_path / "o")]
     with pytest.raises(SystemExit):
         reproduce.main(["--scale", "paper", *arguments])
-    assert "expected verl and vllm in this environment, got no vllm" in capsys.readouterr().err
+    assert "expected verl, vllm and flash-attn in this environment, got no vllm" in capsys.readouterr().err
     assert not (tmp_path / "o").exists()
 
 
+@pytest.mark.parametrize("module", ["verl", "vllm", "flash_attn"])
+def test_everything_that_a_cluster_needs_is_looked_for(monkeypatch, module):
+    monkeypatch.setattr(paper_verl, "find_spec", lambda name: None if name == module else object())
+    assert paper_verl.missing_packages() == [module.replace("_", "-")]
+
+
 def test_launch_files_are_bash():
-    for path in [*(ROOT / "scripts" / "launch").glob("*.sh"), ROOT / "scripts" / "reproduce_table.sh"]:
+    started = ("reproduce_table.sh", "gpu_environment.sh", "integration.sh")
+    for path in [*(ROOT / "scripts" / "launch").glob("*.sh"), *(ROOT / "scripts" / name for name in started)]:
         subprocess.run(["bash", "-n", path], check=True)
         assert path.stat().st_mode & 0o111, path
 
@@ -252,8 +261,77 @@ def test_a_server_that_does_not_start_is_said_to_be(stub, tmp_path):
     stub("sleep")
     done = evaluate("ckpt", "justrl", tmp_path / "run", 4, 2, PORT="1")
     assert done.returncode == 1 and "vllm serve ended before it was ready" in done.stderr
-    served = "vllm serve ckpt --port 1 --data-parallel-size 4 --tensor-parallel-size 2 --data-parallel-backend ray"
-    assert calls.read_text().startswith(served)
+    served = "vllm serve ckpt --port 1 --data-parallel-size 4 --data-parallel-size-local 4 --tensor-parallel-size 2"
+    assert calls.read_text().startswith(f"{served} --data-parallel-backend ray")
+
+
+SPREAD = """
+while [ $# -gt 0 ]; do
+    case "$1" in
+        --data-parallel-size) all="$2" ;;
+        --data-parallel-size-local) local="$2" ;;
+        --tensor-parallel-size) tensor="$2" ;;
+    esac
+    shift
+done
+local="${local:-$all}"
+fits=$((8 / tensor))
+if [ "$local" -gt "$fits" ]; then
+    echo "Not enough resources to allocate $local DP ranks on DP master node, possible to fit $fits DP ranks." >&2
+elif [ $((2 * local)) -lt "$all" ]; then
+    echo "Not enough resources to allocate $all placement groups, only created $((2 * local)) placement groups." >&2
+else
+    touch "$(dirname "$0")/../up"
+fi
+exit 3
+"""
+"""vLLM's own rule for placing engines on two nodes of 8 GPUs (``v1/engine/utils.py``, strict packing)."""
+
+
+@pytest.mark.parametrize(("local", "served"), [((), False), ((4,), True), ((2,), False), ((16,), False)])
+def test_engines_are_spread_over_the_nodes(stub, tmp_path, local, served):
+    stub("vllm", SPREAD)
+    stub("sleep")
+    done = evaluate("ckpt", "justrl", tmp_path / "run", 8, 2, *local, PORT="1")
+    assert done.returncode == 1  # the stand-in ends at once either way
+    assert (tmp_path / "up").exists() == served, done.stderr
+
+
+NO_VENV = """
+case "$*" in
+    *find_spec*) exit ${HAS:-1} ;;
+    *"-m venv"*) mkdir -p "${@: -1}/bin" && cp "$0" "${@: -1}/bin/pip" && cp "$0" "${@: -1}/bin/python" ;;
+    *version_info*) exit 0 ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("scale", "folder", "asked"),
+    [
+        ("small", ".venv-vllm", "-c requirements/vllm.txt -e .[vllm] pytest"),
+        ("paper", ".venv-verl", "-c requirements/verl-gpu.txt -e .[verl-gpu] pytest"),
+    ],
+)
+def test_a_machine_with_a_gpu_makes_the_environment_that_the_scale_needs(stub, tmp_path, scale, folder, asked):
+    for name in ("reproduce_table.sh", "gpu_environment.sh", "find_python.sh"):
+        (tmp_path / "scripts").mkdir(exist_ok=True)
+        (tmp_path / "scripts" / name).write_text((ROOT / "scripts" / name).read_text())
+        (tmp_path / "scripts" / name).chmod(0o755)
+    (tmp_path / "requirements").mkdir()
+    for name in ("pyproject.toml", "requirements/vllm.txt", "requirements/verl-gpu.txt"):
+        (tmp_path / name).touch()
+    for name in ("python", "python3"):
+        calls = stub(name, NO_VENV)
+    stub("nvidia-smi")
+    command = [tmp_path / "scripts" / "reproduce_table.sh", "--scale", scale, "--model", "8b"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHON": "python3"})
+    assert done.returncode == 0, done.stderr
+    lines = calls.read_text().splitlines()
+    assert any(line.endswith(asked) for line in lines), lines
+    assert any("--no-build-isolation --no-deps flash-attn==2.8.3" in line for line in lines) == (scale == "paper")
+    assert lines[-1].endswith(f"-m stapo_train.reproduce --scale {scale} --model 8b")
+    assert (tmp_path / folder / "stamp").exists()
 
 
 def test_a_slurm_job_makes_the_cluster_and_then_runs_on_it(stub, tmp_path):

@@ -112,6 +112,7 @@ def test_a_step_moves_the_weights_as_adamw_would():
     norm = float(exact.gradient.norm())
     assert record.grad_norm == pytest.approx(norm, rel=1e-6)
     torch.testing.assert_close(before - after, exact.gradient * min(1, 0.5 / norm), rtol=1e-5, atol=1e-9)
+    assert all(p.grad is None for p in policy.model.parameters())  # while rollouts are drawn their memory is vLLM's
 
 
 @pytest.mark.parametrize("shift", [0.5, -0.5])

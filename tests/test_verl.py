@@ -8,6 +8,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+import torch
 from datasets import Dataset
 
 from stapo_bench.errors import UsageError
@@ -15,6 +16,7 @@ from stapo_bench.records import Gold, Grade, Outcome, Problem
 from stapo_bench.tasks.prompts import render_prompt
 from stapo_train.integrations import verl_reward
 from stapo_train.integrations.verl_data import chat_template, verl_rows, write_parquet
+from stapo_train.integrations.verl_entropy import chunked_entropy
 from stapo_train.integrations.verl_settings import VARIABLE, objective_from_environment, parse_objective
 from stapo_train.objectives import REGISTRY, build
 
@@ -184,3 +186,20 @@ def test_the_command_writes_what_a_config_trains_on(tmp_path):
     ran = subprocess.run([*command, "data.sourc=jsonl"], capture_output=True, text=True, check=False)
     assert ran.returncode == 2
     assert ran.stderr.startswith("verl-data: ") and ran.stderr.count("\n") == 1
+
+
+def test_entropies_in_chunks_are_compiled_once_whatever_the_number_of_rows():
+    """A program for all rows at once, for a chunk and for one row; verl's loop needs one per number of chunks."""
+    from torch._dynamo.testing import CompileCounter
+
+    counter = CompileCounter()
+    entropies = chunked_entropy(compiled=True, backend=counter)
+    plain = chunked_entropy(compiled=False)
+    generator = torch.Generator().manual_seed(0)
+    for rows in (5, 17, 24, 33, 41, 50, 57, 66, 77, 81, 90):  # 1 to 12 chunks of 8
+        logits = torch.randn(rows, 6, generator=generator)
+        found = entropies(logits, chunk_size=8)
+        log_pi = logits.double().log_softmax(-1)
+        assert found.tolist() == pytest.approx((-(log_pi.exp() * log_pi).sum(-1)).tolist(), abs=1e-6)
+        assert torch.equal(found, plain(logits))  # without a size all rows at once
+    assert counter.frame_count <= 3

@@ -2,19 +2,22 @@
 # One evaluation on a whole Ray cluster: vLLM serves the checkpoint on every GPU by its own data parallelism, and one
 # process for every eight engines asks it for a part of the samples. Stopped and started again, it goes on where it was.
 #
-#   scripts/launch/evaluate.sh CHECKPOINT training|justrl RUN ENGINES TENSOR_PARALLEL
+#   scripts/launch/evaluate.sh CHECKPOINT training|justrl RUN ENGINES TENSOR_PARALLEL [ENGINES_PER_NODE]
 #
+# ENGINES_PER_NODE is needed where ENGINES are more than one node's: vLLM else wants all of them on the first.
 # From the environment: SERVE_BACKEND=mp (one machine, no Ray), BASE_URL=http://host:port/v1 (a server of yours),
 # EVAL_OPTIONS="--tasks aime24 --limit 5" (more options of stapo-bench eval), MAX_MODEL_LEN, PORT.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-checkpoint="$1" regime="$2" run="$3" engines="$4" tensor_parallel="$5"
+checkpoint="$1" regime="$2" run="$3" engines="$4" tensor_parallel="$5" local_engines="${6:-$4}"
 port="${PORT:-8000}"
 export RAY_ADDRESS="${RAY_ADDRESS:-auto}"
 
 if [ -z "${BASE_URL:-}" ]; then
     # 20,480 new tokens and the longest prompt fit 24,576. Sampling settings are the evaluation's, none the server's.
-    vllm serve "$checkpoint" --port "$port" --data-parallel-size "$engines" --tensor-parallel-size "$tensor_parallel" \
+    # Its FlashInfer sampler is compiled at every start and never used by requests with a seed, which ours have.
+    VLLM_USE_FLASHINFER_SAMPLER=0 vllm serve "$checkpoint" --port "$port" --data-parallel-size "$engines" \
+        --data-parallel-size-local "$local_engines" --tensor-parallel-size "$tensor_parallel" \
         --data-parallel-backend "${SERVE_BACKEND:-ray}" --max-model-len "${MAX_MODEL_LEN:-24576}" \
         --generation-config vllm &
     server=$!

@@ -31,8 +31,8 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers ships no types
         layers, heads, dim = shape
         self._limit = limit
         # Zeros, not uninitialised memory: a masked position still takes part as 0 * value, and 0 * NaN is NaN.
-        shape = (slots, heads, min(64, limit), dim)
-        self._data = [_zeros(like, shape) for _ in range(2 * layers)]  # keys even, values odd
+        one = (slots, heads, min(64, limit), dim)
+        self._data = [_zeros(like, one) for _ in range(2 * layers)]  # keys even, values odd
         self._rows = torch.arange(slots, device=like.device)
         self._positions = self._rows  # set by begin_step
         self._length = 0

@@ -265,9 +265,14 @@ def update(
 
 
 def make_optimizer(model: Any, config: OptimConfig) -> torch.optim.AdamW:
-    """AdamW over all parameters alike."""
+    """AdamW over all parameters alike; fused on a GPU, where the usual one makes a copy of every second moment."""
     return torch.optim.AdamW(
-        model.parameters(), lr=config.lr, betas=config.betas, eps=config.eps, weight_decay=config.weight_decay
+        model.parameters(),
+        lr=config.lr,
+        betas=config.betas,
+        eps=config.eps,
+        weight_decay=config.weight_decay,
+        fused=True if model.device.type == "cuda" else None,
     )
 
 

@@ -239,8 +239,9 @@ def load_optimizer(model: Any, optimizer: torch.optim.Optimizer, tensors: dict[s
         kind, name = key.split("/", 1)
         if parameters[name] not in own:
             continue
-        # AdamW keeps its step counts on the CPU, whatever the device of the weights.
-        place = "cpu" if kind == "step" else parameters[name].device
+        # AdamW keeps its step counts on the CPU, whatever the device of the weights, unless it is fused.
+        on_cpu = kind == "step" and not optimizer.defaults.get("fused")
+        place = torch.device("cpu") if on_cpu else parameters[name].device
         optimizer.state[parameters[name]][kind] = value.to(place)
 
 

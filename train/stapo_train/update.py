@@ -53,7 +53,10 @@ class GradientSum:
 
 
 def optimizer_step(policy: Policy, optimizer: torch.optim.Optimizer, batch: Batch, step: Step) -> UpdateRecord:
-    """Take a step on ``batch``, whose statistics are the old policy's; skip it if loss or gradient is not finite."""
+    """Take a step on ``batch``, whose statistics are the old policy's; skip it if loss or gradient is not finite.
+
+    No gradient is left behind: its memory, four bytes a parameter, belongs to the rollouts that come next.
+    """
     optimizer.zero_grad()
     total = accumulate_gradient(policy, batch, step)
     denominator = max(total.selection.denominator.item(), 1.0)  # 0: nothing was kept, and the gradient is 0
@@ -63,8 +66,12 @@ def optimizer_step(policy: Policy, optimizer: torch.optim.Optimizer, batch: Batc
     loss = total.numerator / denominator
     if math.isfinite(loss) and math.isfinite(grad_norm):
         optimizer.step()
-        return _record(total, loss, grad_norm, skipped=None)
-    return _record(total, loss, grad_norm, skipped=f"loss {loss}, gradient norm {grad_norm}")
+        skipped = None
+    else:
+        skipped = f"loss {loss}, gradient norm {grad_norm}"
+    del gradients
+    optimizer.zero_grad()
+    return _record(total, loss, grad_norm, skipped=skipped)
 
 
 def accumulate_gradient(policy: Policy, batch: Batch, step: Step) -> GradientSum:

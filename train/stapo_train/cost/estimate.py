@@ -36,6 +36,9 @@ VLLM_FIXED_GIB = 4.0
 USABLE = 0.9
 """Share of a GPU's memory that a plan may fill; the rest goes to fragmentation."""
 
+DOUBT = 1.05
+"""What the estimate is multiplied with before it is compared: two of its parts are assumptions."""
+
 
 EVAL_SAMPLES = (30 + 30 + 40) * 32 + (500 + 272 + 674) * 4
 """Samples of one evaluation: the paper's six tasks."""
@@ -101,7 +104,8 @@ class Memory:
     """One GPU's memory in GiB, by what takes it."""
 
     state: float  # float32 weights and Adam's two moments, this rank's shard
-    gradients: float  # float32, this rank's shard
+    gradients: float  # float32, this rank's shard; gone while vLLM samples
+    step: float  # what the optimizer makes for a moment: a square root of every second moment, this rank's shard
     gathered: float  # bfloat16 weights, and gradients not yet reduced, of the layers being computed
     activations: float
     logits: float
@@ -110,8 +114,9 @@ class Memory:
 
     @property
     def while_updating(self) -> float:
-        """GiB while weights are updated; vLLM sleeps."""
-        return self.state + self.gradients + self.gathered + self.activations + self.logits + FIXED_GIB
+        """GiB while weights are updated; vLLM sleeps. Activations are gone when the optimizer steps."""
+        passes = self.gathered + self.activations + self.logits
+        return self.state + self.gradients + max(passes, self.step) + FIXED_GIB
 
     @property
     def while_sampling(self) -> float:
@@ -132,30 +137,48 @@ def sharded_memory(shape: Shape, setup: Setup, recipe: Recipe) -> Memory:
     """
     tokens = recipe.max_length // setup.sequence_parallel
     gathered = 2 * (2 * shape.layer_parameters + shape.root_parameters) + 4 * shape.root_parameters
+    # FSDP casts the weights, so that layers hand on bfloat16.
+    activations = tokens * (2 * shape.hidden * shape.layers + layer_bytes(shape, 2))
     # bfloat16 logits, their float32 copy and its gradient.
     logits = 10.0 * tokens * shape.vocab
-    return _memory(shape, setup, tokens=tokens, gathered=gathered, logits=logits)
+    step = 4.0 * shape.parameters / setup.world  # AdamW over lists of tensors (``foreach``), torch's default on GPUs
+    return _memory(shape, setup, gathered=gathered, activations=activations, logits=logits, step=step)
 
 
-def single_memory(shape: Shape, setup: Setup, micro_batch_tokens: int) -> Memory:
+def single_memory(shape: Shape, setup: Setup, micro_batch_tokens: int, *, checkpointing: bool = True) -> Memory:
     """This project's own trainer on one GPU: nothing is sharded, and autocast keeps a bfloat16 copy of the weights.
 
-    Logits are made in blocks; at most 0.9 GB of probabilities are kept (``stapo_train.fused``).
+    Logits are made in blocks; at most 0.9 GB of probabilities are kept (``stapo_train.fused``). AdamW is fused there.
+
+    ``checkpointing``: layers are computed again in the backward pass, and only their inputs are kept.
     """
-    return _memory(shape, setup, tokens=micro_batch_tokens, gathered=2.0 * shape.parameters, logits=0.9e9)
+    # Under autocast the weights stay float32, and so does what layers hand on.
+    inner = layer_bytes(shape, 4)
+    each = 4 * shape.hidden * shape.layers + inner if checkpointing else inner * shape.layers
+    copies = 2.0 * shape.parameters
+    return _memory(shape, setup, gathered=copies, activations=float(micro_batch_tokens * each), logits=0.9e9, step=0.0)
 
 
-def _memory(shape: Shape, setup: Setup, *, tokens: int, gathered: float, logits: float) -> Memory:
+def layer_bytes(shape: Shape, residual_bytes: int) -> int:
+    """Bytes a token that the backward pass of one layer keeps, by what layers hand on: 2 bfloat16, 4 float32.
+
+    As autograd keeps them for a Qwen3 layer under autocast (``tests/test_cost.py`` counts them): of the hidden size,
+    inputs and normalized values in both precisions; of queries, keys and values, before and after norm and rotation;
+    gate, up, activation and their product.
+    """
+    hidden = 26 if residual_bytes == 4 else 16
+    return hidden * shape.hidden + 10 * shape.head_dim * (shape.heads + shape.kv_heads) + 8 * shape.intermediate
+
+
+def _memory(shape: Shape, setup: Setup, *, gathered: float, activations: float, logits: float, step: float) -> Memory:
     sharded = shape.parameters / setup.world / GIB
     rollout_weights = 2 * shape.parameters / setup.tensor_parallel / GIB
-    # Each layer's input is kept; one layer at a time is computed again: two norms, q, k, v, attention, gate, up and
-    # their product, in bfloat16.
-    inner = 2 * (4 * shape.hidden + 2 * shape.head_dim * (shape.heads + shape.kv_heads) + 3 * shape.intermediate)
     return Memory(
         state=12 * sharded,
         gradients=4 * sharded,
+        step=step / GIB,
         gathered=gathered / GIB,
-        activations=tokens * (2 * shape.hidden * shape.layers + inner) / GIB,
+        activations=activations / GIB,
         logits=logits / GIB,
         rollout_weights=rollout_weights,
         kv_cache=setup.rollout_share * setup.gpu.memory_gib - rollout_weights - VLLM_FIXED_GIB,
@@ -194,13 +217,14 @@ def check_setup(shape: Shape, setup: Setup, recipe: Recipe) -> Memory:
             f"{memory.kv_cache:.1f} GiB; raise --tensor-parallel above {setup.tensor_parallel}"
         )
     for phase, needed, remedy in (
-        ("updates", memory.while_updating, "--sequence-parallel or more GPUs"),
-        ("rollouts", memory.while_sampling, "more GPUs"),
+        ("updates", memory.while_updating, "use --sequence-parallel or more GPUs"),
+        ("rollouts", memory.while_sampling, f"lower rollout.gpu_memory={setup.rollout_share:g} or use more GPUs"),
     ):
-        if needed > usable:
+        if DOUBT * needed > usable:
             raise UsageError(
                 f"{setup.gpu.name}: expected at most {usable:.0f} GiB per GPU ({USABLE:.0%} of {setup.gpu.memory_gib:g}"
-                f"), got {needed:.0f} GiB during {phase} on {setup.world} GPUs; use {remedy}"
+                f"), got {DOUBT * needed:.0f} GiB ({needed:.1f} by the estimate and {DOUBT - 1:.0%} for its doubt) "
+                f"during {phase} on {setup.world} GPUs; {remedy}"
             )
     return memory
 
@@ -252,7 +276,7 @@ def generation_seconds(shape: Shape, setup: Setup, recipe: Recipe, samples: int,
     computed. Where a GPU's cache cannot hold its sequences at once, they are generated in waves.
     """
     engines = setup.world / setup.tensor_parallel
-    memory = _memory(shape, setup, tokens=0, gathered=0.0, logits=0.0)
+    memory = _memory(shape, setup, gathered=0.0, activations=0.0, logits=0.0, step=0.0)
     held = max(cached_sequences(memory, shape, setup, recipe.mean_length), 1.0)
     waves = max(1.0, samples / engines / held)
     step = DECODE_STEP_S + 2 * shape.parameters / setup.tensor_parallel / setup.gpu.bandwidth

@@ -45,6 +45,7 @@ from stapo_bench.errors import StapoError, UsageError
 from stapo_train.advantages import group_advantages
 from stapo_train.batch import KEY_STRIDE
 from stapo_train.distributed import ProcessGroup
+from stapo_train.integrations.verl_entropy import chunked_entropy
 from stapo_train.integrations.verl_settings import NAME, objective_from_environment
 from stapo_train.objective import Objective, Selection, TokenStats, policy_loss, select
 
@@ -83,6 +84,7 @@ class StapoTrainingWorker(TrainingWorker):  # type: ignore[misc]
         self.objective = objective_from_environment()
         check_actor(self.objective, getattr(loss_fn, "keywords", {}).get("config"))
         self._device = torch.device(get_device_id())
+        self.engine.compute_entropy_from_logits = chunked_entropy(compiled=self.engine_config.use_torch_compile)
         self._reduce = ProcessGroup(self._device, self.engine.get_data_parallel_group())
         super().set_loss_fn(self._loss)
 

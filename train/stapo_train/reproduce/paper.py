@@ -119,15 +119,16 @@ def main() -> None:
     parser.add_argument("pairs", nargs="*", metavar="KEY=VALUE")
     asked = parser.parse_args()
 
+    pairs = [*asked.pairs, *([f"model={asked.base}"] if asked.base else [])]
+    configs = {method: load_config(CONFIGS / f"{asked.model}-{method}.yaml", pairs) for method in METHODS}
     setup = Setup(
         gpu=GPUS[asked.gpu],
         nodes=asked.nodes,
         gpus_per_node=asked.gpus_per_node,
         tensor_parallel=asked.tensor_parallel or TENSOR_PARALLEL[asked.model],
         sequence_parallel=asked.sequence_parallel,
+        rollout_share=configs["stapo"].rollout.gpu_memory,
     )
-    pairs = [*asked.pairs, *([f"model={asked.base}"] if asked.base else [])]
-    configs = {method: load_config(CONFIGS / f"{asked.model}-{method}.yaml", pairs) for method in METHODS}
     print("\n".join(estimate(SHAPES[asked.model], setup, configs)))
 
     base = Path(configs["stapo"].model)
@@ -140,7 +141,10 @@ def main() -> None:
     }
     missing = missing_packages()
     if missing and not asked.dry_run:
-        raise StapoError(f"expected verl and vllm in this environment, got no {' and no '.join(missing)}; install them")
+        raise StapoError(
+            f"expected verl, vllm and flash-attn in this environment, got no {' and no '.join(missing)}; "
+            "source scripts/environment.sh verl makes one (docs/gpu.md)"
+        )
     if "verl" in missing:
         print("not checked by verl: it is not installed in this environment")
     else:

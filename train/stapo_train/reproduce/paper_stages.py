@@ -119,10 +119,10 @@ def _convert(folder: Path, config: TrainConfig) -> Stage:
 
 
 def _evaluate(checkpoint: Path, regime: str, run: Path, setup: Setup) -> Stage:
-    engines = setup.world // setup.tensor_parallel
+    engines, local = (gpus // setup.tensor_parallel for gpus in (setup.world, setup.gpus_per_node))
     return Stage(
         name=f"eval {run.name}",
-        script=_join("scripts/launch/evaluate.sh", checkpoint, regime, run, engines, setup.tensor_parallel),
+        script=_join("scripts/launch/evaluate.sh", checkpoint, regime, run, engines, setup.tensor_parallel, local),
         is_done=(run / "finished").is_file,
     )
 

@@ -118,9 +118,14 @@ def _refuse(config: TrainConfig) -> None:
             raise UsageError(f"{key} {value}: expected {expected}, which is all that training inside verl has")
 
 
+PACKAGES = {"verl": "verl", "vllm": "vllm", "flash_attn": "flash-attn"}
+"""Modules that training and evaluating on a cluster need, and what to install for each; flash-attn is the attention
+that verl loads models with."""
+
+
 def missing_packages() -> list[str]:
-    """Packages that training and evaluating on a cluster need and this environment lacks."""
-    return [package for package in ("verl", "vllm") if find_spec(package) is None]
+    """Distributions that training and evaluating on a cluster need and this environment lacks."""
+    return [package for module, package in PACKAGES.items() if find_spec(module) is None]
 
 
 def compose(overrides: Sequence[str]) -> Any:

@@ -19,12 +19,15 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
-from stapo_bench.errors import UsageError
+from stapo_bench.engines import default_device
+from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.runs import write_result
 from stapo_train.config import TrainConfig, load_config
 from stapo_train.cost.estimate import (
+    DOUBT,
     USABLE,
     Memory,
     Recipe,
@@ -171,13 +174,14 @@ def recipe_of(config: TrainConfig) -> Recipe:
     )
 
 
-def check_memory(shape: Shape, setup: Setup, micro_batch_tokens: int) -> Memory:
+def check_memory(shape: Shape, setup: Setup, config: TrainConfig) -> Memory:
     """Memory that one GPU needs; refused with one line where the GPU is too small."""
-    memory = single_memory(shape, setup, micro_batch_tokens)
+    tokens, checkpointing = config.update.micro_batch_tokens, config.gradient_checkpointing
+    memory = single_memory(shape, setup, tokens, checkpointing=checkpointing)
     usable = USABLE * setup.gpu.memory_gib
-    if memory.most > usable or memory.kv_cache <= 0:
+    if DOUBT * memory.most > usable or memory.kv_cache <= 0:
         raise UsageError(
-            f"{setup.gpu.name}: expected at most {usable:.0f} GiB, got {memory.most:.0f} GiB ("
+            f"{setup.gpu.name}: expected at most {usable:.0f} GiB, got {DOUBT * memory.most:.0f} GiB ("
             f"{memory.while_updating:.0f} in updates, {memory.while_sampling:.0f} in rollouts); lower "
             "rollout.gpu_memory or update.micro_batch_tokens, take a smaller --base, or use --scale paper"
         )
@@ -195,6 +199,20 @@ def evaluation_seconds(plan: Plan, shape: Shape, setup: Setup) -> float:
     limit = int(plan.evaluation["max-new-tokens"])
     recipe = Recipe(max_response=limit, mean_response=limit // 2)
     return START_S + generation_seconds(shape, setup, recipe, NUM_SAMPLES[plan.kind], limit)
+
+
+def check_environment(config: TrainConfig) -> None:
+    """Refuse, before the base is made, an environment that could not train on it.
+
+    Raises:
+        StapoError: there is no vLLM for ``rollout.engine: vllm``, or a GPU that torch does not see.
+    """
+    default_device()
+    if config.rollout.engine == "vllm" and find_spec("vllm") is None:
+        raise StapoError(
+            "rollout.engine vllm: expected vLLM in this environment, got none; scripts/gpu_environment.sh vllm makes "
+            "one that has it (.venv-vllm), rollout.engine=transformers trains without it"
+        )
 
 
 # --- the run ----------------------------------------------------------------------------------------------------------
@@ -257,12 +275,13 @@ def main() -> None:
     shape = shape_of(plan)
     config = plan.config("stapo")
     setup = Setup(gpu=GPUS[asked.gpu], nodes=1, gpus_per_node=1, rollout_share=config.rollout.gpu_memory)
-    memory = check_memory(shape, setup, config.update.micro_batch_tokens)
+    memory = check_memory(shape, setup, config)
     found = jobs(plan, shape, setup)
     print(describe(found, shape, memory, setup))
     if asked.dry_run:
         print("\n".join(shlex.join(job.command) for job in found))
         return
+    check_environment(config)
     if plan.kind == "scratch":
         write_problems(_problems("scratch", plan.out))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
