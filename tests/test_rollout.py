@@ -142,3 +142,20 @@ def test_an_engine_without_token_ids_is_refused(folder, monkeypatch, lacking):
     monkeypatch.setattr(run, "render", as_text)
     with pytest.raises(StapoError, match="expected an engine that returns token ids"):
         run.train(make_config(folder, iterations=1, rollout__engine="vllm"))
+
+
+def test_vllm_is_told_how_long_a_sequence_can_be_and_a_short_context_is_said(folder, monkeypatch, capsys):
+    opened = []
+
+    class Opened(BesideTheModel):
+        def __init__(self, checkpoint, *, positions, **others):
+            opened.append(positions)
+            super().__init__(checkpoint, positions=positions, **others)
+
+    monkeypatch.setattr(rollout, "VllmEngine", Opened)
+    monkeypatch.setattr(rollout, "declared_context", lambda path: 15)
+    config = make_config(folder, iterations=1, rollout__engine="vllm")
+    run.train(config)
+    longest = opened[0] - config.rollout.max_new_tokens
+    assert 1 < longest < 40  # a tiny problem's tokens
+    assert f"its context of 15 tokens is less than the longest prompt ({longest})" in capsys.readouterr().err

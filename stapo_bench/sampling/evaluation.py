@@ -129,10 +129,10 @@ def warn_of_short_context(
     context, asked = declared_context(checkpoint.path), most_positions(eval_tasks, max_new_tokens)
     if context is not None and asked is not None and asked > context:
         longest = asked - max_new_tokens
-        print(
+        tell(
+            watch,
             f"{checkpoint.path}: its context of {context:,} tokens is less than the longest prompt ({longest:,}) and "
-            f"{max_new_tokens:,} new tokens: such completions end as cut off after {max(context - longest, 0):,}",
-            file=watch,
+            f"{max_new_tokens:,} new tokens: a completion of that one is cut off after {max(context - longest, 0):,}",
         )
 
 

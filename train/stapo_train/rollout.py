@@ -7,6 +7,7 @@ are sampled until a checkpoint covers the iteration.
 """
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,10 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from stapo_bench.engines import Engine
+from stapo_bench.engines import Engine, declared_context
 from stapo_bench.engines.transformers import TransformersEngine
 from stapo_bench.engines.vllm import VllmEngine
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, tell
 from stapo_bench.records import Completion, Outcome, Prompt, Request, SampleKey, SamplingParams
 from stapo_bench.runs import seal, unseal, write_atomically
 from stapo_bench.seeds import derive_seed
@@ -27,7 +28,7 @@ from stapo_train.train_records import Rollout
 
 
 def open_engine(
-    config: TrainConfig, checkpoint: Path, model: Any, tokenizer: Any, positions: int | None = None
+    config: TrainConfig, checkpoint: Path, model: Any, tokenizer: Any, prompts: Sequence[Prompt] = ()
 ) -> Engine:
     """The engine that ``rollout.engine`` names, in this process.
 
@@ -36,14 +37,28 @@ def open_engine(
         checkpoint: holds the model's weights on disk.
         model: the trainer's, which the transformers engine samples with.
         tokenizer: the model's.
-        positions: of the longest prompt and its new tokens together; vLLM's cache need not hold more.
+        prompts: all that will be asked; vLLM's cache has to hold the longest, with its new tokens.
     """
     if config.rollout.engine == "transformers":
         return TransformersEngine(model, tokenizer)
     dtype = "bfloat16" if config.autocast else "float32"  # the arithmetic of the updates
+    positions = _most_positions(prompts, config)
     engine = VllmEngine(checkpoint, dtype=dtype, positions=positions, gpu_memory=config.rollout.gpu_memory, sleeps=True)
     engine.sleep()
     return engine
+
+
+def _most_positions(prompts: Sequence[Prompt], config: TrainConfig) -> int:
+    """Tokens of the longest prompt and its new tokens; where the model has fewer, that is told."""
+    longest, limit = max((len(prompt.token_ids or ()) for prompt in prompts), default=0), config.rollout.max_new_tokens
+    context = declared_context(Path(config.model))
+    if context is not None and longest + limit > context:
+        tell(
+            sys.stderr,
+            f"{config.model}: its context of {context:,} tokens is less than the longest prompt ({longest:,}) and "
+            f"rollout.max_new_tokens={limit}: rollouts of such prompts are cut off earlier",
+        )
+    return longest + limit
 
 
 def load_weights(engine: Engine, model: Any) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from stapo_bench.engines import Engine, declared_context
+from stapo_bench.engines import Engine
 from stapo_bench.errors import StapoError, tell
 from stapo_bench.grading import GraderPool
 from stapo_bench.records import Problem, Prompt
@@ -94,14 +94,14 @@ def _train(config: TrainConfig, folder: RunFolder, dump_iterations: Sequence[int
         autocast=config.autocast,
         packed=config.attention != "sdpa",
     )
+    # vLLM takes its memory at once, and wants to know how much a sequence needs.
+    prompts = render(problems, config, tokenizer) if config.rollout.engine == "vllm" else ()
     run = Run(
         config=config,
         objective=objective,
         problems=problems,
         tokenizer=tokenizer,
-        engine=open_engine(
-            config, start or Path(config.model), model, tokenizer, most_positions(problems, config, tokenizer)
-        ),
+        engine=open_engine(config, start or Path(config.model), model, tokenizer, prompts),
         graders=GraderPool(config.reward.workers, grader=config.reward.grader),
         policy=policy,
         reference=replace(policy, model=load_model(Path(config.model), config)[0])
@@ -288,24 +288,6 @@ def render(problems: Sequence[Problem], config: TrainConfig, tokenizer: Any) -> 
     """The prompts of these problems, as the evaluation renders them."""
     prompt_format = resolve_format(config.data.prompt_format, tokenizer)
     return render_all(problems, config.data.question, prompt_format, tokenizer)
-
-
-def most_positions(problems: Sequence[Problem], config: TrainConfig, tokenizer: Any) -> int | None:
-    """Tokens of the longest prompt and its new tokens; None: the engine asks for no memory before it needs it.
-
-    A context that is shorter is told: rollouts then end where the context does.
-    """
-    if config.rollout.engine != "vllm":
-        return None
-    longest = max(len(prompt.token_ids or ()) for prompt in render(problems, config, tokenizer))
-    asked, context = longest + config.rollout.max_new_tokens, declared_context(Path(config.model))
-    if context is not None and asked > context:
-        print(
-            f"{config.model}: its context of {context:,} tokens is less than the longest prompt ({longest:,}) and "
-            f"rollout.max_new_tokens={config.rollout.max_new_tokens}: such rollouts end earlier, as cut off",
-            file=sys.stderr,
-        )
-    return asked
 
 
 def dump(run: Run, mini_batch: Batch, rollouts: Sequence[Rollout], folder: Path) -> None:

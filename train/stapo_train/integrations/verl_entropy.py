@@ -25,7 +25,7 @@ def entropy_of_rows(logits: Tensor) -> Tensor:
 
 def in_chunks(of_rows: Entropies, logits: Tensor, chunk_size: int = 2048) -> Tensor:
     """[N] entropies, ``chunk_size`` rows at a time; the signature is that of verl's own function."""
-    return torch.cat([of_rows(part) for part in logits.split(chunk_size)])
+    return torch.cat([of_rows(part) for part in torch.split(logits, chunk_size)])
 
 
 def chunked_entropy(*, compiled: bool, backend: str | Callable[..., object] = "inductor") -> Callable[..., Tensor]:
