@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import yaml
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from stapo_bench.errors import StapoError
@@ -149,19 +148,19 @@ class RunFolder:
         name = f"step-{state.iteration:06d}"
         try:
             if not final:
-                with whole_folder(self.path / "state" / name) as folder:
+                with system_errors(), whole_folder(self.path / "state" / name) as folder:
                     save_file(optimizer_tensors(model, optimizer), folder / "optimizer.safetensors")
                     content = {**asdict(state), "sha256": file_hashes([folder / "optimizer.safetensors"])}
                     (folder / "state.json").write_bytes(seal(content))
-            with whole_folder(self.path / "checkpoints" / (FINAL if final else name)) as folder:
+            with system_errors(), whole_folder(self.path / "checkpoints" / (FINAL if final else name)) as folder:
                 model.save_pretrained(folder)
                 tokenizer.save_pretrained(folder)
                 weights = file_hashes(sorted(folder.glob("*.safetensors")))
                 about = {**asdict(labels), **self._about, "step": state.iteration, "sha256": weights}
                 (folder / "stapo.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-        except (OSError, SafetensorError) as error:  # safetensors wraps what the system says
+        except OSError as error:
             last = self._latest()
-            full = getattr(error, "errno", None) == errno.ENOSPC or f"os error {errno.ENOSPC}" in str(error)
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             raise StapoError(
                 f"{self.path}: {'disk full' if full else error} at iteration {state.iteration}; "
                 f"{f'{last} is whole' if last else 'nothing is saved yet'}: free space, then --resume"
@@ -248,14 +247,20 @@ def load_optimizer(model: Any, optimizer: torch.optim.Optimizer, tensors: dict[s
 @contextmanager
 def writing_tensors(path: Path) -> Iterator[None]:
     """Name the file in what the system says while tensors are written, also by way of safetensors, which wraps it."""
-    with writing(path):
-        try:
-            yield
-        except SafetensorError as error:
-            number = re.search(r"os error (\d+)", str(error))
-            if number is None:
-                raise
-            raise OSError(int(number[1]), os.strerror(int(number[1]))) from None
+    with writing(path), system_errors():
+        yield
+
+
+@contextmanager
+def system_errors() -> Iterator[None]:
+    """As OSError, what safetensors and tokenizers raise as their own when the system refuses them a file."""
+    try:
+        yield
+    except Exception as error:  # tokenizers raises no narrower one
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from None
 
 
 @contextmanager
