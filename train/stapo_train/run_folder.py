@@ -165,8 +165,12 @@ class RunFolder:
                 f"{self.path}: {'disk full' if full else error} at iteration {state.iteration}; "
                 f"{f'{last} is whole' if last else 'nothing is saved yet'}: free space, then --resume"
             ) from None
+        self.drop_states(but="" if final else name)
+
+    def drop_states(self, but: str = "") -> None:
+        """Delete the states of earlier checkpoints; of a finished run all."""
         for old in (self.path / "state").glob("step-*"):
-            if final or old.name != name:
+            if old.name != but:
                 shutil.rmtree(old)
 
     def close(self) -> None:
