@@ -26,10 +26,12 @@ class Fork:
 
 
 def spawn(command, log, threads, niceness) -> Fork:
+    runner = os.getpid()
     pid = os.fork()
     if pid:
         return Fork(pid)
-    jobs.die_with_the_runner()  # at this process's own priority: on a busy machine the lowest takes many times as long
+    # At this process's own priority: on a busy machine the lowest takes many times as long.
+    jobs.die_with_the_runner(runner)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.dup2(log.fileno(), 1)
     os.dup2(log.fileno(), 2)

@@ -2,7 +2,10 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +83,75 @@ def test_the_status_tells_the_share_by_weight_and_the_time_left(tmp_path, monkey
     # 100 + 50 of 400 in 60 s: 0.4 s per unit of weight, 250 units left: 100 s, which is 2 min.
     line = status_line([whole, half, later], lanes=2, began=40.0)
     assert line == "[ 1:00] half 3/6 | 38%, about 2 min left"
+
+
+# -- nothing outlives a runner ----------------------------------------------------------------------------------------
+
+RUNNER = """
+import sys
+from pathlib import Path
+from stapo_train.jobs import Job, run_guarded, run_jobs
+folder, command = Path(sys.argv[2]), sys.argv[3:]
+if sys.argv[1] == "jobs":
+    run_jobs([Job(name=name, command=command, weight=1, log=folder / f"{name}.log") for name in "ab"], lanes=2)
+else:
+    run_guarded(command)
+"""
+GRADING = """
+import os, sys, time
+from pathlib import Path
+from stapo_bench.grading import GraderPool
+pool = GraderPool(workers=1)
+pool.grade([("\\\\boxed{1/3}", "\\\\frac{2}{7}")])
+(worker,) = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+Path(sys.argv[1], str(os.getpid())).write_text(worker)
+time.sleep(600)
+"""
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there; what has ended and waits to be reaped is not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("how", ["jobs", "guarded"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_no_process_outlives_a_runner_that_is_killed(tmp_path, how, number):
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    deaf = "trap '' INT TERM; sh -c 'trap \"\" INT TERM; sleep 600' & echo $! > $0/$$; wait"  # hears no request
+    command = [sys.executable, "-c", RUNNER, how, str(tmp_path), "sh", "-c", deaf, str(pids)]
+    runner = subprocess.Popen(command)
+    num_jobs = 2 if how == "jobs" else 1
+    assert until(lambda: len([path for path in pids.iterdir() if path.read_text().strip()]) == num_jobs)
+    left = [int(number) for path in pids.iterdir() for number in (path.name, path.read_text())]
+    assert all(is_running(pid) for pid in left)
+    runner.send_signal(number)
+    runner.wait()
+    assert until(lambda: not any(is_running(pid) for pid in left), 10), left
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+def test_no_grading_process_outlives_a_killed_runner(tmp_path):
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    command = [sys.executable, "-c", GRADING, str(pids)]
+    runner = subprocess.Popen([sys.executable, "-c", RUNNER, "guarded", str(tmp_path), *command])
+    assert until(lambda: any(path.read_text() for path in pids.iterdir()))
+    (path,) = pids.iterdir()
+    left = [int(path.name), int(path.read_text())]
+    runner.kill()
+    runner.wait()
+    assert until(lambda: not any(is_running(pid) for pid in left), 10), left
+
+
+def until(holds, patience_s=60.0):
+    """Wait until a condition holds; False on timeout."""
+    deadline = time.monotonic() + patience_s
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return holds()

@@ -14,7 +14,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -72,14 +74,16 @@ def run_jobs(plan: Sequence[Job], lanes: int, niceness: int = 0, ended: Ended | 
     """
     began, last_line = time.monotonic(), 0.0
     todo = [job for job in plan if not job.done]
+    guard = Guard()
     try:
         while not all(job.done for job in todo):
             for job in ready(plan, lanes):
-                _start(job, lanes, niceness)
+                guard.tell(_start(job, lanes, niceness))
             time.sleep(0.05)
             for job in todo:
                 if job.process is None or job.done or not _has_ended(job, ended):
                     continue
+                guard.tell(job.process.pid)
                 _check(job)
                 job.done = True
                 print(f"[{_clock(began)}] {job.name}: done", flush=True)
@@ -87,7 +91,10 @@ def run_jobs(plan: Sequence[Job], lanes: int, niceness: int = 0, ended: Ended | 
                 last_line = time.monotonic()
                 print(status_line(todo, lanes, began), flush=True)
     finally:
-        _stop([job for job in todo if job.process is not None and job.process.returncode is None], ended)
+        try:
+            _stop([job for job in todo if job.process is not None and job.process.returncode is None], ended)
+        finally:
+            guard.close()
 
 
 def ready(plan: Sequence[Job], lanes: int) -> Iterator[Job]:
@@ -113,29 +120,98 @@ def status_line(plan: Sequence[Job], lanes: int, began: float) -> str:
     return f"[{_clock(began)}] {now} | {worked / total:.0%}, about {(total - worked) * pace / 60:.0f} min left"
 
 
+class Guard:
+    """A process that outlives its runner and kills what that left running, however it ended: a pipe closes with it.
+
+    Jobs are process groups of their own, so that what they started is killed with them.
+    """
+
+    def __init__(self) -> None:
+        reading, self._told = os.pipe()
+        self._pid = os.fork()  # this process starts no threads
+        if self._pid:
+            os.close(reading)
+            return
+        try:
+            os.setsid()  # a Ctrl-C is for the runner
+            os.close(self._told)
+            groups: set[int] = set()
+            with os.fdopen(reading) as lines:
+                for line in lines:
+                    groups ^= {int(line)}  # told when it starts and when it has ended
+            for group in groups:
+                with suppress(ProcessLookupError):
+                    os.killpg(group, signal.SIGKILL)
+        finally:
+            os._exit(0)
+
+    def tell(self, group: int) -> None:
+        """A group has started, or ended."""
+        os.write(self._told, b"%d\n" % group)
+
+    def close(self) -> None:
+        """Nothing is left to guard."""
+        os.close(self._told)
+        os.waitpid(self._pid, 0)
+
+
+def run_guarded(command: Sequence[str]) -> int:
+    """Run a command as ``subprocess.run`` does; it ends with this process, with all that it started."""
+    guard = Guard()
+    try:
+        leads = partial(in_a_group, os.getpid())
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=leads)  # noqa: PLW1509
+        guard.tell(process.pid)
+        try:
+            return process.wait()
+        except BaseException:  # Ctrl-C reaches this process alone
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                    os.killpg(process.pid, number)
+                    process.wait(PATIENCE_S)
+                    break
+            raise
+    finally:
+        guard.close()
+
+
 def spawn(command: Sequence[str], log: BinaryIO, threads: int, niceness: int) -> subprocess.Popen[bytes]:
     """Start a command that writes to the log and ends with this process."""
     settings = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
     env = {**os.environ, **settings}
 
+    runner = os.getpid()
+
     def in_the_new_process() -> None:
         os.nice(niceness)
-        die_with_the_runner()
+        in_a_group(runner)
 
     # This process starts no threads: preexec_fn is safe.
-    return subprocess.Popen(command, stdout=log, stderr=log, env=env, preexec_fn=in_the_new_process)  # noqa: PLW1509
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, preexec_fn=in_the_new_process  # noqa: PLW1509
+    )
 
 
-def die_with_the_runner() -> None:
+def in_a_group(runner: int) -> None:
+    """In the new process: lead a group of its own, and end with the runner."""
+    os.setpgid(0, 0)
+    die_with_the_runner(runner)
+
+
+def die_with_the_runner(runner: int) -> None:
     """In the new process: end when the runner ends, because a second runner may write to the same files later."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != runner:  # it ended before this took effect
+        os._exit(1)
 
 
-def _start(job: Job, lanes: int, niceness: int) -> None:
+def _start(job: Job, lanes: int, niceness: int) -> int:
+    """Start a job; returns its group."""
     job.log.parent.mkdir(parents=True, exist_ok=True)
     with job.log.open("ab") as log:
         job.process = spawn(job.command, log, lanes if job.all_lanes else 1, niceness)
+    return job.process.pid
 
 
 def _has_ended(job: Job, ended: Ended | None) -> bool:

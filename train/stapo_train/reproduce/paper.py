@@ -14,7 +14,6 @@ it needs no GPU. Nothing is started either if the model does not fit.
 
 import argparse
 import shlex
-import subprocess
 from pathlib import Path
 
 from stapo_bench.errors import StapoError, UsageError
@@ -34,6 +33,7 @@ from stapo_train.cost.estimate import (
     samples_bytes,
 )
 from stapo_train.cost.shapes import GPUS, SHAPES, Shape
+from stapo_train.jobs import run_guarded
 from stapo_train.reproduce.paper_stages import Stage, stages, write
 from stapo_train.reproduce.paper_verl import MAX_PROMPT, compose, missing_packages, verl_overrides
 from stapo_train.reproduce.table import METHODS
@@ -96,7 +96,7 @@ def run(stage: Stage, script: Path) -> None:
         return
     print(f"{stage.name}: started, {script}", flush=True)
     command = f"set -o pipefail; bash {shlex.quote(str(script))} 2>&1 | tee -a {shlex.quote(str(script))}.log"
-    code = subprocess.run(["bash", "-c", command], check=False).returncode
+    code = run_guarded(["bash", "-c", command])
     if code or not stage.is_done():
         raise StapoError(f"{stage.name} failed (exit {code}), all of it: {script}.log; put it right and start again")
 
