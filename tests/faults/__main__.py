@@ -21,7 +21,21 @@ from random import Random
 
 from stapo_bench.runs.measured import measured_with
 from stapo_bench.seeds import derive_seed
-from tests.faults import answers, damage, derived, gateways, inputs, kills, load, resources, security, suites, vllm
+from tests.faults import (
+    answers,
+    damage,
+    derived,
+    every_call,
+    gateways,
+    inputs,
+    kills,
+    load,
+    reach,
+    resources,
+    security,
+    suites,
+    vllm,
+)
 from tests.faults.bench import Bench
 from tests.faults.process import preload
 from tests.faults.trial import BrokenError, Fault, Trial, WrongError
@@ -37,6 +51,8 @@ FAULTS: tuple[Fault, ...] = (
     *answers.FAULTS,
     *gateways.FAULTS,
     *security.FAULTS,
+    *reach.FAULTS,
+    *every_call.FAULTS,
     *load.FAULTS,
 )
 

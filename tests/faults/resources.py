@@ -109,14 +109,20 @@ def full_disk_training(bench: Bench, rng: Random, folder: Path) -> Trial:
 
 
 def read_only(bench: Bench, rng: Random, folder: Path) -> Trial:
-    """A run on a file system that takes no writes: one line, nothing changed."""
+    """A run on a file system that takes no writes: it is scored and shown; what has to write says so in one line."""
     with Mount(folder / "disk", "64m") as disk:
         if not disk.there:
             return Trial(injected=0, note="no mount allowed")
         run = bench.copy(disk.folder)
+        if is_stale := rng.random() < 0.5:
+            (run / "scores.json").unlink()
         disk.change("ro")
-        command = rng.choice([*commands(bench, run)[1:], bench.eval(run, "--samples", 9), bench.eval(run / "new")])
-        start(command, folder).fail(1)
+        reading = [*commands(bench, run)[1:], ["stapo-bench", "table", run]]
+        reading.append(["stapo-bench", "report", run, "-o", folder / "report.html"])
+        for command in rng.sample(reading, 2):
+            start(command, folder).succeed()
+        check(is_stale != (run / "scores.json").exists(), "something was written")
+        start(rng.choice([bench.eval(run, "--samples", 9), bench.eval(run / "new")]), folder).fail(1)
         disk.change("rw")
         start(bench.eval(run), folder).succeed()
         check_whole(bench, run)
@@ -131,7 +137,7 @@ def as_nobody() -> None:
 
 
 def no_permission(bench: Bench, rng: Random, folder: Path) -> Trial:
-    """Another user's run: what needs to write there says so in one line."""
+    """Another user's run: what can be read is scored, what cannot, or needs to write there, says so in one line."""
     if os.getuid() != 0:
         return Trial(injected=0, note="needs root, to become somebody else")
     run = bench.copy(folder)
@@ -140,7 +146,9 @@ def no_permission(bench: Bench, rng: Random, folder: Path) -> Trial:
     command = rng.choice([*commands(bench, run)[1:], bench.eval(run, "--samples", 9), bench.eval(folder / "new")])
     (folder / "output").mkdir(mode=0o777)
     (folder / "output").chmod(0o777)
-    start(command, folder / "output", before=as_nobody).fail(1)
+    done = start(command, folder / "output", before=as_nobody)
+    if done.wait() != 0 or command[1] == "eval":
+        done.fail(1)
     start(bench.eval(run), folder).succeed()
     check_whole(bench, run)
     return Trial()
