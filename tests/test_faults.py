@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -53,14 +54,66 @@ def test_a_campaign_goes_on_behind_what_is_done(tmp_path):
     assert "| bad task files | 4 | 2 | 6 cases | 2 | n |" in campaign.render([row])
 
 
+HAS_COMPILER = any(map(shutil.which, ("cc", "gcc", "clang"))) and sys.platform.startswith("linux")
+
+
+@pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler, or another system's preloading")
+@pytest.mark.parametrize(
+    ("name", "stride", "least"), [("eval", 7, 6), ("grade", 3, 2), ("export", 2, 3), ("stapo-train", 24, 4)]
+)
+def test_whatever_call_fails_the_folder_is_whole_or_says_what_is_not(tmp_path, name, stride, least):
+    """A sample of the calls; the campaign takes all of them."""
+    from tests.faults import every_call
+    from tests.faults.bench import Bench
+
+    (tmp_path / "work").mkdir()
+    trial = every_call.every_call(Bench(tmp_path / "bench"), Random(0), tmp_path / "work", name=name, stride=stride)
+    assert trial.injected >= least and trial.broken == 0
+
+
+BREAKS = """
+import contextlib
+from dataclasses import replace
+from stapo_bench.runs import writing
+from tests.faults import every_call
+
+@contextlib.contextmanager
+def in_place(path):
+    with writing(path):
+        yield path
+
+def in_process():
+    from stapo_bench.runs import export
+    export.replacing = in_place
+
+every_call.WORKS["export"] = replace(every_call.WORKS["export"], in_process=in_process)
+every_call.main()
+"""
+
+
+@pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler, or another system's preloading")
+def test_a_result_that_is_written_in_place_is_found(tmp_path, monkeypatch):
+    from tests.faults import every_call
+    from tests.faults.bench import Bench
+    from tests.faults.trial import BrokenError
+
+    (tmp_path / "work").mkdir()
+    (tmp_path / "breaks.py").write_text(BREAKS)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}:{os.environ.get('PYTHONPATH', '')}")
+    with pytest.raises(BrokenError, match=r"call 1, ENOSPC: samples\.csv is neither the old one nor the new one"):
+        every_call.every_call(Bench(tmp_path / "bench"), Random(0), tmp_path / "work", name="export", module="breaks")
+
+
 def test_what_cannot_be_injected_here_has_a_row_that_says_so(tmp_path, monkeypatch):
-    from tests.faults import suites, vllm
+    from tests.faults import every_call, suites, vllm
     from tests.faults.bench import Bench
 
     monkeypatch.setenv(vllm.PYTHON, str(tmp_path / "no" / "python"))
     monkeypatch.setattr(suites, "kept_data", None)
-    faults = [*vllm.FAULTS, next(fault for fault in suites.FAULTS if "real" in fault.name)]
-    assert len(faults) == 4
+    monkeypatch.setattr(every_call, "library", lambda _folder: None)
+    real = [fault for fault in suites.FAULTS if "real" in fault.name]
+    faults = [*vllm.FAULTS, *real, *every_call.FAULTS]
+    assert len(faults) == 4 + len(every_call.WORKS)
     for fault in faults:
         trial = fault.inject(Bench(tmp_path / "bench"), Random(0), tmp_path)
         assert trial.injected == 0 and trial.note.startswith("not run: ")

@@ -204,7 +204,7 @@ def names_in(folder: Path) -> set[str]:
 def main() -> None:
     """Perform the trial that the arguments name; the last line says what came of it."""
     root, folder, name, first, stride = sys.argv[1:]
-    preload()
+    preload("stapo" if name == "stapo-train" else "stapo_bench")
     try:
         trial = fail_each(Bench(Path(root)), Path(folder), WORKS[name], int(first), int(stride))
         told: dict[str, Any] = asdict(trial)
@@ -226,13 +226,15 @@ def library(folder: Path) -> str | None:
     return str(folder / LIBRARY) if subprocess.run(command, capture_output=True, check=False).returncode == 0 else None
 
 
-def every_call(bench: Bench, rng: Random, folder: Path, *, name: str, stride: int = 1) -> Trial:
-    """Fail calls of one command in a process of its own."""
+def every_call(
+    bench: Bench, rng: Random, folder: Path, *, name: str, stride: int = 1, module: str = "tests.faults.every_call"
+) -> Trial:
+    """Fail calls of one command in a process of its own, every ``stride``-th from a random one on."""
     preloaded = library(bench.root)
     if preloaded is None:
         return Trial(injected=0, note="not run: no C compiler")
     first = rng.randrange(1, stride + 1)
-    asked = [sys.executable, "-m", "tests.faults.every_call", bench.root, folder, name, first, stride]
+    asked = [sys.executable, "-m", module, bench.root, folder, name, first, stride]
     env = {**os.environ, "LD_PRELOAD": preloaded, "LD_LIBRARY_PATH": str(bench.root)}
     done = subprocess.run(
         list(map(str, asked)), env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False

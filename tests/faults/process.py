@@ -38,10 +38,11 @@ NEEDED = (
 """As names: imports that nothing here uses would be taken for mistakes."""
 
 
-def preload() -> None:
-    """Import what the commands import when they need it."""
+def preload(among: str = "") -> None:
+    """Import what the commands import when they need it; ``among``: of these packages alone."""
     for name in NEEDED:
-        import_module(name)
+        if name.startswith(among):
+            import_module(name)
     gc.freeze()  # children share these pages
 
 
