@@ -201,7 +201,9 @@ OPENERS = {
     "stapo_bench/presenting/figures/sources.py": "a training's config",
     "stapo_bench/presenting/report/page.py": "the page's template",
     "stapo_bench/presenting/report/tokens.py": "a dump's tokens",
-    "stapo_bench/presenting/tables/published.py": "the published table",
+    "stapo_bench/analysis/published.py": "published tables",
+    "stapo_bench/runs/importing/opening.py": "files of other tools",
+    "stapo_bench/runs/importing/writing.py": "a folder of its own, which is renamed once it is whole",
     "stapo_bench/commands/entry.py": "the null device",
     "stapo_bench/sampling/engine_cache.py": "parts of a checkpoint",
 }
@@ -407,6 +409,7 @@ def test_pipes_are_not_opened(tmp_path):
 
 WRITING = {"write_text", "write_bytes", "save_file", "to_parquet", "to_csv", "copy", "copyfile", "move", "savez"}
 NOT_RESULTS = {
+    "stapo_bench/errors/streams.py": "the null device",
     "train/stapo_train/check/ranks.py": "what one process of a check tells another, in a temporary folder",
     "train/stapo_train/tiny/random_model.py": "a checkpoint for tests",
 }

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Gold, Problem
-from stapo_bench.runs.files import write_atomically
+from stapo_bench.runs.files import own_file, own_folder, write_atomically
 from stapo_bench.runs.manifest import Manifest
 from stapo_bench.runs.sealed import complete_lines, seal, unseal
 from stapo_bench.tasks import ContentDigest, Golds, apply_errata, content_digest, errata_version
@@ -73,9 +73,10 @@ def read_problems(manifest: Manifest, data_dir: Path | None, golds: Golds = "pub
 
 def store_problems(run_dir: Path, task: str, problems: Iterable[Problem]) -> None:
     """Write ``problems/<task>.jsonl`` of an imported run; the reverse of what ``read_problems`` does with it."""
-    (run_dir / "problems").mkdir(exist_ok=True)
+    path = own_file(run_dir, f"problems/{task}.jsonl")
+    own_folder(path.parent)
     lines = [seal({"id": p.problem_id, "problem": p.question, **asdict(p.gold)}) for p in problems]
-    write_atomically(run_dir / "problems" / f"{task}.jsonl", b"".join(lines).decode("ascii"))
+    write_atomically(path, b"".join(lines))
 
 
 def _stored_problems(run_dir: Path, task: str) -> Iterator[Problem]:
