@@ -23,6 +23,7 @@ from stapo_bench.runs import LoadedRun, load_run
 from stapo_bench.statistics import (
     MARGIN,
     SEED_ERRORS,
+    Difference,
     Interval,
     SeedError,
     SeedsNeeded,
@@ -195,7 +196,7 @@ def compare_methods(methods: Sequence[Method], margin: float = MARGIN, detect: f
                 tasks={task: float(np.nanmean(of_task)) for task, of_task in zip(tasks, means, strict=True)},
                 value=over_seeds(means, SEED_ERRORS[0]).value,
                 deviation=over_seeds(means, SEED_ERRORS[0]).standard_error * len(method.runs) ** 0.5,
-                intervals={error: over_seeds(means, error).interval() for error in SEED_ERRORS},
+                intervals={error: _of_score(over_seeds(means, error)) for error in SEED_ERRORS},
                 rank=_rank(method.name, pairs),
             )
             for method, means in found
@@ -207,6 +208,11 @@ def compare_methods(methods: Sequence[Method], margin: float = MARGIN, detect: f
         titles={task: runs[0].title(task) for task in tasks},
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _of_score(found: Difference) -> Interval:
+    """The interval of a score: a problem that was not drawn is not one that did not change."""
+    return replace(found, unseen=(0.0, 0.0)).interval()
 
 
 def _named_apart(methods: Sequence[Method]) -> list[Method]:

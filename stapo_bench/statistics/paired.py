@@ -96,7 +96,7 @@ def contrast(
     prior = float(factors**2 @ np.array([0.5 * _mean_inverse_samples(run) ** 2 for run in used]))
     changes: Vector = factors @ means[:, common]
     like = replace(
-        _like_these(changes, prior, whole_range=float(np.abs(factors).sum()) / 2.0), pairs=_pairs(used, weights)
+        like_these(changes, prior, whole_range=float(np.abs(factors).sum()) / 2.0), pairs=_pairs(used, weights)
     )
     if error == "problems like these":
         return like
@@ -113,7 +113,7 @@ def contrast(
     return bound if single and bound.interval().width < these.interval().width else these
 
 
-def _like_these(changes: Vector, prior: float, whole_range: float) -> Difference:
+def like_these(changes: Vector, prior: float, whole_range: float) -> Difference:
     """The mean of the problems' differences, for problems like these; see the module.
 
     Args:

@@ -23,12 +23,13 @@ independent methods P_t is that of the difference of their problems' means, and 
 taken below V_s or below sum_t P_t / T^2. Degrees of freedom: V^2 / (V_s^2 / (S - 1) + sum_t (P_t / T^2)^2 / (n_t - 1))
 (Satterthwaite 1946). With few seeds these can exceed S - 1 by so much that the interval is narrower than that of
 ``seeds like these``, which is then used: what is unknown of these problems is unknown of problems like these; p
-likewise.
+likewise. Problems that were not drawn may change although no drawn one did: beyond 0 the interval knows of them as that
+of two runs does (``statistics.difference``), by the problems' mean changes.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -37,6 +38,7 @@ from stapo_bench.statistics.conventions import POWER
 from stapo_bench.statistics.difference import UNDECIDED, Difference
 from stapo_bench.statistics.estimators import Matrix, Vector
 from stapo_bench.statistics.intervals import t_quantile
+from stapo_bench.statistics.paired import like_these, mean_difference
 
 SeedError = Literal["seeds like these", "seeds and problems like these"]
 SEED_ERRORS: tuple[SeedError, SeedError] = ("seeds like these", "seeds and problems like these")
@@ -68,7 +70,7 @@ def over_seeds(changes: Sequence[Matrix], error: SeedError, minus: Sequence[Matr
     groups = _decided(changes, minus)
     if groups is None:
         return UNDECIDED
-    variance, degrees = math.nan, math.inf
+    variance, degrees, unseen = math.nan, math.inf, (0.0, 0.0)
     per_seed = [_per_seed(tasks) for _, tasks in groups]
     if all(len(means) > 1 for means in per_seed):
         parts = [(float(means.var(ddof=1)) / len(means), len(means) - 1) for means in per_seed]
@@ -77,12 +79,14 @@ def over_seeds(changes: Sequence[Matrix], error: SeedError, minus: Sequence[Matr
         if error == "seeds and problems like these":
             crossed = _crossed(groups, variance, spread_of_variance)
             variance, degrees = max((variance, degrees), crossed, key=_half_width)
+            unseen = _unseen(groups)
     return Difference(
         value=sum(sign * float(means.mean()) for (sign, _), means in zip(groups, per_seed, strict=True)),
         # Equal to the last digit in all seeds: the same checkpoint twice, or too few samples. It proves nothing.
         standard_error=math.sqrt(variance) if variance > 0 else math.nan,
         degrees=degrees,
         num_problems=sum(task.shape[1] for task in groups[0][1]),
+        unseen=unseen,
     )
 
 
@@ -221,14 +225,30 @@ def _crossed(groups: Groups, of_seeds: float, spread_of_variance: float) -> tupl
     return variance, variance**2 / spread_of_variance if spread_of_variance > 0 else math.inf
 
 
+def _unseen(groups: Groups) -> tuple[float, float]:
+    """What problems that were not drawn may lose and gain, from the mean changes of those that were."""
+    # The prior keeps changes that are all equal from being divided by their deviation; it counts for nothing else.
+    parts = [like_these(_mean_change(groups, of_task), prior=1e-12, whole_range=1.0) for of_task in _by_task(groups)]
+    return mean_difference([replace(part, standard_error=1.0) for part in parts]).unseen
+
+
+def _by_task(groups: Groups) -> list[tuple[Matrix, ...]]:
+    return list(zip(*(tasks for _, tasks in groups), strict=True))
+
+
+def _mean_change(groups: Groups, of_task: Sequence[Matrix]) -> Vector:
+    """[num_problems] of the difference's mean over seeds."""
+    change: Vector = np.sum([sign * task.mean(axis=0) for (sign, _), task in zip(groups, of_task, strict=True)], axis=0)
+    return change
+
+
 def _of_problems(groups: Groups) -> tuple[list[float], list[float]]:
     """P_t / T^2 and E_t / T^2 by task; 0 for a task of one problem."""
     scale = len(groups[0][1]) ** 2
     of_problems, shared = [], []
-    for of_task in zip(*(tasks for _, tasks in groups), strict=True):
+    for of_task in _by_task(groups):
         num = of_task[0].shape[1]
-        means = np.sum([sign * task.mean(axis=0) for (sign, _), task in zip(groups, of_task, strict=True)], axis=0)
-        of_problems.append(float(np.var(means, ddof=1)) / num / scale if num > 1 else 0.0)
+        of_problems.append(float(_mean_change(groups, of_task).var(ddof=1)) / num / scale if num > 1 else 0.0)
         rests = [task - task.mean(axis=1, keepdims=True) - task.mean(axis=0) + task.mean() for task in of_task]
         shared.append(
             sum(float((r**2).sum()) / ((len(r) - 1) * (num - 1)) / (len(r) * num) for r in rests) / scale
