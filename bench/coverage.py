@@ -2,9 +2,10 @@
 """Coverage of the 95 % intervals, and size and power of the paired tests: by simulation, or through the whole pipeline.
 
     python -m bench.coverage --repetitions 4000                           # a few minutes on one core
-    python -m bench.coverage --pipeline --json results/bench/coverage.json     # likewise
+    python -m bench.coverage --pairs 300                                  # pairs of models: sparse and dense gains
+    python -m bench.coverage --pipeline --pairs 2000 --json results/bench/coverage.json     # 15 minutes
 
-With ``--pipeline`` a scripted engine with known success rates generates long runs that are stored, graded and read back
+``--pairs``: differences, tests and ties on the populations of ``bench.pairs``, where few problems change or all do. With ``--pipeline`` a scripted engine with known success rates generates long runs that are stored, graded and read back
 like any run and then cut into thousands of evaluations. Their intervals come from the functions whose results ``score``
 and ``compare`` print, and are compared with the truth, which depends on the error:
 
@@ -29,6 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.pairs import all_pairs, print_pairs
 from stapo_bench.analysis.compare import verdict_on
 from stapo_bench.engines import EngineOptions
 from stapo_bench.runs import grade_run, load_run, measured_with
@@ -297,12 +299,16 @@ def main() -> None:
     parser.add_argument("--pipeline", action="store_true", help="draw, store, grade and read back what is evaluated")
     parser.add_argument("--problems", type=int, default=500, help="of each long run (default 500)")
     parser.add_argument("--samples", type=int, default=256, help="per problem of each long run (default 256)")
+    parser.add_argument("--pairs", type=int, default=0, metavar="N", help="pairs of models, N data sets of each kind")
     parser.add_argument("--json", type=Path, help="with --pipeline: also write everything here")
     arguments = parser.parse_args()
-    if not arguments.pipeline:
-        print_simulated(arguments.repetitions)
-        return
     about = measured_with(("numpy", "scipy"))  # read first, because the checkout may change meanwhile
+    pairs = all_pairs(arguments.pairs) if arguments.pairs else []
+    print_pairs(pairs)
+    if not arguments.pipeline:
+        if not pairs:
+            print_simulated(arguments.repetitions)
+        return
     with tempfile.TemporaryDirectory() as folder:
         rows = pipeline(Path(folder), arguments.repetitions, arguments.problems, arguments.samples, PIPELINE_DESIGNS)
     print_pipeline(rows)
@@ -311,6 +317,7 @@ def main() -> None:
             "repetitions": arguments.repetitions,
             "pool": [arguments.problems, arguments.samples],
             "rows": rows,
+            "pairs": {"repetitions": arguments.pairs, "rows": pairs},
             **about,
         }
         arguments.json.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")

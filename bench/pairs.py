@@ -1,6 +1,6 @@
 """Populations of pairs of models, sparse and dense, and what the interval, the test and the tie of B - A do on them.
 
-Measured by ``python -m bench.coverage --pairs``. A population draws the success rates of both models on n problems; its
+Measured by ``python -m bench.coverage --pairs 2000``. A population draws the success rates of both models on n problems; its
 mean difference is known. Every population is to be read both ways: exchanging A and B turns all signs.
 """
 
@@ -155,7 +155,9 @@ def all_pairs(repetitions: int, designs: list[tuple[int, int]] | None = None) ->
 
 
 def print_pairs(rows: list[dict[str, Any]]) -> None:
-    """Print the table, in percent and points."""
+    """Print the table, in percent and points; nothing without rows."""
+    if not rows:
+        return
     print("| problems × samples | population | truth | " + " | ".join(f"{m}: these, like" for m in MEASURES) + " |")
     print("|---|---|---|" + "---|" * len(MEASURES))
     for row in rows:
