@@ -5,7 +5,8 @@
     python -m bench.coverage --pairs 300                                  # pairs of models: sparse and dense gains
     python -m bench.coverage --pipeline --pairs 2000 --json results/bench/coverage.json     # 15 minutes
 
-``--pairs``: differences, tests and ties on the populations of ``bench.pairs``, where few problems change or all do. With ``--pipeline`` a scripted engine with known success rates generates long runs that are stored, graded and read back
+``--pairs``: differences, tests and ties on the populations of ``bench.pairs``, where few problems change or all do.
+With ``--pipeline`` a scripted engine with known success rates generates long runs that are stored, graded and read back
 like any run and then cut into thousands of evaluations. Their intervals come from the functions whose results ``score``
 and ``compare`` print, and are compared with the truth, which depends on the error:
 

@@ -2,11 +2,13 @@
 
 import json
 import math
+import re
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 
-from stapo_bench.analysis.plan import Components, components, need, plan_runs
+from stapo_bench.analysis.plan import Components, components, need, plan_runs, redraw
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.presenting import render_plan
 from stapo_bench.statistics.intervals import ERROR_NAMES
@@ -235,4 +237,59 @@ def test_the_sentence_says_where_more_problems_help_more(make_run):
     equal = make_run("equal", {"t": [[1, 0] * 8, [0, 1] * 8] * 20}, identity={"seed": 1})
     assert "; more problems would help more on T.**" in render_plan(plan_runs(a, varied, detect=0.2))
     first, *_ = render_plan(plan_runs(a, equal, detect=0.2)).splitlines()
-    assert first.endswith(" for these problems.**")
+    assert "more problems" not in first
+    assert re.search(r", \d+ for these problems \(these runs leave open \d+ to \d+, and \d+ to \d+\)\.\*\*$", first)
+
+
+def pilots(seed, num_pilots):
+    """Pilots of two samples: 30 problems, logits normal(-0.5, 2), of which B gains 0.4 on the mean, sd 0.3."""
+    rng = np.random.default_rng(seed)
+    for _ in range(num_pilots):
+        logits = rng.normal(-0.5, 2.0, 30)
+        yield tuple(sample_matrix(rng, 1 / (1 + np.exp(-x)), 2) for x in (logits, logits + rng.normal(0.4, 0.3, 30)))
+
+
+def test_small_pilots_name_a_range_and_do_not_call_noise_hopeless():
+    """True w = 0.299, tau^2 = 0.0035: N = 8.6 finds ten points. Taking the pilot for certain, 18 of 100 despair."""
+    detect, like = 0.10, "problems like these"
+    certain, powers, inside, hopeless = 0, [], 0, 0
+    for a, b in pilots(1, 60):
+        found = components(a, b)
+        certain += need(found, like, detect, 0.8).num_samples is None
+        wanted = need(found, like, detect, 0.8, redraw(a, b))
+        hopeless += wanted.shown_hopeless
+        inside += (wanted.fewest or math.inf) <= 9 <= (wanted.most or math.inf)
+        if wanted.num_samples is not None:
+            error = math.sqrt(0.0035 / 30 + 0.299 / 30 / wanted.num_samples)
+            powers.append(NormalDist().cdf(detect / error - NormalDist().inv_cdf(0.975)))
+    assert certain >= 6
+    assert hopeless <= 1
+    assert inside >= 48
+    assert np.mean(powers) >= 0.80
+
+
+def test_needs_average_over_what_the_runs_leave_open_by_hand():
+    low, high = (Components(within=w, noise=w / 2, between=0.0, num_problems=30) for w in (0.1, 0.4))
+    # (0.05 / 2.8016)^2 = 3.1853e-4; 0.1 / (30 * 3.1853e-4) = 10.46 and 0.4 / ... = 41.86
+    found = need(low, "problems like these", 0.05, 0.8, (low, high))
+    assert (found.fewest, found.most) == (11, 42)
+    # mean power at N = 26: se = sqrt(0.1 / 780), sqrt(0.4 / 780): (Phi(2.456) + Phi(0.2480)) / 2 = 0.795; at 27: 0.804
+    assert found.num_samples == 27
+    none = Components(within=0.1, noise=0.05, between=0.02, num_problems=30)  # tau^2 / n = 6.7e-4: no N
+    unsure = need(low, "problems like these", 0.05, 0.8, (low, none))
+    assert (unsure.num_samples, unsure.fewest, unsure.most) == (None, 11, None)
+    assert not unsure.shown_hopeless
+    assert need(low, "problems like these", 0.05, 0.8, (none, none)).shown_hopeless
+
+
+def test_a_plan_that_the_runs_leave_open_says_so(make_run):
+    like = "problems like these"
+    a, b = next(p for p in pilots(1, 60) if need(components(*p), like, 0.10, 0.8).num_samples is None)
+    runs = [make_run(n, {"t": of.tolist()}, identity={"seed": i}) for i, (n, of) in enumerate({"a": a, "b": b}.items())]
+    plan = plan_runs(*runs, detect=0.10)
+    (task,) = plan.tasks
+    assert task.problems_like_these.num_samples is None
+    assert not task.problems_like_these.shown_hopeless
+    first, *_ = render_plan(plan).splitlines()
+    assert "these runs do not tell how many samples it takes on T (" in first
+    assert " to none is enough); a pilot with more samples would" in first

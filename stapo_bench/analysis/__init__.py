@@ -27,7 +27,7 @@ from stapo_bench.analysis.methods import (
 from stapo_bench.analysis.metrics import AVG, Metric, fewest_decided, parse_metric
 from stapo_bench.analysis.parity_gate import ParityDifference, parity, same_weights, weights_of
 from stapo_bench.analysis.passed_on import moved_samples, shared_samples
-from stapo_bench.analysis.plan import SamplePlan, TaskPlan, plan_runs
+from stapo_bench.analysis.plan import Need, SamplePlan, TaskPlan, plan_runs
 from stapo_bench.analysis.published import (
     Protocol,
     PublishedRow,

@@ -14,9 +14,15 @@ the harmonic mean over problems, as that noise goes with the mean of 1 / k_i.
 
 A two-sided test at 5 % finds a true difference delta with power 80 % when the standard error is delta / 2.80. More
 samples shrink only w: where tau^2 / n alone is too much, no N is enough, and the benchmark needs more problems.
+
+Two runs of 30 problems hardly know tau^2 and w. The problems are therefore drawn again, with replacement, and every
+redrawn pair of runs is planned for (the bootstrap; Efron and Tibshirani 1993, Ch. 6). The N that is named keeps the
+promised power on the average over them (assurance; O'Hagan, Stevens and Campbell 2005, Pharm. Stat. 4:187); beside it
+stands the range of what 95 of 100 of them need. "No number is enough" is said only where it holds of all of this range.
 """
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
@@ -28,7 +34,12 @@ from stapo_bench.analysis.early_stopping import stopped_note
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.runs import LoadedRun, load_run
-from stapo_bench.statistics import POWER, ErrorName, Matrix, contrast_variances, problem_means
+from stapo_bench.statistics import POWER, ErrorName, Matrix, Vector, contrast_variances, problem_means
+
+MOST_SAMPLES = 1_000_000
+"""More samples of a problem than this are no plan: "none is enough"."""
+
+_REDRAWN = 400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +65,13 @@ class Need:
     num_samples: int | None  # per problem and run
     num_problems: int  # at the present numbers of samples
     power: float  # as the runs stand
+    fewest: int | None = None  # the range of num_samples: what the runs leave open
+    most: int | None = None
+
+    @property
+    def shown_hopeless(self) -> bool:
+        """No number of samples is enough, and that is not just what these runs happen to look like."""
+        return self.fewest is None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,16 +133,68 @@ def components(a: Matrix, b: Matrix, *, same_seeds: bool = False) -> Components 
     return Components(within=within, noise=noise, between=max(0.0, between), num_problems=len(a))
 
 
-def need(found: Components, error: ErrorName, detect: float, power: float) -> Need:
-    """Samples, or problems, at which a true difference ``detect`` is found with this power."""
-    target = (detect / _detectable(power)) ** 2  # the largest variance that will do
-    between = found.between if error == "problems like these" else 0.0
-    left = target - between / found.num_problems
-    samples = None if left <= 0 else max(1, math.ceil(found.within / (found.num_problems * left) - 1e-9))
-    problems = max(2, math.ceil((between + found.noise) / target - 1e-9))
-    now = math.sqrt((between + found.noise) / found.num_problems)
-    reached = 1.0 if now == 0 else NormalDist().cdf(detect / now - NormalDist().inv_cdf(0.975))
-    return Need(num_samples=samples, num_problems=problems, power=reached)
+def need(found: Components, error: ErrorName, detect: float, power: float, redrawn: Sequence[Components] = ()) -> Need:
+    """Samples, or problems, at which a true difference ``detect`` is found with this power.
+
+    Args:
+        found: what the runs show.
+        error: of the claim that is to be made.
+        detect: the true difference, a fraction.
+        power: the probability of finding it; on the average over ``redrawn``.
+        redrawn: what the runs might have shown; without them ``found`` is taken for certain.
+    """
+    cases = redrawn or (found,)
+    within, noise = (np.array([getattr(case, name) for case in cases]) for name in ("within", "noise"))
+    between = np.array([case.between for case in cases]) * (error == "problems like these")
+    num = found.num_problems
+
+    def missing(variance: Vector) -> bool:
+        return bool(np.mean([_power(detect, v) for v in variance.tolist()]) < power - 1e-9)
+
+    left = (detect / _detectable(power)) ** 2 - between / num
+    with np.errstate(divide="ignore"):
+        each = np.where(left > 0, np.maximum(1.0, np.ceil(within / (num * np.maximum(left, 0.0)) - 1e-9)), math.inf)
+    fewest, most = np.quantile(each, [0.025, 0.975], method="nearest").tolist()
+    now = (found.between if error == "problems like these" else 0.0) + found.noise
+    samples = _smallest(lambda size: missing(between / num + within / (num * size)), 1)
+    problems = _smallest(lambda size: missing((between + noise) / size), 2)
+    return Need(
+        num_samples=None if samples > MOST_SAMPLES else samples,
+        num_problems=problems,
+        power=_power(detect, now / num),
+        fewest=None if fewest > MOST_SAMPLES else int(fewest),
+        most=None if most > MOST_SAMPLES else int(most),
+    )
+
+
+def redraw(a: Matrix, b: Matrix, *, same_seeds: bool = False) -> list[Components]:
+    """The components of runs with the problems of these, drawn again with replacement; each sampled at least twice."""
+    variances = contrast_variances([a, b], [-1.0, 1.0], same_seeds=same_seeds)
+    differences, num = problem_means(b) - problem_means(a), len(a)
+    found = []
+    for rows in np.random.default_rng(0).integers(num, size=(_REDRAWN, num)):
+        within, noise = (max(0.0, float(variance[rows].mean())) for variance in variances)
+        between = max(0.0, float(differences[rows].var(ddof=1)) - noise)
+        found.append(Components(within=within, noise=noise, between=between, num_problems=num))
+    return found
+
+
+def _smallest(missing: Callable[[int], bool], start: int) -> int:
+    """The smallest size from ``start`` on at which nothing is missing; above ``MOST_SAMPLES`` where that never is."""
+    low, high = start - 1, start
+    while missing(high):
+        low, high = high, 2 * high
+        if high > 2 * MOST_SAMPLES:
+            return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if missing(middle) else (low, middle)
+    return high
+
+
+def _power(detect: float, variance: float) -> float:
+    """How often a two-sided test at 5 % finds this difference, in its direction."""
+    return 1.0 if variance <= 0 else NormalDist().cdf(detect / math.sqrt(variance) - NormalDist().inv_cdf(0.975))
 
 
 def _task_plan(a: LoadedRun, b: LoadedRun, task: str, detect: float, power: float) -> TaskPlan | None:
@@ -133,6 +203,7 @@ def _task_plan(a: LoadedRun, b: LoadedRun, task: str, detect: float, power: floa
     found = components(*correct, same_seeds=a.manifest.shares_seed(b.manifest))
     if found is None:
         return None
+    redrawn = redraw(*correct, same_seeds=a.manifest.seed == b.manifest.seed)
     samples_a, samples_b = (float(1.0 / (1.0 / (~np.isnan(run)).sum(axis=1)).mean()) for run in correct)
     costs = np.array(
         [
@@ -147,8 +218,8 @@ def _task_plan(a: LoadedRun, b: LoadedRun, task: str, detect: float, power: floa
         title=a.title(task),
         components=found,
         num_samples=(samples_a, samples_b),
-        these_problems=need(found, "these problems", detect, power),
-        problems_like_these=need(found, "problems like these", detect, power),
+        these_problems=need(found, "these problems", detect, power, redrawn),
+        problems_like_these=need(found, "problems like these", detect, power, redrawn),
         # Doubling n halves both parts, doubling N only the second: the first decides whether there is a choice.
         more_problems_help_more=found.between > 0.1 * found.noise,
         tokens_per_sample=None if np.isnan(costs[:, 0]).any() else float(costs[:, 0].mean()),

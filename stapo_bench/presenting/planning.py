@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 
-from stapo_bench.analysis import SamplePlan, TaskPlan, as_json
+from stapo_bench.analysis import Need, SamplePlan, TaskPlan, as_json
 from stapo_bench.presenting.words import counted, markdown_line, markdown_row, percent, require_md_or_json
 
 
@@ -18,8 +18,9 @@ def render_plan(plan: SamplePlan, format_: str = "md") -> str:
         "",
         markdown_line(
             f"{plan.name_a} and {plan.name_b}; N = samples per problem and run (now: harmonic mean of those decided; "
-            "A / B where they differ). Cost: what each run lacks of N for problems like these (for these problems, "
-            "where none is enough), at the tokens and seconds measured in them."
+            "A / B where they differ), with the range that these runs leave open. Cost: what each run lacks of N for "
+            "problems like these (for these problems, where none is enough), at the tokens and seconds measured in "
+            "them."
         ),
         "",
         "| Task | problems × N now | power now | N for these problems | N for problems like these "
@@ -36,8 +37,8 @@ def render_plan(plan: SamplePlan, format_: str = "md") -> str:
                     task.title,
                     f"{task.components.num_problems} × {_present(task)}",
                     powers,
-                    str(task.these_problems.num_samples),
-                    str(like.num_samples or "none is enough"),
+                    _range(task.these_problems),
+                    _range(like),
                     str(like.num_problems),
                     "yes" if task.more_problems_help_more else "no",
                     tokens,
@@ -51,18 +52,43 @@ def render_plan(plan: SamplePlan, format_: str = "md") -> str:
 
 def _plan_sentence(plan: SamplePlan, goal: str) -> str:
     """What the goal takes on the task that needs most."""
-    hopeless = [task.title for task in plan.tasks if task.problems_like_these.num_samples is None]
+    hopeless = [task.title for task in plan.tasks if task.problems_like_these.shown_hopeless]
     if hopeless:
         return f"To find {goal}: no number of samples is enough on {', '.join(hopeless)}; more problems are needed."
+    open_ = [
+        f"{task.title} ({_count(like.fewest)} to {_count(like.most)})"
+        for task in plan.tasks
+        if (like := task.problems_like_these).num_samples is None
+    ]
+    if open_:
+        return (
+            f"To find {goal}: these runs do not tell how many samples it takes on {', '.join(open_)}; a pilot with "
+            "more samples would, and more problems are the safe way."
+        )
     like, these = (
-        max(need.num_samples or 0 for need in needs)
+        max(needs, key=lambda need: need.num_samples or 0)
         for needs in ([t.problems_like_these for t in plan.tasks], [t.these_problems for t in plan.tasks])
     )
     better = [task.title for task in plan.tasks if task.more_problems_help_more]
     return (
-        f"To find {goal} on every task: {like} samples per problem for problems like these, {these} for these problems"
+        f"To find {goal} on every task: {like.num_samples} samples per problem for problems like these, "
+        f"{these.num_samples} for these problems (these runs leave open {_count(like.fewest)} to {_count(like.most)}, "
+        f"and {_count(these.fewest)} to {_count(these.most)})"
         + (f"; more problems would help more on {', '.join(better)}." if better else ".")
     )
+
+
+def _count(number: int | None) -> str:
+    """A number of samples; one above which none is enough."""
+    return "none is enough" if number is None else str(number)
+
+
+def _range(need: Need) -> str:
+    """The number of samples, with the range that the runs leave open."""
+    if need.shown_hopeless:
+        return "none is enough"
+    number = "not known" if need.num_samples is None else str(need.num_samples)
+    return f"{number} ({_count(need.fewest)} to {_count(need.most)})"
 
 
 def _present(task: TaskPlan) -> str:
