@@ -46,9 +46,9 @@ def test_by_hand():
     assert like.degrees == 2
     # sum of cubes 2 / 216 - 1 / 27 = -1 / 36 over the squares to the power 1.5; two changed alike: 2 / 35 is believed
     assert like.skewness == pytest.approx(-1 / 36 / (1 / 6 + 1 / 16) ** 1.5 * 2 / 35)
-    # unseen losses: 5 / 7 of the cubes and a share of a full problem; gains are not rare among these: the share alone
+    # unseen losses: 5 / 7 of the cubes and a quarter of a full problem; gains: a share alone, as the mean shows some
     share = 0.25 * math.exp(-((1 / 3 / like.standard_error) ** 2))
-    losses, gains = (5 / 7 / 36 + share) / (1 / 6 + share) / 3, share / (1 / 6 + share) / 3
+    losses, gains = (5 / 7 / 36 + 0.25) / (1 / 6 + 0.25) / 3, share / (1 / 6 + share) / 3
     assert like.unseen == (pytest.approx(losses), pytest.approx(gains))
     # t with 2 degrees: q = 4.30265; T + s T^2 / 3 + s^2 T^3 / 27 + s / 6 = q at T = -4.21402, which reaches beyond
     # the estimate by 4.21402 standard errors, and further by what was not seen: y^2 = l^2 + 3 (1 - 0.025^(1/3)) gains y

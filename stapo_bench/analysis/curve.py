@@ -5,10 +5,13 @@
 The bands are simultaneous: with probability 95 % the whole curve of differences to the first checkpoint lies inside.
 Checkpoints share problems, so their errors are correlated and the critical value is found by simulation: the quantile
 of the maximum over steps of |t|, under a multiplier bootstrap over problems (Hothorn, Bretz and Westfall 2008 on max-t;
-Chernozhukov, Chetverikov and Kato 2013 on the multiplier bootstrap).
+Chernozhukov, Chetverikov and Kato 2013 on the multiplier bootstrap). A band is the interval of ``compare`` at the level
+that belongs to this value: gains of few problems are as skewed, and as little seen, on a curve as between two runs.
 
 The best of many steps looks better than it is, because it was picked for its luck. Its value is therefore estimated on
 samples that did not pick it: the step that is best on one half of the samples is scored on the other half, both ways.
+That removes the luck of samples. The luck of problems stays: a step whose change happens to suit these problems is best
+on both halves, and its value holds for these problems, not for problems like these. The bands cover that luck, too.
 """
 
 import math
@@ -20,12 +23,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stapo_bench.analysis.common_problems import not_drawn, shared_problems
-from stapo_bench.analysis.early_stopping import aim_of, smallest, stopped_note
+from stapo_bench.analysis.early_stopping import aim_of, at_every_look, stopped_note
 from stapo_bench.analysis.parity_gate import parity
 from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.runs import LoadedRun, load_run
-from stapo_bench.statistics import Interval, Matrix, Vector, problem_means, t_quantile, widening
+from stapo_bench.statistics import (
+    Interval,
+    Matrix,
+    Vector,
+    confidence_of,
+    mean_difference,
+    paired_difference,
+    problem_means,
+    t_quantile,
+)
 
 _BOOTSTRAPS = 4000
 
@@ -109,16 +121,13 @@ def curve(
     means = [np.stack([problem_means(run) for run in of_task]) for of_task in matrices]  # [num_steps, num_problems]
     values: Vector = np.mean([m.mean(axis=1) for m in means], axis=0)
     gains = values - values[0]
-    later, critical = _simultaneous(
-        [(m[1:] - m[0], _floor(of_task)) for m, of_task in zip(means, matrices, strict=True)]
-    )
+    critical = _simultaneous([(m[1:] - m[0], _floor(of_task)) for m, of_task in zip(means, matrices, strict=True)])
     aims = aims or [None] * len(names)
-    wider = [
-        error if (aim := smallest([aims[0], own])) is None else error * widening(error, aim)
-        for error, own in zip(later, aims[1:], strict=True)
-    ]
-    errors = [0.0, *wider]
-    bands = [Interval(low=g - critical * e, high=g + critical * e) for g, e in zip(gains.tolist(), errors, strict=True)]
+    bands = [Interval(low=0.0, high=0.0)]
+    for step in range(1, len(names)):
+        parts = [paired_difference(of_task[0], of_task[step], "problems like these") for of_task in matrices]
+        difference = at_every_look(mean_difference(parts), [aims[0], aims[step]])
+        bands.append(difference.interval(confidence_of(critical, difference.degrees)))
     above = [i for i, band in enumerate(bands) if band.low > 0]
     best = int(np.argmax(values))
     return Curve(
@@ -163,8 +172,8 @@ def _training(run: LoadedRun) -> str | None:
     return None if about.step is None else about.training or f"{about.method} on {about.model}"
 
 
-def _simultaneous(gains: Sequence[tuple[Steps, float]]) -> tuple[list[float], float]:
-    """Standard errors of the mean gain at each step, and the 95 % quantile of max |t| over steps.
+def _simultaneous(gains: Sequence[tuple[Steps, float]]) -> float:
+    """The 95 % quantile of max |t| over steps.
 
     ``gains``: by task, [num_steps, num_problems], and the least sum of squares to assume. The bootstrap multiplies each
     problem's residual by an independent standard normal, the same for all steps; dividing by the root of a chi-square
@@ -184,7 +193,7 @@ def _simultaneous(gains: Sequence[tuple[Steps, float]]) -> tuple[list[float], fl
     errors = np.sqrt(variance)
     student = np.sqrt(rng.chisquare(degrees, _BOOTSTRAPS) / degrees)
     critical = float(np.quantile(np.abs(shifts / errors).max(axis=1) / student, 0.95))
-    return [float(error) for error in errors], max(critical, t_quantile(0.95, degrees))
+    return max(critical, t_quantile(0.95, degrees))
 
 
 def _floor(runs: Sequence[Matrix]) -> float:

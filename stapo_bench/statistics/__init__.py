@@ -24,6 +24,7 @@ from stapo_bench.statistics.intervals import (
     UNKNOWN,
     ErrorName,
     Interval,
+    confidence_of,
     interval,
     macro_interval,
     normal_quantile,

@@ -77,6 +77,13 @@ def t_quantile(confidence: float, degrees: float) -> float:
     return float(stdtrit(degrees, (1.0 + confidence) / 2.0))
 
 
+def confidence_of(quantile: float, degrees: float) -> float:
+    """Probability with which Student's t lies within ± quantile: the inverse of ``t_quantile``."""
+    from scipy.special import stdtr
+
+    return float(2.0 * stdtr(degrees, quantile) - 1.0)
+
+
 def sampling_variance(correct: Matrix) -> float:
     """Unbiased variance of avg@k over new samples of the same problems: (1/n^2) sum_i s_i^2 / k_i.
 

@@ -11,11 +11,11 @@ Gains are skewed where few problems have them: with 30 problems of which 9 can g
 ``difference``. The skewness of few differences is mostly noise, and differences are few where few problems changed:
 it is shrunk by m / (m + 33), with m = (sum_i d_i^2)^2 / sum_i d_i^4 their effective number (n / 3 for normal ones).
 The size gamma of changes that were not seen follows from those that were, c_i = d_i - mean, as long as they are few,
-and from a quarter of a problem that changed in full. This quarter fades where the mean shows a difference that no
-problem shows alone, for then all have changed a little:
+and from a quarter of a problem that changed in full. This quarter fades where the mean shows a change in this direction
+that no problem shows alone, for then all have changed a little:
 
     gamma = (max(0, ±f sum_i c_i^3) + w R^3) / (sum_i c_i^2 + w R^2),
-    f = 5 / (m + 5), w = exp(-t^2) / 4, R the range of d_i
+    f = 5 / (m + 5), w = exp(-max(0, ±t)^2) / 4, R the range of d_i
 
 ``bench.coverage`` measures the coverage and the false ties.
 
@@ -130,9 +130,11 @@ def like_these(changes: Vector, prior: float, whole_range: float) -> Difference:
     fourth = float((changes**4).sum())
     changed = float((changes**2).sum()) ** 2 / fourth if fourth else 0.0
     believed, few = changed / (changed + _SKEWNESS_PRIOR), _FEW / (changed + _FEW)
-    weight = _UNSEEN_PROBLEMS * math.exp(-((value / standard_error) ** 2))
-    full = squares + weight * whole_range**2
-    sizes = [(max(0.0, sign * few * cubes) + weight * whole_range**3) / full if full else 0.0 for sign in (-1.0, 1.0)]
+    sizes = []
+    for sign in (-1.0, 1.0):
+        weight = _UNSEEN_PROBLEMS * math.exp(-(max(0.0, sign * value / standard_error) ** 2))
+        full = squares + weight * whole_range**2
+        sizes.append((max(0.0, sign * few * cubes) + weight * whole_range**3) / full if full else 0.0)
     return Difference(
         value=value,
         standard_error=standard_error,
