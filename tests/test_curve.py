@@ -1,13 +1,17 @@
 """Learning curves: bands that hold for all steps at once, and a best step without its luck."""
 
 import json
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from bench.pairs import AIME24, from_aime
 from stapo_bench.analysis.curve import curve, curve_runs
 from stapo_bench.errors import StapoError
 from stapo_bench.presenting.curves import curve_sentence, render_curve
+from stapo_bench.statistics import confidence_of, paired_difference
 from stapo_bench.statistics.sequential import boundary
 
 
@@ -152,7 +156,7 @@ def test_unequal_settings_are_refused(make_run):
 def test_checkpoints_with_one_sample_have_no_corrected_best():
     found = named([[np.array([[1.0], [0.0]]), np.array([[1.0], [1.0]])]])
     assert np.isnan(found.best_corrected)
-    assert "corrected for having been picked unknown" in curve_sentence(found)
+    assert "corrected for having been picked on its samples' luck unknown on these problems." in curve_sentence(found)
 
 
 def test_a_checkpoint_that_stopped_itself_has_a_band_for_every_look(make_run):
@@ -173,9 +177,12 @@ def test_a_checkpoint_that_stopped_itself_has_a_band_for_every_look(make_run):
     assert "anytime-valid" not in text
     later, text = bands("later", 2)
     assert later[1] == pytest.approx(fixed[1])
-    # the error of a step is half its band over the critical value; its bound at that variance instead of 1.96
-    error = fixed[2] / 2 / named([[np.array(of["t"]) for of in rows]]).critical
-    assert later[2] == pytest.approx(fixed[2] * boundary(error**2, 0.01) / 1.96, rel=1e-4)
+    # the error of a step is that of ``compare``; the bound at its variance instead of 1.96 widens it
+    gain = paired_difference(*(np.array(rows[i]["t"]) for i in (0, 2)), "problems like these")
+    error = gain.standard_error
+    widened = replace(gain, standard_error=error * boundary(error**2, 0.01) / 1.95996)
+    confidence = confidence_of(named([[np.array(of["t"]) for of in rows]]).critical, 29)
+    assert later[2] == pytest.approx(widened.interval(confidence).width, rel=1e-4)
     assert "- later2 stopped under --until-width 0.02: bands that involve it are widened" in text
     base, _ = bands("base", 0)  # every gain is over the first
     assert base[1] > 1.4 * fixed[1]
@@ -191,12 +198,26 @@ def test_samples_that_are_not_drawn_are_declared(make_run):
 
 
 def test_a_band_is_never_narrower_than_the_noise_of_one_problem():
-    # No difference on 10 problems of 2 and 4 samples: the sum of squares is taken for (1 / 2)^2, the variance of the
-    # mean gain for (1 / 4) / (10 * 9).
+    # No difference on 10 problems of 2 and 4 samples: the sum of squares is taken for (1 / 4 + 1 / 16) / 2, the
+    # variance of the mean gain for 5 / 32 / (10 * 9). A tenth problem may have changed: see ``statistics.difference``.
     twice, often = np.array([[1.0, 0.0]] * 10), np.array([[1.0, 0.0, 1.0, 0.0]] * 10)
     found = named([[twice, often]])
     assert found.points[1].gain == 0.0
-    assert found.points[1].band.high / found.critical == pytest.approx((0.25 / 90) ** 0.5)
+    length = found.critical * (5 / 32 / 90) ** 0.5
+    unseen = 1 - ((1 - confidence_of(found.critical, 9)) / 2) ** (1 / 10)
+    assert found.points[1].band.high == pytest.approx(unseen / 2 + math.hypot(unseen / 2, length))
+
+
+def test_bands_cover_gains_that_few_problems_have():
+    """Ten steps up to a tenth of the problems newly solved, at AIME24's rates: each step adds to the ones before."""
+    rng, covered = np.random.default_rng(6), 0
+    for _ in range(120):
+        base, place = from_aime(rng, 30), rng.random(30)
+        rates = [np.where(place < 0.01 * step, 1.0, base) for step in range(11)]
+        found = named([[sample_matrix(rng, of_step, 32) for of_step in rates]])
+        gains = [0.01 * step * (1 - AIME24.mean()) for step in range(11)]
+        covered += all(p.band.low <= gain <= p.band.high for p, gain in zip(found.points[1:], gains[1:], strict=True))
+    assert covered / 120 >= 0.91  # 95 % and two standard errors; bands of t alone: 75 %
 
 
 def test_the_critical_value_of_independent_steps_is_that_of_their_maximum():

@@ -121,13 +121,17 @@ def curve(
     means = [np.stack([problem_means(run) for run in of_task]) for of_task in matrices]  # [num_steps, num_problems]
     values: Vector = np.mean([m.mean(axis=1) for m in means], axis=0)
     gains = values - values[0]
-    critical = _simultaneous([(m[1:] - m[0], _floor(of_task)) for m, of_task in zip(means, matrices, strict=True)])
+    later = [
+        mean_difference([paired_difference(of_task[0], of_task[step], "problems like these") for of_task in matrices])
+        for step in range(1, len(names))
+    ]
+    critical = _simultaneous([m[1:] - m[0] for m in means])
     aims = aims or [None] * len(names)
-    bands = [Interval(low=0.0, high=0.0)]
-    for step in range(1, len(names)):
-        parts = [paired_difference(of_task[0], of_task[step], "problems like these") for of_task in matrices]
-        difference = at_every_look(mean_difference(parts), [aims[0], aims[step]])
-        bands.append(difference.interval(confidence_of(critical, difference.degrees)))
+    wider = [at_every_look(step, [aims[0], own]) for step, own in zip(later, aims[1:], strict=True)]
+    bands = [
+        Interval(low=0.0, high=0.0),
+        *(step.interval(confidence_of(critical, step.degrees)) for step in wider),
+    ]
     above = [i for i, band in enumerate(bands) if band.low > 0]
     best = int(np.argmax(values))
     return Curve(
@@ -172,33 +176,26 @@ def _training(run: LoadedRun) -> str | None:
     return None if about.step is None else about.training or f"{about.method} on {about.model}"
 
 
-def _simultaneous(gains: Sequence[tuple[Steps, float]]) -> float:
+def _simultaneous(gains: Sequence[Steps]) -> float:
     """The 95 % quantile of max |t| over steps.
 
-    ``gains``: by task, [num_steps, num_problems], and the least sum of squares to assume. The bootstrap multiplies each
-    problem's residual by an independent standard normal, the same for all steps; dividing by the root of a chi-square
-    over its degrees makes it Student's.
+    ``gains``: by task, [num_steps, num_problems]. The bootstrap multiplies each problem's residual by an independent
+    standard normal, the same for all steps; dividing by the root of a chi-square over its degrees makes it Student's.
     """
     rng = np.random.default_rng(0)
-    num_steps = gains[0][0].shape[0]
-    variance = np.zeros(num_steps)
-    shifts = np.zeros((_BOOTSTRAPS, num_steps))
-    for of_task, floor in gains:
+    num_steps = gains[0].shape[0]
+    variance, shifts = np.zeros(num_steps), np.zeros((_BOOTSTRAPS, num_steps))
+    for of_task in gains:
         num = of_task.shape[1]
         residuals = of_task - of_task.mean(axis=1, keepdims=True)
         scale = 1.0 / (len(gains) * math.sqrt(num * (num - 1)))
         shifts += rng.standard_normal((_BOOTSTRAPS, num)) @ residuals.T * scale
-        variance += np.maximum((residuals**2).sum(axis=1), floor) * scale**2
-    degrees = min(of_task.shape[1] for of_task, _ in gains) - 1
-    errors = np.sqrt(variance)
+        variance += (residuals**2).sum(axis=1) * scale**2
+    errors = np.where(variance > 0, np.sqrt(variance), math.inf)  # a step without any variation is never the largest
+    degrees = min(of_task.shape[1] for of_task in gains) - 1
     student = np.sqrt(rng.chisquare(degrees, _BOOTSTRAPS) / degrees)
     critical = float(np.quantile(np.abs(shifts / errors).max(axis=1) / student, 0.95))
     return max(critical, t_quantile(0.95, degrees))
-
-
-def _floor(runs: Sequence[Matrix]) -> float:
-    """Problems without any difference do not prove that there is none: at least the noise of one problem."""
-    return 1.0 / float(min(run.shape[1] for run in runs)) ** 2
 
 
 def _held_out_best(matrices: Sequence[Sequence[Matrix]]) -> float:

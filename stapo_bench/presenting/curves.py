@@ -51,5 +51,5 @@ def curve_sentence(found: Curve) -> str:
     corrected = "unknown" if math.isnan(found.best_corrected) else percent(found.best_corrected)
     return (
         f"{said}; the highest is {best.name} with {percent(found.best_value)}, "
-        f"corrected for having been picked {corrected}."
+        f"corrected for having been picked on its samples' luck {corrected} on these problems."
     )
