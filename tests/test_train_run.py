@@ -134,6 +134,60 @@ def test_finished_begun_and_other_runs(folder, capsys):
         run.train(make_config(folder, seed=4, objective__tau_p=0.1), resume=True)
 
 
+def test_a_finished_training_goes_on_to_more_iterations(folder, capsys):
+    whole = make_config(folder, iterations=4, out=str(folder / "whole"))
+    run.train(whole)
+    run.train(make_config(folder, iterations=2))
+    longer = make_config(folder, iterations=4)
+    with pytest.raises(StapoError, match=r"\(iterations: 4 here, 2 there\); --resume goes on, out=OTHER starts anew"):
+        run.train(longer)
+    capsys.readouterr()
+    final = run.train(longer, resume=True)
+    assert "run: goes on (iterations: 4 here, 2 there)" in capsys.readouterr().err
+    assert result(folder / "run") == result(folder / "whole")
+    names = sorted(path.name for path in (folder / "run" / "checkpoints").iterdir())
+    assert names == ["final", "step-000001", "step-000002", "step-000003"]
+    assert json.loads((final / "stapo.json").read_text())["training"] == longer.training_digest()
+    run.train(longer, resume=True)
+    assert "finished already, 4 iterations" in capsys.readouterr().err
+    with pytest.raises(StapoError, match="expected iterations=4 or more, as it began, got iterations: 3 here, 4 there"):
+        run.train(make_config(folder, iterations=3), resume=True)
+
+
+def test_a_kill_while_a_finished_training_is_opened_again_loses_nothing(folder, monkeypatch):
+    short, longer = make_config(folder, iterations=2), make_config(folder, iterations=3)
+    run.train(short)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("stapo_train.run_folder.write_atomically", heed_ctrl_c)
+        run.train(longer, resume=True)
+    assert run.train(short, resume=True).is_dir()
+    run.train(longer, resume=True)
+    run.train(make_config(folder, iterations=3, out=str(folder / "whole")))
+    assert result(folder / "run") == result(folder / "whole")
+
+
+def heed_ctrl_c(*_arguments):
+    raise KeyboardInterrupt
+
+
+def test_what_a_change_of_another_setting_does_is_said(folder):
+    run.train(make_config(folder, iterations=1))
+    with pytest.raises(StapoError) as caught:
+        run.train(make_config(folder, iterations=2, seed=4), resume=True)
+    assert str(caught.value).endswith(
+        "run: holds a run with another config (seed: 4 here, 0 there); choose another out. With --resume may change: "
+        "iterations, checkpoint.every, and where it runs (out, device, tensorboard, wandb)"
+    )
+
+
+def test_a_training_that_finished_before_states_were_kept_says_why_it_cannot_go_on(folder):
+    run.train(make_config(folder, iterations=1))
+    shutil.rmtree(folder / "run" / "state")
+    with pytest.raises(StapoError, match="finished after 1 iterations, without the state that going on needs"):
+        run.train(make_config(folder, iterations=2), resume=True)
+    assert (folder / "run" / "checkpoints" / "final").is_dir()
+
+
 def test_a_mistake_found_before_the_first_iteration_can_be_put_right(folder):
     with pytest.raises(StapoError, match="expected a checkpoint folder, found none"):
         run.train(make_config(folder, model=str(folder / "nowhere")))

@@ -40,7 +40,7 @@ def cli() -> None:
 @cli.command()
 @click.argument("config", type=FILE)
 @click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
-@click.option("--resume", is_flag=True, help="Go on from the run folder's last checkpoint, if there is one.")
+@click.option("--resume", is_flag=True, help="Go on from the folder's last checkpoint, also to more iterations.")
 @click.option("--dump-rollouts", metavar="N,...", default="", help="Keep the last mini-batch of these iterations.")
 def run(config: Path, overrides: tuple[str, ...], resume: bool, dump_rollouts: str) -> None:
     """Train as CONFIG says; the word ``run`` may be left out.

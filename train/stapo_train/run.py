@@ -71,7 +71,7 @@ def train(config: TrainConfig, *, resume: bool = False, dump_iterations: Sequenc
     try:
         if folder.is_finished:
             tell(sys.stderr, f"{folder.path}: finished already, {config.iterations} iterations")
-            folder.drop_states()  # where the run ended between its last checkpoint and this
+            folder.drop_states(before=config.iterations)  # where the run ended between its last checkpoint and this
             drop_rollouts(folder.path)
         else:
             _train(config, folder, dump_iterations)

@@ -3,7 +3,7 @@
     <run>/config.yaml                    what the run computes; another config is refused once an iteration has ended
     <run>/metrics.jsonl                  one line per iteration
     <run>/checkpoints/step-000020/       Hugging Face folder with stapo.json; the last iteration's is ``final``
-    <run>/state/step-000020/             optimizer.safetensors and state.json, of the last checkpoint only
+    <run>/state/step-000020/             optimizer.safetensors and state.json, of the last checkpoint alone
 
 Folders are written atomically: under another name, flushed to disk and renamed. The state is written before its
 checkpoint, so that every checkpoint can be continued. No file is a pickle.
@@ -14,7 +14,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ import torch
 import yaml
 from safetensors.torch import load_file, save_file
 
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, tell
 from stapo_bench.runs import (
     check_hashes,
     file_hashes,
@@ -37,7 +38,7 @@ from stapo_bench.runs import (
     write_atomically,
     writing,
 )
-from stapo_train.config import TrainConfig, differences
+from stapo_train.config import LENGTH_KEYS, PLACE_KEYS, TrainConfig, differences
 from stapo_train.rollout import drop_rollouts
 
 if TYPE_CHECKING:
@@ -83,13 +84,15 @@ class RunFolder:
             raise StapoError(f"out {self.path}: expected a folder that can be written, got: {error.strerror}") from None
         for name in ("checkpoints/none", "state/none", "dumps/none", self.metrics.name):
             own_file(self.path, name)  # a folder from elsewhere must not lead us to other files of ours
-        self._check_config(config)
+        self._check_config(config, resume=resume)
         self._first_state = f"step-{config.checkpoint.every:06d}"
         self._about = {
             "objective": config.objective["name"],
             "config_digest": config.digest(),
             "training": config.training_digest(),
         }
+        if (last := self._checkpoint(config.iterations)).is_dir() and not self.is_finished:
+            last.rename(self.final)  # a kill came between the two halves of ``_reopen``
         if not resume and self._is_begun and not self.is_finished:
             raise StapoError(f"out {self.path}: holds this run, begun; --resume goes on, out=OTHER starts anew")
 
@@ -147,11 +150,10 @@ class RunFolder:
         """Write checkpoint and state, then drop older states. Disk full: what was there stays."""
         name = f"step-{state.iteration:06d}"
         try:
-            if not final:
-                with system_errors(), whole_folder(self.path / "state" / name) as folder:
-                    save_file(optimizer_tensors(model, optimizer), folder / "optimizer.safetensors")
-                    content = {**asdict(state), "sha256": file_hashes([folder / "optimizer.safetensors"])}
-                    (folder / "state.json").write_bytes(seal(content))
+            with system_errors(), whole_folder(self.path / "state" / name) as folder:
+                save_file(optimizer_tensors(model, optimizer), folder / "optimizer.safetensors")
+                content = {**asdict(state), "sha256": file_hashes([folder / "optimizer.safetensors"])}
+                (folder / "state.json").write_bytes(seal(content))
             with system_errors(), whole_folder(self.path / "checkpoints" / (FINAL if final else name)) as folder:
                 model.save_pretrained(folder)
                 tokenizer.save_pretrained(folder)
@@ -165,19 +167,23 @@ class RunFolder:
                 f"{self.path}: {'disk full' if full else error} at iteration {state.iteration}; "
                 f"{f'{last} is whole' if last else 'nothing is saved yet'}: free space, then --resume"
             ) from None
-        self.drop_states(but="" if final else name)
+        self.drop_states(before=state.iteration)
 
-    def drop_states(self, but: str = "") -> None:
-        """Delete the states of earlier checkpoints; of a finished run all."""
+    def drop_states(self, before: int) -> None:
+        """Delete the states of earlier checkpoints; a finished run keeps its last one, to go on from."""
         for old in (self.path / "state").glob("step-*"):
-            if old.name != but:
+            if old.name != f"step-{before:06d}":
                 shutil.rmtree(old)
 
     def close(self) -> None:
         """Let other processes have the folder."""
         self._lock.release()
 
-    def _check_config(self, config: TrainConfig) -> None:
+    def _checkpoint(self, iteration: int) -> Path:
+        return self.path / "checkpoints" / f"step-{iteration:06d}"
+
+    def _check_config(self, config: TrainConfig, *, resume: bool) -> None:
+        """Write a new run's config; of one that has begun, refuse what would change its numbers."""
         path = self.path / "config.yaml"
         if not path.exists() or not self._is_begun:  # the config may still be corrected
             ours = yaml.safe_dump(config.nested(), sort_keys=False)
@@ -192,11 +198,32 @@ class RunFolder:
             raise StapoError(f"{path}: expected the run's config, got damage: {reason}; restore the file") from None
         if not isinstance(theirs, dict):
             raise StapoError(f"{path}: expected the run's config, got {type(theirs).__name__}; restore the file")
-        others = differences(config.nested(), theirs)
-        if others:
+        changed = differences(config.nested(), theirs)
+        if others := [change for change in changed if change.partition(":")[0] not in LENGTH_KEYS]:
             raise StapoError(
-                f"out {self.path}: holds a run with another config ({'; '.join(others)}); choose another out"
+                f"out {self.path}: holds a run with another config ({'; '.join(others)}); choose another out. With "
+                f"--resume may change: {', '.join(LENGTH_KEYS)}, and where it runs ({', '.join(PLACE_KEYS)})"
             )
+        if changed:
+            self._reopen(config, theirs, changed, resume=resume)
+
+    def _reopen(self, config: TrainConfig, theirs: Mapping[str, Any], changed: Sequence[str], *, resume: bool) -> None:
+        """Let a run go on for more iterations than it was begun with: its last checkpoint becomes one among others."""
+        what = "; ".join(changed)
+        if not resume:
+            raise StapoError(f"out {self.path}: holds this run ({what}); --resume goes on, out=OTHER starts anew")
+        before = int(theirs["iterations"])
+        if config.iterations < before:
+            raise StapoError(f"out {self.path}: expected iterations={before} or more, as it began, got {what}")
+        if self.is_finished and config.iterations > before:
+            if not (self.path / "state" / self._checkpoint(before).name).is_dir():
+                raise StapoError(
+                    f"out {self.path}: finished after {before} iterations, without the state that going on needs; "
+                    "train anew with out=OTHER"
+                )
+            self.final.rename(self._checkpoint(before))
+        tell(sys.stderr, f"{self.path}: goes on ({what})")
+        write_atomically(self.path / "config.yaml", yaml.safe_dump(config.nested(), sort_keys=False))
 
 
 def _last(names: Sequence[str]) -> str:
