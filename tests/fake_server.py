@@ -37,6 +37,8 @@ class FakeServer(ThreadingHTTPServer):
         self.keys: set[str | None] = set()
         self.busy = self.busiest = 0
         self.slow_s = 0.02  # that the action "slow" takes
+        self.chats_only = False
+        self.prompt_tokens: int | None = None  # that it counts; None: it does not say
         self.lock = threading.Lock()
         self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
 
@@ -60,11 +62,21 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.keys.add(self.headers["Authorization"])
+        if self.path != "/v1/models":
+            self.reply(404, b"not here")
+            return
         self.reply(200, json.dumps({"data": self.server.models}).encode())
 
     def do_POST(self) -> None:
         server = self.server
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path != "/v1/completions" or server.chats_only:
+            is_chat = server.chats_only and self.path == "/v1/chat/completions"
+            self.reply(400 if is_chat else 404, b"no messages" if is_chat else b"not here")
+            return
+        if "prompt" not in body:
+            self.reply(400, b"no prompt")
+            return
         seed = body["seed"]
         with server.lock:
             server.bodies.append(body)
@@ -84,7 +96,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def act(self, action: str, seed: int) -> None:
         choice = {"text": f"answer {seed}", "finish_reason": "stop" if seed % 3 else "length"}
-        answer = {"choices": [choice], "usage": {"completion_tokens": seed % 7 + 1}}
+        counted = {} if self.server.prompt_tokens is None else {"prompt_tokens": self.server.prompt_tokens}
+        answer = {"choices": [choice], "usage": {"completion_tokens": seed % 7 + 1, **counted}}
         if action == "hang":
             time.sleep(1.5)
         elif action == "slow":

@@ -137,3 +137,44 @@ def test_both_servers_killed_is_one_line_and_the_run_goes_on_later(start_process
     code, said = draw(tmp_path, [start_process()], capsys, monkeypatch)
     assert code == 0, said
     assert keys_of(tmp_path / "run") == EVERY_KEY
+
+
+# -- servers that are not what is needed ------------------------------------------------------------------------------
+
+
+def test_a_server_that_only_chats_is_named_before_a_sample_is_asked_for(serve):
+    server = serve()
+    server.chats_only = True
+    with pytest.raises(StapoError, match=r"speaks /v1/chat/completions only, .*; use one .*: vllm serve, SGLang"):
+        OpenAIEngine([server.url], retries=QUICK)
+    assert server.bodies == []
+
+
+def test_an_address_without_its_version_is_completed(serve):
+    server = serve()
+    short = server.url.removesuffix("/v1")
+    with pytest.raises(StapoError, match=rf"--base-url ends before the version: expected {short}/v1"):
+        OpenAIEngine([short], retries=QUICK)
+    with pytest.raises(StapoError, match=r"expected an OpenAI-compatible server with /models .* HTTP 404 not here"):
+        OpenAIEngine([short + "/v2"], retries=QUICK)
+
+
+@pytest.mark.parametrize(("key", "words"), [(None, "it is not set"), ("wrong", "the key in it is not accepted")])
+def test_a_refused_key_names_its_variable(serve, key, words):
+    server = serve()
+    server.fault = lambda seed, attempt: "401"
+    engine = OpenAIEngine([server.url], api_key=key, retries=QUICK)
+    with pytest.raises(StapoError, match=f"the key is read from the environment variable OPENAI_API_KEY: {words}"):
+        list(engine.generate(make_requests(1), PARAMS))
+
+
+def test_a_server_that_counts_another_prompt_is_refused(serve):
+    server = serve()
+    engine = OpenAIEngine([server.url], retries=QUICK)
+    server.prompt_tokens = 4
+    assert len(list(engine.generate(make_requests(3, num_prompt=4), PARAMS))) == 3
+    server.prompt_tokens = 5  # a BOS token more
+    with pytest.raises(
+        StapoError, match=r"expected a prompt of the 4 tokens that were sent, the server counts 5: it has"
+    ):
+        list(engine.generate(make_requests(3, num_prompt=4), PARAMS))

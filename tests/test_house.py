@@ -36,6 +36,7 @@ FLOORS = {
         "batch",
         "fused",
         "config",
+        "preflight",
         "policy",
         "rollout",
         "run_folder",

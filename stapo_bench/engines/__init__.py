@@ -10,6 +10,7 @@ from stapo_bench.engines.engine import (
     Engine,
     EngineOptions,
     EngineType,
+    check_options,
     declared_identity,
     engine_names,
     has_engine,

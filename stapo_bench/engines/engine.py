@@ -9,12 +9,13 @@ another package's is an entry point, loaded when it is asked for:
     mine = "my_package.engine:MyEngine"
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Protocol, cast
+from urllib.parse import urlsplit
 
 from stapo_bench.errors import StapoError, UsageError, did_you_mean
 from stapo_bench.plugins import load_offered, offered
@@ -27,6 +28,9 @@ BUILT_IN = {
     "scripted": "stapo_bench.engines.scripted:ScriptedEngine",
 }
 """Our engines: name -> where its class stands."""
+
+_LIGHT = ("openai", "scripted")
+"""Those that are imported without torch."""
 
 AUTO = "auto"
 """The name for ``vllm`` where it and a GPU are there, else ``transformers``."""
@@ -121,6 +125,36 @@ class EngineType(Protocol):
     def declared_identity(self, checkpoint: Path, options: EngineOptions) -> dict[str, str]:
         """The part of ``Engine.identity`` that is known before a model is loaded, ``engine`` at least."""
         ...
+
+
+def check_options(options: EngineOptions, checkpoint: Path) -> None:
+    """Refuse what an engine of ours cannot do, as far as that is known without loading it, and torch with it.
+
+    Raises:
+        UsageError: as for ``open_engine``, or a file in place of the folder that the engine reads.
+    """
+    if options.name in _LIGHT:
+        declared_identity(options, checkpoint)
+    if options.name == "openai":
+        check_urls(options.base_urls)
+    if options.name not in (AUTO, "transformers", "vllm"):
+        return
+    if (options.base_urls or options.model) and (options.name != AUTO or find_spec("vllm") is None):
+        raise UsageError(_SERVER.format(name="transformers" if options.name == AUTO else options.name))
+    if checkpoint.is_file():
+        raise UsageError(
+            f"{checkpoint}: expected a Hugging Face folder (config.json and weights) for --engine {options.name}, "
+            "got a file; a script is for --engine scripted"
+        )
+
+
+def check_urls(base_urls: Sequence[str]) -> None:
+    """Refuse anything but one or more servers' addresses."""
+    if not base_urls:
+        raise UsageError("engine openai: expected at least one --base-url, such as http://localhost:8000/v1")
+    for url in base_urls:
+        if urlsplit(url).scheme not in ("http", "https"):
+            raise UsageError(f"--base-url: expected http:// or https://, got {url!r}")
 
 
 def open_engine(options: EngineOptions, checkpoint: Path) -> Engine:

@@ -19,6 +19,8 @@ from urllib.parse import urlsplit
 
 from stapo_bench.errors import StapoError
 
+API_KEY = "OPENAI_API_KEY"
+"""The environment variable that holds the key."""
 LONGEST_PAUSE_S = 60.0
 LONGEST_TRY_S = 86400.0  # where no limit is set
 LARGEST_ANSWER = 64 << 20  # bytes; a million tokens with their ids take less
@@ -44,6 +46,10 @@ class PassingError(Exception):
         self.other_model = other_model  # that answered in place of the one asked for
 
 
+class NoSuchPathError(StapoError):
+    """The server answers, and has nothing at this address (404, 405, 501)."""
+
+
 class Http:
     """Sends JSON with a key; nothing is kept open between requests."""
 
@@ -63,11 +69,15 @@ class Http:
         except urllib.error.HTTPError as error:
             detail = _detail(error)
             message = self.masked(f"HTTP {error.code} {detail}")
-            if error.code in (408, 425, 429) or error.code >= 500:
+            if error.code in (408, 425, 429) or (error.code >= 500 and error.code != 501):
                 wait = error.headers.get("Retry-After")
                 is_busy = error.code == 429 or (error.code == 503 and wait is not None)
                 raise PassingError(message, _retry_after(wait), is_busy=is_busy) from None
-            raise StapoError(f"{address(url)}: the server refuses the request: {message}") from None
+            if error.code in (401, 403):
+                given = "the key in it is not accepted" if self._api_key else "it is not set"
+                message += f"; the key is read from the environment variable {API_KEY}: {given}"
+            refused = NoSuchPathError if error.code in (404, 405, 501) else StapoError
+            raise refused(f"{address(url)}: the server refuses the request: {message}") from None
         except urllib.error.URLError as error:  # before anything was answered
             raise PassingError(f"{type(error).__name__}: {error}", is_unreachable=True) from None
         except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:

@@ -28,11 +28,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
-from urllib.parse import urlsplit
 
-from stapo_bench.engines.engine import EngineOptions
-from stapo_bench.engines.http import LONGEST_PAUSE_S, Http, PassingError, address
-from stapo_bench.engines.openai_answers import find_model, read_completion
+from stapo_bench.engines.engine import EngineOptions, check_urls
+from stapo_bench.engines.http import API_KEY, LONGEST_PAUSE_S, Http, PassingError, address
+from stapo_bench.engines.openai_answers import check_completions, find_model, read_completion
 from stapo_bench.engines.params import check_params, refuse_generated_ids, token_budget
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Request, SamplingParams
@@ -78,11 +77,7 @@ class OpenAIEngine:
         model: the served name; default the one model that the servers have.
         concurrency: requests in flight over all servers; default 128 a server.
         """
-        if not base_urls:
-            raise UsageError("engine openai: expected at least one --base-url, such as http://localhost:8000/v1")
-        for url in base_urls:
-            if urlsplit(url).scheme not in ("http", "https"):
-                raise UsageError(f"--base-url: expected http:// or https://, got {url!r}")
+        check_urls(base_urls)
         if concurrency is not None and concurrency < 1:
             raise UsageError(f"concurrency: expected at least 1, got {concurrency}")
         self._urls = [url.rstrip("/") for url in base_urls]
@@ -95,11 +90,13 @@ class OpenAIEngine:
         self._retries = retries or Retries()
         self._concurrency = concurrency or 128 * len(base_urls)
         self._served = find_model(self._http, self._urls, model, min(START_TIMEOUT_S, self._retries.timeout_s))
+        for url in self._urls:
+            check_completions(self._http, url, self._served.name)
 
     @classmethod
     def open(cls, checkpoint: Path, options: EngineOptions) -> "OpenAIEngine":
-        """The key is read from ``OPENAI_API_KEY``, and nothing of the checkpoint: the servers have a model."""
-        key = os.environ.get("OPENAI_API_KEY")
+        """The key is read from the environment, and nothing of the checkpoint: the servers have a model."""
+        key = os.environ.get(API_KEY)
         return cls(options.base_urls, model=options.model, api_key=key, concurrency=options.slots)
 
     @classmethod

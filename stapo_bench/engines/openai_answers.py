@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from stapo_bench.engines.answering_model import OtherModelError, names_of, resolution
-from stapo_bench.engines.http import Http, PassingError, address
+from stapo_bench.engines.http import Http, NoSuchPathError, PassingError, address
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Completion, Request
+
+_PROBE_S = 10.0  # for the answer to a question that only makes a message clearer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +54,13 @@ def _cards(
         try:
             answer = http.send(f"{url}/models", None, timeout_s)
             cards: dict[str, Mapping[str, Any]] = {str(card["id"]): {**card} for card in answer["data"]}
+        except NoSuchPathError as error:
+            if _answers(http, f"{url}/v1/models"):
+                raise StapoError(
+                    f"{address(url)}: --base-url ends before the version: expected {http.masked(url)}/v1"
+                ) from None
+            dead.append(http.masked(str(error)))
+            continue
         except (PassingError, KeyError, TypeError) as error:
             dead.append(f"{address(url)}: {http.masked(str(error))}")
             continue
@@ -67,6 +76,36 @@ def _cards(
             f"({len(found)} of {len(urls)} answer); start it or leave it out"
         )
     return found, names
+
+
+def check_completions(http: Http, url: str, model: str) -> None:
+    """Refuse a server that has no ``/completions``, before any sample is asked for; what else it answers counts later.
+
+    Raises:
+        StapoError: nothing is there; the line says so where the server has ``/chat/completions`` instead.
+    """
+    try:
+        http.send(f"{url}/completions", {"model": model, "max_tokens": 1}, _PROBE_S)  # without a prompt: no sample
+    except NoSuchPathError as error:
+        if not _answers(http, f"{url}/chat/completions", {"model": model, "max_tokens": 1, "messages": []}):
+            raise error from None
+        raise StapoError(
+            f"{address(url)}: the server speaks /v1/chat/completions only, which puts a template of its own around "
+            "prompts; use one that takes them as they are, by /v1/completions: vllm serve, SGLang, llama.cpp's server"
+        ) from None
+    except (StapoError, PassingError):
+        return
+
+
+def _answers(http: Http, url: str, body: Mapping[str, Any] | None = None) -> bool:
+    """Whether a server has something at an address; a refusal of the request itself says that it has."""
+    try:
+        http.send(url, body, _PROBE_S)
+    except (NoSuchPathError, PassingError):
+        return False
+    except StapoError:
+        return body is not None
+    return True
 
 
 def read_completion(
@@ -90,6 +129,7 @@ def read_completion(
         raise PassingError(str(error), other_model=error.told) from None
     except (KeyError, TypeError, ValueError) as error:
         raise PassingError(f"an answer without one choice, its reason and its length ({error!r})") from error
+    _check_prompt(request, answer.get("usage"))
     if reason not in ("stop", "length") or not isinstance(text, str):
         raise PassingError(f"expected finish_reason stop or length, got {reason!r}")
     if num_tokens > max_tokens:
@@ -103,6 +143,18 @@ def read_completion(
         seconds=seconds,
         model=model,
     )
+
+
+def _check_prompt(request: Request, usage: object) -> None:
+    """Refuse a server that counts other prompt tokens than it was sent: it has changed the prompt."""
+    counted = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    sent = request.prompt.token_ids
+    if sent is not None and _is_count(counted) and counted != len(sent):
+        raise StapoError(
+            f"{request.prompt.task}, problem {request.prompt.problem_id}: expected a prompt of the {len(sent)} tokens "
+            f"that were sent, the server counts {counted}: it has another tokenizer, or adds a template or a BOS "
+            "token; serve the checkpoint that --ckpt names, and its prompts as they are"
+        )
 
 
 def _is_count(value: object) -> bool:

@@ -1,6 +1,15 @@
 """The run folder: its manifest, samples and grades, written so that a kill loses nothing, read as records."""
 
-from stapo_bench.runs.checkpoint import Checkpoint, check_hashes, expand, file_hashes, folder_label, read_checkpoint
+from stapo_bench.runs.checkpoint import (
+    Checkpoint,
+    check_hashes,
+    checkpoint_files,
+    expand,
+    file_hashes,
+    folder_label,
+    read_checkpoint,
+    states_chat_template,
+)
 from stapo_bench.runs.copies import evidence_of_shared_starts, texts_of
 from stapo_bench.runs.export import Exported, export_runs
 from stapo_bench.runs.files import (
@@ -17,7 +26,15 @@ from stapo_bench.runs.files import (
     write_result,
     writing,
 )
-from stapo_bench.runs.folder import DifferentRunError, differences, find_run, make_folder, open_run, state_stopping
+from stapo_bench.runs.folder import (
+    DifferentRunError,
+    differences,
+    find_run,
+    make_folder,
+    nothing_left_behind,
+    open_run,
+    state_stopping,
+)
 from stapo_bench.runs.golds import (
     data_digest,
     golds_at_hand,

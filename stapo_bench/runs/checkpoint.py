@@ -20,6 +20,7 @@ from stapo_bench.runs.files import open_to_read
 _WEIGHTS = re.compile(r".*\.safetensors|pytorch_model.*\.bin")
 _PARTS = re.compile(r".*\.(json|jinja|model|tiktoken|txt)")  # config, tokenizer, generation defaults, chat template
 _NOT_PARTS = {"stapo.json", "trainer_state.json"}  # say how the weights were made; no sample depends on them
+_LARGEST_SETTINGS = 16 << 20  # bytes
 _STEP = re.compile(r"(checkpoint|ckpt|step|global_step|iter|iteration)?[-_]?\d+|final|last|best")
 
 
@@ -44,16 +45,9 @@ def read_checkpoint(path: Path) -> Checkpoint:
         StapoError: nothing there, or not a checkpoint.
     """
     if path.is_file():
+        _refuse_other_formats(path, [path])
         return Checkpoint(path=path, digest="script", method=path.stem, model=None)
-    if not path.is_dir():
-        raise StapoError(f"no such checkpoint: {path}; expected a Hugging Face folder (config.json and weights)")
-    files = sorted(file for file in path.iterdir() if file.is_file())
-    weights = [file for file in files if _WEIGHTS.fullmatch(file.name)]
-    if not weights or not (path / "config.json").is_file():
-        missing = "config.json" if weights else "*.safetensors or pytorch_model*.bin"
-        raise StapoError(
-            f"not a checkpoint: {path}: expected a Hugging Face folder (config.json and weights), found no {missing}"
-        )
+    files, weights = checkpoint_files(path)
     parts = [file for file in files if _PARTS.fullmatch(file.name) and file.name not in _NOT_PARTS]
     labels = _labels(path / "stapo.json")
     hashes = file_hashes([*weights, *parts])
@@ -66,6 +60,67 @@ def read_checkpoint(path: Path) -> Checkpoint:
         step=labels.get("step"),
         training=labels.get("training"),
     )
+
+
+def checkpoint_files(path: Path) -> tuple[list[Path], list[Path]]:
+    """The files of a Hugging Face folder, and those among them that hold its weights.
+
+    Raises:
+        StapoError: nothing there, or a checkpoint of another format.
+    """
+    if not path.is_dir():
+        raise StapoError(f"no such checkpoint: {path}; expected a Hugging Face folder (config.json and weights)")
+    files = sorted(file for file in path.iterdir() if file.is_file())
+    weights = [file for file in files if _WEIGHTS.fullmatch(file.name)]
+    if not weights or not (path / "config.json").is_file():
+        _refuse_other_formats(path, files)
+        missing = "config.json" if weights else "*.safetensors or pytorch_model*.bin"
+        raise StapoError(
+            f"not a checkpoint: {path}: expected a Hugging Face folder (config.json and weights), found no {missing}"
+        )
+    return files, weights
+
+
+_OTHER_FORMATS: Mapping[str, tuple[str, str]] = {
+    r".*\.gguf": ("GGUF weights", "serve them with llama.cpp and name the server with --engine openai --base-url"),
+    r"adapter_config\.json": (
+        "an adapter (LoRA)",
+        "merge it into its base model (peft: merge_and_unload) and save that",
+    ),
+    r"consolidated.*\.pth": ("weights in Meta's layout", "convert them with transformers' script for that model"),
+    r".*\.(pt|pth|ckpt)": ("a pickle", "save the model with save_pretrained"),
+    r".*\.(distcp|metadata)|model_world_size_.*": ("shards of a distributed training", "merge them to Hugging Face's"),
+    r".*\.(onnx|h5|msgpack|tflite)": ("weights of another framework", "save the model for PyTorch"),
+}
+"""By a file's name: what it is, and what to do; none of these formats is read."""
+
+
+def _refuse_other_formats(path: Path, files: Sequence[Path]) -> None:
+    """Raise StapoError where these files are a checkpoint in a format that is known, and not read here."""
+    for pattern, (what, how) in _OTHER_FORMATS.items():
+        if found := next((file.name for file in files if re.fullmatch(pattern, file.name)), None):
+            raise StapoError(
+                f"{path}: expected a Hugging Face folder (config.json and weights), got {what} ({found}); this format "
+                f"is not read: {how}"
+            )
+
+
+def states_chat_template(checkpoint: Path) -> bool:
+    """Whether a checkpoint's files hold a chat template, by their names and texts: nothing of it is loaded."""
+    if (checkpoint / "chat_template.jinja").exists() or (checkpoint / "chat_template.json").exists():
+        return True
+    return bool(_settings(checkpoint / "tokenizer_config.json").get("chat_template"))
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    """A checkpoint's JSON file, as a hint: {} where it is not there, is too large or holds something else."""
+    try:
+        if path.stat().st_size > _LARGEST_SETTINGS:
+            return {}
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def expand(pattern: Path) -> list[Path]:

@@ -13,6 +13,7 @@ from stapo_bench.errors import UsageError, safe_text
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.records import Gold, Outcome, Sample
 from stapo_bench.runs.files import own_folder, replacing, writing
+from stapo_bench.runs.folder import nothing_left_behind
 from stapo_bench.runs.golds import golds_at_hand, split_golds
 from stapo_bench.runs.grades import read_grades, stream_grades
 from stapo_bench.runs.manifest import Manifest, load_manifest
@@ -76,12 +77,13 @@ def _write(rows: Iterator[dict[str, Any]], out: Path) -> int:
     schema = pa.schema(list(types.items()))
     fit = _storable if out.suffix == ".parquet" else _cell
     num_rows = 0
-    with writing(out):
-        own_folder(out.parent)
-    with replacing(out.resolve()) as beside, writer_of(str(beside), schema) as writer:
-        while batch := [_texts_made(fit, row) for row in islice(rows, _BATCH)]:
-            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
-            num_rows += len(batch)
+    with nothing_left_behind(out.parent):
+        with writing(out):
+            own_folder(out.parent)
+        with replacing(out.resolve()) as beside, writer_of(str(beside), schema) as writer:
+            while batch := [_texts_made(fit, row) for row in islice(rows, _BATCH)]:
+                writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+                num_rows += len(batch)
     return num_rows
 
 

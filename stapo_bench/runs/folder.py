@@ -6,14 +6,15 @@ difference is refused, listed field by field, so that no table ever mixes two se
     manifest = open_run(Path("results/base-justrl"), identity, about)
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 from stapo_bench.errors import StapoError
 from stapo_bench.runs.files import open_own, own_folder
-from stapo_bench.runs.locks import locked_folder
+from stapo_bench.runs.locks import is_locked, locked_folder
 from stapo_bench.runs.manifest import (
     About,
     AskedTask,
@@ -145,6 +146,37 @@ def _grown(old: Mapping[str, AskedTask], new: Mapping[str, AskedTask]) -> dict[s
         ids = tuple(dict.fromkeys((*before.problem_ids, *task.problem_ids)))
         grown[name] = replace(task, problem_ids=ids, num_samples=max(before.num_samples, task.num_samples))
     return grown
+
+
+@contextmanager
+def nothing_left_behind(folder: Path, *beginnings: str) -> Iterator[None]:
+    """Where the block fails, remove the folders that it made down to this one, if no work has been put there yet.
+
+    Args:
+        folder: what the block makes and fills.
+        beginnings: names of files that are there before any work, beside locks.
+    """
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        if made and folder.is_dir():
+            _remove_beginnings(folder, beginnings)
+            with suppress(OSError):  # work of ours or of another process is in it
+                for path in made:
+                    path.rmdir()
+        raise
+
+
+def _remove_beginnings(folder: Path, names: Sequence[str]) -> None:
+    """Remove a folder's locks and the named files, if it holds nothing else and no process holds a lock."""
+    files = list(folder.iterdir())
+    locks = [file for file in files if file.name.startswith(".") and ".lock" in file.name]
+    if any(file not in locks and file.name not in names for file in files):
+        return
+    if not any(is_locked(lock) for lock in locks if lock.suffix == ".lock"):
+        for file in folder.iterdir():
+            file.unlink()
 
 
 def make_folder(run_dir: Path) -> None:

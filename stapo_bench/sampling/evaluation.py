@@ -12,19 +12,22 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TextIO
 
-from stapo_bench.engines import Engine, declared_context
-from stapo_bench.errors import StapoError, tell
+from stapo_bench.engines import Engine, check_options, declared_context
+from stapo_bench.errors import StapoError, UsageError, tell
 from stapo_bench.runs import (
     Checkpoint,
     Manifest,
     find_run,
     load_manifest,
     make_folder,
+    nothing_left_behind,
     open_run,
     read_checkpoint,
     segment_sizes,
+    states_chat_template,
 )
 from stapo_bench.sampling.copy_watch import CopyWatch
 from stapo_bench.sampling.engine_cache import EngineCache
@@ -58,8 +61,10 @@ def evaluate(
     watch = watch or sys.stderr
     tasks = [load_task(name) for name in options.tasks]
     checkpoint = read_checkpoint(options.checkpoint)
+    if engine is None and not (options.out / "manifest.json").exists():  # a run that is there says what differs
+        check_options(options.engine, options.checkpoint)
     eval_tasks = prepare_tasks(tasks, options, checkpoint)
-    with nullcontext(engines) if engines else EngineCache(engine) as cache:
+    with nullcontext(engines) if engines else EngineCache(engine) as cache, nothing_left_behind(options.out):
         cache.identity(options)  # what no engine can do is refused before a folder is made,
         make_folder(options.out)  # and a folder that cannot be made before an engine is opened
         copies = CopyWatch((key for key, _ in sample_keys(eval_tasks, options.shard)), sampling_params(options))
@@ -145,6 +150,7 @@ def stages(eval_tasks: Sequence[EvalTask]) -> Iterator[list[EvalTask]]:
 
 def prepare_tasks(tasks: Sequence[Task], options: EvalOptions, checkpoint: Checkpoint) -> list[EvalTask]:
     """Load and check every task's data, and render every prompt, before anything is sampled."""
+    check_checkpoint(tasks, options)
     loaded = [(task, load_problems(task, options.data_dir)) for task in tasks]
     tokenizer = load_tokenizer(checkpoint)
     return [
@@ -158,6 +164,31 @@ def prepare_tasks(tasks: Sequence[Task], options: EvalOptions, checkpoint: Check
         )
         for task, problems in loaded
     ]
+
+
+def check_checkpoint(tasks: Sequence[Task], options: EvalOptions) -> None:
+    """Refuse what a checkpoint's own files rule out, before its tokenizer or model is loaded, and torch with them.
+
+    Raises:
+        StapoError: a chat prompt without a chat template.
+        UsageError: an unknown prompt format, or a token limit beyond the model's positions.
+    """
+    folder = options.checkpoint
+    for requested in dict.fromkeys(options.prompt_format or task.prompt_format for task in tasks):
+        resolve_format(requested, None if requested != "chat" else _Stated(folder))
+    limit, positions = options.max_new_tokens, declared_context(folder)
+    if limit is not None and positions is not None and limit >= positions and not options.engine.base_urls:
+        raise UsageError(
+            f"--max-new-tokens: expected fewer than the {positions} positions of {folder}, as the prompt takes some, "
+            f"got {limit}"
+        )
+
+
+class _Stated:
+    """In place of a tokenizer that is not loaded: whether it will have a chat template."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self.chat_template = states_chat_template(checkpoint)
 
 
 def load_tokenizer(checkpoint: Checkpoint) -> Any | None:

@@ -47,8 +47,14 @@ def run(config: Path, overrides: tuple[str, ...], resume: bool, dump_rollouts: s
 
     Example: stapo-train train/configs/tiny/stapo.yaml objective.q=0.5 out=runs/half --resume
     """
-    from stapo_train.config import load_config
+    from stapo_train.config import load_config, read_config
+    from stapo_train.objectives import require_known
+    from stapo_train.preflight import check_before_loading
 
+    settings = read_config(config, overrides)
+    require_known(settings.objective["name"])
+    if not (Path(settings.out) / "checkpoints" / "final").is_dir():  # finished: nothing has to be there any more
+        check_before_loading(settings)
     settings = load_config(config, overrides)
     from stapo_train.run import train
 
@@ -131,6 +137,9 @@ def check_objective(name: str) -> None:
 
     Example: stapo-train check-objective stapo
     """
+    from stapo_train.objectives import require_known
+
+    require_known(name)
     from stapo_train.check.check_objective import check_objective
 
     failed = 0

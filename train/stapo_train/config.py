@@ -208,10 +208,19 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
     Raises:
         UsageError: no such file, not YAML, unknown key, wrong type, impossible value.
     """
+    return parse_config(_values(path, overrides), str(path))
+
+
+def read_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
+    """``load_config`` without a look at the objective's settings, for which torch has to be imported."""
+    return parse_record(TrainConfig, _values(path, overrides), str(path))
+
+
+def _values(path: Path, overrides: Sequence[str]) -> dict[str, Any]:
     values = _read(path)
     for pair in overrides:
         _override(values, pair)
-    return parse_config(values, str(path))
+    return values
 
 
 def parse_config(values: Mapping[str, Any], place: str) -> TrainConfig:

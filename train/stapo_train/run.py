@@ -28,7 +28,7 @@ from stapo_bench.engines import Engine
 from stapo_bench.errors import StapoError, tell
 from stapo_bench.grading import GraderPool
 from stapo_bench.records import Problem, Prompt
-from stapo_bench.runs import folder_label, read_checkpoint
+from stapo_bench.runs import folder_label, nothing_left_behind, read_checkpoint
 from stapo_bench.tasks import render_all, resolve_format
 from stapo_train import training_log
 from stapo_train.advantages import group_advantages
@@ -50,7 +50,7 @@ from stapo_train.rollout import (
     sample_rollouts,
     save_rollouts,
 )
-from stapo_train.run_folder import Labels, RunFolder, TrainState, load_state
+from stapo_train.run_folder import CONFIG_FILE, Labels, RunFolder, TrainState, load_state
 from stapo_train.trackers import open_trackers
 from stapo_train.train_records import Rollout, StepRecord, UpdateRecord
 from stapo_train.update import Step, optimizer_step
@@ -67,8 +67,7 @@ def train(config: TrainConfig, *, resume: bool = False, dump_iterations: Sequenc
     Raises:
         StapoError: what the user can act on, in one line.
     """
-    folder = RunFolder(config, resume=resume)
-    try:
+    with nothing_left_behind(Path(config.out), CONFIG_FILE), closing(RunFolder(config, resume=resume)) as folder:
         if folder.is_finished:
             tell(sys.stderr, f"{folder.path}: finished already, {config.iterations} iterations")
             folder.drop_states(before=config.iterations)  # where the run ended between its last checkpoint and this
@@ -76,8 +75,6 @@ def train(config: TrainConfig, *, resume: bool = False, dump_iterations: Sequenc
         else:
             _train(config, folder, dump_iterations)
         return folder.final
-    finally:
-        folder.close()
 
 
 def _train(config: TrainConfig, folder: RunFolder, dump_iterations: Sequence[int]) -> None:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 FINAL = "final"
+CONFIG_FILE = "config.yaml"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +185,7 @@ class RunFolder:
 
     def _check_config(self, config: TrainConfig, *, resume: bool) -> None:
         """Write a new run's config; of one that has begun, refuse what would change its numbers."""
-        path = self.path / "config.yaml"
+        path = self.path / CONFIG_FILE
         if not path.exists() or not self._is_begun:  # the config may still be corrected
             ours = yaml.safe_dump(config.nested(), sort_keys=False)
             if not path.exists() or path.read_bytes() != ours.encode():
@@ -223,7 +224,7 @@ class RunFolder:
                 )
             self.final.rename(self._checkpoint(before))
         tell(sys.stderr, f"{self.path}: goes on ({what})")
-        write_atomically(self.path / "config.yaml", yaml.safe_dump(config.nested(), sort_keys=False))
+        write_atomically(self.path / CONFIG_FILE, yaml.safe_dump(config.nested(), sort_keys=False))
 
 
 def _last(names: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from stapo_bench.presenting.report.data import collect
 from stapo_bench.presenting.report.encode import json_island, script_hash
 from stapo_bench.presenting.report.overview import overview
 from stapo_bench.presenting.report.tokens import collect_tokens, dumps
-from stapo_bench.runs import own_folder, write_result, writing
+from stapo_bench.runs import nothing_left_behind, own_folder, write_result, writing
 
 _FOLDER = Path(__file__).resolve().parent
 KATEX = _FOLDER / "vendor" / "katex.min.js"
@@ -66,9 +66,10 @@ class Figure:
 
 def write_report(contents: Contents, out: Path) -> int:
     """Write the page; returns its size in bytes."""
-    with writing(out):  # before the work: what cannot be written need not be made
-        own_folder(out.parent)
-    write_result(out, render_page(contents))
+    with nothing_left_behind(out.parent):
+        with writing(out):  # before the work: what cannot be written need not be made
+            own_folder(out.parent)
+        write_result(out, render_page(contents))
     return out.stat().st_size
 
 

@@ -96,14 +96,19 @@ def _load(name: str, place: str) -> "type[Objective]":
 REGISTRY = Registry()
 
 
+def require_known(name: str) -> None:
+    """UsageError, with the nearest known name, where no objective has this one; none is imported."""
+    if name not in list(REGISTRY):
+        raise UsageError(unknown_name("objective", name, REGISTRY))
+
+
 def build(name: str, **settings: Any) -> "Objective":
     """The objective of that name, its settings read as a config's other values are.
 
     Raises:
         UsageError: an unknown name or setting, with the nearest known; a value of wrong type or out of range.
     """
-    if name not in REGISTRY:
-        raise UsageError(unknown_name("objective", name, REGISTRY))
+    require_known(name)
     known = [f.name for f in dataclasses.fields(REGISTRY[name])]
     for key in settings:
         if key not in known:
