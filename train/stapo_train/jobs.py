@@ -188,7 +188,12 @@ def spawn(command: Sequence[str], log: BinaryIO, threads: int, niceness: int) ->
 
     # This process starts no threads: preexec_fn is safe.
     return subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, preexec_fn=in_the_new_process  # noqa: PLW1509
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        env=env,
+        preexec_fn=in_the_new_process,  # noqa: PLW1509
     )
 
 
