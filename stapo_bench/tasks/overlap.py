@@ -61,7 +61,9 @@ def find_overlaps(problems: Sequence[Problem], training_texts: Iterable[str]) ->
     ]
 
 
-def contained(problems: Sequence[Problem], training_texts: Iterable[str]) -> Iterator[tuple[int, int, float]]:
+def contained(
+    problems: Sequence[Problem], training_texts: Iterable[str], min_share: float = MIN_SHARE
+) -> Iterator[tuple[int, int, float]]:
     """(number of a contained problem from 0, row that holds it from 1, share of its shingles), row by row.
 
     Training texts stream; only the problems' shingles are kept in memory.
@@ -75,7 +77,7 @@ def contained(problems: Sequence[Problem], training_texts: Iterable[str]) -> Ite
         shared = Counter(number for shingle in shingles(text) for number in holders.get(shingle, ()))
         for number, count in shared.items():
             share = count / len(own[number])
-            if share >= MIN_SHARE:
+            if share >= min_share:
                 yield number, row, share
 
 
