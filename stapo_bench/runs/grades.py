@@ -94,7 +94,9 @@ def stream_grades(run_dir: Path, grader: str) -> GradeStream:
     if not path.is_file():
         found = ", ".join(sorted(p.stem for p in (run_dir / "grades").glob("*.jsonl"))) or "none"
         how = f"stapo-bench grade {run_dir}" + (f" --grader {grader}" if grader != DEFAULT_GRADER else "")
-        raise StapoError(f"{run_dir}: expected grades by '{grader}', found {found}; run '{how}'")
+        known = next((name for name in found.split(", ") if is_reported(name)), None)
+        other = f", or name what came along: --grader {known}" if known else ""
+        raise StapoError(f"{run_dir}: expected grades by '{grader}', found {found}; run '{how}'{other}")
     lines = complete_lines(path)
     first = list(islice(lines, 1))
     version = _stated_version(path, *first[0]) if first else None
