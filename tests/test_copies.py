@@ -70,6 +70,12 @@ def test_one_text_of_two_hundred_tokens_is_found_on_a_fifth_of_the_problems():
     assert num_copies(PATTERNS["one text on a fifth of the problems"][0], lambda i, text: 200) == 6 * 31
 
 
+def test_short_answers_among_copies_count_each():
+    """Every problem has 16 copies of a long text, and one short answer four times."""
+    texts = np.hstack([np.zeros((30, 16), dtype=int), np.full((30, 4), 7)])
+    assert num_copies(texts, lambda i, text: 20 if text == 7 else 2000) == 30 * 15
+
+
 def test_greedy_decoding_and_short_answers_repeat_themselves_by_right():
     texts = PATTERNS["one text"][0]
     assert num_copies(texts, lambda i, text: 64) == 0
@@ -257,6 +263,7 @@ def test_compare_finds_no_difference_between_two_runs_of_copies(make_run):
         comparison = compare_runs(*runs)
         for error in found:
             found[error] += comparison.average.effect(error).verdict in ("better", "worse")
+        assert comparison.average.warnings == ()  # copies are not undecided: they turn no sign
     assert max(found.values()) <= 5  # P(X >= 6 of 40 at 5 %) = 1 %
     assert "T: 300 of a39's 320 samples are copies of others and count as none" in render_comparison(comparison)
 
@@ -305,6 +312,20 @@ def test_few_long_samples_passed_on_are_found(make_run, rng):
     """Three samples of a whole run: a random division often splits three pairs, but texts so long never recur."""
     checks = two_runs(make_run, rng, lambda i, j: 3 if (i < 3 and j == 9) else f"own {j}", num_tokens=5000)
     assert checks["samples shared at other places"].result == "finding"
+
+
+def test_samples_at_their_own_places_are_not_said_to_be_moved(make_run, rng):
+    checks = two_runs(make_run, rng, lambda i, j: j, num_tokens=5000)
+    assert checks["samples shared at other places"].result == "ok"
+    assert checks["shared samples"].message.startswith("320 of 320 samples are equal in a and b")
+
+
+def test_two_runs_of_one_cache_share_their_one_text(make_run, rng):
+    a, b = (
+        make_run(name, {"t": rows_of_one_text(rng)}, identity={"seed": seed}, sample=one_text())
+        for seed, name in enumerate("ab")
+    )
+    assert finding(audit_runs(a, b), "shared samples").startswith("30 of 30 samples are equal in a and b")
 
 
 def test_independent_runs_of_few_or_many_texts_share_nothing(make_run, rng):

@@ -82,3 +82,14 @@ def test_a_body_larger_than_any_head_is_read(serve, monkeypatch):
     monkeypatch.setattr("stapo_bench.engines.http.LARGEST_HEAD", 1 << 14)
     server.models[0]["notes"] = "x" * (1 << 18)
     assert OpenAIEngine([server.url], retries=IMPATIENT).context_length == 64
+
+
+@pytest.mark.parametrize("what", ["100 Continue, again and again", "headers behind the last chunk"])
+def test_an_answer_of_too_many_bytes_is_given_up_before_its_time_is_over(serve, monkeypatch, what):
+    for name in ("LARGEST_HEAD", "LARGEST_ANSWER"):
+        monkeypatch.setattr(f"stapo_bench.engines.http.{name}", 1 << 16)
+    server = serve()
+    monkeypatch.setattr(Handler, "act", sends(*ENDLESS[what], 0.0))
+    engine = OpenAIEngine([server.url], retries=Retries(tries=1, first_pause_s=0.001, timeout_s=60.0))
+    with pytest.raises(StapoError, match=r"failed 1 times each.*an answer, or its head, of more than 64 KiB"):
+        list(engine.generate(make_requests(3), PARAMS))

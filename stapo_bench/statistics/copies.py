@@ -59,8 +59,8 @@ def most_log_probability(
 def problem_evidence(texts: Sequence[tuple[Hashable, float]], known: Mapping[Hashable, float] | None = None) -> float:
     """log E_i of one problem's samples, each a text and the most that its log-probability may be, in order.
 
-    Texts of log-probability 0 are left out of the bets: their repeats are not seen. ``known``: texts of another run;
-    the bets are then on repeats of these alone. -inf where no text is repeated: less than the true value, so that it
+    Texts of log-probability 0 are left out of the bets: their repeats are not seen. ``known``: texts of another run,
+    repeats of which are bet on as well. -inf where no text is repeated: less than the true value, so that it
     costs nothing to say.
 
     >>> round(problem_evidence([("a", -3.0), ("a", -3.0), ("b", -3.0)]), 2)  # mean of r (1 - r) / (Q (1 - Q)), Q = e^-3
@@ -78,7 +78,7 @@ def problem_evidence(texts: Sequence[tuple[Hashable, float]], known: Mapping[Has
             any_repeats |= is_repeat
             if 0.0 < total < rate:
                 bets[number] += math.log(rate / total if is_repeat else (1.0 - rate) / (1.0 - total))
-            if not is_repeat and known is None and log_probability < 0.0:
+            if not is_repeat and log_probability < 0.0:
                 seen[text] = math.exp(max(log_probability, -700.0))
                 total += seen[text]
     return float(np.logaddexp.reduce(bets)) - math.log(len(_RATES)) if any_repeats else -math.inf
