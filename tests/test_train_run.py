@@ -22,7 +22,8 @@ from stapo_bench.errors import StapoError
 from stapo_bench.records import Outcome
 from stapo_bench.runs.checkpoint import read_checkpoint
 from stapo_train import run
-from stapo_train.run_folder import Labels, RunFolder, TrainState, whole_folder
+from stapo_train.config import OptimConfig
+from stapo_train.run_folder import Labels, RunFolder, TrainState, load_optimizer, whole_folder
 from stapo_train.training_log import ZeroGradientNotice
 
 pytestmark = pytest.mark.usefixtures("graded_by_hash")
@@ -383,3 +384,22 @@ def test_a_folder_is_on_disk_before_its_name_and_its_name_before_the_next_step(t
         assert not (tmp_path / "step").exists()
     assert (tmp_path / "step" / "weights").read_text() == "w"
     assert synced == [(partial / "weights", False), (partial, False), (tmp_path, True)]
+
+
+def test_a_fused_optimizers_step_counts_are_where_its_weights_are():
+    """AdamW that is fused reads its step counts on the GPU; the usual one keeps them on the CPU."""
+    model = torch.nn.Linear(2, 2, device="meta")
+    for fused, place in ((True, "meta"), (None, "cpu")):
+        optimizer = SimpleNamespace(
+            defaults={"fused": fused}, param_groups=[{"params": [model.weight]}], state={model.weight: {}}
+        )
+        load_optimizer(model, optimizer, {"step/weight": torch.tensor(3.0), "exp_avg/weight": torch.zeros(2, 2)})
+        found = optimizer.state[model.weight]
+        assert (found["step"].device.type, found["exp_avg"].device.type) == (place, "meta")
+
+
+@pytest.mark.parametrize(("device", "fused"), [("cuda", True), ("cpu", None)])
+def test_adamw_is_fused_on_a_gpu(device, fused):
+    layer = torch.nn.Linear(2, 2)
+    model = SimpleNamespace(parameters=layer.parameters, device=torch.device(device))
+    assert run.make_optimizer(model, OptimConfig(lr=1e-3)).defaults["fused"] is fused
