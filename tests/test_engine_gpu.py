@@ -131,7 +131,7 @@ def test_flashinfers_sampler_is_not_compiled_at_every_start(monkeypatch, folder)
     ("machine", "message"),
     [
         ({"free_share": 0.6}, r"Free memory on device .* others use this GPU .*--gpu-memory"),
-        ({"cached": 9000}, r"To serve at least one request .* fewer --max-new-tokens, or more memory: --gpu-memory"),
+        ({"cached": 9000}, r"To serve at least one request .* fewer new tokens, or more memory: --gpu-memory"),
     ],
 )
 def test_what_does_not_fit_is_named_with_the_way_out(monkeypatch, folder, machine, message):

@@ -41,14 +41,15 @@ ENVIRONMENT = {
 }
 """What vLLM is told, whatever the environment says."""
 
+_SHARE = "--gpu-memory (of a training: rollout.gpu_memory)"
 WAYS_OUT = (
     (
         "less than desired GPU memory",
-        "others use this GPU (nvidia-smi shows them): end them, or take a smaller share: --gpu-memory",
+        f"others use this GPU (nvidia-smi shows them): end them, or take a smaller share: {_SHARE}",
     ),
-    ("larger than the available KV cache", "fewer --max-new-tokens, or more memory: --gpu-memory, --tensor-parallel"),
-    ("No available memory for the cache", "the model fills the memory: --gpu-memory up to 0.95, or --tensor-parallel"),
-    ("out of memory", "a smaller share for the cache (--gpu-memory), fewer --slots, or more GPUs (--tensor-parallel)"),
+    ("larger than the available KV cache", f"fewer new tokens, or more memory: {_SHARE}, --tensor-parallel"),
+    ("No available memory for the cache", f"the model fills the memory: {_SHARE} up to 0.95, or --tensor-parallel"),
+    ("out of memory", f"a smaller share for the cache: {_SHARE}, fewer --slots, or more GPUs: --tensor-parallel"),
 )
 """Words of vLLM's refusals (``request_memory``, ``_check_enough_kv_cache_memory``), and what a person can do."""
 
