@@ -149,10 +149,17 @@ def test_samples_shared_by_two_runs_are_counted(make_run, rng):
     def copied(_task, i, j):
         return {"completion": f"shared {i} {j}"} if j < 4 else {}
 
-    a, b = (make_run(name, {"t": rows(rng)}, sample=copied) for name in "ab")
+    a, b, alike = (
+        make_run(name, {"t": rows(rng)}, sample=copied, identity={"seed": seed})
+        for name, seed in (("a", 1), ("b", 2), ("alike", 1))
+    )
     assert message(audit_runs(a, b), "shared samples").startswith("80 of 320 samples are equal in a and b")
-    clean = make_run("c", {"t": rows(rng)})
+    assert results(audit_runs(a, b))["shared samples"] == "finding"
+    clean = make_run("c", {"t": rows(rng)}, identity={"seed": 2})
     assert results(audit_runs(a, clean))["shared samples"] == "ok"
+    (check,) = [check for check in audit_runs(a, alike) if check.name == "shared samples"]
+    assert check.result == "not testable"  # under one seed alike models write alike
+    assert check.message.endswith("both drew with seed 1, so models that are alike write alike")
 
 
 def test_runs_that_both_repeat_a_few_answers_share_nothing(make_run, rng):

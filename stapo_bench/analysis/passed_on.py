@@ -21,7 +21,10 @@ Pair = tuple[list[GradedSample], list[GradedSample]]
 
 
 def shared_samples(a: LoadedRun, b: LoadedRun) -> AuditCheck:
-    """Equal texts at the same place of two runs, against equal texts at different places of the same problems."""
+    """Equal texts at the same place of two runs, against equal texts at different places of the same problems.
+
+    Under one seed, models that are alike write alike: what two such runs share is evidence of nothing.
+    """
     same = same_total = other = other_total = 0
     for of_a, of_b in common_problems(a, b):
         for one, two in product(of_a, of_b):
@@ -37,9 +40,12 @@ def shared_samples(a: LoadedRun, b: LoadedRun) -> AuditCheck:
     chance = (other + 1) / (other_total + 2)
     p = _binomial_tail(same, same_total, min(1.0, chance))
     message = f"{same} of {same_total} samples are equal in {a.name} and {b.name}, {chance * same_total:.1f} by chance"
+    if p >= ALARM:
+        return AuditCheck(name="shared samples", result="ok", message=message)
     if a.manifest.shares_seed(b.manifest):
         message += f"; both drew with seed {a.manifest.seed}, so models that are alike write alike"
-    return AuditCheck(name="shared samples", result="ok" if p >= ALARM else "finding", message=message)
+        return AuditCheck(name="shared samples", result="not testable", message=message)
+    return AuditCheck(name="shared samples", result="finding", message=message)
 
 
 def moved_samples(a: LoadedRun, b: LoadedRun) -> AuditCheck:

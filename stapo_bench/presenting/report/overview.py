@@ -173,8 +173,7 @@ def _checks(runs: Sequence[LoadedRun], pairs: Sequence[tuple[int, int]]) -> Iter
     for run in runs:
         yield from audit(run)
     for a, b in pairs:
-        if not runs[a].manifest.shares_seed(runs[b].manifest):  # under one seed, models that are alike write alike
-            yield shared_samples(runs[a], runs[b])
+        yield shared_samples(runs[a], runs[b])
         yield moved_samples(runs[a], runs[b])
         yield engine_drift(runs[a], runs[b])
 
