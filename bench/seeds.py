@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Methods over training seeds: how often both intervals hold the truth, and what is claimed of equal methods.
 
-    python -m bench.seeds --trials 3000 --json results/bench/seeds.json     # five minutes of one core
+    python -m bench.seeds --trials 1000 --json results/bench/seeds.json     # two minutes of one core
 
 Success rates are logistic: a problem's difficulty (sd 2), the training's own level (sd ``spread``), a gain that varies
 between problems (sd 0.5) and between problem and seed (sd 0.3). The gain of the population is set on the logits; the

@@ -42,6 +42,7 @@ from stapo_bench.analysis.score_file import as_json, current_score, score_by, sc
 from stapo_bench.analysis.scores import MacroScore, RunScore, TaskScore, run_score
 from stapo_bench.analysis.seed_comparison import (
     SeedComparison,
+    SeedEffect,
     changes_by_task,
     compare_over_seeds,
     means_by_task,

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from stapo_bench.analysis import MethodComparison, MethodScore, SeedComparison, as_json
+from stapo_bench.analysis import MethodComparison, MethodScore, SeedComparison, SeedEffect, as_json
 from stapo_bench.presenting.words import (
     change_interval,
     counted,
@@ -18,7 +18,7 @@ from stapo_bench.presenting.words import (
     score_interval,
     tie_meaning,
 )
-from stapo_bench.statistics import SEED_ERRORS, Interval, SeedsNeeded
+from stapo_bench.statistics import SEED_ERRORS, SeedsNeeded
 
 MEANING = (
     "*Seeds like these*: the same problems, the trainings repeated. *Seeds and problems like these*: the problems new "
@@ -119,7 +119,7 @@ def pair_table(comparison: MethodComparison) -> tuple[list[str], list[list[str]]
         [
             f"{pair.name_b} − {pair.name_a}",
             points(pair.effects[0].difference.value),
-            *(cell for effect in pair.effects for cell in _effect_cells(effect.difference.interval(), effect)),
+            *(cell for effect in pair.effects for cell in _effect_cells(effect)),
             "by seed" if pair.paired else "no",
             percent(pair.spread.seeds),
             percent(pair.spread.problems),
@@ -129,9 +129,9 @@ def pair_table(comparison: MethodComparison) -> tuple[list[str], list[list[str]]
     ]
 
 
-def _effect_cells(interval: Interval, effect: Any) -> tuple[str, str, str]:
+def _effect_cells(effect: SeedEffect) -> tuple[str, str, str]:
     tie = f" ±{percent(effect.tied_within, 1)}" if effect.verdict == "tied" else ""
-    return change_interval(interval), p_value(effect.p_adjusted), effect.verdict + tie
+    return change_interval(effect.difference.interval()), p_value(effect.p_adjusted), effect.verdict + tie
 
 
 def _needed(needed: SeedsNeeded) -> str:
