@@ -276,12 +276,15 @@ class Meddler(FakeEngine):
 @pytest.mark.parametrize("sync_seconds", [0.0, 1e9])  # found at the next sync, or at the end
 def test_samples_that_are_gone_are_not_called_safe(tmp_path, monkeypatch, meddle, left, sync_seconds):
     monkeypatch.setattr(sample_writer, "SYNC_SECONDS", sync_seconds)
+    monkeypatch.setattr(sample_writer, "LONGEST_SYNC_SECONDS", sync_seconds)
     options, watch = replace(make_options(tmp_path), samples=1), io.StringIO()
     expected = rf"samples/0001-\S+\.jsonl: expected \d+ new samples in it, {left} are there: it was deleted, moved or"
     if meddle is cut:
         expected = r"samples/0001-\S+\.jsonl: expected 24 new samples in it, \d+ are there"
-    with pytest.raises(StapoError, match=expected):
+    with pytest.raises(StapoError, match=expected) as caught:
         evaluate(options, engine=Meddler(options.out, meddle), watch=watch)
+    num_drawn = int(str(caught.value).split("expected ")[1].split()[0])
+    assert (num_drawn < 24) == (meddle is not cut and sync_seconds == 0.0)  # not drawn on for nothing
     if meddle is not cut:
         assert "0 new samples are safe" in watch.getvalue()
     else:
