@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SECTIONS = re.compile(r"^## (An? \w+)\n.*?```diff\n(.*?)```\n\n```console\n\$ (.*?)\n```", re.DOTALL | re.MULTILINE)
 SAYS = {
     "A task": "title: Sums",
-    "An objective": "ok   two ranks",
+    "An objective": "ok   order of rollouts",
     "An engine": "Tiny AIME24 30×1",
     "A grader": "CORRECT",
 }
