@@ -53,6 +53,7 @@ FLOORS = {
 INNER_DOORS = {
     # Heavy, each behind an extra of its own: whoever needs one names it.
     "stapo_bench.engines.transformers",
+    "stapo_bench.engines.foreign_checkpoint",
     "stapo_bench.engines.kv_cache",
     "stapo_bench.engines.token_sampling",
     "stapo_bench.engines.slots",

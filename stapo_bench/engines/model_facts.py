@@ -29,10 +29,13 @@ def states_shape(config: Any) -> tuple[int, int, int]:
 
 def end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
     """Every id that ends a sequence: the tokenizer's, the config's and the generation config's together."""
-    ids: set[int] = set()
+    ids: set[Any] = set()
     for source in (tokenizer, model.config, getattr(model, "generation_config", None)):
         found = getattr(source, "eos_token_id", None)
-        ids.update(found if isinstance(found, (list, tuple)) else [] if found is None else [found])
+        several = found if isinstance(found, (list, tuple)) else [] if found is None else [found]
+        ids.update(end if isinstance(end, int) else str(end) for end in several)
+    if not all(type(end) is int for end in ids):
+        raise StapoError(f"eos_token_id: expected a token's number or several, got {sorted(map(str, ids))}")
     if not ids:
         raise StapoError("neither tokenizer nor configuration names an end-of-sequence token: set eos_token_id")
     return tuple(sorted(ids))

@@ -41,8 +41,10 @@ def refuse_generated_ids(request: Request) -> None:
 
 def declared_context(checkpoint: Path) -> int | None:
     """Positions that a checkpoint's ``config.json`` gives its model; None: it does not say, or is no folder."""
+    from stapo_bench.tasks import read_foreign_text  # slow to import, for commands that ask for no checkpoint
+
     try:
-        config = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
+        config = json.loads(read_foreign_text(checkpoint / "config.json"))
         return int(config["max_position_embeddings"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (StapoError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None

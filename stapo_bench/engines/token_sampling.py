@@ -66,7 +66,8 @@ def inverse_cdf(weights: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     """
     cumulative = weights.cumsum(-1, dtype=torch.float64)
     targets = (uniforms * cumulative[:, -1]).unsqueeze(-1)
-    return torch.searchsorted(cumulative, targets, right=True).squeeze(-1)
+    found = torch.searchsorted(cumulative, targets, right=True).squeeze(-1)
+    return found.clamp(max=weights.shape[-1] - 1)  # of weights that are NaN: no index at all
 
 
 def sample_tokens(

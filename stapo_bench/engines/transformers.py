@@ -23,10 +23,10 @@ from typing import Any
 
 import torch
 import transformers
-from safetensors import SafetensorError
 
 from stapo_bench.engines.devices import default_device, default_dtype
 from stapo_bench.engines.engine import EngineOptions
+from stapo_bench.engines.foreign_checkpoint import load_config, load_tokenizer, loading
 from stapo_bench.engines.kv_cache import SPAN_ATTENTION, Ids, PrefixStore, SlotCache, free_memory, slot_bytes
 from stapo_bench.engines.model_facts import check_attention, end_ids, states_shape
 from stapo_bench.engines.params import check_params, token_budget
@@ -239,6 +239,11 @@ class TransformersEngine:
         texts = self._tokenizer.batch_decode([sequence.new_ids for sequence in sequences], skip_special_tokens=True)
         now = time.perf_counter()
         for sequence, text in zip(sequences, texts, strict=True):
+            if any(map(math.isnan, sequence.log_probs[len(sequence.request.generated_ids) :])):
+                raise StapoError(
+                    f"{sequence.request.key}: expected probabilities from the model, got NaN: its weights or its "
+                    "config are damaged, or the numbers of its dtype overflow"
+                )
             yield Completion(
                 key=sequence.request.key,
                 text=text,
@@ -267,14 +272,18 @@ def load_checkpoint(path: Path, *, dtype: str | None = None, device: str | None 
         raise StapoError(f"{path}: the checkpoint has no tokenizer; save it beside the weights (tokenizer.json)")
     device = device or default_device()
     dtype = dtype or default_dtype(device)
-    local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(path, **local)
+    tokenizer = load_tokenizer(path)
+    with loading(path):
         model, loaded = transformers.AutoModelForCausalLM.from_pretrained(
-            path, dtype=dtype, use_safetensors=True, attn_implementation="sdpa", output_loading_info=True, **local
+            path,
+            config=load_config(path),
+            dtype=dtype,
+            use_safetensors=True,
+            attn_implementation="sdpa",
+            output_loading_info=True,
+            local_files_only=True,
+            trust_remote_code=False,
         )
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise StapoError(f"{path}: cannot be loaded as a checkpoint: {str(error).strip().splitlines()[0]}") from error
     if missing := sorted(loaded["missing_keys"]):
         # transformers would fill them with random numbers and a warning.
         raise StapoError(f"{path}: {len(missing)} weights are missing, {missing[0]} among them: save the whole model")

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from stapo_bench.engines.engine import EngineOptions
+from stapo_bench.engines.foreign_checkpoint import check_folder
 from stapo_bench.engines.params import check_params, refuse_generated_ids, token_budget
 from stapo_bench.engines.vllm_requests import OFF, completion_of, vllm_params
 from stapo_bench.engines.weights import read_weights
@@ -122,6 +123,7 @@ class VllmEngine:
     @classmethod
     def open(cls, checkpoint: Path, options: EngineOptions) -> "VllmEngine":
         """Load a Hugging Face folder for this process alone."""
+        check_folder(checkpoint)
         return cls(
             checkpoint,
             dtype=options.dtype,

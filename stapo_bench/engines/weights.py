@@ -8,13 +8,16 @@ from typing import Any
 def read_weights(checkpoint: Path) -> Iterator[tuple[str, Any]]:
     """Names and tensors of the whole ``state_dict()``: tied embeddings, which a file holds once, under both names."""
     from safetensors import safe_open
-    from transformers import AutoConfig
 
-    tied = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False).tie_word_embeddings
+    from stapo_bench.engines.foreign_checkpoint import load_config, loading
+
+    tied = load_config(checkpoint).tie_word_embeddings
     names: set[str] = set()
     embedding = None
     for path in sorted(checkpoint.glob("*.safetensors")):
-        with safe_open(path, framework="pt") as file:
+        with loading(checkpoint):
+            opened = safe_open(path, framework="pt")
+        with opened as file:
             for name in file.keys():  # noqa: SIM118 (it is no mapping)
                 names.add(name)
                 tensor = file.get_tensor(name)

@@ -34,10 +34,10 @@ class SafeStream(io.TextIOBase):
         return "backslashreplace"
 
     def write(self, text: str) -> int:
-        """Pass a text on. A carriage return at its beginning stays on a terminal: progress bars of libraries use it."""
+        """Pass a text on. A carriage return at its beginning stays: progress bars of libraries use it."""
         if not isinstance(text, str):
             raise TypeError(f"expected a text, got {type(text).__name__}")
-        begin = "\r" if text.startswith("\r") and self.isatty() else ""
+        begin = "\r" if text.startswith("\r") else ""
         self.write_own(begin + safe_text(text.removeprefix(begin), "terminal", lines=True))
         return len(text)
 

@@ -16,6 +16,8 @@ from typing import Any
 
 from stapo_bench.errors import StapoError
 from stapo_bench.runs.files import open_to_read
+from stapo_bench.runs.nested import JsonFields
+from stapo_bench.tasks import read_foreign_text
 
 _WEIGHTS = re.compile(r".*\.safetensors|pytorch_model.*\.bin")
 _PARTS = re.compile(r".*\.(json|jinja|model|tiktoken|txt)")  # config, tokenizer, generation defaults, chat template
@@ -55,7 +57,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     return Checkpoint(
         path=path,
         digest=_digest(hashes),
-        method=str(labels.get("method", folder_label(path))),
+        method=labels.get("method") or folder_label(path),
         model=labels.get("base"),
         step=labels.get("step"),
         training=labels.get("training"),
@@ -159,12 +161,17 @@ def _labels(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        labels = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise StapoError(f"{path}: expected a JSON object with method and base, got damage: {error}") from None
-    if not isinstance(labels, dict):
-        raise StapoError(f"{path}: expected a JSON object with method and base, got {type(labels).__name__}")
-    return labels
+        fields = JsonFields(json.loads(read_foreign_text(path)), "it")
+        return {
+            "method": fields.text_or_none("method"),
+            "base": fields.text_or_none("base"),
+            "step": fields.integer("step") if fields.states("step") else None,
+            "training": fields.text_or_none("training"),
+            "sha256": fields.texts("sha256") if fields.states("sha256") else {},
+        }
+    except (ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise StapoError(f"{path}: expected a JSON object with method and base, got damage: {reason}") from None
 
 
 def file_hashes(files: Sequence[Path]) -> dict[str, str]:
@@ -186,7 +193,7 @@ def check_hashes(folder: Path, expected: Mapping[str, str], found: Mapping[str, 
 def _digest(hashes: Mapping[str, str]) -> str:
     """sha256 over the sorted lines "<name> <sha256 of content>"."""
     lines = sorted(f"{name} {sha256}\n" for name, sha256 in hashes.items())
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()  # names need not be UTF-8
 
 
 def _file_sha256(path: Path) -> str:

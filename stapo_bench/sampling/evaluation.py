@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from stapo_bench.engines import Engine, check_options, declared_context
-from stapo_bench.errors import StapoError, UsageError, tell
+from stapo_bench.engines.foreign_checkpoint import load_tokenizer as load_foreign_tokenizer
+from stapo_bench.errors import UsageError, tell
 from stapo_bench.runs import (
     Checkpoint,
     Manifest,
@@ -195,10 +196,4 @@ def load_tokenizer(checkpoint: Checkpoint) -> Any | None:
     """The checkpoint's tokenizer; None for a scripted engine's file, which has none."""
     if checkpoint.path.is_file():
         return None
-    from transformers import AutoTokenizer
-
-    try:
-        return AutoTokenizer.from_pretrained(checkpoint.path, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise StapoError(f"not a checkpoint: {checkpoint.path}: its tokenizer cannot be read: {reason}") from error
+    return load_foreign_tokenizer(checkpoint.path)

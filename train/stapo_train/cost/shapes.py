@@ -103,5 +103,5 @@ def read_shape(checkpoint: Path) -> Shape:
             vocab=raw["vocab_size"],
             tied=bool(raw.get("tie_word_embeddings", False)),
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError) as error:
         raise StapoError(f"{path}: expected a decoder's config.json, got {type(error).__name__}: {error}") from None
