@@ -33,6 +33,7 @@ from tests.faults import (
     reach,
     resources,
     security,
+    strangers,
     suites,
     vllm,
 )
@@ -51,6 +52,7 @@ FAULTS: tuple[Fault, ...] = (
     *answers.FAULTS,
     *gateways.FAULTS,
     *security.FAULTS,
+    *strangers.FAULTS,
     *reach.FAULTS,
     *every_call.FAULTS,
     *load.FAULTS,
