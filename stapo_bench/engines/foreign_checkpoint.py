@@ -95,9 +95,10 @@ def load_config(folder: Path) -> Any:
     path = folder / "config.json"
     raw = _object(path, read_foreign_text(path, 1 << 23))
     _check_sizes(path, raw)
-    with loading(folder), tempfile.TemporaryDirectory() as place:
-        (Path(place) / "config.json").write_text(json.dumps(_cleaned(raw)), encoding="utf-8")
-        config = transformers.AutoConfig.from_pretrained(place, **_LOCAL)
+    with loading(folder), tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
+        json.dump(_cleaned(raw), file)
+        file.flush()
+        config = transformers.AutoConfig.from_pretrained(file.name, **_LOCAL)
         config.name_or_path = str(folder)
     return config
 
