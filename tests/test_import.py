@@ -157,6 +157,37 @@ def test_repeats_of_lm_eval_are_samples_on_which_its_verdict_says_nothing(tmp_pa
     assert imported.num_samples == 4 and imported.graders == ()
 
 
+def test_details_of_lighteval(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+
+    rows = [
+        {
+            "doc": {
+                "id": str(n),
+                "query": f"What is {n}?",
+                "choices": ["no", str(n)],
+                "gold_index": [1],
+                "task_name": "x",
+            },
+            "model_response": {"text": [f"\\boxed{{{n}}}", "\\boxed{9}"][:k]},
+            "metric": {"em": 1.0},
+        }
+        for n, k in ((1, 2), (2, 2))
+    ]
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "details.parquet")
+    imported = import_run([tmp_path / "details.parquet"], tmp_path / "run", ImportOptions())
+    assert (imported.manifest.imported, imported.num_samples, imported.graders) == ("lighteval", 4, ())
+    assert [(name, t.num_problems, t.num_samples) for name, t in imported.manifest.about.tasks.items()] == [("x", 2, 2)]
+    grade_run(tmp_path / "run")
+    assert score_run(tmp_path / "run").tasks[0].value == 0.5
+    one = [{**row, "model_response": {"text": row["model_response"]["text"][:1]}} for row in rows]
+    parquet.write_table(pa.Table.from_pylist(one), tmp_path / "one.parquet")
+    assert import_run([tmp_path / "one.parquet"], tmp_path / "one", ImportOptions()).graders == (
+        "lighteval-em-reported",
+    )
+
+
 def test_columns_can_be_named(tmp_path):
     with (tmp_path / "mine.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
@@ -295,6 +326,15 @@ def test_the_command_ends_with_a_table_and_the_disputed_answers(qwen, tmp_path):
     again = CliRunner().invoke(cli, arguments)
     assert "expected a folder that is not there yet" in str(again.exception)
     assert "imported" in render_table(rows_from_runs([tmp_path / "run"]), "csv")
+
+
+def test_names_of_strangers_do_nothing_to_a_terminal(tmp_path):
+    path = lines(
+        tmp_path / "x.jsonl", [{"problem": "\x1b[2J\n| a", "response": "b", "answer": "1", "task": "\x1b[31mred"}]
+    )
+    result = CliRunner().invoke(cli, ["import", str(path), "--out", str(tmp_path / "run")], catch_exceptions=False)
+    assert result.exit_code == 0 and "\x1b" not in result.stdout
+    assert result.stdout.startswith("1 samples imported from 1 file of plain to ")
 
 
 def test_a_stopped_import_leaves_nothing(qwen, tmp_path, monkeypatch):

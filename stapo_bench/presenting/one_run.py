@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from stapo_bench.analysis import AuditCheck, RunScore, TaskScore, TaskTruncation, WithAndWithout
+from stapo_bench.errors import safe_text
 from stapo_bench.presenting.words import (
     METRIC_MEANINGS,
     markdown_line,
@@ -144,7 +145,7 @@ def render_import(imported: Imported) -> str:
     ]
     unknown += ["model"] if about.model is None else []
     lines = [
-        f"{imported.num_samples} samples imported from {len(about.imported or ())} files of {manifest.imported} to "
+        f"{imported.num_samples} samples imported from {_files(len(about.imported or ()))} of {manifest.imported} to "
         f"{manifest.run_dir}: {tasks}",
         *(f"- {note}" for note in imported.notes),
     ]
@@ -155,7 +156,11 @@ def render_import(imported: Imported) -> str:
         lines.append(f"- verdicts that came along are graders of their own: {', '.join(imported.graders)}")
     if imported.grader is None:
         lines.append("- there are neither golds nor verdicts: nothing can be scored")
-    return "\n".join(lines)
+    return "\n".join(safe_text(line, "terminal") for line in lines)
+
+
+def _files(number: int) -> str:
+    return "1 file" if number == 1 else f"{number} files"
 
 
 def render_audit(checks: Sequence[AuditCheck], format_: str = "md") -> str:

@@ -25,7 +25,8 @@ from lm_eval.tasks import TaskManager
 from stapo_bench.analysis import TaskScore, score_run
 from stapo_bench.commands import lm_eval as ours
 from stapo_bench.engines import EngineOptions
-from stapo_bench.records import Outcome
+from stapo_bench.records import Outcome, SamplingParams
+from stapo_bench.runs.importing import ImportOptions, import_run
 from stapo_bench.runs.run_grading import grade_run
 from stapo_bench.runs.store import read_samples
 from stapo_bench.sampling.eval_options import EvalOptions
@@ -189,6 +190,15 @@ def test_the_command_draws_and_scores_all_repeats_of_a_real_model(checkpoint, tm
     assert [sample["filtered_resps"][0] for sample in samples] == responses
     assert all(len(set(drawn)) > 20 for drawn in responses), "repeats of one prompt were not drawn independently"
     assert all({"avg_at_k", "no_answer", "grader_errors"} <= sample.keys() for sample in samples)
+    # What lm-eval wrote becomes a run of ours, with the score that lm-eval gave it.
+    imported = import_run([logged], tmp_path / "imported", ImportOptions(tasks=("tiny_aime24",)))
+    assert (imported.num_samples, imported.manifest.imported) == (64, "lm-eval")
+    assert imported.manifest.identity.sampling == SamplingParams(temperature=0.7, top_p=0.9, max_new_tokens=6)
+    stored = sorted(read_samples(tmp_path / "imported"), key=lambda sample: sample.key)
+    assert sorted(sample.completion for sample in stored) == sorted(text for drawn in responses for text in drawn)
+    grade_run(tmp_path / "imported")
+    expected = np.mean([sample["avg_at_k"] for sample in samples])
+    assert score_run(tmp_path / "imported").tasks[0].value == pytest.approx(expected)
 
 
 def test_the_own_task_of_the_readme_runs(tmp_path, monkeypatch):

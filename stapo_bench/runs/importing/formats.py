@@ -11,7 +11,7 @@ from typing import Protocol
 from stapo_bench.errors import StapoError, UsageError, did_you_mean
 from stapo_bench.runs.importing.answers import Answer, Stated
 from stapo_bench.runs.importing.chats import OpenAiAnswers, Verifiers
-from stapo_bench.runs.importing.harness_logs import LmEval
+from stapo_bench.runs.importing.harness_logs import Lighteval, LmEval
 from stapo_bench.runs.importing.inspect_logs import InspectLog
 from stapo_bench.runs.importing.layouts import LAYOUTS
 from stapo_bench.runs.importing.opening import Opened
@@ -61,7 +61,7 @@ class NotSamplesError(StapoError):
     """A file that holds no samples."""
 
 
-FORMATS: tuple[Format, ...] = (*LAYOUTS, LmEval(), Verifiers(), OpenAiAnswers(), InspectLog())
+FORMATS: tuple[Format, ...] = (*LAYOUTS, LmEval(), Lighteval(), Verifiers(), OpenAiAnswers(), InspectLog())
 
 
 def format_names() -> list[str]:
@@ -93,7 +93,10 @@ def recognise(opened: Opened, wanted: str = "auto", columns: Mapping[str, str] |
     if columns or wanted == "plain":
         return Source(opened=opened, format=mapped(opened, columns or {}))
     if wanted != "auto" and wanted not in format_names():
-        raise UsageError(f"unknown format '{wanted}': " + (did_you_mean(wanted, format_names()) or "see --help"))
+        raise UsageError(
+            f"unknown format '{wanted}': "
+            + (did_you_mean(wanted, format_names()) or f"expected auto, {', '.join(format_names())}")
+        )
     fitting = [(each, why) for each in FORMATS if (why := each.fits(opened)) is not None]
     if wanted != "auto":
         fitting = [(each, why) for each, why in fitting if option(each.name) == wanted]

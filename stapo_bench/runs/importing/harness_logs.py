@@ -1,7 +1,8 @@
-"""lm-eval's ``samples_*.jsonl``: a line per problem and filter, with all repeats of the problem.
+"""Logs of evaluation harnesses: lm-eval's ``samples_*.jsonl`` and lighteval's ``details_*.parquet``.
 
-The lines of a second filter hold the same completions: only their verdicts are new. A verdict belongs to a problem, not
-to a repeat, so that it says something of a sample only where there is one.
+lm-eval writes a line per problem and filter, with all repeats of the problem. The lines of a second filter hold the
+same completions: only their verdicts are new. A verdict belongs to a problem, not to a repeat, so that it says
+something of a sample only where there is one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,6 +10,7 @@ from typing import Any
 
 from stapo_bench.errors import StapoError
 from stapo_bench.runs.importing.answers import Answer, Stated, gold_text, verdict
+from stapo_bench.runs.importing.layouts import value_at
 from stapo_bench.runs.importing.opening import Opened
 
 _OURS = frozenset(["doc_id", "doc", "target", "arguments", "resps", "filtered_resps"])
@@ -62,6 +64,44 @@ class LmEval:
                     verdicts=verdicts,
                     extracted=_filtered(row, text),
                     again=again,
+                )
+
+
+class Lighteval:
+    """A row per problem: the document, the model's texts, and metrics over all of them."""
+
+    name = "lighteval"
+    reported = "lighteval"
+
+    def fits(self, opened: Opened) -> str | None:
+        """By the columns of its details."""
+        is_ours = opened.first and all(
+            {"doc", "model_response", "metric"} <= row.keys() and isinstance(row["doc"], dict) for row in opened.first
+        )
+        return "its rows have doc, model_response and metric" if is_ours else None
+
+    def stated(self, opened: Opened) -> Stated:
+        """Nothing: that stands in the results."""
+        return Stated()
+
+    def answers(self, opened: Opened) -> Iterator[Answer]:
+        """Every text of every problem; a metric says something of a sample only where there is one."""
+        for number, row in enumerate(opened.rows()):
+            texts = value_at(row, "model_response.text")
+            if not isinstance(texts, list) or any(not isinstance(text, str) for text in texts):
+                raise StapoError(f"{opened.path}: row {number + 1}: expected texts in model_response; repair it")
+            doc, metrics = row["doc"], row["metric"] if isinstance(row["metric"], dict) else {}
+            choices, right = doc.get("choices") or [], doc.get("gold_index")
+            right = right[0] if isinstance(right, list) and len(right) == 1 else right
+            is_one = isinstance(right, int) and 0 <= right < len(choices)
+            for text in texts:
+                yield Answer(
+                    completion=text,
+                    question=doc["query"] if isinstance(doc.get("query"), str) else None,
+                    gold=gold_text(choices[right]) if is_one else None,
+                    item=None if doc.get("id") is None else str(doc["id"]),
+                    verdicts={n: verdict(v) for n, v in metrics.items() if v is not None} if len(texts) == 1 else {},
+                    task=doc["task_name"] if isinstance(doc.get("task_name"), str) else None,
                 )
 
 
