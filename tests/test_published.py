@@ -66,15 +66,17 @@ def test_a_prompt_is_written_as_in_a_task_file():
 
 
 def test_cells_that_are_not_printed_are_not_there(tmp_path, monkeypatch):
-    raw = yaml.safe_load((resource_dir("published") / "dapo.yaml").read_text())
+    (raw,) = (
+        r for r in yaml.safe_load_all((resource_dir("published") / "recipes.yaml").read_text()) if r["table"] == "dapo"
+    )
     raw["rows"].append({"model": "m", "method": "n", "regime": None, "scores": [None], "average": None})
-    (tmp_path / "odd.yaml").write_text(yaml.safe_dump(raw))
+    (tmp_path / "odd.yaml").write_text(yaml.safe_dump({**raw, "table": "odd"}))
     monkeypatch.setattr("stapo_bench.analysis.published.resource_dir", lambda _: tmp_path)
     row = load_published("odd").rows[1]
     assert row.scores == {} and math.isnan(row.average)
     assert published_rows(["odd"])[1].cells == {}
-    (tmp_path / "odd.yaml").write_text(yaml.safe_dump({**raw, "protocol": {"heat": 1}}))
-    with pytest.raises(StapoError, match=r"odd\.yaml: protocol: expected .*temperature.*, got heat"):
+    (tmp_path / "odd.yaml").write_text(yaml.safe_dump({**raw, "table": "odd", "protocol": {"heat": 1}}))
+    with pytest.raises(StapoError, match=r"published table 'odd': protocol: expected .*temperature.*, got heat"):
         load_published("odd")
 
 

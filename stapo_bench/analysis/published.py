@@ -1,4 +1,4 @@
-"""The published numbers as data: ``results/published/*.yaml``, one file per table, never mixed with measured ones.
+"""The published numbers as data: ``results/published/*.yaml``, a document per table, never mixed with measured ones.
 
     >>> table = load_published("stapo_v1")
     >>> table.rows[7].method, table.rows[7].regime, table.rows[7].scores["aime24"]
@@ -13,7 +13,10 @@ recomputes them, and a test asserts that both lists are the same.
 
 import math
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, fields, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -78,14 +81,13 @@ class PublishedTable:
 
 def published_names() -> list[str]:
     """Names of the tables that have rows, the paper's own first."""
-    names = [path.stem for path in resource_dir("published").glob("*.yaml")]
-    tables = [name for name in names if _read(name).get("rows")]
+    tables = [name for name, raw in _documents().items() if raw.get("rows")]
     return sorted(tables, key=lambda name: (not name.startswith("stapo"), name))
 
 
 def load_facts(name: str) -> dict[str, Any]:
     """A file of published facts that is not a table (``stapo_facts``, ``method_constants``), as it stands."""
-    return _read(name)
+    return deepcopy(_read(name))
 
 
 def load_published(name: str) -> PublishedTable:
@@ -153,7 +155,7 @@ def _row_inconsistencies(row: PublishedRow, totals: Mapping[str, int], rounding:
 
 def _row(raw: Mapping[str, Any], columns: list[str], name: str) -> PublishedRow:
     if len(raw["scores"]) != len(columns):
-        raise StapoError(f"{name}.yaml: expected {len(columns)} scores in every row, got {raw['scores']}")
+        raise StapoError(f"published table '{name}': expected {len(columns)} scores in every row, got {raw['scores']}")
     return PublishedRow(
         model=raw["model"],
         method=raw["method"],
@@ -165,16 +167,31 @@ def _row(raw: Mapping[str, Any], columns: list[str], name: str) -> PublishedRow:
 
 def _protocol(raw: Mapping[str, Any], name: str) -> Protocol:
     if unknown := sorted(raw.keys() - (known := {field.name for field in fields(Protocol)})):
-        raise StapoError(f"{name}.yaml: protocol: expected {', '.join(sorted(known))}, got {', '.join(unknown)}")
+        raise StapoError(
+            f"published table '{name}': protocol: expected {', '.join(sorted(known))}, got {', '.join(unknown)}"
+        )
     return Protocol(**raw)
 
 
 def _read(name: str) -> dict[str, Any]:
-    path = resource_dir("published") / f"{name}.yaml"
-    if not path.is_file():
-        known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
-        raise UsageError(f"unknown published table '{name}': expected one of {known}")
-    raw: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    if raw.get("format") != 1:
-        raise StapoError(f"{path}: expected format 1, got {raw.get('format')}; use the version that wrote it")
-    return raw
+    documents = _documents()
+    if name not in documents:
+        raise UsageError(f"unknown published table '{name}': expected one of {', '.join(sorted(documents))}")
+    if (found := documents[name].get("format")) != 1:
+        raise StapoError(f"published table '{name}': expected format 1, got {found}; use the version that wrote it")
+    return documents[name]
+
+
+def _documents() -> dict[str, dict[str, Any]]:
+    """Every document by its table's name; a file of facts, which is no table, by the file's."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted(resource_dir("published").glob("*.yaml")):
+        for raw in _parsed(path, path.stat().st_mtime_ns):
+            found[raw.get("table", path.stem)] = raw
+    return found
+
+
+@cache
+def _parsed(path: Path, _changed: int) -> list[dict[str, Any]]:
+    """The documents of a file, parsed once for each state of it."""
+    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
