@@ -337,6 +337,17 @@ def test_names_of_strangers_do_nothing_to_a_terminal(tmp_path):
     assert result.stdout.startswith("1 samples imported from 1 file of plain to ")
 
 
+def test_two_sets_whose_names_differ_in_signs_alone_stay_two_tasks(tmp_path):
+    rows = [
+        {"problem": f"{name} {i}?", "response": "1", "answer": "1", "task": name}
+        for name in ("a b", "a-b")
+        for i in "12"
+    ]
+    imported = import_run([lines(tmp_path / "x.jsonl", rows)], tmp_path / "run", ImportOptions())
+    assert {name: task.title for name, task in imported.manifest.about.tasks.items()} == {"a-b": "a b", "a-b-2": "a-b"}
+    assert imported.num_samples == 4
+
+
 def test_a_stopped_import_leaves_nothing(qwen, tmp_path, monkeypatch):
     from stapo_bench.runs.importing import writing
 

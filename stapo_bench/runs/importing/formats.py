@@ -13,7 +13,7 @@ from stapo_bench.runs.importing.answers import Answer, Stated
 from stapo_bench.runs.importing.chats import OpenAiAnswers, Verifiers
 from stapo_bench.runs.importing.harness_logs import Lighteval, LmEval
 from stapo_bench.runs.importing.inspect_logs import InspectLog
-from stapo_bench.runs.importing.layouts import LAYOUTS
+from stapo_bench.runs.importing.known_layouts import LAYOUTS
 from stapo_bench.runs.importing.opening import Opened
 from stapo_bench.runs.importing.plain import Plain, mapped
 from stapo_bench.runs.importing.turned_away import reason

@@ -20,8 +20,8 @@ from stapo_bench.runs.golds import data_digest, store_problems
 from stapo_bench.runs.grades import REPORTED, append_grades
 from stapo_bench.runs.importing.answers import Answer, Stated
 from stapo_bench.runs.importing.formats import NotSamplesError, Source, recognise
-from stapo_bench.runs.importing.matching import Placed, place
 from stapo_bench.runs.importing.opening import open_file
+from stapo_bench.runs.importing.placing import Placed, place
 from stapo_bench.runs.importing.survey import Counter, Survey, survey
 from stapo_bench.runs.manifest import (
     About,
