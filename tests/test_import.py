@@ -13,7 +13,7 @@ from stapo_bench.analysis import audit_runs, compare_runs, curve_runs, score_run
 from stapo_bench.analysis.score_file import to_json
 from stapo_bench.cli import cli
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.presenting import finish_run, render_comparison, render_table, rows_from_runs
+from stapo_bench.presenting import finish_run, render_comparison, render_import, render_table, rows_from_runs
 from stapo_bench.records import Outcome, SampleKey, StatedSampling
 from stapo_bench.runs import export_runs, grade_run, load_manifest, load_run, read_grades, read_problems, read_samples
 from stapo_bench.runs.importing import ImportOptions, Stated, import_run
@@ -329,12 +329,18 @@ def test_the_command_ends_with_a_table_and_the_disputed_answers(qwen, tmp_path):
 
 
 def test_names_of_strangers_do_nothing_to_a_terminal(tmp_path):
-    path = lines(
-        tmp_path / "x.jsonl", [{"problem": "\x1b[2J\n| a", "response": "b", "answer": "1", "task": "\x1b[31mred"}]
-    )
-    result = CliRunner().invoke(cli, ["import", str(path), "--out", str(tmp_path / "run")], catch_exceptions=False)
-    assert result.exit_code == 0 and "\x1b" not in result.stdout
-    assert result.stdout.startswith("1 samples imported from 1 file of plain to ")
+    path = lines(tmp_path / "x.jsonl", [{"problem": "a", "response": "b", "answer": "1", "task": "\x1b[31mred"}])
+    text = render_import(import_run([path], tmp_path / "run", ImportOptions()))
+    assert "\x1b" not in text and "\\x1b[31mred 1×1" in text
+    assert text.startswith("1 samples imported from 1 file of plain to ")
+
+
+def test_numbers_of_samples_are_kept_where_a_file_states_them(tmp_path):
+    rows = [{"problem": "a?", "response": str(n), "answer": "1", "sample": n} for n in (2, 0, 1)]
+    import_run([lines(tmp_path / "x.jsonl", rows)], tmp_path / "run", ImportOptions())
+    assert [(s.sample_index, s.completion) for s in read_samples(tmp_path / "run")] == [(2, "2"), (0, "0"), (1, "1")]
+    with pytest.raises(StapoError, match="expected each sample of a problem once, got number 0"):
+        import_run([lines(tmp_path / "y.jsonl", [*rows, rows[1]])], tmp_path / "other", ImportOptions())
 
 
 def test_two_sets_whose_names_differ_in_signs_alone_stay_two_tasks(tmp_path):
