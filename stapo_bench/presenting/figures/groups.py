@@ -31,7 +31,7 @@ def by_setting(scores: Sequence[RunScore]) -> dict[str, list[RunScore]]:
     words = [sampling_in_words(score.temperature, score.top_p) for score in firsts]
     titles = [
         f"{word}\n{score.max_new_tokens} tokens; "
-        + ", ".join(f"{task.title} @{task.samples_per_problem}" for task in score.tasks)
+        + ", ".join(task.title + (f" @{task.samples_per_problem}" if task.is_drawn else "") for task in score.tasks)
         + (f"; {score.grader}" if len({first.grader for first in firsts}) > 1 else "")
         if words.count(word) > 1
         else word
