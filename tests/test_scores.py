@@ -10,6 +10,7 @@ from stapo_bench.analysis import score_file
 from stapo_bench.analysis.score_file import current_score, from_json, score_run, to_json
 from stapo_bench.analysis.scores import run_score, score_task
 from stapo_bench.errors import StapoError
+from stapo_bench.presenting import render_table, rows_from_scores
 from stapo_bench.records import Outcome, Outcomes
 from stapo_bench.runs.graded_samples import GradedSample
 from stapo_bench.runs.grades import read_grades
@@ -405,3 +406,20 @@ def test_stored_scores_of_other_types_are_one_line(make_run, change):
     (run / "scores.json").write_text("[" * 100_000)
     with pytest.raises(StapoError, match=r"scores.json: expected scores, got damage"):
         score_file.current_score(run)
+
+
+@pytest.mark.parametrize(
+    ("rows", "few"),
+    [
+        ([[1, 1]] * 29 + [[0, 0]], True),  # that problem may have come out right once or twice: 76 of 100 are covered
+        ([[1, 1]] * 29 + [[1, 0]], True),
+        ([[1, 1]] * 28 + [[1, 0]] * 2, False),
+        ([[1, 1]] * 30, False),  # all right: the interval knows what that leaves open
+        ([[1]] * 29 + [[0]], False),  # single samples are taken for independent
+    ],
+)
+def test_too_few_distinct_outcomes_are_named(make_run, rows, few):
+    run = make_run("a", {"t": rows})
+    assert [task.few_outcomes for task in score_run(run).tasks] == [few]
+    text = render_table(rows_from_scores([score_run(run)], run_dirs=[run]))
+    assert ("too few distinct outcomes for 95 %" in text) == few

@@ -175,8 +175,15 @@ def _task_cell(task: TaskScore) -> Cell:
     )
 
 
+_FEW_OUTCOMES = (
+    "no problem has two samples that differ from its others: too few distinct outcomes for 95 %, the interval for these "
+    "problems may hold in fewer"
+)
+
+
 def _note_on(task: TaskScore) -> str:
     parts = [*([] if task.complete else _what_is_missing(task)), *([_copies(task)] if task.num_copies else [])]
+    parts += [_FEW_OUTCOMES] if task.few_outcomes else []
     return f"{task.title}: " + ", ".join(parts) if parts else ""
 
 
