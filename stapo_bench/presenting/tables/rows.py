@@ -176,8 +176,8 @@ def _task_cell(task: TaskScore) -> Cell:
 
 
 _FEW_OUTCOMES = (
-    "no problem has two samples that differ from its others: too few distinct outcomes for 95 %, the interval for these "
-    "problems may hold in fewer"
+    "at most one sample differs from the others of its problem: too few distinct outcomes for 95 %, the interval for "
+    "these problems may hold in fewer"
 )
 
 

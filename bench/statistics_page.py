@@ -1,0 +1,175 @@
+"""The tables and the figure of docs/statistics.md: coverage from the record, and what other tools print on three runs.
+
+    python -m bench.statistics_page        # writes them into the page, between its markers; a test holds them equal
+
+The other tools' formulas are written out here, slowly and after their sources, not imported.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.pairs import PAIRS, from_aime
+from stapo_bench.statistics import ERROR_NAMES, Interval, interval, normal_quantile
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "statistics.md"
+FIGURE = ROOT / "docs" / "statistics.svg"
+RECORD = ROOT / "results" / "bench" / "coverage.json"
+
+Outcomes = NDArray[np.float64]
+"""[num_problems, num_samples], 1 or 0."""
+
+
+def three_runs() -> dict[str, Outcomes]:
+    """A hard benchmark, a large one, and one of which nothing is solved; drawn once, always the same."""
+    rng = np.random.default_rng(2411)
+    hard = from_aime(rng, 30)
+    large = 1.0 / (1.0 + np.exp(-rng.normal(1.5, 2.5, 500)))
+    return {
+        "30 × 32, AIME24's rates": _sample(rng, hard, 32),
+        "500 × 4, mostly solved": _sample(rng, large, 4),
+        "30 × 32, nothing solved": np.zeros((30, 32)),
+    }
+
+
+def lm_eval(correct: Outcomes) -> Interval:
+    """± 1.96 s / sqrt(n) over problems, s of the first sample alone: lm-eval scores one of the repeats by default.
+
+    ``mean_stderr`` in lm_eval/api/metrics.py; the filter ``take_first``.
+    """
+    return _normal(float(correct[:, 0].mean()), float(correct[:, 0].std(ddof=1)) / len(correct) ** 0.5)
+
+
+def inspect_ai(correct: Outcomes) -> Interval:
+    """± 1.96 s / sqrt(n), s over problems' means: epochs are reduced to their mean first.
+
+    ``stderr`` in inspect_ai/scorer/_metrics/std.py; the reducer ``mean``.
+    """
+    means = correct.mean(axis=1)
+    return _normal(float(means.mean()), float(means.std(ddof=1)) / len(means) ** 0.5)
+
+
+def nemo(correct: Outcomes) -> Interval:
+    """± 1.96 s / sqrt(k), s over the k runs' averages: pass@1[avg-of-k] with its standard error over runs.
+
+    ``std_err_across_runs`` of nemo_skills/evaluation/metrics/base.py, which NeMo Evaluator reports as its stderr.
+    """
+    runs = correct.mean(axis=0)
+    return _normal(float(runs.mean()), float(runs.std(ddof=1)) / len(runs) ** 0.5)
+
+
+def miller(correct: Outcomes) -> Interval:
+    """± 1.96 SE clustered by problem: SE^2 = sum_i sum_jl (x_ij - m)(x_il - m) / N^2. arXiv:2411.00640."""
+    mean, variance = float(correct.mean()), 0.0
+    for row in correct:
+        for x in row:
+            for y in row:
+                variance += float((x - mean) * (y - mean))
+    return _normal(mean, variance**0.5 / correct.size)
+
+
+def bowyer(correct: Outcomes) -> Interval:
+    """2.5 and 97.5 % of Beta(1 + S, 1 + N - S), all N samples taken for independent. arXiv:2503.01747."""
+    from scipy.stats import beta
+
+    right, total = float(correct.sum()), correct.size
+    low, high = beta.ppf([0.025, 0.975], 1.0 + right, 1.0 + total - right)
+    return Interval(low=float(low), high=float(high))
+
+
+TOOLS: dict[str, Callable[[Outcomes], Interval]] = {
+    "stapo-bench, these problems": lambda correct: interval(correct, ERROR_NAMES[0]),
+    "stapo-bench, problems like these": lambda correct: interval(correct, ERROR_NAMES[1]),
+    "lm-eval": lm_eval,
+    "inspect_ai": inspect_ai,
+    "NeMo Evaluator": nemo,
+    "Miller 2024": miller,
+    "Bowyer 2025": bowyer,
+}
+
+
+def peers_table() -> str:
+    """What each would print on the three runs."""
+    runs = three_runs()
+    lines = ["| percent | " + " | ".join(runs) + " |", "|---|" + "---|" * len(runs)]
+    lines.append("| avg@k | " + " | ".join(f"{100 * float(run.mean()):.2f}" for run in runs.values()) + " |")
+    for name, tool in TOOLS.items():
+        found = (tool(run) for run in runs.values())
+        lines.append(f"| {name} | " + " | ".join(f"[{100 * i.low:.1f}, {100 * i.high:.1f}]" for i in found) + " |")
+    return "\n".join(lines)
+
+
+def coverage_table(record: dict[str, Any]) -> str:
+    """By population, over all designs: the lowest coverage of both errors, and the most false ties."""
+    rows = record["pairs"]["rows"]
+    lines = [
+        "| population of pairs | B − A, points | least coverage: these problems | problems like these "
+        "| false ties at most | told apart at 30 × 32 |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    these, like = ERROR_NAMES
+    for name in PAIRS:
+        of_name = [row for row in rows if row["population"] == name]
+        least = [min(row[error]["covered"] for row in of_name) for error in ERROR_NAMES]
+        ties = max(row[like]["false_tie"] for row in of_name)
+        shown = next(row[like]["shown"] for row in of_name if row["design"] == [30, 32])
+        cells = (100 * of_name[0]["truth"], *(100 * x for x in least), 100 * ties, 100 * shown)
+        lines.append(f"| {name} | " + " | ".join(f"{cell:.1f}" for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def draw(path: Path) -> None:
+    """The intervals of the three runs by tool, side by side."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "statistics"
+    import matplotlib.pyplot as plt
+
+    runs = three_runs()
+    figure, axes = plt.subplots(1, len(runs), figsize=(10, 2.8), sharey=True, layout="constrained")
+    for axis, (name, run) in zip(axes, runs.items(), strict=True):
+        for row, (tool, of_tool) in enumerate(TOOLS.items()):
+            found = of_tool(run)
+            colour = "#b3261e" if tool.startswith("stapo") else "#444444"
+            axis.plot([100 * found.low, 100 * found.high], [row, row], color=colour, linewidth=3, marker="|")
+        axis.axvline(100 * float(run.mean()), color="#999999", linewidth=1)
+        axis.set(title=name, xlabel="percent", yticks=range(len(TOOLS)), yticklabels=list(TOOLS))
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].invert_yaxis()
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def filled(page: str) -> str:
+    """The page with its tables as they are now."""
+    tables = {"peers": peers_table(), "coverage": coverage_table(json.loads(RECORD.read_text(encoding="utf-8")))}
+    for name, table in tables.items():
+        marked = rf"(<!-- {name} -->\n).*?(\n<!-- end -->)"
+        page = re.sub(marked, lambda found, table=table: found[1] + table + found[2], page, flags=re.DOTALL)
+    return page
+
+
+def _sample(rng: np.random.Generator, rates: NDArray[np.float64], num_samples: int) -> Outcomes:
+    return (rng.random((len(rates), num_samples)) < rates[:, None]).astype(np.float64)
+
+
+def _normal(mean: float, error: float) -> Interval:
+    half = normal_quantile(0.95) * error
+    return Interval(low=mean - half, high=mean + half)
+
+
+def main() -> None:
+    """Write the tables into the page, and the figure beside it."""
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    draw(FIGURE)
+
+
+if __name__ == "__main__":
+    main()
