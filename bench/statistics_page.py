@@ -113,7 +113,7 @@ def coverage_table(record: dict[str, Any]) -> str:
         "| false ties at most | told apart at 30 × 32 |",
         "|---|---:|---:|---:|---:|---:|",
     ]
-    these, like = ERROR_NAMES
+    like = ERROR_NAMES[1]
     for name in PAIRS:
         of_name = [row for row in rows if row["population"] == name]
         least = [min(row[error]["covered"] for row in of_name) for error in ERROR_NAMES]

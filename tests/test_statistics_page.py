@@ -4,9 +4,20 @@ import json
 
 import numpy as np
 import pytest
-from bench.pairs import PAIRS
-from bench.statistics_page import FIGURE, PAGE, RECORD, bowyer, coverage_table, filled, inspect_ai, lm_eval, miller, nemo
 
+from bench.pairs import PAIRS
+from bench.statistics_page import (
+    FIGURE,
+    PAGE,
+    RECORD,
+    bowyer,
+    coverage_table,
+    filled,
+    inspect_ai,
+    lm_eval,
+    miller,
+    nemo,
+)
 from stapo_bench.statistics import ERROR_NAMES
 
 

@@ -70,8 +70,8 @@ class TaskScore:
     def few_outcomes(self) -> bool:
         """At most one sample differs from the others of its problem, so hardly another score could have come out.
 
-        The interval for these problems then holds in fewer than 95 of 100: in 76, where one of 30 problems is right half
-        the time and the others always, with two samples of each. All right or all wrong is covered.
+        The interval for these problems then holds in fewer than 95 of 100: in 76, where one of 30 problems is right
+        half the time and the others always, with two samples of each. All right or all wrong is covered.
         """
         several = [(right, total) for right, total in self.counts.values() if total > 1]
         return bool(several) and 0.0 < self.value < 1.0 and sum(min(r, n - r) for r, n in several) <= 1
