@@ -2,8 +2,8 @@
 """Coverage of the 95 % intervals, and size and power of the paired tests: by simulation, or through the whole pipeline.
 
     python -m bench.coverage --repetitions 4000                           # a few minutes on one core
-    python -m bench.coverage --pairs 300                                  # pairs of models: sparse and dense gains
-    python -m bench.coverage --pipeline --pairs 2000 --json results/bench/coverage.json     # 15 minutes
+    python -m bench.coverage --pairs 500 --json results/bench/coverage.json    # pairs of models: sparse, dense gains
+    python -m bench.coverage --pipeline --json results/bench/coverage.json     # long runs; likewise
 
 ``--pairs``: differences, tests and ties on the populations of ``bench.pairs``, where few problems change or all do.
 With ``--pipeline`` a scripted engine with known success rates generates long runs that are stored, graded and read back
@@ -301,27 +301,28 @@ def main() -> None:
     parser.add_argument("--problems", type=int, default=500, help="of each long run (default 500)")
     parser.add_argument("--samples", type=int, default=256, help="per problem of each long run (default 256)")
     parser.add_argument("--pairs", type=int, default=0, metavar="N", help="pairs of models, N data sets of each kind")
-    parser.add_argument("--json", type=Path, help="with --pipeline: also write everything here")
+    parser.add_argument("--json", type=Path, help="also write what was measured here; the rest of the file stays")
     arguments = parser.parse_args()
     about = measured_with(("numpy", "scipy"))  # read first, because the checkout may change meanwhile
-    pairs = all_pairs(arguments.pairs) if arguments.pairs else []
-    print_pairs(pairs)
-    if not arguments.pipeline:
-        if not pairs:
-            print_simulated(arguments.repetitions)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        rows = pipeline(Path(folder), arguments.repetitions, arguments.problems, arguments.samples, PIPELINE_DESIGNS)
-    print_pipeline(rows)
+    facts: dict[str, Any] = {}
+    if arguments.json is not None and arguments.json.exists():
+        facts = json.loads(arguments.json.read_text(encoding="utf-8"))  # the part that is not measured now stays
+    if arguments.pairs:
+        pairs = all_pairs(arguments.pairs)
+        print_pairs(pairs)
+        facts["pairs"] = {"repetitions": arguments.pairs, "rows": pairs, **about}
+    if arguments.pipeline:
+        with tempfile.TemporaryDirectory() as folder:
+            rows = pipeline(
+                Path(folder), arguments.repetitions, arguments.problems, arguments.samples, PIPELINE_DESIGNS
+            )
+        print_pipeline(rows)
+        pool = [arguments.problems, arguments.samples]
+        facts |= {"repetitions": arguments.repetitions, "pool": pool, "rows": rows, **about}
     if arguments.json is not None:
-        facts = {
-            "repetitions": arguments.repetitions,
-            "pool": [arguments.problems, arguments.samples],
-            "rows": rows,
-            "pairs": {"repetitions": arguments.pairs, "rows": pairs},
-            **about,
-        }
         arguments.json.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    elif not facts:
+        print_simulated(arguments.repetitions)
 
 
 if __name__ == "__main__":

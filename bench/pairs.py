@@ -1,6 +1,6 @@
 """Populations of pairs of models, sparse and dense, and what the interval, the test and the tie of B - A do on them.
 
-Measured by ``python -m bench.coverage --pairs 2000``. A population draws the success rates of both models on n
+Measured by ``python -m bench.coverage --pairs 500``. A population draws the success rates of both models on n
 problems; its mean difference is known. Every population is to be read both ways: exchanging A and B turns all signs.
 """
 
