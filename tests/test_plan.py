@@ -292,4 +292,4 @@ def test_a_plan_that_the_runs_leave_open_says_so(make_run):
     assert not task.problems_like_these.shown_hopeless
     first, *_ = render_plan(plan).splitlines()
     assert "these runs do not tell how many samples it takes on T (" in first
-    assert " to none is enough); a pilot with more samples would" in first
+    assert ", perhaps no number is enough); a pilot with more samples would" in first

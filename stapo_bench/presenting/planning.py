@@ -56,7 +56,7 @@ def _plan_sentence(plan: SamplePlan, goal: str) -> str:
     if hopeless:
         return f"To find {goal}: no number of samples is enough on {', '.join(hopeless)}; more problems are needed."
     open_ = [
-        f"{task.title} ({_count(like.fewest)} to {_count(like.most)})"
+        f"{task.title} ({_left_open(like)})"
         for task in plan.tasks
         if (like := task.problems_like_these).num_samples is None
     ]
@@ -72,23 +72,23 @@ def _plan_sentence(plan: SamplePlan, goal: str) -> str:
     better = [task.title for task in plan.tasks if task.more_problems_help_more]
     return (
         f"To find {goal} on every task: {like.num_samples} samples per problem for problems like these, "
-        f"{these.num_samples} for these problems (these runs leave open {_count(like.fewest)} to {_count(like.most)}, "
-        f"and {_count(these.fewest)} to {_count(these.most)})"
-        + (f"; more problems would help more on {', '.join(better)}." if better else ".")
+        f"{these.num_samples} for these problems (these runs leave open {_left_open(like)}, "
+        f"and {_left_open(these)})" + (f"; more problems would help more on {', '.join(better)}." if better else ".")
     )
 
 
-def _count(number: int | None) -> str:
-    """A number of samples; one above which none is enough."""
-    return "none is enough" if number is None else str(number)
+def _left_open(need: Need) -> str:
+    """The range of samples that the runs leave open."""
+    if need.most is None:
+        return f"at least {need.fewest}, perhaps no number is enough"
+    return f"{need.fewest} to {need.most}"
 
 
 def _range(need: Need) -> str:
     """The number of samples, with the range that the runs leave open."""
     if need.shown_hopeless:
         return "none is enough"
-    number = "not known" if need.num_samples is None else str(need.num_samples)
-    return f"{number} ({_count(need.fewest)} to {_count(need.most)})"
+    return f"{'not known' if need.num_samples is None else need.num_samples} ({_left_open(need)})"
 
 
 def _present(task: TaskPlan) -> str:
