@@ -28,10 +28,10 @@ def test_the_tables_are_those_of_the_record_and_the_formulas():
 
 
 def test_the_record_covers_rare_and_spread_differences():
-    """800 data sets a cell: standard error 0.8 points at 95 %, and 360 cells, of which the lowest is meant."""
+    """500 data sets a cell: standard error 1.0 points at 95 %, and the lowest of 180 cells is three of them low."""
     rows = json.loads(RECORD.read_text(encoding="utf-8"))["pairs"]["rows"]
     assert len(rows) == 15 * 12
-    assert min(row["problems like these"]["covered"] for row in rows) >= 0.92
+    assert min(row["problems like these"]["covered"] for row in rows) >= 0.91
     assert max(row[error]["false_tie"] for row in rows for error in ERROR_NAMES) <= 0.05
     power = {row["truth"]: row["problems like these"]["shown"] for row in rows if row["design"] == [30, 32]}
     assert power[0.04] >= 0.55
