@@ -33,9 +33,9 @@ def test_the_record_covers_rare_and_spread_differences():
     assert len(rows) == 15 * 12
     assert min(row["problems like these"]["covered"] for row in rows) >= 0.91
     assert max(row[error]["false_tie"] for row in rows for error in ERROR_NAMES) <= 0.05
-    power = {row["truth"]: row["problems like these"]["shown"] for row in rows if row["design"] == [30, 32]}
-    assert power[0.04] >= 0.55
-    assert power[0.07] >= 0.93
+    power = {row["population"]: row["problems like these"]["shown"] for row in rows if row["design"] == [30, 32]}
+    assert power["spread, 4 points"] >= 0.55
+    assert power["spread, 7 points"] >= 0.93
 
 
 def test_formulas_by_hand():
