@@ -62,6 +62,7 @@ INNER_DOORS = {
     "stapo_bench.presenting.report",
     # Not part of what a run is: other tools' files.
     "stapo_bench.runs.importing",
+    "stapo_bench.runs.outcomes",
     # Not part of what a grader, or a task, is: a model that judges, generators of problems.
     "stapo_bench.grading.judge",
     "stapo_bench.tasks.kk",
@@ -151,7 +152,9 @@ def test_every_room_has_a_floor_and_the_harness_has_at_most_fourteen_names():
 
 
 def test_imports_go_down():
-    up = [a for a in ARROWS if room(a.source) != room(a.target) and floor(a.source) <= floor(a.target)]
+    # A package's own __init__ hands its version to all rooms, and from the rooms to whoever imports the package.
+    inner = [a for a in ARROWS if a.source not in PACKAGES]
+    up = [a for a in inner if room(a.source) != room(a.target) and floor(a.source) <= floor(a.target)]
     same_floor = {(room(a.source), room(a.target)) for a in up if floor(a.source) == floor(a.target)}
     # Rooms of one floor do not see each other in both directions; the circles below are what would show it.
     assert [a for a in up if floor(a.source) < floor(a.target)] == []

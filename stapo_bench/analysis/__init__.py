@@ -25,6 +25,7 @@ from stapo_bench.analysis.methods import (
     read_method,
 )
 from stapo_bench.analysis.metrics import AVG, Metric, fewest_decided, parse_metric
+from stapo_bench.analysis.outcome_comparison import Compared, compare_outcomes, compare_within
 from stapo_bench.analysis.parity_gate import ParityDifference, parity, same_weights, weights_of
 from stapo_bench.analysis.passed_on import moved_samples, shared_samples
 from stapo_bench.analysis.plan import Need, SamplePlan, TaskPlan, plan_runs

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stapo_bench.analysis.common_problems import not_drawn, shared_problems
 from stapo_bench.analysis.early_stopping import WIDENED, aim_of, at_every_look, stopped_note
 from stapo_bench.analysis.parity_gate import ParityDifference, parity, same_weights
+from stapo_bench.analysis.sides import Mask, Side, check_names, side_of_run
 from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER
+from stapo_bench.records import Outcomes
 from stapo_bench.runs import LoadedRun, load_run
 from stapo_bench.statistics import (
     ERROR_NAMES,
@@ -40,7 +40,6 @@ from stapo_bench.statistics import (
 EffectVerdict = Literal["better", "worse", "tied", "not enough data"]
 
 OpenKind = Literal["truncated", "ungraded"]
-Mask: TypeAlias = NDArray[np.bool_]
 OpenSamples: TypeAlias = dict[OpenKind, Vector]
 """By the reason why samples are open: B - A as observed, at its lowest and highest; the open shares of A and B."""
 
@@ -141,36 +140,58 @@ def _grader_flip(comparison: Comparison, other: Comparison, grader: str) -> str 
 
 def compare_loaded(a: LoadedRun, b: LoadedRun, margin: float = MARGIN) -> Comparison:
     """Compare two runs that were read before."""
-    names = [task for task in a.tasks if task in b.tasks]
+    known = Known(
+        parity=tuple(parity(a, b)),
+        same_weights=same_weights(a, b),
+        same_seeds=a.manifest.shares_seed(b.manifest),
+        aims=(aim_of(a), aim_of(b)),
+        notes=tuple(stopped_note((a, b), WIDENED)),
+    )
+    return compare_sides(side_of_run(a), side_of_run(b), known, margin)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What is known of two sides besides their outcomes."""
+
+    parity: tuple[ParityDifference, ...]
+    same_weights: bool
+    same_seeds: bool
+    aims: tuple[float | None, float | None]  # of early stopping; None: the size was fixed beforehand
+    notes: tuple[str, ...]
+
+
+def compare_sides(a: Side, b: Side, known: Known, margin: float = MARGIN) -> Comparison:
+    """Compare outcomes, wherever they come from."""
+    names = [task for task in a.outcomes if task in b.outcomes]
     if not names:
-        raise StapoError(f"nothing to compare: {a.name} has {', '.join(a.tasks)}; {b.name} has {', '.join(b.tasks)}")
-    notes = [f"only in one run, left out: {task}" for task in sorted(set(a.tasks) ^ set(b.tasks))]
+        raise StapoError(
+            f"nothing to compare: {a.name} has {', '.join(a.outcomes)}; {b.name} has {', '.join(b.outcomes)}"
+        )
+    notes = [f"only in one run, left out: {task}" for task in sorted(set(a.outcomes) ^ set(b.outcomes))]
     pairs: list[tuple[str, Matrix, Matrix]] = []
     unsure: list[OpenSamples] = []
     for task in names:
-        common = shared_problems((a, b), task)
-        if not common:
-            raise StapoError(f"{task}: {a.name} and {b.name} have no problem in common; compare runs of the same data")
-        if dropped := sum(run.tasks[task].num_problems - len(common) for run in (a, b)):
+        common = _common(a, b, task)
+        if dropped := sum(len(side.outcomes[task].problem_ids) - len(common) for side in (a, b)):
             notes.append(f"{task}: {dropped} problems are in one run only and left out; {len(common)} are compared")
-        pairs.append((task, a.outcomes[task].of(common).scores, b.outcomes[task].of(common).scores))
-        unsure.append(_unsure(a, b, task, common))
-        notes += not_drawn((a, b), task, common)
-    same_seeds = a.manifest.shares_seed(b.manifest)
+        of_a, of_b = a.outcomes[task].of(common), b.outcomes[task].of(common)
+        pairs.append((task, of_a.scores, of_b.scores))
+        cut = a.cut(task, common, of_a.scores), b.cut(task, common, of_b.scores)
+        unsure.append(_unsure(of_a, of_b, *cut))
+        notes += [*a.lacking(task, common), *b.lacking(task, common)]
     differences = {
-        error: [paired_difference(left, right, error, same_seeds=same_seeds) for _, left, right in pairs]
+        error: [paired_difference(left, right, error, same_seeds=known.same_seeds) for _, left, right in pairs]
         for error in ERROR_NAMES
     }
     means = {error: mean_difference(found) for error, found in differences.items()}
-    aims = aim_of(a), aim_of(b)
-    differences = {error: [at_every_look(d, aims) for d in found] for error, found in differences.items()}
-    means = {error: at_every_look(mean, aims) for error, mean in means.items()}
-    notes += stopped_note((a, b), WIDENED)
+    differences = {error: [at_every_look(d, known.aims) for d in found] for error, found in differences.items()}
+    means = {error: at_every_look(mean, known.aims) for error, mean in means.items()}
     adjusted = {error: holm([d.p_value for d in found]) for error, found in differences.items()}
     tasks = tuple(
         TaskComparison(
             task=task,
-            title=a.title(task),
+            title=a.titles[task],
             **_values(left, right),
             effects=_effects(
                 {e: differences[e][i] for e in ERROR_NAMES},
@@ -185,14 +206,25 @@ def compare_loaded(a: LoadedRun, b: LoadedRun, margin: float = MARGIN) -> Compar
     return Comparison(
         name_a=a.name,
         name_b=b.name,
-        same_weights=same_weights(a, b),
-        parity=tuple(parity(a, b)),
-        same_seeds=same_seeds,
+        same_weights=known.same_weights,
+        parity=known.parity,
+        same_seeds=known.same_seeds,
         margin=margin,
         tasks=tasks,
         average=_average(tasks, means, unsure, margin),
-        notes=tuple(notes),
+        notes=(*notes, *known.notes),
     )
+
+
+def _common(a: Side, b: Side, task: str) -> list[str]:
+    """The problems that both have, in the order of A."""
+    if a.table is not None or b.table is not None:
+        check_names(a, b, task)
+    there = set(b.outcomes[task].problem_ids)
+    common = [problem_id for problem_id in a.outcomes[task].problem_ids if problem_id in there]
+    if not common:
+        raise StapoError(f"{task}: {a.name} and {b.name} have no problem in common; compare runs of the same data")
+    return common
 
 
 def verdict_on(difference: Difference, p_adjusted: float, margin: float, num_claims: int = 1) -> EffectVerdict:
@@ -256,11 +288,9 @@ def _average(
     )
 
 
-def _unsure(a: LoadedRun, b: LoadedRun, task: str, common: Sequence[str]) -> OpenSamples:
-    """What is open about the samples of one task."""
-    of_a, of_b = a.outcomes[task].of(common), b.outcomes[task].of(common)
+def _unsure(of_a: Outcomes, of_b: Outcomes, cut_a: Mask, cut_b: Mask) -> OpenSamples:
+    """What is open about the samples of one task, rows of both being the same problems."""
     correct_a, correct_b = of_a.scores, of_b.scores
-    cut_a, cut_b = _truncated(a, task, common, correct_a), _truncated(b, task, common, correct_b)
     observed = _gap(correct_a, correct_b)
     found: OpenSamples = {}
     marked: tuple[tuple[OpenKind, Mask, Mask], ...] = (
@@ -283,13 +313,3 @@ def _warnings(unsure: OpenSamples) -> tuple[SignRisk, ...]:
         for observed, lowest, highest, share_a, share_b in [numbers.tolist()]
         if (observed > 0 and lowest <= 0) or (observed < 0 and highest >= 0)
     )
-
-
-def _truncated(run: LoadedRun, task: str, problem_ids: Sequence[str], correct: Matrix) -> Mask:
-    """True where a completion was cut off and is not right, [num_problems, num_samples]."""
-    row_of = {problem_id: row for row, problem_id in enumerate(problem_ids)}
-    cut = np.zeros(correct.shape, dtype=np.bool_)
-    for sample in run.samples.get(task, []):
-        if sample.truncated and sample.problem_id in row_of and sample.sample_index < correct.shape[1]:
-            cut[row_of[sample.problem_id], sample.sample_index] = sample.correct == 0.0
-    return cut

@@ -73,6 +73,29 @@ def _both(a: LoadedRun, b: LoadedRun) -> tuple[dict[str, Any], dict[str, Any]]:
     return left, right
 
 
+_NEVER_SAID = ("engine", "grader", "prompts", "sampling.max_new_tokens", "sampling.temperature", "sampling.top_p")
+"""What a table of outcomes does not say and a score depends on, by the fields' names of a run."""
+
+
+def unknown_parity(a: LoadedRun | None, b: LoadedRun | None) -> list[ParityDifference]:
+    """What cannot be looked at where one side, or both (None), is a table of outcomes: all of it."""
+    said = [_said(run) for run in (a, b)]
+    return [
+        ParityDifference(field=field, a=said[0].get(field, UNKNOWN), b=said[1].get(field, UNKNOWN), weight="unknown")
+        for field in _NEVER_SAID
+    ]
+
+
+def _said(run: LoadedRun | None) -> dict[str, str]:
+    if run is None:
+        return {}
+    identity = run.manifest.identity
+    sampling = {name: value for name, value in identity.fields().items() if name.startswith("sampling.")}
+    engine = ", ".join(f"{key} {value}" for key, value in identity.engine.items())
+    found = {**sampling, "engine": engine or None, "grader": run.grader, "prompts": "those of its manifest"}
+    return {name: _short(value) for name, value in found.items() if value is not None}
+
+
 def _weight(field: str, a: Any, b: Any) -> Weight:
     if UNKNOWN in (a, b):
         return "note" if field == "seed" else "unknown"

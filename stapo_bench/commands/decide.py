@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,12 +13,13 @@ FRACTION = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 @click.command()
-@click.argument("runs", nargs=-1, metavar="RUN_A RUN_B")
+@click.argument("runs", nargs=-1, metavar="A B")
 @click.option(
     "--seeds",
     is_flag=True,
     help="Methods over training seeds: each argument is a quoted pattern of one method's runs.",
 )
+@click.option("--map", "columns", default="", help="Columns of tables: item=…,score=…, also sample, model, task, seed.")
 @options.grader
 @click.option(
     "--margin",
@@ -31,29 +33,39 @@ FRACTION = click.FloatRange(0, 1, min_open=True, max_open=True)
     "--detect", type=FRACTION, help="With --seeds: the difference for which seeds are counted; else the margin."
 )
 @options.output_format("md", "json")
-def compare(
-    runs: tuple[str, ...], *, seeds: bool, grader: str, margin: float, detect: float | None, format_: str
-) -> None:
+def compare(runs: tuple[str, ...], *, seeds: bool, grader: str, margin: float, format_: str, **given: Any) -> None:
     """Did B get better than A? Paired by problem, with intervals and a verdict in words.
+
+    A and B are run folders, or files that say which items were right: CSV, TSV, JSON, Parquet, other tools' logs. One
+    file with two models in it is enough.
 
     \b
     Example: stapo-bench compare results/base-justrl results/stapo-justrl
+             stapo-bench compare a.csv b.csv
              stapo-bench compare --seeds 'results/justrl-*' 'results/stapo-*'
     """
-    from stapo_bench.analysis import compare_methods, compare_runs, read_method
+    from stapo_bench.analysis import compare_methods, compare_outcomes, compare_within, read_method
     from stapo_bench.presenting import render_comparison, render_methods
+    from stapo_bench.runs.outcomes import parse_outcome_map
 
+    detect, columns = given["detect"], parse_outcome_map(given["columns"])
     if seeds:
+        if columns:
+            raise click.UsageError("--map names columns of tables; --seeds compares run folders")
         methods = [read_method(pattern, grader) for pattern in runs]
         click.echo(render_methods(compare_methods(methods, margin, detect or margin), format_))
         return
-    if len(runs) != 2:
-        raise click.UsageError(
-            f"expected two run folders, got {len(runs)}; several runs of each method are compared with --seeds"
-        )
     if detect is not None:
         raise click.UsageError("--detect counts seeds and needs --seeds; 'stapo-bench plan' counts samples")
-    click.echo(render_comparison(compare_runs(Path(runs[0]), Path(runs[1]), grader, margin), format_))
+    if len(runs) == 1 and Path(runs[0]).is_file():
+        found = compare_within(Path(runs[0]), columns, margin)
+    elif len(runs) == 2:
+        found = compare_outcomes(runs[0], runs[1], columns, grader, margin)
+    else:
+        raise click.UsageError(
+            f"expected two run folders or files, got {len(runs)}; several runs of each method are compared with --seeds"
+        )
+    click.echo(render_comparison(found, format_))
 
 
 @click.command()

@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -184,8 +185,9 @@ def _table(path: Path, delimiter: str) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, delimiter=delimiter, strict=True)
         names = [name.strip() for name in next(reader)]
-        if repeated := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f"two columns have the name {repeated[0]!r}")
+        if len(set(names)) < len(names):
+            repeated = next(name for name, count in Counter(names).items() if count > 1)
+            raise ValueError(f"two columns have the name {repeated!r}")
         for cells in reader:
             if len(cells) != len(names) and cells:
                 raise ValueError(f"expected {len(names)} cells, got {len(cells)}")

@@ -1,0 +1,130 @@
+"""Which column of a table of outcomes is what: by usual names, or as ``--map item=…,score=…`` says.
+
+A long table has a row per outcome. A wide one has a row per item and a column per sample, or per model: it is taken for
+one where it names its items and all other cells hold 0, 1 or nothing.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stapo_bench.errors import UsageError, did_you_mean
+from stapo_bench.runs.importing.layouts import value_at
+from stapo_bench.runs.outcomes.values import score_of
+
+USUAL: Mapping[str, tuple[str, ...]] = {
+    "item": (
+        *("item", "item_id", "problem_id", "question_id", "doc_id", "unique_id", "example_id", "instance_id", "id"),
+        *("task_id", "problem", "question", "prompt"),
+    ),
+    "score": (
+        *("score", "scores", "correct", "is_correct", "acc", "accuracy", "passed", "exact_match", "resolved"),
+        *("success", "reward"),
+    ),
+    "sample": ("sample", "sample_index", "sample_idx", "sample_id", "repeat", "epoch", "trial", "attempt"),
+    "model": ("model", "model_name", "model_id", "system"),
+    "task": ("task", "task_name", "benchmark", "dataset"),
+    "seed": ("seed",),
+}
+"""What ``--map`` can name, each with the names under which it is usually found; of several items the first is taken."""
+
+_EXPORT = {"run", "task", "problem_id", "sample_index", "outcome", "correct"}  # of ``stapo-bench export``
+_SAMPLE_COLUMN = re.compile(r"(?:sample|score|acc|correct|run|seed|rep|repeat|epoch|try|trial|attempt|k|s)?[-_ ]?\d+")
+_SHOWN = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """The columns of a table by their meaning; None: it has none for it."""
+
+    item: str
+    score: str | None = None  # None: the table is wide
+    sample: str | None = None
+    model: str | None = None
+    task: str | None = None
+    seed: str | None = None
+    wide_samples: tuple[str, ...] = ()  # a column per sample
+    wide_models: tuple[str, ...] = ()  # a column per model
+
+    def __str__(self) -> str:
+        named = {"item": self.item, "score": self.score, "sample": self.sample, "model": self.model, "task": self.task}
+        found = [f"{meaning} in '{column}'" for meaning, column in named.items() if column is not None]
+        found += [f"a column for each of {len(self.wide_samples)} samples"] if self.wide_samples else []
+        found += [f"a column for each of {len(self.wide_models)} models"] if self.wide_models else []
+        return ", ".join(found)
+
+
+def parse_outcome_map(text: str) -> dict[str, str]:
+    """``item=name,score=right`` as columns by meaning.
+
+    >>> parse_outcome_map("item=name, score=right")
+    {'item': 'name', 'score': 'right'}
+    """
+    found: dict[str, str] = {}
+    for part in text.split(",") if text else ():
+        name, equals, column = (piece.strip() for piece in part.partition("="))
+        if not equals or not column or name not in USUAL:
+            hint = did_you_mean(name, USUAL) or f"expected {', '.join(USUAL)}"
+            raise UsageError(f"--map: expected NAME=COLUMN, got {part.strip()!r}; {hint}")
+        found[name] = column
+    return found
+
+
+def find_columns(name: str, first: Sequence[Mapping[str, Any]], named: Mapping[str, str]) -> Columns:
+    """The columns of a table.
+
+    Args:
+        name: of the file, for errors.
+        first: its first rows.
+        named: of ``--map``; what it does not name is looked for under usual names.
+
+    Raises:
+        UsageError: no such column, no items, no scores, or scores under several names.
+    """
+    there = list(dict.fromkeys(column for row in first for column in row))
+    for meaning, column in named.items():
+        if column not in there and all(value_at(row, column) is None for row in first):
+            hint = did_you_mean(column, there) or _columns(there)
+            raise UsageError(f"{name}: --map {meaning}={column}: no such column; {hint}")
+    usual = {meaning: [c for n in names for c in there if c.lower() == n] for meaning, names in USUAL.items()}
+    if set(there) >= _EXPORT:
+        usual |= {"model": ["run"], "item": ["problem_id"], "score": ["correct"], "sample": ["sample_index"]}
+    item = named.get("item") or next(iter(usual["item"]), None)
+    if item is None:
+        raise UsageError(f"{name}: expected a column that names the items: --map item=COLUMN; {_columns(there)}")
+    scores = [named["score"]] if "score" in named else [column for column in usual["score"] if column != item]
+    if len(scores) > 1:
+        raise UsageError(f"{name}: scores may stand in {' or '.join(map(repr, scores))}; say where: --map score=COLUMN")
+
+    def other(meaning: str) -> str | None:
+        return named.get(meaning) or next((c for c in usual[meaning] if c not in (item, *scores)), None)
+
+    found = Columns(
+        item=item,
+        score=next(iter(scores), None),
+        sample=other("sample"),
+        model=other("model"),
+        task=other("task"),
+        seed=other("seed"),
+    )
+    return found if scores else _wide(name, first, there, found)
+
+
+def _wide(name: str, first: Sequence[Mapping[str, Any]], there: Sequence[str], columns: Columns) -> Columns:
+    """A column per sample, or per model, where every cell of the first rows is an outcome or empty."""
+    known = {columns.item, columns.model, columns.task, columns.seed}
+    rest = tuple(column for column in there if column not in known)
+    are_outcomes = all(score_of(row.get(column)) is not None for row in first for column in rest)
+    if not rest or not are_outcomes or columns.sample is not None:
+        raise UsageError(f"{name}: expected a column with scores: --map score=COLUMN; {_columns(there)}")
+    if all(_SAMPLE_COLUMN.fullmatch(column.lower()) for column in rest):
+        return replace(columns, wide_samples=rest)
+    if columns.model is not None:
+        raise UsageError(f"{name}: models stand in '{columns.model}' and perhaps in columns; --map score=COLUMN")
+    return replace(columns, wide_models=rest)
+
+
+def _columns(there: Sequence[str]) -> str:
+    more = f" and {len(there) - _SHOWN} more" if len(there) > _SHOWN else ""
+    return f"its columns: {', '.join(column[:40] for column in there[:_SHOWN])}{more}"

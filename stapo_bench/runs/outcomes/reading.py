@@ -1,0 +1,209 @@
+"""From a file to outcomes: CSV, TSV, JSON lines, lists and maps, Parquet, and other tools' logs with verdicts in them.
+
+    (table,) = read_outcomes(Path("a.csv"))
+    table.tasks["all items"].outcomes.scores
+
+Nothing is graded, and no run folder is made: a verdict counts as the file states it.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.runs.importing.formats import NotSamplesError, Source, recognise
+from stapo_bench.runs.importing.layouts import value_at
+from stapo_bench.runs.importing.opening import Opened, open_file
+from stapo_bench.runs.outcomes.columns import Columns, find_columns
+from stapo_bench.runs.outcomes.outcome_table import ALL_ITEMS, Cells, OutcomeTable
+from stapo_bench.runs.outcomes.values import name_of, score_of, shown
+
+_LOOKED_AT = 50  # rows from which columns are told
+_ROWS = ("json lines", "json list", "table", "parquet")
+
+
+class Cell(NamedTuple):
+    """One outcome with what a file says of it."""
+
+    model: str | None
+    task: str | None
+    item: str
+    label: str | int | None
+    score: float
+    row: int
+    seed: int | None
+
+
+def read_outcomes(path: Path, named: Mapping[str, str] | None = None) -> list[OutcomeTable]:
+    """The outcomes in a file, one table per model in it.
+
+    Args:
+        path: the file; its kind and format are found in its content.
+        named: columns by meaning (item, score, sample, model, task, seed) that have other than usual names. For another
+            tool's log with verdicts by several metrics, ``score`` names the metric.
+
+    Raises:
+        StapoError: a file that holds no outcomes, an outcome other than 0 or 1, or one that stands twice.
+    """
+    opened, named = open_file(path), named or {}
+    source = _log(opened) if named.keys() <= {"score"} else None
+    if source is not None:
+        return tables_of(
+            path.stem, str(path), _from_log(source, named.get("score")), f"verdicts of {source.format.name}"
+        )
+    if opened.kind == "json" or _is_map(opened):
+        return tables_of(path.stem, str(path), _from_map(str(path), opened.document), "a map from items to scores")
+    if opened.kind not in _ROWS:
+        raise StapoError(f"{path}: expected a table of outcomes (CSV, TSV, JSON, Parquet), got {opened.kind}")
+    return tables_of_rows(path.stem, str(path), opened.rows(), named)
+
+
+def tables_of_rows(
+    name: str, origin: str, rows: Iterable[Mapping[str, Any]], named: Mapping[str, str]
+) -> list[OutcomeTable]:
+    """The outcomes in rows of named columns, one table per model in them."""
+    rows = iter(rows)
+    first = list(islice(rows, _LOOKED_AT))
+    if not first:
+        raise StapoError(f"{origin}: expected rows with outcomes, got none")
+    columns = find_columns(origin, first, named)
+    return tables_of(name, origin, _from_rows(origin, columns, chain(first, rows)), str(columns))
+
+
+def tables_of(name: str, origin: str, cells: Iterable[Cell], how: str) -> list[OutcomeTable]:
+    """One table per model among the outcomes; ``how`` says how they were read."""
+    found: dict[str | None, dict[str, Cells]] = {}
+    for cell in cells:
+        tasks = found.setdefault(cell.model, {})
+        if (held := tasks.get(task := cell.task or ALL_ITEMS)) is None:
+            held = tasks[task] = Cells(origin)
+        held.add(cell.item, cell.label, cell.score, cell.row, cell.seed)
+    if not found:
+        raise StapoError(f"{origin}: expected outcomes, got none")
+    return [
+        OutcomeTable(
+            name=name if model is None else model,
+            origin=origin,
+            tasks={task: held.task() for task, held in tasks.items()},
+            notes=(f"{origin}{'' if model is None else f', {model}'}: {how}; {_counted(tasks)}",),
+        )
+        for model, tasks in found.items()
+    ]
+
+
+def _counted(tasks: Mapping[str, Cells]) -> str:
+    items, outcomes = sum(len(held.items) for held in tasks.values()), sum(len(held.rows) for held in tasks.values())
+    empty = sum(map(math.isnan, chain.from_iterable(held.scores for held in tasks.values())))
+    said = f"{items} items, {outcomes} outcomes"
+    return said + (f", {empty} of them without a score: undecided" if empty else "")
+
+
+def checked(origin: str, where: str, value: Any) -> float:
+    """A score, NaN where there is none.
+
+    Raises:
+        StapoError: another value, which it names.
+    """
+    score = score_of(value)
+    if score is None:
+        raise StapoError(
+            f"{origin}: {where}: expected 0 or 1 (or nothing), got {shown(value)}; scores between or beyond are not "
+            "compared yet"
+        )
+    return score
+
+
+def _from_rows(origin: str, columns: Columns, rows: Iterable[Mapping[str, Any]]) -> Iterator[Cell]:
+    wide = columns.wide_samples or columns.wide_models
+    score_column = columns.score or ""
+    for number, row in enumerate(rows, start=1):
+        item = name_of(value_at(row, columns.item))
+        if item is None:
+            raise StapoError(f"{origin}: row {number}: expected the name of an item in '{columns.item}', got none")
+        model, task = name_of(value_at(row, columns.model)), name_of(value_at(row, columns.task))
+        for column in wide:
+            score = checked(origin, f"row {number}, '{column}'", row.get(column))
+            is_model = bool(columns.wide_models)
+            yield Cell(column if is_model else model, task, item, None if is_model else column, score, number, None)
+        if wide:
+            continue
+        seed = _whole(value_at(row, columns.seed))
+        label = name_of(value_at(row, columns.sample)) if columns.sample else seed
+        if columns.sample and label is None:
+            raise StapoError(f"{origin}: row {number}: expected a sample's name in '{columns.sample}', got none")
+        value = value_at(row, score_column)
+        where = f"row {number}, '{score_column}'"
+        if isinstance(value, list):
+            for index, inner in enumerate(value):
+                yield Cell(model, task, item, index, checked(origin, where, inner), number, None)
+        else:
+            yield Cell(model, task, item, label, checked(origin, where, value), number, seed)
+
+
+def _from_map(origin: str, scores: Mapping[str, Any]) -> Iterator[Cell]:
+    """Items to scores, or to lists of them."""
+    for number, (item, value) in enumerate(scores.items(), start=1):
+        for index, inner in enumerate(value if isinstance(value, list | tuple) else [value]):
+            score = checked(origin, f"item {shown(item)}", inner)
+            yield Cell(None, None, str(item), index, score, number, None)
+
+
+def _is_map(opened: Opened) -> bool:
+    """Whether a file of one line is an object of items, not a row."""
+    (row, *others) = opened.first or ({},)
+    return (
+        opened.kind == "json lines"
+        and not others
+        and bool(row)
+        and all(
+            score_of(inner) is not None
+            for value in row.values()
+            for inner in (value if isinstance(value, list) else [value])
+        )
+    )
+
+
+def _log(opened: Opened) -> Source | None:
+    """Another tool's log; None where the file is a table."""
+    try:
+        source = recognise(opened)
+    except NotSamplesError:
+        return None
+    return None if source.format.name in ("plain", "stapo-bench export") else source
+
+
+def _from_log(source: Source, metric: str | None) -> Iterator[Cell]:
+    """The verdicts in another tool's log by one metric: the one that it has, or the one that was named."""
+    path, counts, metrics = source.opened.path, dict[str, int](), set[str]()
+    for number, answer in enumerate(source.answers(), start=1):
+        item = answer.item if answer.item is not None else answer.question
+        if item is None:
+            raise StapoError(f"{path}: sample {number}: expected a problem's name or text, got neither")
+        label = counts.get(item, 0) if answer.sample is None else answer.sample
+        if answer.again:
+            label = 0
+        else:
+            counts[item] = counts.get(item, 0) + 1
+        metrics |= answer.verdicts.keys()
+        if metric is None and len(metrics) > 1:
+            raise UsageError(
+                f"{path}: has verdicts by {' and '.join(map(repr, sorted(metrics)))}; say which: --map score=METRIC"
+            )
+        if answer.again and not answer.verdicts.keys() & {metric, *(metrics if metric is None else ())}:
+            continue
+        found = answer.verdicts.get(metric if metric is not None else next(iter(metrics), ""))
+        yield Cell(
+            answer.model, answer.task, item, label, math.nan if found is None else float(found), number, answer.seed
+        )
+    if not metrics or (metric is not None and metric not in metrics):
+        known = f"it has {', '.join(sorted(metrics))}" if metrics else "'stapo-bench import' grades its samples"
+        raise StapoError(f"{path}: expected verdicts{f' by {metric}' if metric else ''} in the log, got none; {known}")
+
+
+def _whole(value: Any) -> int | None:
+    try:
+        return None if value is None else int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
