@@ -191,7 +191,7 @@ def compare_sides(a: Side, b: Side, known: Known, margin: float = MARGIN) -> Com
     tasks = tuple(
         TaskComparison(
             task=task,
-            title=a.titles[task],
+            title=(b if a.run is None else a).titles[task],  # a table knows the task's name alone
             **_values(left, right),
             effects=_effects(
                 {e: differences[e][i] for e in ERROR_NAMES},

@@ -19,7 +19,7 @@ from stapo_bench.analysis.sides import Side, same_sample_seeds, side_of_run, sid
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.runs import LoadedRun, load_run
-from stapo_bench.runs.outcomes import OutcomeTable, outcomes_from, read_outcomes
+from stapo_bench.runs.outcomes import OutcomeTable, is_matrix, outcomes_from, read_outcomes
 from stapo_bench.statistics import MARGIN
 
 Score: TypeAlias = bool | float | None
@@ -59,10 +59,15 @@ def compare_outcomes(
     Raises:
         StapoError: nothing in common, an outcome other than 0 or 1 or one that stands twice, two models in one file.
     """
+    for side in (a, b):
+        if isinstance(side, str | Path) and not Path(side).exists():
+            raise UsageError(f"{side}: no such run folder or file")
     if _is_folder(a) and _is_folder(b):
         if columns:
             raise UsageError("--map names columns of tables; both sides are run folders")
         return compare_runs(Path(a), Path(b), grader, margin)  # type: ignore[arg-type]  # they are paths
+    if is_matrix(a) and is_matrix(b) and len(a) != len(b):
+        raise StapoError(f"A has {len(a)} rows, B has {len(b)}: expected matrices of the same items, paired by row")
     found = [_read(side, name, columns or {}, grader) for side, name in ((a, "A"), (b, "B"))]
     return _compare(found[0], found[1], margin)
 
@@ -85,7 +90,7 @@ def compare_within(path: Path, columns: Mapping[str, str] | None = None, margin:
 
 
 def _is_folder(side: Compared) -> bool:
-    return isinstance(side, str | Path) and (Path(side).is_dir() or not Path(side).exists())
+    return isinstance(side, str | Path) and Path(side).is_dir()
 
 
 def _read(side: Compared, name: str, columns: Mapping[str, str], grader: str) -> LoadedRun | OutcomeTable:

@@ -14,7 +14,7 @@ from stapo_bench.analysis.common_problems import not_drawn
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Outcomes
 from stapo_bench.runs import LoadedRun
-from stapo_bench.runs.outcomes import ALL_ITEMS, OutcomeTable
+from stapo_bench.runs.outcomes import ALL_ITEMS, NO_SEED, OutcomeTable
 from stapo_bench.statistics import Matrix
 
 Mask: TypeAlias = NDArray[np.bool_]
@@ -77,8 +77,10 @@ def _same_seeds(a: OutcomeTable, b: OutcomeTable, task: str) -> bool:
     if not rows:
         return False
     of_a, of_b = np.array(rows).T
-    both = min(left.seeds.shape[1], right.seeds.shape[1])
-    return bool((left.seeds[of_a, :both] == right.seeds[of_b, :both]).all())
+    k = min(left.seeds.shape[1], right.seeds.shape[1])
+    seeds_a, seeds_b = left.seeds[of_a, :k], right.seeds[of_b, :k]
+    both = (seeds_a != NO_SEED) & (seeds_b != NO_SEED)
+    return bool(both.any() and (seeds_a == seeds_b)[both].all())
 
 
 def check_names(a: Side, b: Side, task: str) -> None:

@@ -1,7 +1,7 @@
 """From Python objects to outcomes: matrices, maps from items to scores, rows of named columns."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -23,6 +23,8 @@ def outcomes_from(found: Any, name: str, named: Mapping[str, str] | None = None)
     Raises:
         StapoError: a value other than 0 or 1, an outcome that stands twice, or two models.
     """
+    if is_matrix(found):
+        return _of_matrix(found, name)
     if isinstance(found, Mapping):
         cells = (
             Cell(None, None, str(item), index, checked(name, f"item {item!r}", inner), number, None)
@@ -30,13 +32,18 @@ def outcomes_from(found: Any, name: str, named: Mapping[str, str] | None = None)
             for index, inner in enumerate(_listed(scores))
         )
         tables = tables_of(name, name, cells, "a map from items to scores")
-    elif isinstance(found, Sequence) and not isinstance(found, str) and found and isinstance(found[0], Mapping):
-        tables = tables_of_rows(name, name, found, named or {})
     else:
-        return _of_matrix(found, name)
+        tables = tables_of_rows(name, name, found, named or {})
     if len(tables) > 1:
         raise StapoError(f"{name}: expected one model, got {', '.join(table.name for table in tables[:4])}")
     return tables[0]
+
+
+def is_matrix(found: Any) -> TypeGuard[Sequence[Any]]:
+    """Whether it is a matrix or a vector, and neither a map, rows, nor a path."""
+    if isinstance(found, Sequence) and not isinstance(found, str):
+        return not (len(found) and isinstance(found[0], Mapping))
+    return hasattr(found, "__array__") and hasattr(found, "__len__")
 
 
 def _of_matrix(found: Any, name: str) -> OutcomeTable:

@@ -14,7 +14,8 @@ from stapo_bench.runs.outcomes.values import shown
 
 ALL_ITEMS = "all items"
 """What stands for the task where a table names none."""
-_NO_SEED = -(1 << 63)
+NO_SEED = -(1 << 63)
+"""In a matrix of seeds, where there is no outcome."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,7 +63,7 @@ class Cells:
         self.label_of.append(self.labels.setdefault(label, len(self.labels)))
         self.scores.append(score)
         self.rows.append(row)
-        self.seeds.append(seed if seed is not None and abs(seed) < 1 << 63 else _NO_SEED)
+        self.seeds.append(seed if seed is not None and abs(seed) < 1 << 63 else NO_SEED)
 
     def task(self) -> TableTask:
         """The matrices, items in the order of the file, samples in that of their names.
@@ -76,12 +77,12 @@ class Cells:
         place = np.array(self.item_of), rank[np.array(self.label_of)]
         scores = np.full((len(self.items), len(self.labels)), np.nan)
         undecided = np.zeros(scores.shape, dtype=np.bool_)
-        seeds = np.full(scores.shape, _NO_SEED)
+        seeds = np.full(scores.shape, NO_SEED)
         scores[place], seeds[place] = np.array(self.scores), np.array(self.seeds)
         undecided[place] = np.isnan(np.array(self.scores))
         return TableTask(
             outcomes=Outcomes(problem_ids=tuple(self.items), scores=scores, undecided=undecided),
-            seeds=None if _NO_SEED in self.seeds else seeds,
+            seeds=None if NO_SEED in self.seeds else seeds,
         )
 
     def _check_names(self) -> None:

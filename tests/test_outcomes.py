@@ -1,0 +1,283 @@
+"""Two files are enough: outcomes in tables, maps, logs and matrices are compared as run folders are."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import stapo_bench as sb
+from stapo_bench.analysis import compare_outcomes, compare_runs, compare_within
+from stapo_bench.cli import cli
+from stapo_bench.errors import StapoError
+from stapo_bench.presenting import render_comparison
+from stapo_bench.runs import export_runs
+from stapo_bench.runs.outcomes import read_outcomes
+
+NAN = float("nan")
+A = "item,score\nq1,0\nq2,1\nq3,0\nq4,0\n"
+B = "item,score\nq1,1\nq2,1\nq3,1\nq4,0\n"
+
+
+@pytest.fixture
+def write(tmp_path):
+    """``write("a.csv", text)`` makes a file under the test's own folder."""
+
+    def make(name: str, text: str | bytes) -> Path:
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return make
+
+
+def draws(seed, num_problems, k, rate):
+    rng = np.random.default_rng(seed)
+    return (rng.random((num_problems, k)) < rate * rng.random((num_problems, 1))).astype(float).tolist()
+
+
+def numbers(comparison):
+    """All that was computed, without names, notes and what is known besides."""
+    found = json.loads(render_comparison(comparison, "json"))
+    return {key: found[key] for key in ("same_seeds", "margin", "tasks", "average")}
+
+
+def scores(path, **named):
+    """The one table in a file, its items to their scores."""
+    (table,) = read_outcomes(path, named)
+    (task,) = table.tasks.values()
+    return dict(zip(task.outcomes.problem_ids, task.outcomes.scores.tolist(), strict=True))
+
+
+def refused(*paths, options=()):
+    """The one line with which the command turns files away."""
+    result = CliRunner().invoke(cli, ["compare", *map(str, paths), *options])
+    assert result.exit_code in (1, 2), result.output
+    error = str(result.exception) if isinstance(result.exception, StapoError) else result.output.strip()
+    assert "\n" not in error and "Traceback" not in error
+    return error
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("ks", [(1, 1), (32, 32), (4, 7)])
+@pytest.mark.parametrize("seed_b", [0, 5])
+def test_two_runs_and_their_exported_tables_have_equal_numbers(make_run, tmp_path, ending, ks, seed_b):
+    pytest.importorskip("pyarrow")
+    (k_a, k_b), seed = ks, {"seed": seed_b}
+    runs = [
+        make_run("a", {"x": draws(1, 12, k_a, 0.6), "y": draws(2, 9, k_a, 0.9)}),
+        make_run("b", {"x": draws(3, 12, k_b, 1.2), "y": draws(4, 9, k_b, 1.0)}, identity=seed),
+    ]
+    files = [tmp_path / f"{run.name}.{ending}" for run in runs]
+    for run, file in zip(runs, files, strict=True):
+        export_runs([run], file)
+    of_runs, of_files = compare_runs(*runs), compare_outcomes(*files)
+    assert numbers(of_runs) == numbers(of_files)
+    assert of_runs.same_seeds is of_files.same_seeds is (seed_b == 0)
+    export_runs(runs, tmp_path / f"both.{ending}")
+    both = compare_within(tmp_path / f"both.{ending}")
+    assert numbers(both) == numbers(of_files)
+    assert (both.name_a, both.name_b) == ("a", "b")
+    mixed = compare_outcomes(runs[0], files[1])
+    assert mixed.tasks[0].value_b == of_runs.tasks[0].value_b
+    assert mixed.average.effects[1].difference.value == of_runs.average.effects[1].difference.value
+
+
+def test_samples_that_no_grader_decided_or_that_were_not_drawn_are_equal_in_both(make_run, tmp_path):
+    pytest.importorskip("pyarrow")
+    a = make_run("a", {"x": [[1.0, -1.0], [0.0, NAN], [0.5, 1.0], [1.0, 1.0]]})
+    b = make_run("b", {"x": [[1.0, 1.0], [1.0, 0.0], [1.0, NAN], [0.0, -1.0]]})
+    for run in (a, b):
+        export_runs([run], tmp_path / f"{run.name}.csv")
+    of_runs, of_files = compare_runs(a, b), compare_outcomes(tmp_path / "a.csv", tmp_path / "b.csv")
+    assert numbers(of_runs) == numbers(of_files)
+    assert "X: a has 7 of 8 samples; the rest is not drawn" in of_runs.notes
+    assert "x: a has 7 of 8 outcomes; the rest is not there" in of_files.notes
+    assert any("7 outcomes, 1 of them without a score: undecided" in note for note in of_files.notes)
+
+
+def test_a_table_says_what_it_could_not_look_at(write):
+    found = compare_outcomes(write("a.csv", A), write("b.csv", B))
+    fields = ["engine", "grader", "prompts", "sampling.max_new_tokens", "sampling.temperature", "sampling.top_p"]
+    assert [(item.field, item.weight) for item in found.parity] == [(field, "unknown") for field in fields]
+    text = render_comparison(found)
+    assert "Not enough data to tell b from a: +50.0 points" in text
+    assert "engine, grader, prompts, sampling.max_new_tokens and 2 more fields are not known of both" in text
+    assert "truncation, copied samples and early stopping were not looked at" in text
+    assert json.loads(render_comparison(found, "json"))["fair"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("tabs.tsv", "problem_id\tcorrect\np\ttrue\nq\tfalse\n"),
+        ("semicolons.csv", "Question_ID;Passed\np;True\nq;False\n"),
+        ("mark.csv", "\ufeffitem,acc\np,1\nq,0\n"),
+        ("windows.csv", "item,acc\r\np,1.0\r\nq,0.0\r\n"),
+        ("rows.jsonl", '{"id": "p", "exact_match": 1.0}\n{"id": "q", "exact_match": 0}\n'),
+        ("list.json", '[{"doc_id": "p", "is_correct": true}, {"doc_id": "q", "is_correct": false}]'),
+        ("map.json", '{"p": 1, "q": [0]}'),
+        ("map_of_lines.json", '{\n "p": true,\n "q": false\n}\n'),
+        ("wide.csv", "item,qwen\np,1\nq,0\n"),
+        ("words.csv", "problem,score\np,CORRECT\nq,NO_ANSWER\n"),
+    ],
+)
+def test_the_same_outcomes_in_many_shapes(write, name, text):
+    assert scores(write(name, text)) == {"p": [1.0], "q": [0.0]}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("item,sample,score\np,1,1\np,0,0\nq,0,1\nq,1,\n", {"p": [0.0, 1.0], "q": [1.0, NAN]}),  # sorted by sample
+        ("item,sample,score\np,10,1\np,9,0\n", {"p": [0.0, 1.0]}),  # by size, not by letter
+        ("item,score\np,1\np,0\nq,0\nq,1\n", {"p": [1.0, 0.0], "q": [0.0, 1.0]}),  # in order
+        ("item,seed,score\np,7,1\np,3,0\nq,3,1\n", {"p": [0.0, 1.0], "q": [1.0, NAN]}),
+        ("item,sample_1,sample_0\np,1,0\nq,,1\n", {"p": [0.0, 1.0], "q": [1.0, NAN]}),
+        ('{"p": [1, 0, 0], "q": [1]}', {"p": [1.0, 0.0, 0.0], "q": [1.0, NAN, NAN]}),
+        ('{"item": 7, "scores": [true, false]}\n{"item": 8.0, "scores": [null]}\n', {"7": [1.0, 0.0], "8": [NAN, NAN]}),
+    ],
+)
+def test_samples_of_an_item(write, text, found):
+    got = scores(write("file", text))
+    assert list(got) == list(found)
+    np.testing.assert_array_equal([*got.values()], [*found.values()])
+
+
+def test_one_file_with_two_models_long_or_wide(write):
+    long = write("long.csv", "model,item,score\nold,p,0\nold,q,0\nnew,q,1\nnew,p,1\n")
+    wide = write("wide.csv", "item,old,new\np,0,1\nq,0,1\n")
+    for path in (long, wide):
+        found = compare_within(path)
+        assert (found.name_a, found.name_b, found.average.value_a, found.average.value_b) == ("old", "new", 0.0, 1.0)
+    assert "expected two models in one file, got 1 (one)" in refused(write("one.csv", A))
+    assert "expected one model, got 2 (old, new)" in refused(wide, long)
+
+
+def test_named_columns_and_their_misspelling(write):
+    a = write("a.csv", A.replace("item,score", "name,right"))
+    b = write("b.csv", B.replace("item,score", "name,right"))
+    named = {"item": "name", "score": "right"}
+    assert compare_outcomes(a, b, named).average.value_b == 0.75
+    assert "--map score=rigt: no such column; did you mean 'right'?" in refused(
+        a, b, options=["--map", "item=name,score=rigt"]
+    )
+    assert "expected a column that names the items: --map item=COLUMN; its columns: name, right" in refused(a, b)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("item,score\np,1\nq,0.5\n", "row 2, 'score': expected 0 or 1 (or nothing), got '0.5'"),
+        ("item,score\np,1\nq,-1\n", "row 2, 'score': expected 0 or 1 (or nothing), got '-1'"),
+        ('item;score\np;1\nq;"1,0"\n', "row 2, 'score': expected 0 or 1 (or nothing), got '1,0'"),
+        ("item,score\np,1\nq,=A1+1\n", "row 2, 'score': expected 0 or 1 (or nothing), got '=A1+1'"),
+        ('{"item": "p", "score": 1}\n{"item": "q", "score": {"a": 1}}\n', "row 2, 'score': expected 0 or 1 (or noth"),
+        ('{"item": "p", "score": 1}\n{"item": "q", "score": Infinity}\n', "row 2, 'score': expected 0 or 1 (or nothi"),
+        ("item,score\np,1\n,0\n", "row 2: expected the name of an item in 'item', got none"),
+        ("item,score,score\np,1,1\n", "two columns have the name 'score'"),
+        ("item,score\np,1\nq\n", "expected 2 cells, got 1"),
+        ("item,score\np,1\np,0\nq,1\n", "item 'p' stands in 2 rows (1, 2), others in 1: doubles are not told"),
+        ("item,sample,score\np,0,1\nq,0,1\np,0,1\n", "item 'p', sample '0' stands in rows 1 and 3"),
+        ("item,sample,score\np,0,1\np,,1\n", "row 2: expected a sample's name in 'sample', got none"),
+        ('{"item": 1, "score": 1}\n{"item": "1", "score": 1}\n{"item": 2, "score": 1}\n', "item '1' stands in 2 rows"),
+        ("item,score\np,1\np ,0\n", "items 'p' and 'p ' differ in spaces only"),
+        ("item,acc,reward\np,1,0\n", "scores may stand in 'acc' or 'reward'; say where: --map score=COLUMN"),
+        ("item,note\np,good\n", "expected a column with scores: --map score=COLUMN; its columns: item, note"),
+        ('{"p": 1, "q": {"r": 2}}', "expected a column that names the items"),
+        ("just words\n", "expected a table of outcomes (CSV, TSV, JSON, Parquet), got text"),
+        ("", "the file is empty"),
+        (b"item,score\n\xff\xfe,1\n", "cannot be read"),
+    ],
+)
+def test_hostile_tables_are_answered_in_one_line(write, text, error):
+    a = write("a.csv", text)
+    assert error in refused(a, write("b.csv", B))
+
+
+def test_items_that_differ_in_spaces_between_files_are_not_guessed(write):
+    error = refused(write("a.csv", A), write("b.csv", B.replace("q3,", "q3 ,")))
+    assert "item 'q3' of a and 'q3 ' of b differ in spaces only" in error
+
+
+def test_a_missing_file_and_nothing_in_common(write, tmp_path):
+    a = write("a.csv", A)
+    assert f"{tmp_path / 'none.csv'}: no such run folder or file" in refused(a, tmp_path / "none.csv")
+    assert "a and b have no problem in common" in refused(a, write("b.csv", B.replace("q", "p")))
+    empty = write("empty.csv", "item,score\nq1,\nq2,nan\n")
+    assert "expected items with outcomes in both" in refused(a, empty)
+
+
+def test_a_wide_table_of_very_many_columns_is_read(write):
+    names = ",".join(f"sample_{i}" for i in range(20_000))
+    assert np.sum(scores(write("wide.csv", f"item,{names}\np,{','.join('1' * 20_000)}\n"))["p"]) == 20_000
+
+
+def test_a_log_with_verdicts_is_read_and_one_by_two_metrics_is_a_question(write):
+    def log(*metrics):
+        line = {"doc": {"question": "1 + 1?"}, "target": "2", "arguments": [], "filtered_resps": ["2"]}
+        rows = [{**line, "doc_id": i, "resps": [["2"]], **dict.fromkeys(metrics, float(i))} for i in range(2)]
+        return "".join(json.dumps(row) + "\n" for row in rows)
+
+    one, two = write("one.jsonl", log("exact_match")), write("two.jsonl", log("exact_match", "math"))
+    assert scores(one) == scores(two, score="math") == {"0": [0.0], "1": [1.0]}
+    assert "has verdicts by 'exact_match' and 'math'; say which: --map score=METRIC" in refused(two, one)
+    assert "expected verdicts in the log, got none" in refused(write("none.jsonl", log()), one)
+
+
+def test_python_takes_matrices_maps_rows_paths_and_runs(make_run, write):
+    # Problems 1 and 3 of three gain all: (2 + 0 + 2) / 6 = 2/3, both ways of writing it.
+    a, b = np.array([[0, 0], [0, 1], [0, 0]]), np.array([[1, 1], [0, 1], [1, 1]])
+    found = sb.compare(a, b)
+    assert (found.average.value_a, found.average.value_b) == (pytest.approx(1 / 6), pytest.approx(5 / 6))
+    maps = [{f"q{i}": row for i, row in enumerate(rows.tolist())} for rows in (a, b)]
+    rows = [
+        [{"item": item, "sample": j, "correct": x} for item, row in m.items() for j, x in enumerate(row)] for m in maps
+    ]
+    run = make_run("run", {"x": a.astype(float).tolist()})
+    of_run = {f"x-{i}": row for i, row in enumerate(b.tolist())}
+    for other in (sb.compare(*maps), sb.compare(*rows), sb.compare(maps[0], rows[1]), sb.compare(run, of_run)):
+        difference, same = other.average.effects[1].difference, found.average.effects[1].difference
+        assert (difference.value, difference.standard_error) == (same.value, same.standard_error)
+    with pytest.raises(StapoError, match=r"B: row 0, column 1: expected 0 or 1 \(or nothing\), got 0.5"):
+        sb.compare(a, [[0, 0.5], [0, 0], [0, 0]])
+    with pytest.raises(StapoError, match="A has 3 rows, B has 2"):
+        sb.compare(a, b[:2])
+    with pytest.raises(StapoError, match="no problem in common"):
+        sb.compare(a, maps[1])
+
+
+def test_nan_in_a_matrix_is_not_drawn_and_none_in_a_map_undecided():
+    found = sb.compare([[0, NAN], [1, 1]], [[1, 1], [1, 0]])
+    assert found.average.value_a == 0.5 and "all items: A has 3 of 4 outcomes; the rest is not there" in found.notes
+    assert not found.average.warnings
+    found = sb.compare({"p": [0, None], "q": [1, None]}, {"p": [1, 1], "q": [1, 0]})
+    assert [(risk.what, risk.share_a) for risk in found.average.warnings] == [("ungraded", 0.5)]
+
+
+def test_no_manifest_task_or_grader_is_touched_and_no_folder_made(write, tmp_path):
+    a, b = write("a.csv", A), write("b.csv", B)
+    code = f"""
+import sys
+from stapo_bench.cli import cli
+import stapo_bench.analysis, stapo_bench.presenting, stapo_bench.runs.outcomes  # definitions are no calls
+touched = []
+def watch(frame, event, arg):
+    where = frame.f_globals.get("__name__", "")
+    if event == "call" and frame.f_code.co_name != "<module>":
+        touched.append(where)
+sys.setprofile(watch)
+cli(["compare", {str(a)!r}, {str(b)!r}], standalone_mode=False)
+sys.setprofile(None)
+rooms = ("stapo_bench.tasks", "stapo_bench.grading", "stapo_bench.runs.manifest", "stapo_bench.runs.store")
+heavy = {{"torch", "sympy", "math_verify", "latex2sympy2_extended", "pyarrow", "datasets", "matplotlib", "jinja2"}}
+print(sorted({{m for m in touched if m.startswith(rooms)}}), sorted(heavy & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[] []"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "b.csv"]
+    assert math.isclose(sb.compare(str(a), str(b)).average.value_b, 0.75)
