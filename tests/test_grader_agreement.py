@@ -90,7 +90,7 @@ def test_disputed_answers_most_samples_first(make_run):
 
 def test_samples_that_nobody_asked_for_are_left_out(run):
     manifest = json.loads((run / "manifest.json").read_text())
-    manifest["about"]["tasks"]["aime24"]["problem_ids"] = ["aime24-1"]
+    manifest["about"]["tasks"]["aime24"] |= {"problem_ids": ["aime24-1"], "num_problems": 1}
     (run / "manifest.json").write_text(json.dumps(manifest))
     panel = compare_graders(run)
     assert panel.scores[0].values["aime24"] == pytest.approx(1 / 3)

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from eval_setup import FakeEngine, completions, make_options, run
+from interrupted import heeding_ctrl_c
 from store_setup import make_sample, write
 
 from stapo_bench.analysis import current_score, score_run
@@ -195,6 +196,7 @@ def test_a_link_made_between_the_look_and_the_opening_is_refused(tmp_path, monke
 # Who opens files in the rooms that know runs, besides stapo_bench/runs/files.py, and what: nothing of a run.
 OPENERS = {
     "stapo_bench/runs/checkpoint.py": "labels of a checkpoint",
+    "stapo_bench/runs/folder.py": "removes what it began in a folder that it made itself",
     "stapo_bench/runs/measured.py": "the processor's name",
     "stapo_bench/presenting/figures/render.py": "a buffer in memory",
     "stapo_bench/presenting/figures/tokens.py": "a dump's config",
@@ -359,7 +361,7 @@ def test_whoever_lost_its_lease_is_stopped(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(fcntl, "flock", no_flock)
     monkeypatch.setattr(locks, "LEASE_SECONDS", 0.3)
-    with pytest.raises(KeyboardInterrupt), locks.locked(tmp_path / ".lock"):
+    with heeding_ctrl_c(), pytest.raises(KeyboardInterrupt), locks.locked(tmp_path / ".lock"):
         (tmp_path / ".lock.lease").unlink()
         for _ in range(100):
             time.sleep(0.05)

@@ -102,7 +102,7 @@ def get_grader(name: str) -> Grader:
     'strict-1'
     >>> get_grader("mth")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    stapo_bench.errors.UsageError: unknown grader 'mth' (graders: math, strict, qwen...); did you mean 'math'?
+    stapo_bench.errors.messages.UsageError: unknown grader 'mth' (graders: math, strict, qwen...); did you mean 'math'?
     """
     known = GRADERS if name in GRADERS else all_graders()
     if name in known:

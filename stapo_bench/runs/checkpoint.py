@@ -1,8 +1,8 @@
 """What a checkpoint folder is: the digest of everything in it that decides a sample, and the labels of a table row.
 
->>> read_checkpoint(Path("runs/none"))
+>>> read_checkpoint(Path("runs/none"))  # doctest: +ELLIPSIS
 Traceback (most recent call last):
-stapo_bench.errors.StapoError: no such checkpoint: runs/none; expected a Hugging Face folder (config.json and weights)
+stapo_bench.errors.messages.StapoError: no such checkpoint: runs/none; expected a Hugging Face folder ...
 """
 
 import hashlib
