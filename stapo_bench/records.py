@@ -181,11 +181,11 @@ class Outcomes:
         import numpy as np
 
         row_of = {problem_id: row for row, problem_id in enumerate(self.problem_ids)}
+        rows = np.array([row_of.get(problem_id, -1) for problem_id in problem_ids], dtype=np.int64)
+        is_there = rows >= 0
         scores = np.full((len(problem_ids), self.scores.shape[1]), np.nan)
         undecided = np.zeros(scores.shape, dtype=np.bool_)
-        for row, problem_id in enumerate(problem_ids):
-            if (source := row_of.get(problem_id)) is not None:
-                scores[row], undecided[row] = self.scores[source], self.undecided[source]
+        scores[is_there], undecided[is_there] = self.scores[rows[is_there]], self.undecided[rows[is_there]]
         return Outcomes(problem_ids=tuple(problem_ids), scores=scores, undecided=undecided)
 
     @staticmethod

@@ -158,6 +158,14 @@ def test_one_file_with_two_models_long_or_wide(write):
     assert "expected one model, got 2 (old, new)" in refused(wide, long)
 
 
+def test_names_in_a_table_reach_no_terminal_as_commands(write):
+    long = write("both.csv", "model,item,score\nold\x1b[2J|,q,0\nnew,q,1\n")
+    shown = subprocess.run(
+        [sys.executable, "-m", "stapo_bench", "compare", str(long)], capture_output=True, text=True, check=True
+    )
+    assert "\x1b" not in shown.stdout and "new" in shown.stdout
+
+
 def test_named_columns_and_their_misspelling(write):
     a = write("a.csv", A.replace("item,score", "name,right"))
     b = write("b.csv", B.replace("item,score", "name,right"))
@@ -190,6 +198,9 @@ def test_named_columns_and_their_misspelling(write):
         ("item,note\np,good\n", "expected a column with scores: --map score=COLUMN; its columns: item, note"),
         ('{"p": 1, "q": {"r": 2}}', "expected a column that names the items"),
         ("just words\n", "expected a table of outcomes (CSV, TSV, JSON, Parquet), got text"),
+        ('{"p": 1, "q": 0, "p": 0}', "'p' stands 2 times: expected each once"),
+        ('{\n"p": 1, "q": 0,\n"p": 0}', "'p' stands 2 times: expected each once"),
+        (f"item,{','.join(map(str, range(40_000)))}\np{',1' * 40_000}\n", "at most 32768 columns, got 40001"),
         ("", "the file is empty"),
         (b"item,score\n\xff\xfe,1\n", "cannot be read"),
     ],
@@ -210,6 +221,8 @@ def test_a_missing_file_and_nothing_in_common(write, tmp_path):
     assert "a and b have no problem in common" in refused(a, write("b.csv", B.replace("q", "p")))
     empty = write("empty.csv", "item,score\nq1,\nq2,nan\n")
     assert "expected items with outcomes in both" in refused(a, empty)
+    assert "neither side is one" in refused(a, a, options=["--grader", "math-verify"])
+    assert "--map names columns of tables" in refused(tmp_path, tmp_path, options=["--map", "item=name"])
 
 
 def test_a_wide_table_of_very_many_columns_is_read(write):

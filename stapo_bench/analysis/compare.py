@@ -18,7 +18,7 @@ import numpy as np
 
 from stapo_bench.analysis.early_stopping import WIDENED, aim_of, at_every_look, stopped_note
 from stapo_bench.analysis.parity_gate import ParityDifference, parity, same_weights
-from stapo_bench.analysis.sides import Mask, Side, check_names, side_of_run
+from stapo_bench.analysis.sides import Known, Mask, Side, check_names, side_of_run
 from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.records import Outcomes
@@ -148,17 +148,6 @@ def compare_loaded(a: LoadedRun, b: LoadedRun, margin: float = MARGIN) -> Compar
         notes=tuple(stopped_note((a, b), WIDENED)),
     )
     return compare_sides(side_of_run(a), side_of_run(b), known, margin)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Known:
-    """What is known of two sides besides their outcomes."""
-
-    parity: tuple[ParityDifference, ...]
-    same_weights: bool
-    same_seeds: bool
-    aims: tuple[float | None, float | None]  # of early stopping; None: the size was fixed beforehand
-    notes: tuple[str, ...]
 
 
 def compare_sides(a: Side, b: Side, known: Known, margin: float = MARGIN) -> Comparison:

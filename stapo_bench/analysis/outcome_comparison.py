@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from stapo_bench.analysis.compare import Comparison, Known, compare_loaded, compare_runs, compare_sides
+from stapo_bench.analysis.compare import Comparison, compare_loaded, compare_runs, compare_sides
 from stapo_bench.analysis.early_stopping import WIDENED, aim_of, stopped_note
 from stapo_bench.analysis.parity_gate import unknown_parity
-from stapo_bench.analysis.sides import Side, same_sample_seeds, side_of_run, side_of_table
+from stapo_bench.analysis.sides import Known, Side, same_sample_seeds, side_of_run, side_of_table
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.runs import LoadedRun, load_run
@@ -66,6 +66,8 @@ def compare_outcomes(
         if columns:
             raise UsageError("--map names columns of tables; both sides are run folders")
         return compare_runs(Path(a), Path(b), grader, margin)  # type: ignore[arg-type]  # they are paths
+    if grader != DEFAULT_GRADER and not any(isinstance(side, LoadedRun) or _is_folder(side) for side in (a, b)):
+        raise UsageError(f"--grader {grader} chooses among the grades of run folders; neither side is one")
     if is_matrix(a) and is_matrix(b) and len(a) != len(b):
         raise StapoError(f"A has {len(a)} rows, B has {len(b)}: expected matrices of the same items, paired by row")
     found = [_read(side, name, columns or {}, grader) for side, name in ((a, "A"), (b, "B"))]

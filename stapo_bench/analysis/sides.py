@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stapo_bench.analysis.common_problems import not_drawn
+from stapo_bench.analysis.parity_gate import ParityDifference
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Outcomes
 from stapo_bench.runs import LoadedRun
@@ -47,6 +48,17 @@ class Side:
         drawn, asked = int((~np.isnan(found.scores) | found.undecided).sum()), found.scores.size
         title = self.titles[task]
         return [f"{title}: {self.name} has {drawn} of {asked} outcomes; the rest is not there"] * (drawn < asked)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What is known of two sides besides their outcomes."""
+
+    parity: tuple[ParityDifference, ...]
+    same_weights: bool
+    same_seeds: bool
+    aims: tuple[float | None, float | None]  # of early stopping; None: the size was fixed beforehand
+    notes: tuple[str, ...]
 
 
 def side_of_run(run: LoadedRun) -> Side:
@@ -90,6 +102,6 @@ def check_names(a: Side, b: Side, task: str) -> None:
     for item in of_b - of_a:
         if (other := spelled.get(" ".join(item.split()))) is not None:
             raise StapoError(
-                f"item {other!r} of {a.name} and {item!r} of {b.name} differ in spaces only: expected one name where "
-                "they are one item; repair one of the two"
+                f"item {other[:60]!r} of {a.name} and {item[:60]!r} of {b.name} differ in spaces only: expected one "
+                "name where they are one item; repair one of the two"
             )

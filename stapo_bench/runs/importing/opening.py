@@ -25,6 +25,7 @@ Kind = Literal["json lines", "json list", "json", "table", "parquet", "zip", "te
 LONGEST_LINE = 1 << 28
 """Characters of a line, or of an element of a list: a longer one is refused before it fills the memory."""
 LONGEST_DOCUMENT = 1 << 30  # bytes of a JSON object, which is read whole
+MOST_COLUMNS = 1 << 15  # of a table: a row is an object by column, and some are held to tell the format
 _LOOKED_AT = 5  # rows from which a format is recognised
 _BLOCK = 1 << 20
 
@@ -185,6 +186,8 @@ def _table(path: Path, delimiter: str) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, delimiter=delimiter, strict=True)
         names = [name.strip() for name in next(reader)]
+        if len(names) > MOST_COLUMNS:
+            raise ValueError(f"expected at most {MOST_COLUMNS} columns, got {len(names)}")
         if len(set(names)) < len(names):
             repeated = next(name for name, count in Counter(names).items() if count > 1)
             raise ValueError(f"two columns have the name {repeated!r}")

@@ -88,7 +88,7 @@ class Cells:
     def _check_names(self) -> None:
         plain: dict[str, str] = {}
         for item in self.items:
-            if (other := plain.setdefault(" ".join(item.split()), item)) != item:
+            if (other := plain.setdefault(" ".join(item.split()), item)) is not item:
                 raise StapoError(
                     f"{self.origin}: items {shown(other)} and {shown(item)} differ in spaces only; give them one "
                     "name, or names that differ"

@@ -6,7 +6,9 @@
 Nothing is graded, and no run folder is made: a verdict counts as the file states it.
 """
 
+import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
@@ -20,7 +22,7 @@ from stapo_bench.runs.outcomes.columns import Columns, find_columns
 from stapo_bench.runs.outcomes.outcome_table import ALL_ITEMS, Cells, OutcomeTable
 from stapo_bench.runs.outcomes.values import name_of, score_of, shown
 
-_LOOKED_AT = 50  # rows from which columns are told
+_LOOKED_AT = 20  # rows from which columns are told
 _ROWS = ("json lines", "json list", "table", "parquet")
 
 
@@ -54,7 +56,7 @@ def read_outcomes(path: Path, named: Mapping[str, str] | None = None) -> list[Ou
             path.stem, str(path), _from_log(source, named.get("score")), f"verdicts of {source.format.name}"
         )
     if opened.kind == "json" or _is_map(opened):
-        return tables_of(path.stem, str(path), _from_map(str(path), opened.document), "a map from items to scores")
+        return tables_of(path.stem, str(path), _from_map(opened), "a map from items to scores")
     if opened.kind not in _ROWS:
         raise StapoError(f"{path}: expected a table of outcomes (CSV, TSV, JSON, Parquet), got {opened.kind}")
     return tables_of_rows(path.stem, str(path), opened.rows(), named)
@@ -116,38 +118,54 @@ def checked(origin: str, where: str, value: Any) -> float:
 
 
 def _from_rows(origin: str, columns: Columns, rows: Iterable[Mapping[str, Any]]) -> Iterator[Cell]:
-    wide = columns.wide_samples or columns.wide_models
-    score_column = columns.score or ""
+    def name_in(row: Mapping[str, Any], column: str | None) -> str | None:
+        return None if column is None else name_of(value_at(row, column))
+
     for number, row in enumerate(rows, start=1):
-        item = name_of(value_at(row, columns.item))
+        item, model, task = name_in(row, columns.item), name_in(row, columns.model), name_in(row, columns.task)
         if item is None:
             raise StapoError(f"{origin}: row {number}: expected the name of an item in '{columns.item}', got none")
-        model, task = name_of(value_at(row, columns.model)), name_of(value_at(row, columns.task))
-        for column in wide:
-            score = checked(origin, f"row {number}, '{column}'", row.get(column))
-            is_model = bool(columns.wide_models)
-            yield Cell(column if is_model else model, task, item, None if is_model else column, score, number, None)
-        if wide:
+        if columns.score is None:
+            for column in (*columns.wide_samples, *columns.wide_models):
+                score = _in_row(origin, number, column, row.get(column))
+                own, sample = (column, None) if columns.wide_models else (model, column)
+                yield Cell(own, task, item, sample, score, number, None)
             continue
-        seed = _whole(value_at(row, columns.seed))
-        label = name_of(value_at(row, columns.sample)) if columns.sample else seed
-        if columns.sample and label is None:
-            raise StapoError(f"{origin}: row {number}: expected a sample's name in '{columns.sample}', got none")
-        value = value_at(row, score_column)
-        where = f"row {number}, '{score_column}'"
+        value = value_at(row, columns.score)
         if isinstance(value, list):
             for index, inner in enumerate(value):
-                yield Cell(model, task, item, index, checked(origin, where, inner), number, None)
-        else:
-            yield Cell(model, task, item, label, checked(origin, where, value), number, seed)
+                yield Cell(model, task, item, index, _in_row(origin, number, columns.score, inner), number, None)
+            continue
+        seed = None if columns.seed is None else _whole(value_at(row, columns.seed))
+        label: str | int | None = seed if columns.sample is None else name_in(row, columns.sample)
+        if columns.sample is not None and label is None:
+            raise StapoError(f"{origin}: row {number}: expected a sample's name in '{columns.sample}', got none")
+        yield Cell(model, task, item, label, _in_row(origin, number, columns.score, value), number, seed)
 
 
-def _from_map(origin: str, scores: Mapping[str, Any]) -> Iterator[Cell]:
-    """Items to scores, or to lists of them."""
+def _in_row(origin: str, number: int, column: str, value: Any) -> float:
+    """A cell's score; the place is only put into words for an error."""
+    score = score_of(value)
+    return checked(origin, f"row {number}, '{column}'", value) if score is None else score
+
+
+def _from_map(opened: Opened) -> Iterator[Cell]:
+    """Items to scores, or to lists of them; JSON lets a name stand twice and keeps the last, which is refused."""
+    origin = str(opened.path)
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            (name, count), *_ = Counter(name for name, _ in pairs).most_common(1)
+            raise StapoError(f"{origin}: {shown(name)} stands {count} times: expected each once; remove the doubles")
+        return found
+
+    if not opened.document:  # also refuses what is too long or no object
+        return
+    scores = json.loads(opened.path.read_text(encoding="utf-8-sig"), object_pairs_hook=once)
     for number, (item, value) in enumerate(scores.items(), start=1):
-        for index, inner in enumerate(value if isinstance(value, list | tuple) else [value]):
-            score = checked(origin, f"item {shown(item)}", inner)
-            yield Cell(None, None, str(item), index, score, number, None)
+        for index, inner in enumerate(value if isinstance(value, list) else [value]):
+            yield Cell(None, None, item, index, checked(origin, f"item {shown(item)}", inner), number, None)
 
 
 def _is_map(opened: Opened) -> bool:

@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+import numpy as np
+
 _WORDS: dict[str, float] = {
     **dict.fromkeys(("1", "1.0", "true", "correct", "c", "pass", "passed", "yes"), 1.0),
     **dict.fromkeys(("0", "0.0", "false", "incorrect", "i", "fail", "failed", "no", "no_answer"), 0.0),
@@ -18,9 +20,11 @@ def score_of(value: Any) -> float | None:
     """
     if value is None:
         return math.nan
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, str):
         return _WORDS.get(value.strip().lower())
-    if isinstance(value, int | float):  # also what numpy calls a float64
+    if isinstance(value, int | float):
         return float(value) if value in (0, 1) or math.isnan(value) else None
     return None
 
@@ -31,6 +35,8 @@ def name_of(value: Any) -> str | None:
     >>> name_of(7), name_of(7.0), name_of("7"), name_of(" 7"), name_of(""), name_of(float("nan")), name_of([7])
     ('7', '7', '7', ' 7', None, None, '[7]')
     """
+    if isinstance(value, np.generic):
+        value = value.item()
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, float) and value.is_integer():
