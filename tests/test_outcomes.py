@@ -149,6 +149,10 @@ def test_samples_of_an_item(write, text, found):
 
 
 def test_one_file_with_two_models_long_or_wide(write):
+    twice = write("twice.csv", "item,score\np,1\np,0\nq,0\nq,1\n")
+    assert (
+        "2 items, 4 outcomes; the rows of an item are taken for its samples, 2 each" in read_outcomes(twice)[0].notes[0]
+    )
     long = write("long.csv", "model,item,score\nold,p,0\nold,q,0\nnew,q,1\nnew,p,1\n")
     wide = write("wide.csv", "item,old,new\np,0,1\nq,0,1\n")
     for path in (long, wide):
@@ -181,7 +185,8 @@ def test_named_columns_and_their_misspelling(write):
     ("text", "error"),
     [
         ("item,score\np,1\nq,0.5\n", "row 2, 'score': expected 0 or 1 (or nothing), got '0.5'"),
-        ("item,score\np,1\nq,-1\n", "row 2, 'score': expected 0 or 1 (or nothing), got '-1'"),
+        ("item,score\np,1\nq,-1\n", "got '-1'; scores between or beyond are not compared yet"),
+        ('{\n"results": {},\n"configs": {},\n"versions": {}}', "metrics of lm-eval without texts"),
         ('item;score\np;1\nq;"1,0"\n', "row 2, 'score': expected 0 or 1 (or nothing), got '1,0'"),
         ("item,score\np,1\nq,=A1+1\n", "row 2, 'score': expected 0 or 1 (or nothing), got '=A1+1'"),
         ('{"item": "p", "score": 1}\n{"item": "q", "score": {"a": 1}}\n', "row 2, 'score': expected 0 or 1 (or noth"),

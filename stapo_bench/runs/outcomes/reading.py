@@ -8,6 +8,7 @@ Nothing is graded, and no run folder is made: a verdict counts as the file state
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
@@ -18,11 +19,13 @@ from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.runs.importing.formats import NotSamplesError, Source, recognise
 from stapo_bench.runs.importing.layouts import value_at
 from stapo_bench.runs.importing.opening import Opened, open_file
+from stapo_bench.runs.importing.turned_away import reason
 from stapo_bench.runs.outcomes.columns import Columns, find_columns
 from stapo_bench.runs.outcomes.outcome_table import ALL_ITEMS, Cells, OutcomeTable
 from stapo_bench.runs.outcomes.values import name_of, score_of, shown
 
 _LOOKED_AT = 20  # rows from which columns are told
+_NUMBER = re.compile(r"[+-]?\d*[.,]?\d+%?")
 _ROWS = ("json lines", "json list", "table", "parquet")
 
 
@@ -55,6 +58,8 @@ def read_outcomes(path: Path, named: Mapping[str, str] | None = None) -> list[Ou
         return tables_of(
             path.stem, str(path), _from_log(source, named.get("score")), f"verdicts of {source.format.name}"
         )
+    if opened.kind in ("json", "zip") and (why := reason(opened)) is not None:
+        raise StapoError(f"{path}: {why}")
     if opened.kind == "json" or _is_map(opened):
         return tables_of(path.stem, str(path), _from_map(opened), "a map from items to scores")
     if opened.kind not in _ROWS:
@@ -99,6 +104,8 @@ def _counted(tasks: Mapping[str, Cells]) -> str:
     items, outcomes = sum(len(held.items) for held in tasks.values()), sum(len(held.rows) for held in tasks.values())
     empty = sum(map(math.isnan, chain.from_iterable(held.scores for held in tasks.values())))
     said = f"{items} items, {outcomes} outcomes"
+    repeated = [held.counts[0] for held in tasks.values() if held.is_counted and held.counts[0] > 1]
+    said += f"; the rows of an item are taken for its samples, {repeated[0]} each" if repeated else ""
     return said + (f", {empty} of them without a score: undecided" if empty else "")
 
 
@@ -110,10 +117,9 @@ def checked(origin: str, where: str, value: Any) -> float:
     """
     score = score_of(value)
     if score is None:
-        raise StapoError(
-            f"{origin}: {where}: expected 0 or 1 (or nothing), got {shown(value)}; scores between or beyond are not "
-            "compared yet"
-        )
+        is_number = isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value.strip()))
+        why = "; scores between or beyond are not compared yet" if is_number else ""
+        raise StapoError(f"{origin}: {where}: expected 0 or 1 (or nothing), got {shown(value)}{why}")
     return score
 
 
