@@ -6,8 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from figure_setup import axes_of, band, drawn, drawn_line, trained, write_log
 
+from stapo_bench.analysis import score_run
+from stapo_bench.cli import cli
+from stapo_bench.errors import StapoError
 from stapo_bench.presenting.figures import Sources, available, render
 from stapo_bench.presenting.figures.registry import REGISTRY
 from stapo_bench.presenting.figures.settings import entropy_stability, threshold
@@ -101,6 +105,26 @@ def test_runs_of_other_graders_are_not_drawn_together(make_run):
     ]
     (ax,) = axes_of("differences", Sources(runs=runs))
     assert ax.get_title() == "JustRL − GRPO\nT=1.0, top-p 1.0\n64 tokens; T @2; math-1"
+    with pytest.raises(StapoError, match=r"decoding and grader, got 2 runs, graded by math-1 and math-2; 'stapo"):
+        axes_of("differences", Sources(runs=runs[1:]))
+
+
+def test_a_figure_has_one_grader_whatever_a_run_was_scored_with(make_run, tmp_path):
+    a, b = (make_run(name, {"t": [[1, 1], [0, 1]]}, grader="math-1") for name in ("a", "b"))
+    for run, verdict in ((a, "CORRECT"), (b, "INCORRECT")):
+        lines = (run / "grades/math.jsonl").read_text().replace('"INCORRECT"', '"CORRECT"')
+        (run / "grades/qwen.jsonl").write_text(lines.replace('"CORRECT"', f'"{verdict}"').replace("math-1", "qwen-1"))
+    score_run(a, "qwen")
+
+    def difference(**grader):
+        (ax,) = axes_of("differences", Sources(runs=[a, b], **grader))
+        return list(ax.get_lines()[-1].get_xdata())
+
+    assert (difference(), difference(grader="qwen")) == ([0.0], [-1.0])
+    plotted = CliRunner().invoke(cli, ["plot", "differences", str(a), str(b), "-o", str(tmp_path / "fig.svg")])
+    assert (plotted.exit_code, (tmp_path / "fig.svg").is_file()) == (0, True), plotted.exception
+    refused = CliRunner().invoke(cli, ["plot", "accuracy", str(a), "--grader", "strict", "-o", "fig.svg"])
+    assert "expected grades by 'strict', found math, qwen" in str(refused.exception)
 
 
 def test_checkpoints_of_different_trainings_are_not_joined_but_seeds_are(make_run, tmp_path):

@@ -14,10 +14,11 @@ from stapo_bench.errors import tell
 @click.argument("name")
 @click.argument("runs", type=options.RUN, nargs=-1, metavar="[RUN]...")
 @options.training_logs("Training log: a folder that stapo-train wrote, or a folder of such folders; may be repeated.")
+@options.grader
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="fig.pdf, fig.svg or fig.png"
 )
-def plot(name: str, runs: tuple[Path, ...], logs: tuple[Path, ...], out: Path) -> None:
+def plot(name: str, runs: tuple[Path, ...], logs: tuple[Path, ...], grader: str, out: Path) -> None:
     """Draw a figure fit for a two-column paper, with this command in its metadata; prints its caption.
 
     \b
@@ -29,6 +30,6 @@ def plot(name: str, runs: tuple[Path, ...], logs: tuple[Path, ...], out: Path) -
     """
     from stapo_bench.presenting.figures import Sources, caption, save
 
-    sources = Sources(runs=runs, logs=logs)
+    sources = Sources(runs=runs, logs=logs, grader=grader)
     save(name, sources, out, shlex.join(["stapo-bench", *sys.argv[1:]]))
     tell(sys.stdout, f"{out}: {caption(name, sources)}")

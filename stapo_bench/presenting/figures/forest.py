@@ -128,9 +128,11 @@ def lacks_pairs(sources: Sources) -> str | None:
     """What is missing unless there are two runs that were evaluated alike."""
     if any(len(group) > 1 for group in by_setting(sources.scores).values()):
         return None
-    return (
-        f"expected two runs of the same tasks and decoding, got {len(sources.runs)} runs; 'stapo-bench eval' makes one"
-    )
+    expected = f"expected two runs of the same tasks, decoding and grader, got {len(sources.runs)} runs"
+    graders = list(dict.fromkeys(score.grader for score in sources.scores))
+    if len(graders) > 1:
+        return f"{expected}, graded by {' and '.join(graders)}; 'stapo-bench grade' brings runs up to date"
+    return f"{expected}; 'stapo-bench eval' makes one"
 
 
 def differences(sources: Sources) -> list[Forest]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from stapo_bench.analysis import RunScore, score_by
 from stapo_bench.errors import StapoError
+from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.presenting.figures.style import METHODS
 from stapo_bench.runs import LoadedRun, complete_lines, flatten, load_run, unseal
 
@@ -85,7 +86,7 @@ class Sources:
 
     runs: Sequence[Path] = ()
     logs: Sequence[Path] = ()
-    grader: str | None = None  # whose grades the scores rest on; None: those that each run was last scored with
+    grader: str = DEFAULT_GRADER  # whose grades the scores rest on, whichever a run was last scored with
 
     @cached_property
     def scores(self) -> tuple[RunScore, ...]:
