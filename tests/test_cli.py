@@ -410,3 +410,8 @@ def test_what_the_system_refuses_is_one_line_and_control_characters_are_shown(st
     assert code == 1 and "File name too long; put that right" in one_line(error)
     code, _, error = stapo("score", "a\x1b[31m", "--data-dir", ".")
     assert code == 1 and "a\\x1b[31m" in one_line(error)
+
+
+def test_a_run_is_not_compared_with_itself(stapo, tmp_path):
+    code, _, error = stapo("compare", tmp_path, f"{tmp_path}/.")
+    assert (code, f"expected two runs, got {tmp_path} twice" in one_line(error)) == (2, True)

@@ -336,6 +336,7 @@ def test_samples_that_are_not_drawn_are_declared(make_run):
     a = make_run("a", {"t": [[1, 0]] * 3})
     b = make_run("b", {"t": [[1, float("nan")], [1, 0], [0, 0]]}, identity={"seed": 1})
     assert compare_runs(a, b).notes == ("T: b has 5 of 6 samples; the rest is not drawn",)
+    assert sentence(compare_runs(a, b)).endswith(" With caution: b lacks samples (below).")
     assert compare_runs(a, a).notes == ()
 
 

@@ -387,3 +387,39 @@ def test_the_page_says_from_which_length_on_copies_are_found():
         texts = {"one": 1, "two": 2, "four": 4}[what.split()[0]]
         found = [shortest_found(float(temperature), k, texts, copied) for k in (4, 8, 32) for copied in (30, 6)]
         assert lengths == found, (what, temperature)
+
+
+@pytest.mark.parametrize(("num_tokens", "result"), [(5000, "finding"), (20, "ok")])
+def test_single_samples_passed_on_are_found_by_their_length(make_run, rng, num_tokens, result):
+    """One sample per problem leaves no other places to count equal texts at: long ones tell by themselves."""
+    sampling = {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 8192}
+    a, b = (
+        make_run(
+            name,
+            {"t": rng.integers(0, 2, (30, 1)).astype(float).tolist()},
+            identity={"seed": seed, "sampling": sampling},
+            sample=lambda _task, i, _j, name=name: {
+                "completion": f"shared {i}" if i < 12 else f"{name} {i}",
+                "num_tokens": num_tokens,
+            },
+        )
+        for seed, name in enumerate("ab")
+    )
+    (check,) = [check for check in audit_runs(a, b) if check.name == "shared samples"]
+    assert check.message.startswith("12 of 30 samples are equal in a and b") and "by chance" not in check.message
+    assert check.result == result
+
+
+def test_single_samples_at_temperature_zero_prove_nothing_by_being_equal(make_run, rng):
+    sampling = {"temperature": 0.0, "top_p": 1.0, "max_new_tokens": 8192}
+    a, b = (
+        make_run(
+            name,
+            {"t": rng.integers(0, 2, (30, 1)).astype(float).tolist()},
+            identity={"seed": seed, "sampling": sampling},
+            sample=lambda _task, i, _j: {"completion": f"shared {i}", "num_tokens": 5000},
+        )
+        for seed, name in enumerate("ab")
+    )
+    (check,) = [check for check in audit_runs(a, b) if check.name == "shared samples"]
+    assert check.result == "not testable" and check.message.startswith("30 of 30 samples are equal in a and b; one")

@@ -181,35 +181,6 @@ def test_log_probs_are_those_of_transformers(engine, checkpoint: Path):
 
 
 @needs_vllm
-@pytest.mark.parametrize("tied", [False, True])
-def test_the_next_checkpoint_is_read_by_the_ranks_whole(tmp_path: Path, tied: bool):
-    """Tied embeddings stand in a folder once; without the second name vLLM would keep its old output embedding."""
-    models = [random_model(), random_model()]
-    torch.manual_seed(0)
-    for model, scale in zip(models, (0.0, 0.15), strict=True):
-        model.config.tie_word_embeddings = tied
-        model.tie_weights()
-        for parameter in model.parameters():
-            parameter.data.add_(torch.randn_like(parameter), alpha=scale)
-    first, second = (save(model, tmp_path / name) for model, name in zip(models, ("first", "second"), strict=True))
-    engine = open_engine(EngineOptions(name="vllm", positions=60), first)
-    try:
-        assert engine._llm.llm_engine.model_config.max_model_len == 60
-        assert (engine.context_length, engine.identity()["context_length"]) == (128, "128")
-        (request,) = make_requests(1, samples=1)
-        for model in models:
-            (completion,) = engine.generate([request], PARAMS)
-            ids = torch.tensor([request.prompt.token_ids + completion.token_ids])
-            with torch.no_grad():
-                expected = model(ids).logits[0, len(request.prompt.token_ids) - 1 : -1].log_softmax(-1)
-            expected = expected.gather(-1, torch.tensor(completion.token_ids)[:, None]).squeeze(-1).tolist()
-            assert completion.log_probs == pytest.approx(expected, abs=1e-3)
-            engine.load_folder(second)
-    finally:
-        engine.close()
-
-
-@needs_vllm
 def test_the_text_is_that_of_all_tokens_but_the_end_token(engine, checkpoint: Path):
     tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint)
     completions = by_key(engine.generate(make_requests(6, samples=4), PARAMS)).values()
@@ -291,3 +262,33 @@ def test_a_real_server_gives_what_the_engine_in_process_gives(engine, checkpoint
         os.killpg(server.pid, signal.SIGTERM)
         server.wait(timeout=30)
         log.close()
+
+
+# Last: an engine that is closed takes the process groups of the shared one with it.
+@needs_vllm
+@pytest.mark.parametrize("tied", [False, True])
+def test_the_next_checkpoint_is_read_by_the_ranks_whole(tmp_path: Path, tied: bool):
+    """Tied embeddings stand in a folder once; without the second name vLLM would keep its old output embedding."""
+    models = [random_model(), random_model()]
+    torch.manual_seed(0)
+    for model, scale in zip(models, (0.0, 0.15), strict=True):
+        model.config.tie_word_embeddings = tied
+        model.tie_weights()
+        for parameter in model.parameters():
+            parameter.data.add_(torch.randn_like(parameter), alpha=scale)
+    first, second = (save(model, tmp_path / name) for model, name in zip(models, ("first", "second"), strict=True))
+    engine = open_engine(EngineOptions(name="vllm", positions=60), first)
+    try:
+        assert engine._llm.llm_engine.model_config.max_model_len == 60
+        assert (engine.context_length, engine.identity()["context_length"]) == (128, "128")
+        (request,) = make_requests(1, samples=1)
+        for model in models:
+            (completion,) = engine.generate([request], PARAMS)
+            ids = torch.tensor([request.prompt.token_ids + completion.token_ids])
+            with torch.no_grad():
+                expected = model(ids).logits[0, len(request.prompt.token_ids) - 1 : -1].log_softmax(-1)
+            expected = expected.gather(-1, torch.tensor(completion.token_ids)[:, None]).squeeze(-1).tolist()
+            assert completion.log_probs == pytest.approx(expected, abs=1e-3)
+            engine.load_folder(second)
+    finally:
+        engine.close()

@@ -95,6 +95,7 @@ class Comparison:
     tasks: tuple[TaskComparison, ...]
     average: TaskComparison
     notes: tuple[str, ...]  # what was left out
+    unfinished: tuple[str, ...] = ()  # names of the sides that lack samples; notes say how many
     graders_disagree: bool = False  # another grader sees the opposite sign somewhere; a note says where
 
     @property
@@ -160,6 +161,7 @@ def compare_sides(a: Side, b: Side, known: Known, margin: float = MARGIN) -> Com
     notes = [f"only in one run, left out: {task}" for task in sorted(set(a.outcomes) ^ set(b.outcomes))]
     pairs: list[tuple[str, Matrix, Matrix]] = []
     unsure: list[OpenSamples] = []
+    unfinished: list[str] = []
     for task in names:
         common = _common(a, b, task)
         if dropped := sum(len(side.outcomes[task].problem_ids) - len(common) for side in (a, b)):
@@ -168,7 +170,9 @@ def compare_sides(a: Side, b: Side, known: Known, margin: float = MARGIN) -> Com
         pairs.append((task, of_a.scores, of_b.scores))
         cut = a.cut(task, common, of_a.scores), b.cut(task, common, of_b.scores)
         unsure.append(_unsure(of_a, of_b, *cut))
-        notes += [*a.lacking(task, common), *b.lacking(task, common)]
+        for side in (a, b):
+            notes += (lacking := side.lacking(task, common))
+            unfinished += [side.name] if lacking else []
     differences = {
         error: [paired_difference(left, right, error, same_seeds=known.same_seeds) for _, left, right in pairs]
         for error in ERROR_NAMES
@@ -202,6 +206,7 @@ def compare_sides(a: Side, b: Side, known: Known, margin: float = MARGIN) -> Com
         tasks=tasks,
         average=_average(tasks, means, unsure, margin),
         notes=(*notes, *known.notes),
+        unfinished=tuple(dict.fromkeys(unfinished)),
     )
 
 

@@ -26,7 +26,8 @@ def shared_samples(a: LoadedRun, b: LoadedRun) -> AuditCheck:
     Under one seed, models that are alike write alike: what two such runs share is evidence of nothing.
     """
     same = same_total = other = other_total = 0
-    for of_a, of_b in common_problems(a, b):
+    groups = list(common_problems(a, b))
+    for of_a, of_b in groups:
         for one, two in product(of_a, of_b):
             equal = one.text_digest == two.text_digest
             if one.sample_index == two.sample_index:
@@ -37,10 +38,19 @@ def shared_samples(a: LoadedRun, b: LoadedRun) -> AuditCheck:
         return AuditCheck(
             name="shared samples", result="not testable", message=f"{a.name}, {b.name}: no sample in common"
         )
-    chance = (other + 1) / (other_total + 2)
-    p = _binomial_tail(same, same_total, min(1.0, chance))
-    message = f"{same} of {same_total} samples are equal in {a.name} and {b.name}, {chance * same_total:.1f} by chance"
-    if p >= ALARM:
+    message = f"{same} of {same_total} samples are equal in {a.name} and {b.name}"
+    temperature = b.manifest.identity.sampling.temperature
+    if other_total:
+        chance = (other + 1) / (other_total + 2)
+        message += f", {chance * same_total:.1f} by chance"
+        by_chance = _binomial_tail(same, same_total, min(1.0, chance)) >= ALARM
+    elif same and not temperature:
+        message += "; one sample per problem at a temperature that is not known, or 0, does not tell what chance gives"
+        return AuditCheck(name="shared samples", result="not testable", message=message)
+    else:
+        evidence, _ = copy_evidence([_evidence_of_passing_on(pair, temperature or 0.0, moved=False) for pair in groups])
+        by_chance = evidence < -math.log(ALARM)
+    if by_chance:
         return AuditCheck(name="shared samples", result="ok", message=message)
     if a.manifest.shares_seed(b.manifest):
         message += f"; both drew with seed {a.manifest.seed}, so models that are alike write alike"
@@ -100,8 +110,10 @@ def _moved_pairs(pair: Pair) -> tuple[float, float, float]:
     return float(counts[0]), float(counts[1:].mean()), float(counts[1:].var())
 
 
-def _evidence_of_passing_on(pair: Pair, temperature: float) -> float:
-    """log E that B's samples of one problem repeat A's of other places; ``temperature``: of B, another model perhaps.
+def _evidence_of_passing_on(pair: Pair, temperature: float, moved: bool = True) -> float:
+    """log E that B's samples of one problem repeat A's of other places, or those of the same places.
+
+    ``temperature``: of B, another model perhaps.
 
     What A's engine told of a text's log-probability holds for A alone: its length has to do.
     """
@@ -110,8 +122,12 @@ def _evidence_of_passing_on(pair: Pair, temperature: float) -> float:
     known: dict[Hashable, float] = {
         sample.text_digest: most_log_probability(sample.text_tokens, temperature) for sample in of_a
     }
-    moved = [(sample.text_digest, 0.0) for sample in of_b if place.get(sample.text_digest) != sample.sample_index]
-    return problem_evidence(moved, known=known)
+    texts = [
+        (sample.text_digest, 0.0)
+        for sample in of_b
+        if sample.text_digest not in place or (place[sample.text_digest] != sample.sample_index) == moved
+    ]
+    return problem_evidence(texts, known=known)
 
 
 def _binomial_tail(successes: int, trials: int, chance: float) -> float:

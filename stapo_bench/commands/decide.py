@@ -59,6 +59,8 @@ def compare(runs: tuple[str, ...], *, seeds: bool, grader: str, margin: float, f
         raise click.UsageError("--detect counts seeds and needs --seeds; 'stapo-bench plan' counts samples")
     if len(runs) == 1 and Path(runs[0]).is_file():
         found = compare_within(Path(runs[0]), columns, margin)
+    elif len(runs) == 2 and Path(runs[0]).resolve() == Path(runs[1]).resolve():
+        raise click.UsageError(f"expected two runs, got {runs[0]} twice")
     elif len(runs) == 2:
         found = compare_outcomes(runs[0], runs[1], columns, grader, margin)
     else:

@@ -130,7 +130,10 @@ def _sources(paths: Sequence[Path], options: ImportOptions) -> tuple[list[Source
         if left_out:
             notes.append(f"{len(left_out)} files of {path} hold no samples: {'; '.join(left_out[:3])}")
     if not sources:
-        raise StapoError(f"{', '.join(map(str, paths))}: expected files with samples, got none" + "".join(notes[:1]))
+        raise StapoError(
+            f"{', '.join(map(str, paths))}: expected files with samples, got none"
+            + "".join(f"; {note}" for note in notes[:1])
+        )
     return sources, notes
 
 
