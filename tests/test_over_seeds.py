@@ -12,7 +12,7 @@ from stapo_bench.analysis.seed_comparison import (
 )
 from stapo_bench.presenting import seeds_sentence
 from stapo_bench.records import Outcomes
-from stapo_bench.statistics import SEED_ERRORS, Spread, over_seeds, seeds_needed, spread
+from stapo_bench.statistics import SEED_ERRORS, Interval, Spread, over_seeds, seeds_needed, spread
 
 SEEDS, BOTH = SEED_ERRORS
 
@@ -75,6 +75,15 @@ def test_one_seed_or_no_variation_tells_nothing():
     one = over_seeds([np.array([[0.1, 0.3]])], BOTH)
     assert one.value == pytest.approx(0.2) and math.isnan(one.p_value) and math.isnan(one.interval().low)
     assert math.isnan(over_seeds([np.zeros((3, 4))], SEEDS).p_value)
+
+
+def test_intervals_of_methods_end_where_shares_do():
+    runs = {"A": [run_of(1, 0), run_of(9, 10)], "B": [run_of(9, 9), run_of(2, 1)]}
+    (found,) = compare_over_seeds(runs, [("A", "B")])
+    everything = Interval(low=-1.0, high=1.0)
+    assert all(effect.difference.interval() == everything for effect in found.effects)
+    # D = 0.85, -0.8: mean 0.025, standard error 0.825, t(1) = 0.0303: p = 1 - 2 atan(t) / pi
+    assert found.effects[0].difference.p_value == pytest.approx(0.98071, abs=1e-4)
 
 
 def test_runs_become_changes_and_a_verdict():

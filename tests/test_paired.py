@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stapo_bench.statistics.difference import Difference
-from stapo_bench.statistics.intervals import ERROR_NAMES
+from stapo_bench.statistics.intervals import ERROR_NAMES, Interval
 from stapo_bench.statistics.paired import (
     contrast,
     contrast_variances,
@@ -53,7 +53,8 @@ def test_by_hand():
     # t with 2 degrees: q = 4.30265; T + s T^2 / 3 + s^2 T^3 / 27 + s / 6 = q at T = -4.21402, which reaches beyond
     # the estimate by 4.21402 standard errors, and further by what was not seen: y^2 = l^2 + 3 (1 - 0.025^(1/3)) gains y
     length, half = 4.21402 * like.standard_error, 3 * (1 - 0.025 ** (1 / 3)) * gains / 2
-    assert like.interval().high == pytest.approx(1 / 3 + half + math.hypot(half, length), abs=1e-4)
+    assert like.unclipped().high == pytest.approx(1 / 3 + half + math.hypot(half, length), abs=1e-4)
+    assert like.interval().high == 1.0  # no share rises by more
 
 
 def test_only_common_problems_count():
@@ -227,6 +228,24 @@ def test_contrast_of_four_runs_is_a_difference_of_differences():
     first, second = paired_difference(a1, b1, "these problems"), paired_difference(a2, b2, "these problems")
     assert both.value == pytest.approx(second.value - first.value)
     assert both.standard_error == pytest.approx(math.hypot(first.standard_error, second.standard_error))
+
+
+def test_intervals_end_where_differences_of_shares_do():
+    """Two problems, one sample of each run: changes of 1 and 0, a t interval with one degree of freedom."""
+    a, b = np.array([[0.0], [0.0]]), np.array([[1.0], [0.0]])
+    for error in ERROR_NAMES:
+        found = paired_difference(a, b, error)
+        plain = found.unclipped()
+        assert plain.high > 1.5
+        assert found.interval() == Interval(low=max(plain.low, -1.0), high=1.0) and found.tied_within() == 1.0
+        assert found.p_value == replace(found, farthest=math.inf).p_value
+    change = contrast([b, a, a, b], [1, -1, -1, 1], "problems like these")
+    assert change.unclipped().high > 2 and change.interval() == Interval(low=-2.0, high=2.0)
+    task = paired_difference(a, b, "problems like these")
+    assert task.unclipped().low < -5 and task.interval() == Interval(low=-1.0, high=1.0)
+    assert mean_difference([task, task]).interval() == Interval(low=-1.0, high=1.0)
+    known = paired_difference(np.zeros((30, 8)), np.full((30, 8), 0.5), "these problems")
+    assert known.interval() == known.unclipped()  # what is possible stays
 
 
 def test_tied_within_is_the_bound_of_two_one_sided_tests():

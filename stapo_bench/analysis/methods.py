@@ -4,6 +4,7 @@ compare_methods([read_method(p) for p in ("runs/justrl-*", "runs/stapo-*")])
 """
 
 import glob
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -212,7 +213,10 @@ def compare_methods(methods: Sequence[Method], margin: float = MARGIN, detect: f
 
 def _of_score(found: Difference) -> Interval:
     """The interval of a score: a problem that was not drawn is not one that did not change."""
-    return replace(found, unseen=(0.0, 0.0)).interval()
+    interval = replace(found, unseen=(0.0, 0.0)).interval()
+    if math.isnan(interval.low):
+        return interval
+    return Interval(low=max(interval.low, 0.0), high=min(interval.high, 1.0))
 
 
 def _named_apart(methods: Sequence[Method]) -> list[Method]:

@@ -92,9 +92,17 @@ class Difference:
     skewness: float = 0.0  # of the error: its third moment over that of the second, shrunk
     unseen: tuple[float, float] = (0.0, 0.0)  # gamma / n of losses and of gains that the problems may not have shown
     pairs: Pairs | None = None  # where both runs have one sample of every problem
+    farthest: float = math.inf  # from 0 that the true difference can be: 1 for two shares
 
     def interval(self, confidence: float = 0.95) -> Interval:
-        """Where the true difference lies with this probability; the module says how. Not cut off at ±1."""
+        """Where the true difference lies with this probability; the module says how. Cut off at ±``farthest``."""
+        found = self.unclipped(confidence)
+        if math.isnan(found.low):
+            return found
+        return Interval(low=max(found.low, -self.farthest), high=min(found.high, self.farthest))
+
+    def unclipped(self, confidence: float = 0.95) -> Interval:
+        """The interval before it is cut off at what can be: its width shows how much is known."""
         if math.isnan(self.standard_error):
             return UNKNOWN
         quantile = self._quantile(confidence)

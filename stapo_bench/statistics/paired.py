@@ -95,9 +95,8 @@ def contrast(
     # As if half a sample of one further problem had come out the other way, in each run; see intervals.
     prior = float(factors**2 @ np.array([0.5 * _mean_inverse_samples(run) ** 2 for run in used]))
     changes: Vector = factors @ means[:, common]
-    like = replace(
-        like_these(changes, prior, whole_range=float(np.abs(factors).sum()) / 2.0), pairs=_pairs(used, weights)
-    )
+    farthest = float(np.abs(factors).sum()) / 2.0  # of shares, with weights that add up to 0
+    like = replace(like_these(changes, prior, whole_range=farthest), pairs=_pairs(used, weights), farthest=farthest)
     if error == "problems like these":
         return like
     noise = float(contrast_variances(used, weights, same_seeds=same_seeds)[1].sum())
@@ -106,11 +105,12 @@ def contrast(
         standard_error=math.sqrt(max(0.0, noise) + prior) / num,
         degrees=math.inf,
         num_problems=num,
+        farthest=farthest,
     )
     # Nobody has seen the noise of a single sample: these problems are then no less certain than problems like these.
     bound = replace(like, unseen=(0.0, 0.0))
     single = any(((~np.isnan(run)).sum(axis=1) == 1).any() for run in used)
-    return bound if single and bound.interval().width < these.interval().width else these
+    return bound if single and bound.unclipped().width < these.unclipped().width else these
 
 
 def like_these(changes: Vector, prior: float, whole_range: float) -> Difference:
@@ -173,6 +173,7 @@ def mean_difference(parts: Sequence[Difference]) -> Difference:
         num_problems=sum(part.num_problems for part in parts),
         skewness=sum(part.skewness * part.standard_error**3 for part in parts) / float(variances.sum()) ** 1.5,
         unseen=(max(part.unseen[0] for part in parts) / len(parts), max(part.unseen[1] for part in parts) / len(parts)),
+        farthest=sum(part.farthest for part in parts) / len(parts),
     )
 
 
