@@ -234,7 +234,18 @@ def test_a_judge_adds_what_the_rule_rejects(stapo, small):
     [
         (("grade", "a", "--grader", "strickt"), 2, "unknown grader 'strickt' (graders: math, strict, qwen"),
         (("score", "a", "--grader", "strickt"), 2, "did you mean 'strict'?"),
-        (("score", "a", "--grader", "judge-x"), 1, "expected grades by 'judge-x', found math"),
+        (
+            ("score", "a", "--grader", "judge-x"),
+            1,
+            "expected grades by 'judge-x', found math; run 'stapo-bench grade a --j",
+        ),
+        (("compare", "a", "a", "--grader", "nope"), 2, "unknown grader 'nope' (graders: math, strict, qwen"),
+        (("compare", "a", "a", "--grader", "strickt+corrected"), 2, "did you mean 'strict'?"),
+        (
+            ("compare", "a", "a", "--grader", "x-reported"),
+            1,
+            "imported files alone; name one that is there: --grader math",
+        ),
         (("grade", "a", "--golds", "right"), 2, "'right' is not one of 'published', 'corrected'"),
         (("grade", "a", "--judge", "none"), 1, "no such checkpoint: none"),
         (("grade", "a", "--judge", "http://localhost:1/v1"), 2, "give that as --judge-base-url"),

@@ -314,12 +314,32 @@ def test_a_hostile_file_gets_one_line(name, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+def test_verdicts_that_came_along_are_named_where_there_are_no_others(tmp_path):
+    rows = [{"problem": "1 + 1?", "completion": text, "score": score} for text, score in (("2", 1), ("3", 0))]
+    imported = import_run([lines(tmp_path / "theirs.jsonl", rows)], out := tmp_path / "run", ImportOptions())
+    assert (imported.graders, imported.grader) == (("file-reported",), "file-reported")
+    for grader, message in (
+        (
+            "math",
+            "found file-reported; name what came along: --grader file-reported; where the golds are known, run 's",
+        ),
+        ("their-reported", "found file-reported; did you mean 'file-reported'"),
+    ):
+        with pytest.raises(StapoError, match=message):
+            compare_runs(out, out, grader)
+    with pytest.raises(UsageError, match=r"graders: math, strict, qwen.*file-reported\); did you mean 'file-reported'"):
+        compare_runs(out, out, "file-reportd")
+    assert compare_runs(out, out, "file-reported").average.value_a == 0.5
+
+
 def test_the_command_ends_with_a_table_and_the_disputed_answers(qwen, tmp_path):
     arguments = ["import", *map(str, qwen), "--out", str(tmp_path / "run"), "--model", "M", "--decoding", "justrl"]
     result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
     assert result.exit_code == 0
     assert result.stdout.startswith("8 samples imported from 2 files of Qwen2.5-Math to ")
-    assert "- not known: token limit; where you know" in result.stdout
+    assert (
+        "- not known: token limit; where you know, say so when importing into another --out (--model, " in result.stdout
+    )
     assert "| M     | run    | T=0.7, top-p 0.9 | 75.00 " in result.stdout
     assert "| imported |" in result.stdout
     assert "| math, qwen-reported | 1 of 8 (12.50 %) |" in result.stdout

@@ -17,7 +17,7 @@ A name of ours cannot be taken. The model judge (``stapo_bench.grading.judge``) 
 an engine.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import cast
@@ -95,8 +95,8 @@ def all_graders() -> Mapping[str, Grader]:
     return GRADERS | {name: Grader(name=name, summary=f"by {place}", module=place) for name, place in theirs.items()}
 
 
-def get_grader(name: str) -> Grader:
-    """The grader of that name.
+def get_grader(name: str, others: Iterable[str] = ()) -> Grader:
+    """The grader of that name; the error for an unknown one also lists the others, such as grades that came along.
 
     >>> get_grader("strict").version
     'strict-1'
@@ -107,5 +107,6 @@ def get_grader(name: str) -> Grader:
     known = GRADERS if name in GRADERS else all_graders()
     if name in known:
         return known[name]
-    hint = did_you_mean(name, known)
-    raise UsageError(f"unknown grader {name!r} (graders: {', '.join(known)})" + (f"; {hint}" if hint else ""))
+    names = list(dict.fromkeys((*known, *others)))
+    hint = did_you_mean(name, names)
+    raise UsageError(f"unknown grader {name!r} (graders: {', '.join(names)})" + (f"; {hint}" if hint else ""))

@@ -151,7 +151,9 @@ def render_import(imported: Imported) -> str:
     ]
     if unknown:
         options = "--model, --decoding, --temperature, --top-p, --max-new-tokens"
-        lines.append(f"- not known: {', '.join(unknown)}; where you know, import again and say so ({options})")
+        lines.append(
+            f"- not known: {', '.join(unknown)}; where you know, say so when importing into another --out ({options})"
+        )
     if imported.graders:
         lines.append(f"- verdicts that came along are graders of their own: {', '.join(imported.graders)}")
     if imported.grader is None:

@@ -46,6 +46,7 @@ from stapo_bench.runs.golds import (
 )
 from stapo_bench.runs.graded_samples import GradedSample
 from stapo_bench.runs.grades import (
+    JUDGED,
     Grades,
     append_grades,
     graded_keys,

@@ -14,10 +14,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from stapo_bench.errors import StapoError
-from stapo_bench.grading import DEFAULT_GRADER
+from stapo_bench.errors import StapoError, did_you_mean
+from stapo_bench.grading import DEFAULT_GRADER, get_grader
 from stapo_bench.records import Grade, Outcome, SampleKey
 from stapo_bench.runs.files import after_last_newline, append, open_own, sync_folder, writing
+from stapo_bench.runs.golds import split_golds
 from stapo_bench.runs.graded_samples import GradedKeys
 from stapo_bench.runs.locks import locked_folder
 from stapo_bench.runs.sealed import complete_lines, seal, unseal
@@ -25,6 +26,9 @@ from stapo_bench.runs.store import MAX_SAMPLE_INDEX, KeySet
 
 REPORTED = "-reported"
 """Ends the names of graders whose verdicts came with an imported run: nothing of ours makes them again."""
+
+JUDGED = "judge-"
+"""Begins the names of graders that are models: ``grade`` alone asks them."""
 
 _FIELDS = (*SampleKey._fields, "outcome", "extracted")  # of a line, besides a detail
 _WITH_DETAIL = {*_FIELDS, "detail"}
@@ -88,19 +92,37 @@ def stream_grades(run_dir: Path, grader: str) -> GradeStream:
     """Open ``grades/<grader>.jsonl`` for reading line by line, also while a grader is at work.
 
     Raises:
+        UsageError: no such file, and no grader of that name.
         StapoError: no such file (the error names those that exist); while reading: a damaged line.
     """
     path = _path(run_dir, grader)
     if not path.is_file():
-        found = ", ".join(sorted(p.stem for p in (run_dir / "grades").glob("*.jsonl"))) or "none"
-        how = f"stapo-bench grade {run_dir}" + (f" --grader {grader}" if grader != DEFAULT_GRADER else "")
-        known = next((name for name in found.split(", ") if is_reported(name)), None)
-        other = f", or name what came along: --grader {known}" if known else ""
-        raise StapoError(f"{run_dir}: expected grades by '{grader}', found {found}; run '{how}'{other}")
+        raise _no_grades(run_dir, grader)
     lines = complete_lines(path)
     first = list(islice(lines, 1))
     version = _stated_version(path, *first[0]) if first else None
     return GradeStream(grader=version or grader, grades=_grades(path, lines if version else chain(first, lines)))
+
+
+def _no_grades(run_dir: Path, grader: str) -> StapoError:
+    """What to do about grades that are not there; UsageError for a name that no grader has."""
+    found = sorted(path.stem for path in (run_dir / "grades").glob("*.jsonl"))
+    if grader.startswith(JUDGED):
+        option = " --judge FOLDER"
+    else:
+        option = f" --grader {grader}" if grader != DEFAULT_GRADER else ""
+        if not is_reported(grader):
+            get_grader(split_golds(grader)[0], found)
+    grade = f"run 'stapo-bench grade {run_dir}{option}'"
+    came_along = next((name for name in found if is_reported(name)), None)
+    if is_reported(grader):  # nothing of ours makes them
+        there = f"; name one that is there: --grader {found[0]}" if found else ""
+        advice = did_you_mean(grader, found) or f"such verdicts come with imported files alone{there}"
+    elif came_along:
+        advice = f"name what came along: --grader {came_along}; where the golds are known, {grade}"
+    else:
+        advice = grade
+    return StapoError(f"{run_dir}: expected grades by '{grader}', found {', '.join(found) or 'none'}; {advice}")
 
 
 def _stated_version(path: Path, number: int, line: bytes) -> str | None:

@@ -22,6 +22,7 @@ from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.grading.judge import GRADER_VERSION, JudgeCase, judge_rejected
 from stapo_bench.records import Grade, Outcome, Problem, SampleKey
 from stapo_bench.runs import (
+    JUDGED,
     Grading,
     append_grades,
     canonical_digest,
@@ -37,7 +38,6 @@ from stapo_bench.runs import (
 from stapo_bench.sampling.evaluation import load_tokenizer
 from stapo_bench.sampling.generate import engine_failures
 
-PREFIX = "judge-"
 _BATCH = 512  # samples looked at between two syncs
 
 
@@ -99,7 +99,7 @@ def judge_file(judge: str, rule: str) -> str:
     >>> judge_file("m", "math"), judge_file("m", "math+corrected"), judge_file("m", "strict")
     ('judge-m', 'judge-m+corrected', 'judge-m+strict')
     """
-    return "+".join([PREFIX + judge, *(part for part in rule.split("+") if part != DEFAULT_GRADER)])
+    return "+".join([JUDGED + judge, *(part for part in rule.split("+") if part != DEFAULT_GRADER)])
 
 
 def judge_run(

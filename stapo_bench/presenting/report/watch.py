@@ -19,8 +19,7 @@ from pathlib import Path
 
 from stapo_bench.errors import StapoError
 from stapo_bench.presenting.report.page import Contents, render_page
-from stapo_bench.runs import grade_run
-from stapo_bench.sampling import PREFIX as JUDGE
+from stapo_bench.runs import JUDGED, grade_run
 
 ADDRESS = "127.0.0.1"
 LOOK_S = 1.0
@@ -158,7 +157,7 @@ def watch_runs(contents: Contents, port: int, tell: Callable[[str], None]) -> No
 
     def make() -> Page:
         for run_dir in contents.runs:
-            if not contents.grader.startswith(JUDGE):  # a judge is a model: it is asked by 'grade' alone
+            if not contents.grader.startswith(JUDGED):  # a judge is a model: it is asked by 'grade' alone
                 grade_run(run_dir, contents.grader, data_dir=contents.data_dir)
         version = state(folders)  # before reading: what comes meanwhile makes another version
         return Page(version, render_page(contents, version).encode("utf-8"))
