@@ -239,10 +239,10 @@ def test_a_judge_adds_what_the_rule_rejects(stapo, small):
             1,
             "expected grades by 'judge-x', found math; run 'stapo-bench grade a --j",
         ),
-        (("compare", "a", "a", "--grader", "nope"), 2, "unknown grader 'nope' (graders: math, strict, qwen"),
-        (("compare", "a", "a", "--grader", "strickt+corrected"), 2, "did you mean 'strict'?"),
+        (("table", "a", "--grader", "nope"), 2, "unknown grader 'nope' (graders: math, strict, qwen"),
+        (("table", "a", "--grader", "strickt+corrected"), 2, "did you mean 'strict'?"),
         (
-            ("compare", "a", "a", "--grader", "x-reported"),
+            ("table", "a", "--grader", "x-reported"),
             1,
             "imported files alone; name one that is there: --grader math",
         ),
