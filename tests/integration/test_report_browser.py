@@ -121,7 +121,7 @@ def test_the_table_is_copied_as_markdown_and_latex(report, browser):
     browser.execute_cdp_cmd(
         "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
     )
-    for form, start in (("markdown", "**paper suite"), ("latex", "\\begin{tabular}")):
+    for form, start in (("markdown", "**avg@k in percent"), ("latex", "\\begin{tabular}")):
         report.find(f"button[data-form={form}]").click()
         report.until("return document.getElementById('toast').textContent.length > 0")
         text = browser.execute_async_script(
