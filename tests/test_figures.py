@@ -13,6 +13,7 @@ from stapo_bench.analysis import score_run
 from stapo_bench.cli import cli
 from stapo_bench.errors import StapoError
 from stapo_bench.presenting.figures import Sources, available, render
+from stapo_bench.presenting.figures.groups import by_setting
 from stapo_bench.presenting.figures.registry import REGISTRY
 from stapo_bench.presenting.figures.settings import entropy_stability, threshold
 from stapo_bench.presenting.figures.sources import TrainingLog
@@ -164,6 +165,43 @@ def test_the_budget_counts_longer_samples_as_wrong(make_run):
     )
     (ax,) = axes_of("budget", Sources(runs=[run]))
     assert drawn(ax)["a"] == ([64, 128], [0.5, 0.75])
+
+
+IMPORTED = {"imported": {"format": "rows"}}
+"""What a manifest says where another tool drew the samples."""
+
+
+def without_lengths(make_run, name, rows, **sampling):
+    """A run of samples that another tool drew, which does not say how long they are."""
+    return make_run(
+        name,
+        {"t": rows},
+        identity={"sampling": {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": None, **sampling}, **IMPORTED},
+        sample=lambda task, row, index: {"num_tokens": None, "finish_reason": None},
+    )
+
+
+def test_a_figure_of_lengths_that_nobody_knows_is_refused(make_run, tmp_path):
+    unknown = without_lengths(make_run, "a", [[1, 1], [1, 0]])
+    sources = Sources(runs=[unknown])
+    assert "budget" not in available(sources) and "problems" in available(sources)
+    done = CliRunner().invoke(cli, ["plot", "budget", str(unknown), "-o", str(tmp_path / "figure.svg")])
+    assert (done.exit_code, (tmp_path / "figure.svg").exists()) == (1, False)
+    assert str(done.exception) == (
+        "budget: expected a run that knows how many tokens its samples have; the lengths are unknown in all of these"
+    )
+    # Beside a run whose lengths are known it stands in the legend, without a line.
+    limit = {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 128}
+    known = make_run("b", {"t": [[1, 1], [1, 0]]}, identity={"sampling": limit})
+    mixed = without_lengths(make_run, "c", [[1, 1], [1, 0]], **limit)
+    (ax,) = axes_of("budget", Sources(runs=[known, mixed]))
+    assert drawn(ax) == {"b": ([64, 128], [0.75, 0.75]), "c (imported) (lengths unknown)": ([], [])}
+
+
+def test_a_token_limit_that_is_not_known_is_called_so_in_titles(make_run):
+    runs = [without_lengths(make_run, "a", [[1, 0]]), make_run("b", {"t": [[1, 0]]})]
+    titles = list(by_setting(Sources(runs=runs).scores))
+    assert titles == ["T=1.0, top-p 1.0\ntoken limit unknown; T @2", "T=1.0, top-p 1.0\n64 tokens; T @2"]
 
 
 def test_the_heat_map_has_easy_problems_on_top_and_runs_in_the_order_of_tables(make_run):

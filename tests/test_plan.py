@@ -3,6 +3,8 @@
 import json
 import math
 import re
+import warnings
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
@@ -266,6 +268,16 @@ def test_small_pilots_name_a_range_and_do_not_call_noise_hopeless():
     assert hopeless <= 1
     assert inside >= 48
     assert np.mean(powers) >= 0.80
+
+
+def test_a_case_that_leaves_nothing_over_needs_no_division():
+    """tau^2 / n is all that may be left, and w = 0: no number is enough, whatever the samples, and nothing warns."""
+    left = (0.1 / (NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.8))) ** 2
+    none = Components(within=0.0, noise=0.0, between=16 * left, num_problems=16)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = need(none, "problems like these", 0.1, 0.8, (none, replace(none, between=32 * left)))
+    assert (found.fewest, found.num_samples) == (None, None)
 
 
 def test_needs_average_over_what_the_runs_leave_open_by_hand():

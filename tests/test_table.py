@@ -205,6 +205,23 @@ def test_rows_of_other_graders_or_token_limits_are_not_tested_against_each_other
     )
 
 
+def test_what_is_not_known_of_a_run_is_called_unknown(make_run):
+    unknown = {"sampling": {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": None}, "imported": {"format": "rows"}}
+    weak, strong = {"aime24": [[1, 0, 0, 0]] * 30}, {"aime24": [[1, 1, 1, 0]] * 30}
+    runs = [make_run("GRPO", weak, identity=unknown), make_run("STAPO", strong, identity=unknown)]
+    runs += [make_run(name, weak, about={"method": method}) for name, method in (("g", "GRPO"), ("s", "STAPO"))]
+    for number, run in enumerate(runs):  # two models: each has one run of a method
+        manifest = json.loads((run / "manifest.json").read_text())
+        manifest["about"]["model"] = f"model {number // 2}"
+        (run / "manifest.json").write_text(json.dumps(manifest))
+    text = render_table(rows_from_runs(runs))
+    first, second = lines_with(text, "strongest other method")
+    assert "T=1.0, top-p 1.0, token limit unknown, grader math-1:" in first and "at most 64 new tokens" in second
+    none = make_run("none", {"aime24": [[float("nan")] * 2] * 3})
+    text = render_table(rows_from_runs([none]))
+    assert "truncated unknown, no answer unknown, grader errors unknown" in text and "nan" not in text
+
+
 def test_a_table_with_a_base_that_solves_nothing_has_no_headline(make_run):
     runs = [make_run("Base", {"aime24": [[0, 0]] * 5}), make_run("STAPO", {"aime24": [[1, 0]] * 5})]
     assert "strongest other method" not in render_table(rows_from_runs(runs))

@@ -330,6 +330,12 @@ def test_what_the_page_does_otherwise_or_does_not_say_is_unknown(justrl):
     assert "Not known: golds, grader, prompt, decoding." in why_sentence(found)
 
 
+def test_a_prompt_format_that_is_not_known_is_called_so(justrl):
+    run = justrl(tasks={"aime24": {"data": "d", "prompts": "p", "prompt_format": None}}, imported={"format": "rows"})
+    note = why_published(run, "sober_look", ["1.5B", "DeepSeek", "JustRL"]).average.part("prompt").note
+    assert note.startswith("form unknown here; there “Solve")
+
+
 def test_a_row_is_chosen_by_words_and_else_by_the_run():
     cold = SamplingParams(temperature=0.7, top_p=0.9, max_new_tokens=1)
 

@@ -152,8 +152,8 @@ def need(found: Components, error: ErrorName, detect: float, power: float, redra
         return bool(np.mean([_power(detect, v) for v in variance.tolist()]) < power - 1e-9)
 
     left = (detect / _detectable(power)) ** 2 - between / num
-    with np.errstate(divide="ignore"):
-        each = np.where(left > 0, np.maximum(1.0, np.ceil(within / (num * np.maximum(left, 0.0)) - 1e-9)), math.inf)
+    enough = left > 0  # with some number of samples
+    each = np.where(enough, np.maximum(1.0, np.ceil(within / (num * np.where(enough, left, 1.0)) - 1e-9)), math.inf)
     fewest, most = np.quantile(each, [0.025, 0.975], method="nearest").tolist()
     now = (found.between if error == "problems like these" else 0.0) + found.noise
     samples = _smallest(lambda size: missing(between / num + within / (num * size)), 1)

@@ -236,7 +236,7 @@ class _TaskAndCell:
             return Part(cause="prompt", knowledge="same")
         shown = " ".join(there.replace("{{problem}}", "…").split())
         around = f", {self.protocol.prompt_format}" if self.protocol.prompt_format else ""
-        return Part(cause="prompt", knowledge="unknown", note=f"{form} here; there “{shown}”{around}")
+        return Part(cause="prompt", knowledge="unknown", note=f"{form or 'form unknown'} here; there “{shown}”{around}")
 
     def _decoding(self) -> Part:
         params, there = self.side.run.manifest.identity.sampling, self.protocol

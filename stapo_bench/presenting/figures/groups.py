@@ -30,7 +30,7 @@ def by_setting(scores: Sequence[RunScore]) -> dict[str, list[RunScore]]:
     firsts = [group[0] for group in groups.values()]
     words = [sampling_in_words(score.temperature, score.top_p) for score in firsts]
     titles = [
-        f"{word}\n{score.max_new_tokens} tokens; "
+        f"{word}\n{'token limit unknown' if score.max_new_tokens is None else f'{score.max_new_tokens} tokens'}; "
         + ", ".join(task.title + (f" @{task.samples_per_problem}" if task.is_drawn else "") for task in score.tasks)
         + (f"; {score.grader}" if len({first.grader for first in firsts}) > 1 else "")
         if words.count(word) > 1

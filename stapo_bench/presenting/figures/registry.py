@@ -95,7 +95,7 @@ REGISTRY: dict[str, Plot[Any]] = {
         "is positive.",
     ),
     "budget": _lines(
-        "Accuracy under smaller token limits", groups.lacks_runs, evaluation.budget,
+        "Accuracy under smaller token limits", evaluation.lacks_lengths, evaluation.budget,
         "The same samples, longer ones counted as wrong: a lower bound.",
     ),
     "problems": Plot(

@@ -41,7 +41,9 @@ def _measured_headlines(block: TableBlock, rows: Sequence[Row]) -> Iterator[str]
             origin = "imported" if any(row.origin == "imported" for row in members) else "measured"
             about = [origin, setting.sampling]
             if len(settings) > 1:
-                about += [f"at most {setting.max_new_tokens} new tokens", f"grader {setting.grader}"]
+                limit = setting.max_new_tokens
+                about.append("token limit unknown" if limit is None else f"at most {limit} new tokens")
+                about.append(f"grader {setting.grader}")
             if set(found.tasks) != set(block.tasks):
                 about += [f"on {' and '.join(map(block.title, found.tasks))} alone"]
             yield f"{', '.join(about)}: {headline_line(found)}"

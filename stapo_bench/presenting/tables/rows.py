@@ -261,7 +261,8 @@ def _suite(file: str) -> str:
 
 
 def _share(count: int | None, drawn: int) -> str:
-    return "unknown" if count is None else f"{100 * count / drawn if drawn else math.nan:.2f} %"
+    """A count in percent of the samples; unknown where it is not told, or there are none."""
+    return f"{100 * count / drawn:.2f} %" if drawn and count is not None else "unknown"
 
 
 def _stated(value: int | None) -> str:
