@@ -79,13 +79,18 @@ def test_disputed_answers_most_samples_first(make_run):
     run = make_run("run", {"t": [[0, 0, 0], [0, 0, 0]]})
     texts = {("t", 0, 0): "rare", ("t", 1, 0): "often", ("t", 1, 1): "often"}
     write_grades(run, "math", {"t": ["CCI", "IIE"]}, texts)
-    write_grades(run, "strict", {"t": ["NCN", "CCC"]}, {("t", 1, 0): "other reading"})
+    write_grades(run, "strict", {"t": ["NCN", "CCC"]}, {("t", 1, 0): "104", ("t", 1, 1): "104"})
     found = compare_graders(run).disputes
     right, wrong, none = Outcome.CORRECT, Outcome.INCORRECT, Outcome.NO_ANSWER
     assert found == (
-        Dispute(task="t", problem_id="t-1", extracted="often", verdicts=(wrong, right), num_samples=2),
-        Dispute(task="t", problem_id="t-0", extracted="rare", verdicts=(right, none), num_samples=1),
+        Dispute(task="t", problem_id="t-1", readings=("often", "104"), verdicts=(wrong, right), num_samples=2),
+        Dispute(task="t", problem_id="t-0", readings=("rare", None), verdicts=(right, none), num_samples=1),
     )
+    assert [dispute.extracted for dispute in found] == ["often", "rare"]
+    assert render_graders(compare_graders(run)).splitlines()[-2:] == [
+        "| 2 | t/t-1 | often | INCORRECT | CORRECT (read 104) |",
+        "| 1 | t/t-0 | rare | CORRECT | NO_ANSWER |",
+    ]
 
 
 def test_samples_that_nobody_asked_for_are_left_out(run):
@@ -98,7 +103,7 @@ def test_samples_that_nobody_asked_for_are_left_out(run):
     assert {dispute.problem_id for dispute in panel.disputes} == {"aime24-1"}
     manifest["about"]["tasks"]["aime24"] |= {"problem_ids": ["aime24-0"], "num_samples": 2}
     (run / "manifest.json").write_text(json.dumps(manifest))
-    assert [dispute.num_samples for dispute in compare_graders(run).disputes] == [2]
+    assert [(d.num_samples, d.readings[2]) for d in compare_graders(run).disputes] == [(1, "7 m"), (1, "7")]
 
 
 def test_rendered(run):
@@ -112,9 +117,12 @@ def test_rendered(run):
     ]
     assert "| math, strict | 3 of 7 (42.86 %) | 0 of 2 (0.00 %) |" in lines
     disputes = lines[lines.index("| Samples | Problem | Answer | math | qwen | strict |") + 2 :]
-    assert disputes[0] == "| 2 | aime24/aime24-0 | 7 | CORRECT | CORRECT | INCORRECT |"
+    assert disputes[:2] == [
+        "| 1 | aime24/aime24-0 | 7 | CORRECT | CORRECT | INCORRECT (read 7 m) |",
+        "| 1 | aime24/aime24-0 | 7 | CORRECT | CORRECT | INCORRECT |",
+    ]
     assert "| 1 | aime24/aime24-1 | 7 | NO_ANSWER | CORRECT | INCORRECT |" in disputes
-    assert len(disputes) == 3
+    assert len(disputes) == 4
     assert (
         "golds are shown with --data-dir"
         in lines[lines.index("| Samples | Problem | Answer | math | qwen | strict |") - 2]
@@ -129,7 +137,7 @@ def test_agreement_shows_no_disputes(make_run):
 
 def test_many_disputes_are_cut_and_counted():
     disputes = tuple(
-        Dispute(task="t", problem_id=f"p{i}", extracted="x", verdicts=(Outcome.CORRECT,), num_samples=1)
+        Dispute(task="t", problem_id=f"p{i}", readings=("x",), verdicts=(Outcome.CORRECT,), num_samples=1)
         for i in range(MAX_DISPUTES + 5)
     )
     text = render_graders(GraderAgreement(titles={}, scores=(), disagreements=(), disputes=disputes))

@@ -14,7 +14,7 @@ from stapo_bench.analysis.compare import (
 from stapo_bench.analysis.contamination import WithAndWithout, overlaps_of_tasks, scores_without
 from stapo_bench.analysis.curve import Curve, curve_runs
 from stapo_bench.analysis.early_stopping import at_every_look
-from stapo_bench.analysis.grader_agreement import GraderAgreement, compare_graders, grade_files
+from stapo_bench.analysis.grader_agreement import Dispute, GraderAgreement, compare_graders, grade_files
 from stapo_bench.analysis.methods import (
     Method,
     MethodComparison,

@@ -55,10 +55,15 @@ class Dispute:
 
     task: str
     problem_id: str
-    extracted: str | None  # as the first grader that found one read it
-    verdicts: tuple[Outcome | None, ...]  # in the graders' order; None: not graded
+    readings: tuple[str | None, ...]  # of the answer, in the graders' order; None: none found
+    verdicts: tuple[Outcome | None, ...]  # in the same order; None: not graded
     num_samples: int
     gold: str | None = None  # where the data are at hand
+
+    @property
+    def extracted(self) -> str | None:
+        """The answer as the first grader that found one read it."""
+        return next((reading for reading in self.readings if reading is not None), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,18 +158,17 @@ def _disagreement(first: Matrix, second: Matrix) -> tuple[int, int]:
 
 def _disputes(samples: Mapping[str, Sequence[GradedSample]], grades: Sequence[Grades]) -> list[Dispute]:
     """Disputed answers, each with the number of samples that give it, most samples first."""
-    counts: Counter[tuple[str, str, str | None, tuple[Outcome | None, ...]]] = Counter()
+    counts: Counter[tuple[str, str, tuple[str | None, ...], tuple[Outcome | None, ...]]] = Counter()
     for task, task_samples in samples.items():
         for sample in task_samples:
             key = SampleKey(task, sample.problem_id, sample.sample_index)
             found = [each.outcomes.get(key, (None, None)) for each in grades]
             verdicts = tuple(outcome for outcome, _ in found)
             if Outcome.CORRECT in verdicts and {Outcome.INCORRECT, Outcome.NO_ANSWER} & set(verdicts):
-                extracted = next((text for _, text in found if text is not None), None)
-                counts[task, sample.problem_id, extracted, verdicts] += 1
+                counts[task, sample.problem_id, tuple(text for _, text in found), verdicts] += 1
     return [
-        Dispute(task=task, problem_id=problem_id, extracted=extracted, verdicts=verdicts, num_samples=count)
-        for (task, problem_id, extracted, verdicts), count in counts.most_common()
+        Dispute(task=task, problem_id=problem_id, readings=readings, verdicts=verdicts, num_samples=count)
+        for (task, problem_id, readings, verdicts), count in counts.most_common()
     ]
 
 

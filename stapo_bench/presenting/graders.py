@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stapo_bench.analysis import GraderAgreement
+from stapo_bench.analysis import Dispute, GraderAgreement
 from stapo_bench.presenting.words import markdown_line, markdown_row, percent
 from stapo_bench.statistics import Interval
 
@@ -76,8 +76,15 @@ def _dispute_lines(agreement: GraderAgreement) -> Iterator[str]:
     for dispute in shown:
         answer = "(none)" if dispute.extracted is None else _short(dispute.extracted)
         gold = [_short(dispute.gold or "")] if has_golds else []
-        verdicts = [verdict.value if verdict else "–" for verdict in dispute.verdicts]
+        verdicts = [_verdict(dispute, i) for i in range(len(dispute.verdicts))]
         yield markdown_row([str(dispute.num_samples), f"{dispute.task}/{dispute.problem_id}", answer, *gold, *verdicts])
+
+
+def _verdict(dispute: Dispute, grader: int) -> str:
+    """What one grader said, with its own reading of the answer where that is not the one shown."""
+    verdict, reading = dispute.verdicts[grader], dispute.readings[grader]
+    said = verdict.value if verdict else "–"
+    return said if reading in (None, dispute.extracted) else f"{said} (read {_short(reading)})"
 
 
 def _short(text: str) -> str:
