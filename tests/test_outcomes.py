@@ -226,8 +226,8 @@ def test_a_missing_file_and_nothing_in_common(write, tmp_path):
     assert "a and b have no problem in common" in refused(a, write("b.csv", B.replace("q", "p")))
     empty = write("empty.csv", "item,score\nq1,\nq2,nan\n")
     assert "expected items with outcomes in both" in refused(a, empty)
-    assert "neither side is one" in refused(a, a, options=["--grader", "math-verify"])
-    assert "--map names columns of tables" in refused(tmp_path, tmp_path, options=["--map", "item=name"])
+    assert "neither side is one" in refused(a, write("c.csv", A), options=["--grader", "math-verify"])
+    assert "--map names columns of tables" in refused(tmp_path, tmp_path.parent, options=["--map", "item=name"])
 
 
 def test_a_wide_table_of_very_many_columns_is_read(write):

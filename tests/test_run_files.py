@@ -205,6 +205,7 @@ OPENERS = {
     "stapo_bench/presenting/report/tokens.py": "a dump's tokens",
     "stapo_bench/analysis/published.py": "published tables",
     "stapo_bench/runs/importing/opening.py": "files of other tools",
+    "stapo_bench/runs/outcomes/reading.py": "tables of outcomes",
     "stapo_bench/runs/importing/writing.py": "a folder of its own, which is renamed once it is whole",
     "stapo_bench/commands/entry.py": "the null device",
     "stapo_bench/sampling/engine_cache.py": "parts of a checkpoint",

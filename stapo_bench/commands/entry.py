@@ -59,6 +59,7 @@ def _run(commands: click.Command, name: str, when_stopped: str, models: str) -> 
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
         commands.main(arguments, prog_name=name, standalone_mode=False)
+        sys.stdout.flush()  # here what cannot be written is still an error of the command
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except (KeyboardInterrupt, click.Abort):

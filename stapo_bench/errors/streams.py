@@ -85,12 +85,12 @@ def safe_output() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = before
-        try:
-            if sys.stderr is not None:
-                sys.stderr.flush()
-        except (OSError, ValueError):  # the interpreter's own last flush would fail, too, and change the exit code
-            with suppress(OSError, ValueError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+        for stream in filter(None, before):
+            try:
+                stream.flush()
+            except (OSError, ValueError):  # the interpreter's own last flush would fail, too, and change the exit code
+                with suppress(OSError, ValueError):
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def redraw(stream: TextIO, lines: Sequence[str], num_before: int) -> None:

@@ -130,11 +130,11 @@ def model_lists(bench: Bench, rng: Random, folder: Path, *, count: int) -> Trial
     return try_cases(VALUES | st.lists(card | VALUES, max_size=2).map(lambda cards: {"data": cards}), count, rng, judge)
 
 
-def impatient() -> None:
-    """In a new process: two tries a request, a third of a second each."""
+def impatient(timeout_s: float = 0.3) -> None:
+    """In a new process: two tries a request, a third of a second each where the answer never ends anyway."""
     from stapo_bench.engines import openai
 
-    openai.Retries.__init__.__kwdefaults__.update(tries=2, first_pause_s=0.001, timeout_s=0.3)
+    openai.Retries.__init__.__kwdefaults__.update(tries=2, first_pause_s=0.001, timeout_s=timeout_s)
 
 
 FAULTS = (

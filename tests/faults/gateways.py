@@ -25,7 +25,7 @@ def evaluated(bench: Bench, folder: Path, act: Act) -> Command:
     command[command.index("scripted")] = "openai"
     command[command.index("--max-new-tokens") + 1] = 500
     try:
-        done = start(command, folder, before=impatient)
+        done = start(command, folder, before=partial(impatient, timeout_s=10.0))
         done.wait()
         return done
     finally:
