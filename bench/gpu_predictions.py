@@ -36,7 +36,7 @@ PREDICTIONS = (
         repair="an environment of its own, made where there is a GPU; looked for before anything starts",
         checked=(
             "tests/test_reproduce_small.py::test_without_vllm_nothing_is_begun",
-            "tests/test_reproduce_paper.py::test_a_machine_with_a_gpu_makes_the_environment_that_the_scale_needs",
+            "tests/test_launch_files.py::test_a_machine_with_a_gpu_makes_the_environment_that_the_scale_needs",
             "tests/test_resolution.py::test_what_pip_found_is_what_is_asked_for_today",
         ),
         command=f"{_TABLE} small --out {SMALL} iterations=2 pretrain.steps=200 eval.limit=4 eval.samples=1",
@@ -163,7 +163,7 @@ PREDICTIONS = (
         says='"Not enough resources to allocate 64 DP ranks on DP master node"',
         repair="`--data-parallel-size-local`: the engines of a node",
         checked=(
-            "tests/test_reproduce_paper.py::test_engines_are_spread_over_the_nodes",
+            "tests/test_launch_files.py::test_engines_are_spread_over_the_nodes",
             "tests/test_reproduce_paper.py::test_every_stage_comes_after_what_it_needs",
         ),
         by_hand="`scripts/launch/evaluate.sh CHECKPOINT justrl RUN 16 1 8` on two nodes of 8",

@@ -138,8 +138,8 @@ def measure(population: str, design: tuple[int, int], repetitions: int, seed: in
                 interval.width,
             )
             for name, value in zip(MEASURES, values, strict=True):
-                found[error][name] += float(value) / repetitions
-    return found
+                found[error][name] += float(value)
+    return {e: {name: round(total / repetitions, 6) for name, total in of.items()} for e, of in found.items()}
 
 
 MEASURES = ("covered", "shown", "tied", "false_tie", "width")

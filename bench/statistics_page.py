@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "statistics.md"
 FIGURE = ROOT / "docs" / "statistics.svg"
 RECORD = ROOT / "results" / "bench" / "coverage.json"
+BEYOND = ROOT / "results" / "bench" / "outcomes.json"
 
 Outcomes = NDArray[np.float64]
 """[num_problems, num_samples], 1 or 0."""
@@ -147,9 +148,57 @@ def draw(path: Path) -> None:
     plt.close(figure)
 
 
+def scores_table(record: dict[str, Any]) -> str:
+    """By what scores look like, over all designs: least coverage of both errors and of t, and what ours adds."""
+    lines = [
+        "| scores | least coverage: these problems | problems like these | Student's t | longer than t by at most |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    rows = record["scores"]["rows"]
+    for name in dict.fromkeys(row["population"] for row in rows):
+        of_name = [row for row in rows if row["population"] == name]
+        least = [min(row[column] for row in of_name) for column in ("covered_these", "covered_like", "covered_t")]
+        longer = max(row["width_like"] / row["width_t"] for row in of_name) - 1.0
+        lines.append(f"| {name} | " + " | ".join(f"{100 * cell:.1f}" for cell in (*least, longer)) + " |")
+    return "\n".join(lines)
+
+
+def clusters_table(record: dict[str, Any]) -> str:
+    """By clusters and correlation, least over one and four samples: both errors, items taken for independent."""
+    lines = [
+        "| clusters | correlation | these problems | problems like these | items taken for independent |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    rows = record["clusters"]["rows"]
+    for name, correlation in dict.fromkeys((row["clusters"], row["correlation"]) for row in rows):
+        alike = [row for row in rows if (row["clusters"], row["correlation"]) == (name, correlation)]
+        columns = ("covered_these", "covered_like", "covered_independent")
+        least = (f"{100 * min(row[column] for row in alike):.1f}" for column in columns)
+        lines.append(f"| {name} | {correlation:g} | " + " | ".join(least) + " |")
+    return "\n".join(lines)
+
+
+def several_table(record: dict[str, Any]) -> str:
+    """Six equal models: false claims by pair, by Holm and together; and how often seven points are found."""
+    lines = [
+        "| models | problems × samples | error | by pair | Holm | together | 7 points found: Holm | together |",
+        "|---|---|---|---:|---:|---:|---:|---:|",
+    ]
+    for row in record["several"]["rows"]:
+        for error in ERROR_NAMES:
+            names = ("by_pair", "holm", "together", "power_holm", "power_together")
+            cells = (f"{100 * row[f'{name}: {error}']:.1f}" for name in names)
+            num, k = row["design"]
+            lines.append(f"| {row['population']} | {num} × {k} | {error} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def filled(page: str) -> str:
     """The page with its tables as they are now."""
     tables = {"peers": peers_table(), "coverage": coverage_table(json.loads(RECORD.read_text(encoding="utf-8")))}
+    beyond = json.loads(BEYOND.read_text(encoding="utf-8"))
+    makers = {"scores": scores_table, "clusters": clusters_table, "several": several_table}
+    tables |= {part: makers[part](beyond) for part in makers if part in beyond}
     for name, table in tables.items():
         marked = rf"(<!-- {name} -->\n).*?(\n<!-- end -->)"
         page = re.sub(marked, lambda found, table=table: found[1] + table + found[2], page, flags=re.DOTALL)

@@ -96,7 +96,7 @@ def score(folder: Path) -> dict[str, float]:
 
 def _peak_mb() -> float:
     """Of this program: what ``getrusage`` says includes the process that started it."""
-    lines = Path("/proc/self/status").read_text().splitlines()
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
 
 

@@ -124,7 +124,7 @@ def run_trl(options: argparse.Namespace, folder: str) -> Measured:
 
     from stapo_bench.grading.graders.strict import grade_answer
     from stapo_train.data import load_problems, problem_indices
-    from stapo_train.run import render
+    from stapo_train.prompts import render
 
     ours = trainer_config(options, folder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(options.model)

@@ -15,10 +15,12 @@ cd "$work"
 "$work/venv/bin/pip" install -q -c "$constraints" ./*.whl
 "$work/venv/bin/python" -c '
 from importlib.util import find_spec
-heavy = [name for name in ("torch", "transformers", "datasets", "safetensors", "matplotlib") if find_spec(name)]
+heavy = [name for name in ("torch", "transformers", "datasets", "safetensors", "matplotlib", "sympy", "pyarrow") if find_spec(name)]
 assert not heavy, f"expected an installation without extras, got {heavy}"
 '
 # Nothing of the checkout on PATH or in the environment: what runs here is the wheel alone.
+megabytes="$(du -sm --exclude=pip --exclude='pip-*' "$work/venv/lib" | cut -f1)"
+[ "$megabytes" -le 250 ] || { echo "expected an installation without extras below 250 MB, got $megabytes" >&2; exit 1; }
 run() { env -i HOME="$work" PATH="$work/venv/bin:/usr/bin:/bin" "$@"; }
 run stapo-bench --help >/dev/null
 run stapo-bench tasks aime24 | grep "problems: 30" >/dev/null
@@ -37,7 +39,9 @@ for share in 0.2 0.9; do
     run stapo-bench eval --engine scripted --ckpt "$share.yaml" --tasks tiny_aime24,tiny_amc23 --decoding justrl \
         --samples 2 --out "runs/$share" >/dev/null 2>&1
 done
-run stapo-bench grade runs/0.9 --grader qwen >/dev/null 2>&1
+run stapo-bench grade runs/0.9 --grader strict >/dev/null 2>&1
+run stapo-bench grade runs/0.9 --grader qwen >out.txt 2>&1 && exit 1
+grep -F "stapo-bench[graders]" out.txt >/dev/null
 run stapo-bench score runs/0.9 >/dev/null
 run stapo-bench compare runs/0.2 runs/0.9 >/dev/null
 run stapo-bench report runs/0.2 runs/0.9 --out report.html 2>&1 | grep -F "stapo-bench[plots]" >/dev/null

@@ -120,13 +120,13 @@ part_lm_eval() {
 
 part_trl() {
     if prepare trl make_trl; then
-        run_tests trl .venv-trl/bin/python tests/integration/test_trl{,_trainer}.py
+        run_tests trl .venv-trl/bin/python tests/integration/test_{trl,trl_trainer,differences}.py
     fi
 }
 
 part_verl() {
     if prepare verl make_verl; then
-        run_tests verl .venv-verl/bin/python tests/integration/test_verl*.py
+        run_tests verl .venv-verl/bin/python tests/integration/test_{verl*,differences}.py
     fi
 }
 

@@ -53,15 +53,28 @@ class StatedSampling:
     temperature: float | None = None
     top_p: float | None = None
     max_new_tokens: int | None = None
+    top_k: int | None = None  # as the next one: off, or not known
+    min_p: float | None = None
+    stop: tuple[str, ...] = ()  # texts before which a completion ends
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingParams(StatedSampling):
-    """How tokens are sampled. top-k, min-p and repetition penalty are off, whatever a checkpoint's defaults say."""
+    """How tokens are sampled; what is None is off, as penalties always are, whatever a checkpoint's defaults say.
+
+    Of the next-token distribution at the temperature, min-p keeps the tokens with at least that share of the greatest
+    probability, then top-k the k most probable; of what these leave, made to sum to 1 again, top-p keeps the nucleus.
+    Temperature 0 is greedy decoding.
+    """
 
     temperature: float
     top_p: float
     max_new_tokens: int
+
+    @property
+    def is_greedy(self) -> bool:
+        """The most probable token is taken each time, so that all samples of a problem are one."""
+        return self.temperature == 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,8 +180,9 @@ class Outcomes:
     """
 
     problem_ids: tuple[str, ...]  # names of the rows, in their order
-    scores: "NDArray[np.float64]"  # [num_problems, num_samples]: 1.0 right, 0.0 wrong, NaN where nothing is known
+    scores: "NDArray[np.float64]"  # [num_problems, num_samples]: from 0.0 wrong to 1.0 right, NaN where it is not known
     undecided: "NDArray[np.bool_]"  # [num_problems, num_samples]: there is a completion, but no verdict on it
+    clusters: tuple[str, ...] | None = None  # [num_problems] those of one cluster belong together; None: not known
 
     def of(self, problem_ids: Sequence[str]) -> "Outcomes":
         """The rows of these problems, in their order; nothing is known of a problem that is not there.
@@ -186,7 +200,8 @@ class Outcomes:
         scores = np.full((len(problem_ids), self.scores.shape[1]), np.nan)
         undecided = np.zeros(scores.shape, dtype=np.bool_)
         scores[is_there], undecided[is_there] = self.scores[rows[is_there]], self.undecided[rows[is_there]]
-        return Outcomes(problem_ids=tuple(problem_ids), scores=scores, undecided=undecided)
+        clusters = self.clusters and tuple(self.clusters[row] if row >= 0 else "" for row in rows.tolist())
+        return Outcomes(problem_ids=tuple(problem_ids), scores=scores, undecided=undecided, clusters=clusters)
 
     @staticmethod
     def of_counts(counts: Mapping[str, tuple[int, int]]) -> "Outcomes":

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from stapo_bench.runs.nested import canonical_digest
 from stapo_bench.seeds import derive_seed
 
-collect_ignore = ["compile_for_hopper.py"]  # a script that wants Triton; doctests would import it
+collect_ignore = ["compile_for_hopper.py", "bare_platform"]  # scripts that doctests would import
 
 OUTCOMES = {1.0: "CORRECT", 0.0: "INCORRECT", 0.5: "NO_ANSWER", -1.0: "GRADER_ERROR"}
 
@@ -120,3 +121,48 @@ def model() -> Any:
     from stapo_train.tiny.random_model import random_model
 
     return random_model()
+
+
+@pytest.fixture
+def stapo(capsys, monkeypatch):
+    """Runs a command line in this process: (exit code, output, error output)."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        from stapo_bench import cli
+
+        monkeypatch.setattr(sys, "argv", ["stapo-bench", *map(str, arguments)])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    monkeypatch.delenv("STAPO_BENCH_DATA", raising=False)
+    return run
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch) -> Path:
+    """The working directory, with one small task, its data, and a script that is right half the time."""
+    from cli_setup import make_sums
+
+    make_sums(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def drawn(tmp_path: Path) -> Path:
+    """A run of twelve problems, one sample each, graded and scored; its options are ``make_options(tmp_path)``."""
+    from dataclasses import replace
+
+    from eval_setup import make_options, run
+
+    from stapo_bench.presenting import finish_run
+
+    options = replace(make_options(tmp_path), samples=1, tasks=(str(tmp_path / "one.yaml"),))
+    run(options)
+    finish_run(options.out, data_dir=tmp_path)
+    return options.out

@@ -100,6 +100,11 @@ def completions(run_dir: Path) -> dict[SampleKey, str]:
     return {sample.key: sample.completion for sample in read_samples(run_dir)}
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file under a folder, by its path there."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def unbroken_run(folder: Path) -> dict[SampleKey, str]:
     """What a run gives that nothing interrupts; it stands in ``unbroken``."""
     run(replace(make_options(folder), out=folder / "unbroken"))

@@ -25,7 +25,7 @@ class Fork:
         os.kill(self.pid, number)
 
 
-def spawn(command, log, threads, niceness) -> Fork:
+def spawn(command, log, threads, niceness, guard) -> Fork:
     runner = os.getpid()
     pid = os.fork()
     if pid:

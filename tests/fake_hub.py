@@ -1,4 +1,4 @@
-"""A hub of data sets on loopback, with as much of the protocol as ``datasets`` needs to load one."""
+"""A hub of data sets and models on loopback, with as much of the protocol as its clients need to load one."""
 
 import hashlib
 import io
@@ -34,13 +34,14 @@ class Hub:
     """``sets``: id -> the files of each revision, the first of which is ``main``. ``failing``: answer 503 to all."""
 
     sets: dict[str, list[dict[str, bytes]]]
+    models: dict[str, list[dict[str, bytes]]] = field(default_factory=dict)  # as ``sets``
     failing: bool = False
     requests: list[str] = field(default_factory=list)
     endpoint: str = ""
 
-    def find(self, set_id: str, revision: str) -> tuple[str, dict[str, bytes]] | None:
+    def find(self, versions: list[dict[str, bytes]], revision: str) -> tuple[str, dict[str, bytes]] | None:
         """(commit, files) of a revision: ``main``, or a commit."""
-        commits = {commit_of(files): files for files in self.sets[set_id]}
+        commits = {commit_of(files): files for files in versions}
         wanted = next(iter(commits)) if revision == "main" else revision
         return (wanted, commits[wanted]) if wanted in commits else None
 
@@ -87,11 +88,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _find(self, path: str) -> _Answer:
         kind, _, rest = path.removeprefix("/api").removeprefix("/").partition("/")
+        if kind not in ("datasets", "models"):  # a model's files lie directly under its name
+            kind, rest = "models", f"{kind}/{rest}"
         owner, name, action, revision, file = [*rest.split("/", 4), *["", "", "", "", ""]][:5]
         set_id = f"{owner}/{name}"
-        if kind != "datasets" or set_id not in self.hub.sets:
+        there = self.hub.sets if kind == "datasets" else self.hub.models
+        if set_id not in there:
             return _missing("RepoNotFound")
-        found = self.hub.find(set_id, revision or "main")
+        found = self.hub.find(there[set_id], revision or "main")
         if found is None:
             return _missing("RevisionNotFound")
         commit, files = found

@@ -38,6 +38,8 @@ class FakeServer(ThreadingHTTPServer):
         self.busy = self.busiest = 0
         self.slow_s = 0.02  # that the action "slow" takes
         self.chats_only = False
+        self.thought: dict[str, str | None] = {}  # what a message holds beside its content, or in place of it
+        self.wanted_key: str | None = None  # without it, 401
         self.prompt_tokens: int | None = None  # that it counts; None: it does not say
         self.lock = threading.Lock()
         self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
@@ -62,6 +64,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.keys.add(self.headers["Authorization"])
+        if self.server.wanted_key and self.headers["Authorization"] != f"Bearer {self.server.wanted_key}":
+            self.reply(401, b"who are you?")
+            return
         if self.path != "/v1/models":
             self.reply(404, b"not here")
             return
@@ -72,9 +77,10 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path != "/v1/completions" or server.chats_only:
             is_chat = server.chats_only and self.path == "/v1/chat/completions"
-            self.reply(400 if is_chat else 404, b"no messages" if is_chat else b"not here")
-            return
-        if "prompt" not in body:
+            if not is_chat or not body.get("messages"):
+                self.reply(400 if is_chat else 404, b"no messages" if is_chat else b"not here")
+                return
+        elif "prompt" not in body:
             self.reply(400, b"no prompt")
             return
         seed = body["seed"]
@@ -94,8 +100,13 @@ class Handler(BaseHTTPRequestHandler):
         with server.lock:
             server.busy -= 1
 
+    def said(self, seed: int) -> dict:
+        if not self.server.chats_only:
+            return {"text": f"answer {seed}"}
+        return {"message": {"role": "assistant", "content": f"answer {seed}", **self.server.thought}}
+
     def act(self, action: str, seed: int) -> None:
-        choice = {"text": f"answer {seed}", "finish_reason": "stop" if seed % 3 else "length"}
+        choice = {**self.said(seed), "finish_reason": "stop" if seed % 3 else "length"}
         counted = {} if self.server.prompt_tokens is None else {"prompt_tokens": self.server.prompt_tokens}
         answer = {"choices": [choice], "usage": {"completion_tokens": seed % 7 + 1, **counted}}
         if action == "hang":

@@ -60,7 +60,7 @@ def grade_answer(completion: str, gold: Gold) -> Grade:
     elif completion == "pid":
         extracted = str(os.getpid())
     elif completion == "count":
-        with Path(gold.answer).open("a") as log:
+        with Path(gold.answer).open("a", encoding="utf-8") as log:
             log.write("x")
     outcome = Outcome.CORRECT if completion == gold.answer else Outcome.INCORRECT
     return Grade(outcome=outcome, extracted=extracted, detail="compared", grader=GRADER_VERSION)

@@ -1,8 +1,23 @@
-"""SIGINT for tests: in the background (``scripts/test.sh &``) it is ignored, and so it is in children."""
+"""Interrupts for tests and the fault campaign. In the background (``scripts/test.sh &``) SIGINT is ignored, as it is in
+children."""
 
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+# A module that is interrupted while it is imported, catches whatever comes, and is half there.
+SHADOW = """\
+import importlib, os, sys
+try:
+    os.kill(os.getpid(), {number})
+    for _ in range(1000):
+        pass
+except BaseException:
+    pass
+sys.path.remove(os.path.dirname(__file__))
+del sys.modules[__name__]
+importlib.import_module(__name__)
+"""
 
 
 @contextmanager

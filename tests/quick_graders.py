@@ -16,7 +16,7 @@ def extract_answer(completion: str) -> str | None:
 
 
 def grade_extracted(extracted: str, gold: Gold) -> Grade:
-    with Path(gold.answer).open("a") as log:
+    with Path(gold.answer).open("a", encoding="utf-8") as log:
         log.write("x")
     return Grade(outcome=Outcome.INCORRECT, extracted=extracted, detail="graded its answer")
 

@@ -65,6 +65,27 @@ def test_equal_seeds_are_found(make_run, rng):
     assert message(audit_runs(run), "equal seeds") == "a: 2 of 320 samples repeat the seed of another"
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.6, None])
+def test_tools_that_seed_every_problem_alike_are_no_finding(make_run, rng, temperature):
+    nowhere = {
+        "imported": {"format": "rows"},
+        "sampling": {"temperature": temperature, "top_p": None, "max_new_tokens": None},
+    }
+
+    def audited(name, seed_of):
+        run = make_run(name, {"t": rows(rng)}, identity=nowhere, sample=lambda _t, i, j: {"seed": seed_of(j)})
+        return next(check for check in audit_runs(run) if check.name == "equal seeds")
+
+    each, once = audited("a", lambda j: j), audited("b", lambda j: 7)
+    if temperature == 0:
+        assert each.result == once.result == "not testable"
+        assert each.message == "a: at temperature 0 a seed decides nothing"
+    else:
+        assert (each.result, once.result) == ("ok", "finding")
+        assert each.message == "a: 0 of 320 samples repeat the seed of another on the same problem"
+        assert once.message == "b: 300 of 320 samples repeat the seed of another on the same problem"
+
+
 def test_copies_at_one_distance_are_beyond_chance(make_run, rng):
     """Samples 8 to 15 repeat samples 0 to 7: two workers with one seed."""
     run = make_run("a", {"t": rows(rng)}, sample=lambda _t, i, j: {"completion": f"text {i} {j % 8}"})

@@ -41,6 +41,7 @@ def test_startup(tmp_path):
     ("name", "arguments"),
     [
         ("store", ("--samples", "500", "1000", "--characters", "100")),
+        ("importing", ("--samples", "1000", "--characters", "80")),
         ("engine", ("--requests", "8", "--slots", "4", "--max-new-tokens", "8")),
         ("eval", ("--only", "scripted", "--repeats", "1", "--seconds", "1")),
     ],

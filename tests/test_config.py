@@ -8,10 +8,12 @@ import pytest
 import yaml
 
 from stapo_bench.errors import UsageError
+from stapo_bench.runs import flatten
 from stapo_train.config import differences, load_config, parse_config
 from stapo_train.objective import Objective, keep, keep_all
 from stapo_train.objectives import for_run
-from stapo_train.training_log import describe, deviations
+from stapo_train.recipe import FREE, RECIPE, deviations
+from stapo_train.training_log import describe
 
 CONFIGS = Path(__file__).parent.parent / "train" / "configs"
 RUNS = [p for p in sorted(CONFIGS.rglob("*.yaml")) if not p.name.startswith("_") and p.name != "base.yaml"]
@@ -140,12 +142,24 @@ def test_the_papers_configs_are_the_published_recipe(path):
     assert deviations(config, objective) == []
 
 
+def test_every_setting_is_the_papers_the_codes_ours_or_left_open():
+    names = set(flatten(load_config(CONFIGS / "tiny" / "stapo.yaml").nested()))
+    stated = {name for name in names if not name.startswith("objective.")}
+    assert stated == set(RECIPE) | set(FREE)
+    assert not set(RECIPE) & set(FREE)
+
+
 def test_the_header_says_what_differs():
     config = load_config(CONFIGS / "tiny" / "stapo.yaml", ["objective.q=0.5"])
     objective = for_run(config.objective, seed=0, max_new_tokens=96)
-    found = deviations(config, objective)
+    found = list(map(str, deviations(config, objective)))
     assert "objective.q 0.5 (0.75)" in found and "optim.lr 0.0001 (1e-06)" in found
     text = describe(config, objective)
+    lines = {line.strip().partition(":")[0]: line for line in text.splitlines()}
+    assert all(": " in line for line in text.splitlines())  # a prompt's line breaks are not the header's
+    assert "optim.lr" in lines["differs from the paper"] and "data.path" not in lines["differs from the paper"]
+    assert "data.question" in lines["differs from JustRL's script, where the paper is silent"]
+    assert "data.source tiny (hub)" in lines["differs from our choice, where both are silent"]
     assert "tau_p 0.002" in text and "kept tokens of the mini-batch" in text and "candidates" in text
 
 

@@ -145,7 +145,7 @@ def test_what_a_layer_keeps_is_what_autograd_keeps(dtype, residual_bytes):
         ),
         (
             {"rollout_share": 0.3},
-            "room for one sequence of 16,384 tokens in vLLM's share, got -3.0 GiB; raise --tensor",
+            "room for one sequence of 16,384 tokens in vLLM's share, got -3.0 GiB; use --tensor-parallel 2",
         ),
         ({"nodes": 1, "rollout_share": 0.7}, r"got 95 GiB .9[0-9.]+ by .* during rollouts on 8 GPUs; lower"),
     ],

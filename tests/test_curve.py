@@ -121,8 +121,20 @@ def test_the_first_run_is_never_replaced_as_the_base(make_run):
     assert [point.name for point in curve_runs([final, base]).points] == ["final", "base"]
     late, early = checkpoints(make_run, ("s40", "STAPO", 40), ("s20", "STAPO", 20))
     assert [point.name for point in curve_runs([early, late]).points] == ["s20", "s40"]
-    with pytest.raises(StapoError, match=r"s40, which is named first .* later checkpoint of the training of s20; name"):
-        curve_runs([late, early])
+    found = curve_runs([late, early])  # as a shell sorts them
+    assert ([point.name for point in found.points], found.points[0].gain) == (["s20", "s40"], 0.0)
+    assert found.notes == ("s40, named first, is a later checkpoint of this training than s20",)
+
+
+def test_two_models_are_not_one_training(make_run):
+    """As imported with --model alone: nothing says that one was trained from the other."""
+    runs = [make_run(model, {"t": [[1, 0]] * 4}, about={"model": model, "step": None}) for model in ("A", "B")]
+    with pytest.raises(StapoError, match="got A of model A and B of model B, which states no training step"):
+        curve_runs(runs)
+    steps = [
+        make_run(f"s{step}", {"t": [[1, 0]] * 4}, about={"model": "B", "method": "M", "step": step}) for step in (2, 1)
+    ]
+    assert [point.name for point in curve_runs([runs[0], *steps]).points] == ["A", "s1", "s2"]  # the base's may differ
 
 
 @pytest.mark.parametrize("kind", ["methods", "seeds of one method"])

@@ -145,7 +145,8 @@ def test_both_servers_killed_is_one_line_and_the_run_goes_on_later(start_process
 def test_a_server_that_only_chats_is_named_before_a_sample_is_asked_for(serve):
     server = serve()
     server.chats_only = True
-    with pytest.raises(StapoError, match=r"speaks /v1/chat/completions only, .*; use one .*: vllm serve, SGLang"):
+    expected = r"speaks /v1/chat/completions only, .*: --chat asks it that way; vllm serve, SGLang"
+    with pytest.raises(StapoError, match=expected):
         OpenAIEngine([server.url], retries=QUICK)
     assert server.bodies == []
 

@@ -162,7 +162,7 @@ def test_no_engine_takes_an_option_that_there_is_not(name):
         ("scripted", {"slots": 2}, "--slots: expected an engine that runs several sequences at once, got scripted"),
         ("vllm", {"model": "m"}, "--base-url and --model name a server: expected --engine openai, got vllm"),
         ("transformers", {"base_urls": ("http://a",)}, "expected --engine openai, got transformers"),
-        ("openai", {"dtype": "float32"}, "openai: expected no option dtype"),
+        ("openai", {"dtype": "float32"}, "--dtype: expected an engine that loads the weights, got openai"),
         ("vllm", {"device": "cpu"}, "vllm: expected no option device"),
     ],
 )
@@ -185,7 +185,7 @@ def test_the_command_line_says_all_that_engines_are_asked():
 
 def test_a_stored_identity_names_the_options_behind_it():
     vllm = {"engine": "vllm", "vllm": "0.30", "tensor_parallel": "4", "dtype": "bfloat16"}
-    assert options_of(vllm) == EngineOptions(name="vllm", tensor_parallel=4)
+    assert options_of(vllm) == EngineOptions(name="vllm", tensor_parallel=4, dtype="bfloat16")
     assert options_of({"engine": "openai", "model": "m"}) == EngineOptions(name="openai", model="m")
     assert options_of({"name": "of a test"}) == EngineOptions()
 

@@ -1,5 +1,7 @@
 """Sampling against hand-computed values, a slow reference and the distribution it claims to draw from."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -19,11 +21,17 @@ def params(**changes: float) -> SamplingParams:
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"temperature": 0.0}, "temperature"),
+        ({"temperature": -0.1}, "temperature"),
         ({"temperature": float("nan")}, "temperature"),
         ({"top_p": 0.0}, "top-p"),
         ({"top_p": 1.1}, "top-p"),
         ({"max_new_tokens": 0}, "max-new-tokens"),
+        ({"top_k": 0}, "top-k"),
+        ({"min_p": 0.0}, "min-p"),
+        ({"min_p": 1.1}, "min-p"),
+        ({"stop": ("a", "")}, "stop"),
+        ({"temperature": 0.0, "top_p": 0.9}, "greedy"),
+        ({"temperature": 0.0, "top_k": 1}, "greedy"),
     ],
 )
 def test_parameters_that_cannot_be_sampled_are_refused(changes, word):
@@ -99,20 +107,54 @@ def test_a_last_token_without_mass_is_never_drawn():
 def test_log_probs_are_at_the_temperature_and_before_the_cut():
     # logits (0, ln 4) at temperature 2 are (0, ln 2): p = 1/3, 2/3. top-p 0.5 leaves token 1 alone, log p stays ln 2/3.
     logits = torch.tensor([[0.0, np.log(4.0)]], dtype=torch.float64)
-    tokens, log_probs = sample_tokens(logits, torch.tensor([0.0], dtype=torch.float64), 2.0, 0.5)
+    tokens, log_probs = sample_tokens(
+        logits, torch.tensor([0.0], dtype=torch.float64), params(temperature=2.0, top_p=0.5)
+    )
     assert tokens.tolist() == [1]
     assert log_probs.dtype == torch.float32
     assert log_probs.item() == pytest.approx(np.log(2 / 3), abs=1e-6)
 
 
-@pytest.mark.parametrize("top_p", [1.0, 0.9, 0.6])
-def test_draws_follow_the_distribution(top_p):
-    num, vocabulary = 40_000, 6
-    logits = torch.tensor([1.0, 0.0, 2.0, -1.0, 0.5, -3.0])
-    probs = torch.softmax(logits / 0.7, -1)
-    expected = probs.where(top_p_mask(probs[None], top_p)[0], torch.tensor(0.0))
-    expected = (expected / expected.sum()).double().numpy()
-    tokens, _ = sample_tokens(logits.repeat(num, 1), torch.from_numpy(uniform_draws(1, num)), 0.7, top_p)
+def reference_distribution(logits: list[float], asked: SamplingParams) -> np.ndarray:
+    """The definition, token by token in plain Python: temperature, min-p, top-k, then top-p of what these leave."""
+    weights = [math.exp(logit / asked.temperature) for logit in logits]
+    probs = [weight / sum(weights) for weight in weights]
+    ranked = sorted(range(len(probs)), key=lambda token: (-probs[token], token))
+    kept = [token for token in ranked if probs[token] >= (asked.min_p or 0.0) * probs[ranked[0]]][: asked.top_k]
+    left = sum(probs[token] for token in kept)
+    nucleus, reached = [], 0.0
+    for token in kept:
+        if reached >= asked.top_p:
+            break
+        nucleus.append(token)
+        reached += probs[token] / left
+    total = sum(probs[token] for token in nucleus)
+    return np.array([probs[token] / total if token in nucleus else 0.0 for token in range(len(probs))])
+
+
+@pytest.mark.parametrize(
+    ("settings", "num_kept"),
+    [
+        ({}, 6),
+        ({"top_p": 0.9}, 3),
+        ({"top_p": 0.6}, 1),
+        ({"top_k": 4}, 4),
+        ({"top_k": 100}, 6),
+        ({"min_p": 0.1}, 3),
+        # Of tokens 0 and 2, top-p 0.9 of the whole would keep a third one; of what top-k leaves it keeps both,
+        ({"top_k": 2, "top_p": 0.9}, 2),
+        # and 0.8 of these two the first alone: it has 0.807 of them, but 0.67 of all.
+        ({"top_k": 2, "top_p": 0.8}, 1),
+        ({"min_p": 0.05, "top_k": 4, "top_p": 0.95}, 3),
+    ],
+)
+def test_draws_follow_the_distribution(settings, num_kept):
+    num, asked = 40_000, params(temperature=0.7, **settings)
+    logits = [1.0, 0.0, 2.0, -1.0, 0.5, -3.0]
+    expected = reference_distribution(logits, asked)
+    assert np.count_nonzero(expected) == num_kept
+    vocabulary = len(logits)
+    tokens, _ = sample_tokens(torch.tensor(logits).repeat(num, 1), torch.from_numpy(uniform_draws(1, num)), asked)
     observed = np.bincount(tokens.numpy(), minlength=vocabulary)
     assert observed[expected == 0].sum() == 0
     inside = expected > 0
@@ -120,10 +162,31 @@ def test_draws_follow_the_distribution(top_p):
     assert chi_square < 20.5  # the 0.999 quantile at 5 degrees of freedom
 
 
+def test_greedy_takes_the_most_probable_and_of_equals_the_first():
+    logits = torch.tensor([[0.0, 2.0, 2.0], [3.0, 1.0, 0.0]])
+    tokens, log_probs = sample_tokens(logits, torch.tensor([0.99, 0.99], dtype=torch.float64), params(temperature=0.0))
+    assert tokens.tolist() == [1, 0]
+    # At temperature 1: 2 - ln(1 + 2 e^2) and 3 - ln(e^3 + e + 1).
+    assert log_probs.tolist() == pytest.approx([2 - np.log(1 + 2 * np.e**2), 3 - np.log(np.e**3 + np.e + 1)], abs=1e-6)
+
+
+def test_what_is_asked_for_alone_changes_nothing_of_another_setting():
+    """A sample that was stored before top-k existed comes out the same: nothing is divided by a sum of nearly 1."""
+    generator = torch.Generator().manual_seed(1)
+    logits, uniforms = torch.randn(200, 300, generator=generator), torch.rand(200, dtype=torch.float64)
+    probs = torch.log_softmax(logits / 0.7, dim=-1).exp()
+    kept = probs.masked_fill(~top_p_mask(probs, 0.9), 0.0)
+    tokens, _ = sample_tokens(logits, uniforms, params(temperature=0.7, top_p=0.9))
+    assert torch.equal(tokens, inverse_cdf(kept, uniforms))
+
+
 def test_rows_are_independent_of_each_other():
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(50, 300, generator=generator) * 3
     uniforms = torch.rand(50, dtype=torch.float64, generator=generator)
-    together, _ = sample_tokens(logits, uniforms, 0.7, 0.9)
-    alone = [sample_tokens(logits[i : i + 1], uniforms[i : i + 1], 0.7, 0.9)[0].item() for i in range(50)]
+    together, _ = sample_tokens(logits, uniforms, params(temperature=0.7, top_p=0.9))
+    alone = [
+        sample_tokens(logits[i : i + 1], uniforms[i : i + 1], params(temperature=0.7, top_p=0.9))[0].item()
+        for i in range(50)
+    ]
     assert together.tolist() == alone

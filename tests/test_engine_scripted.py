@@ -115,3 +115,9 @@ def test_a_missing_gold_or_rate_is_named():
         list(ScriptedEngine(Script(success=1.0), {}).generate(make_requests(1), PARAMS))
     with pytest.raises(StapoError, match="no rate for easy e1"):
         list(ScriptedEngine(Script(success={"hard": 1.0}), GOLDS).generate(make_requests(1), PARAMS))
+
+
+def test_shares_that_make_one_are_accepted_as_they_are_written():
+    assert Script(success=0.1, truncated=0.9).success_rate("t", "p") == 0.1  # 1 - 0.9 is 0.09999999999999998
+    with pytest.raises(UsageError, match=r"expected 0 to 0\.1 \(1 - truncated\), got 0\.11"):
+        Script(success=0.11, truncated=0.9)

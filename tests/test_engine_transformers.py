@@ -1,6 +1,7 @@
 """The embedded engine on a random tiny Qwen3: against a loop without cache or batch, reordered, with other weights."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def slow_tokens(model, request: Request, params: SamplingParams, end_ids: set[in
     ids, new, log_probs = list(request.prompt.token_ids), [], []
     for j in range(params.max_new_tokens):
         logits = model(torch.tensor([ids + new])).logits[:, -1]
-        token, log_prob = sample_tokens(logits, draws[j : j + 1], params.temperature, params.top_p)
+        token, log_prob = sample_tokens(logits, draws[j : j + 1], params)
         new.append(token.item())
         log_probs.append(log_prob.item())
         if new[-1] in end_ids:
@@ -33,7 +34,14 @@ def slow_tokens(model, request: Request, params: SamplingParams, end_ids: set[in
     return new, log_probs
 
 
-@pytest.mark.parametrize("params", [PARAMS, SamplingParams(temperature=0.7, top_p=0.9, max_new_tokens=40)])
+@pytest.mark.parametrize(
+    "params",
+    [
+        PARAMS,
+        SamplingParams(temperature=0.7, top_p=0.9, max_new_tokens=40),
+        SamplingParams(temperature=1.2, top_p=0.95, top_k=50, min_p=0.01, max_new_tokens=40),
+    ],
+)
 def test_equals_a_loop_without_cache_or_batch(model, tokenizer, params):
     requests = make_requests(6, samples=2)
     end_ids = {END, *range(40, 52)}
@@ -48,6 +56,39 @@ def test_equals_a_loop_without_cache_or_batch(model, tokenizer, params):
         assert completion.finish_reason == ("stop" if tokens[-1] in end_ids else "length")
         reasons.add(completion.finish_reason)
     assert reasons == {"stop", "length"}
+
+
+def test_greedy_is_the_most_probable_token_each_time(model, tokenizer):
+    greedy = replace(PARAMS, temperature=0.0)
+    requests = make_requests(4, samples=2)
+    found = tokens_of(TransformersEngine(model, tokenizer).generate(requests, greedy))
+    for request in requests[:4]:
+        ids = list(request.prompt.token_ids)
+        with torch.inference_mode():
+            for token in found[request.key]:
+                assert token == model(torch.tensor([ids])).logits[0, -1].argmax().item()
+                ids.append(token)
+        assert found[request.key] == found[request.key._replace(sample_index=1)]
+
+
+def test_a_completion_ends_before_the_first_stop_text(model, tokenizer):
+    """The tokens are those of a run without stop texts, as far as it goes; the text is that one's, cut."""
+    requests = make_requests(8)
+    free = {c.key: c for c in TransformersEngine(model, tokenizer, slots=5).generate(requests, PARAMS)}
+    texts = [c.text for c in free.values() if len(c.text) > 8]
+    stop = (texts[0][4:6], texts[1][5:7])
+    num_stopped = 0
+    for completion in TransformersEngine(model, tokenizer, slots=5).generate(requests, replace(PARAMS, stop=stop)):
+        whole = free[completion.key]
+        places = [place for place in map(whole.text.find, stop) if place >= 0]
+        assert whole.token_ids[: completion.num_tokens] == completion.token_ids
+        assert completion.text == (whole.text[: min(places)] if places else whole.text)
+        assert completion.finish_reason == ("stop" if places else whole.finish_reason)
+        if places:  # not a token later than the text shows it
+            num_stopped += 1
+            before = tokenizer.decode(completion.token_ids[:-1], skip_special_tokens=True)
+            assert not any(text in before for text in stop)
+    assert 2 <= num_stopped < len(requests)
 
 
 def test_order_slots_and_company_do_not_change_a_sample(model, tokenizer):

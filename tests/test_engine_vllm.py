@@ -4,6 +4,7 @@ OMP_WAIT_POLICY=PASSIVE VLLM_CPU_KVCACHE_SPACE=1 pytest tests/test_engine_vllm.p
 """
 
 import importlib.util
+import json
 import os
 import random
 import signal
@@ -13,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ import transformers
 from fake_vllm import FakeVllm, install
 
 from stapo_bench.engines import EngineOptions, declared_identity, open_engine
+from stapo_bench.engines.vllm import VllmEngine
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Prompt, Request, SampleKey, SamplingParams
 from stapo_train.tiny.random_model import ENDS, random_model, save
@@ -116,6 +119,21 @@ def test_a_precision_that_is_asked_for_reaches_vllm(fake_vllm, tmp_path: Path, a
     engine.import_module("vllm.platforms").current_platform.is_cpu = lambda: on_cpu
     engine.VllmEngine(tmp_path, dtype=asked)
     assert fake_vllm["dtype"] == expected
+
+
+def test_vllm_reads_settings_that_do_not_reach_out(fake_vllm, tmp_path: Path):
+    VllmEngine(tmp_path)
+    assert "tokenizer" not in fake_vllm and "hf_config_path" not in fake_vllm  # a folder like most is read as it is
+    hostile = {"auto_map": {"AutoConfig": "owner/repository--x.C"}, "_attn_implementation": "owner/repository"}
+    (tmp_path / "config.json").write_text(json.dumps({"vocab_size": 7, **hostile}))
+    engine = VllmEngine(tmp_path)
+    assert fake_vllm["model"] == str(tmp_path)
+    assert fake_vllm["tokenizer"] == fake_vllm["hf_config_path"] != str(tmp_path)
+    clean = Path(fake_vllm["hf_config_path"])
+    assert json.loads((clean / "config.json").read_text()) == {"vocab_size": 7}
+    engine._llm = SimpleNamespace(llm_engine=SimpleNamespace(engine_core=SimpleNamespace(shutdown=lambda: None)))
+    engine.close()
+    assert not clean.exists()
 
 
 @pytest.mark.parametrize("name", ["transformers", "openai", "scripted"])

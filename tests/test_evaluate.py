@@ -24,6 +24,7 @@ from stapo_bench.runs.store import read_samples, scan_keys
 from stapo_bench.sampling.eval_tasks import EvalTask, requests
 from stapo_bench.sampling.evaluation import evaluate
 from stapo_bench.sampling.generate import to_sample
+from stapo_bench.sampling.preflight import check_context
 from stapo_bench.seeds import derive_seed
 from stapo_bench.tasks.loading import load_task
 
@@ -263,3 +264,32 @@ def test_replaced_weights_an_edited_problem_another_template_another_engine_are_
     make_task(tmp_path, "one", template="{{problem}} Box it.")
     lines = refusal().splitlines()[1:]
     assert [line.split(":")[0].strip() for line in lines] == ["tasks.one.prompts"]
+
+
+def test_a_prompt_that_fills_the_context_is_refused_and_a_short_context_is_told():
+    prompt = Prompt(task="t", problem_id="p", text="?", token_ids=(1,) * 60)
+    one = EvalTask(
+        task=load_task("tiny_aime24"),
+        problems=[],
+        prompts=[prompt],
+        prompt_format="plain",
+        num_problems=1,
+        num_samples=1,
+    )
+    told = io.StringIO()
+    check_context([one], 64, 16, "model", told)
+    assert "its context of 64 tokens is less than the longest prompt (60) and 16 new tokens" in told.getvalue()
+    assert told.getvalue().endswith("a completion of that one is cut off after 4\n")
+    with pytest.raises(StapoError, match=r"t, problem p: expected a prompt of 1 to 59 tokens .* got 60"):
+        check_context([one], 60, 16, "model", told)
+    check_context([one], None, 16, "model", told)  # not known
+
+
+def test_what_fails_before_the_first_sample_leaves_no_folder(tmp_path):
+    class Broken(FakeEngine):
+        def generate(self, requests, params):
+            raise RuntimeError("out of memory")
+
+    with pytest.raises(StapoError, match="the engine stopped: RuntimeError: out of memory"):
+        run(make_options(tmp_path), Broken())
+    assert not (tmp_path / "run").exists()

@@ -117,7 +117,7 @@ def test_golds_that_are_not_at_hand_are_empty_and_the_command_says_why(run, make
 
 
 def test_other_names_and_folders_are_refused_before_anything_is_written(run, make_run, tmp_path):
-    with pytest.raises(UsageError, match=r"expected a name ending in \.parquet or \.csv, got '\.xlsx'"):
+    with pytest.raises(UsageError, match=r"expected a name ending in \.parquet, \.csv or \.jsonl, got '\.xlsx'"):
         export_runs([run], tmp_path / "s.xlsx")
     (tmp_path / "file").write_text("")
     with pytest.raises(StapoError, match="cannot write"):

@@ -93,6 +93,25 @@ def test_labels_are_of_what_is_there(day):
     assert "holds more than was asked for now: tiny_aime24 30 problems × 8 samples (now asked 30 × 2)" in smaller.stderr
 
 
+def test_a_table_marks_parts_of_tasks_and_scores_of_the_token_limit(day):
+    (day / "cut.yaml").write_text("success: 0.1\ntruncated: 0.9\n")
+    (day / "half.yaml").write_text("success: 0.6\ntruncated: 0.4\n")
+    part, cut = (
+        run("eval", *scripted(day / f"{name}.yaml"), "--samples", 4, *more, "--out", day / f"is-{name}").stdout
+        for name, more in (("half", ("--limit", 10)), ("cut", ()))
+    )
+    (row,) = [line for line in part.splitlines() if line.startswith("| –")]
+    assert row.count("† [") == 2
+    assert "is-half: Tiny AIME24 10×4 (of 30 problems), Tiny AMC23 10×4 (of 40 problems); truncated" in part
+    notes = [line for line in part.splitlines() if "†" in line and "|" not in line]
+    assert notes == ["- † Tiny AIME24, Tiny AMC23: not all of the task's problems (how many stands with the run)"]
+    (note,) = [line for line in cut.splitlines() if "†" in line and "|" not in line]
+    assert note.startswith(
+        "- † Tiny AIME24, Tiny AMC23: half of the completions or more are cut off, so that the score"
+    )
+    assert "†" not in run("table", day / "base", day / "stapo").output
+
+
 def test_as_much_is_printed_as_the_question_needs(day):
     one = run("eval", *scripted(day / "base.yaml", "tiny_aime24"), "--samples", 4, "--out", day / "single")
     assert one.stdout.count("| Model") == 1 and "Avg" not in one.stdout
@@ -124,8 +143,9 @@ def test_exports_audits_and_plans(day):
     out = day / "tables" / "all.csv"
     assert run("export", day / "base", day / "stapo", "-o", out).exit_code == 0
     assert out.read_text().splitlines()[0].replace('"', "").split(",") == [
-        *("run", "method", "regime", "task", "problem_id", "sample_index", "seed", "completion", "num_tokens"),
-        *("finish_reason", "sum_log_prob", "seconds", "grader", "outcome", "extracted", "correct", "gold"),
+        *("run", "method", "model", "regime", "temperature", "top_p", "max_new_tokens", "task", "title"),
+        *("problem_id", "problem", "sample_index", "seed", "completion", "num_tokens", "finish_reason"),
+        *("sum_log_prob", "seconds", "grader", "outcome", "extracted", "correct", "gold"),
     ]
     assert run("audit", day / "partial").exit_code == 3
     assert "a difference of 1 point with" in run("plan", day / "base", day / "stapo", "--detect", 0.01).output
@@ -135,6 +155,11 @@ def test_exports_audits_and_plans(day):
 
 _REFUSALS = {
     "gguf": ("bench", "eval --ckpt model.gguf --decoding justrl --tasks tiny_aime24 --out out", "GGUF weights"),
+    "served gguf": (
+        "bench",
+        "eval --ckpt model.gguf --engine openai --base-url http://127.0.0.1:9/v1 --decoding justrl --tasks tiny_aime24",
+        "and with --ckpt the Hugging Face folder that they were made from",
+    ),
     "adapter": ("bench", "eval --ckpt lora --decoding justrl --tasks tiny_aime24 --out out", "merge it into its base"),
     "prompt format": (
         "bench", "eval --ckpt model --decoding justrl --tasks tiny_aime24 --prompt-format chat --out out",

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from stapo_bench import cli
-from stapo_bench.engines.foreign_checkpoint import load_config
+from stapo_bench.engines.foreign_checkpoint import cleaned, load_config, load_tokenizer
 from stapo_bench.engines.transformers import load_checkpoint
 from stapo_bench.errors import StapoError
 
@@ -119,8 +120,21 @@ CASES = {
         {"chat_template": "{{ messages[0].content.center(4000000000) }}"},
         {"chat_template": "{{ raise_exception('no\nline') }}"}, {"chat_template": "{{"},
         {"chat_template": "{{ messages.__class__.__mro__ }}"}, {"eos_token": 3}, {"added_tokens_decoder": {"x": 3}},
-        {"extra_special_tokens": 3}, {"model_max_length": "x"},
+        {"extra_special_tokens": 3}, {"model_max_length": "x"}, {"model_max_length": 10**4000},
+        {"chat_template": [3]}, {"chat_template": [{"name": "default"}]}, {"chat_template": {"default": 3}},
+        {"chat_template": [{"name": "default", "template": LOOP}]}, {"chat_template": [{"name": "x", "template": "x"}]},
+        {"chat_template": [{"name": ["x"], "template": "x"}]}, {"chat_template": "x" * 4_000_000},
+        {"added_tokens_decoder": {"99999999999": {"content": "x"}}}, {"added_tokens_decoder": {"-1": {"content": "x"}}},
+        {"added_tokens_decoder": [3]}, {"extra_special_tokens": ["x" * 10**6]}, {"extra_special_tokens": {"a": 3}},
+        {"extra_special_tokens": [f"<{i}>" for i in range(40_000)]}, {"init_inputs": [3]}, {"padding_side": 3},
+        {"tokenizer_file": "/dev/zero"}, {"vocab_file": "/dev/zero"}, {"gguf_file": "/dev/zero"},
+        {"fast_tokenizer_files": ["../tokenizer.0.json"]}, {"fast_tokenizer_files": 3}, {"tokenizer_object": 3},
+        {"post_processor": 3}, {"tokenizer_truncation": {"max_length": -1}}, {"backend": "custom"}, {"vocab": 3},
+        {"cls_token": {"__type": "AddedToken", "content": 3}}, {"name_or_path": 3}, {"from_slow": True},
+        {"local_files_only": False}, {"is_local": False}, {"tokenizer_class": "os.system"}, {"processor_class": "x"},
     )},
+    "config: nested": holding("config.json", '{"a": ' * 900 + "1" + "}" * 900),
+    "tokenizer: nested": holding("tokenizer_config.json", '{"a": ' * 900 + "1" + "}" * 900),
     "stapo.json: method": holding("stapo.json", '{"method": ["a"]}'),
     "stapo.json: step": holding("stapo.json", '{"step": 1.5}'),
     "stapo.json: sha256": holding("stapo.json", '{"sha256": {"model.safetensors": 3}}'),
@@ -175,6 +189,36 @@ def test_what_names_code_elsewhere_is_left_out(folder):
     assert tokenizer.decode(tokenizer("1+1")["input_ids"]) == "1+1"
     found = model.state_dict()
     assert found.keys() == expected.keys() and all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_a_tokenizer_s_settings_name_no_file_elsewhere(folder, tmp_path, monkeypatch):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    expected = load_checkpoint(folder, device="cpu")[1]
+    other = json.loads((folder / "tokenizer.json").read_text())
+    other["model"] |= {"vocab": {"x": 0}, "merges": []}
+    (tmp_path / "tokenizer.1.0.0.json").write_text(json.dumps(other))
+    hostile = {
+        "auto_map": {"AutoTokenizer": ["owner/repository--x.Slow", "owner/repository--x.Fast"]},
+        "fast_tokenizer_files": ["../tokenizer.1.0.0.json"],
+        "tokenizer_file": str(tmp_path / "tokenizer.1.0.0.json"),
+        "name_or_path": "owner/repository",
+    }
+    with_values("tokenizer_config.json", **hostile)(folder)
+    found = load_tokenizer(folder)
+    assert found("1+1")["input_ids"] == expected("1+1")["input_ids"]
+    assert found.name_or_path == str(folder)
+    for tokenizer, name in ((expected, "expected"), (found, "found")):
+        tokenizer.save_pretrained(tmp_path / name)
+    contents = [{p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("expected", "found")]
+    assert contents[0] == contents[1]
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_folder_without_such_settings_is_read_as_it_is(folder):
+    with cleaned(folder) as clean:
+        assert clean == folder
 
 
 def test_the_hub_is_not_asked(folder, monkeypatch):

@@ -52,7 +52,7 @@ def faulty_pool(workers: int = 1, limits: Limits = LIMITS) -> GraderPool:
 
 def is_running(pid: int) -> bool:
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
     except FileNotFoundError:
         return False
     return state != "Z"
@@ -133,10 +133,10 @@ def test_later_calls_know_what_earlier_ones_graded(tmp_path, monkeypatch):
         for number in range(3):
             for log in logs[:2]:
                 assert pool.grade([(f"Way {number}: answer 7", log)])[0].extracted == "7"
-        assert [Path(log).read_text() for log in logs[:2]] == ["x", "x"]
+        assert [Path(log).read_text(encoding="utf-8") for log in logs[:2]] == ["x", "x"]
         pool.grade([("answer 7", logs[2])])  # a third: the first is forgotten
         pool.grade([("answer 7", log) for log in logs])
-    assert [Path(log).read_text() for log in logs] == ["xx", "x", "x"]
+    assert [Path(log).read_text(encoding="utf-8") for log in logs] == ["xx", "x", "x"]
 
 
 def test_an_oversized_completion_is_not_extracted_in_the_caller(tmp_path, monkeypatch):
@@ -292,7 +292,7 @@ def test_workers_end_with_a_killed_parent(task):
 
 def test_no_zombies_and_no_open_files_stay():
     def state() -> tuple[int, int, int]:
-        children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+        children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text(encoding="utf-8").split()
         return len(list(Path("/proc/self/fd").iterdir())), len(children), threading.active_count()
 
     before = state()

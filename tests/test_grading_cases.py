@@ -1,7 +1,8 @@
 """The grader against cases with a source: ``tests/grading_cases/*.jsonl``, one pair and its verdict a line.
 
-A case may give what a task publishes with its gold: ``answer_type``, ``tolerance``, ``unit``, ``is_multiple``. The
-``independent_*`` files were written from the reading alone, by someone who had not seen the grader's code.
+A case may give what a task publishes with its gold, ``answer_type``, ``tolerance``, ``unit``, ``is_multiple``, or the
+``question``. The ``independent_*`` files were written from the reading alone, by someone who had not seen the grader's
+code.
 """
 
 import json
@@ -27,7 +28,7 @@ PUBLISHED = ("answer_type", "tolerance", "unit", "is_multiple")
 def test_case(case: dict[str, Any]) -> None:
     completion = case["completion"] if "completion" in case else rf"\boxed{{{case['answer']}}}"
     gold = Gold(answer=case["gold"], **{name: case[name] for name in PUBLISHED if name in case})
-    grade = grade_answer(completion, gold)
+    grade = grade_answer(completion, gold, question=case.get("question"))
     expected = Outcome.CORRECT if case["correct"] else Outcome(case.get("outcome", "INCORRECT"))
     assert grade.outcome is expected, (case, grade)
 

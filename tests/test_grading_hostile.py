@@ -185,3 +185,29 @@ def test_memory_stays_small() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
     assert shown.stdout.strip() == "{'INCORRECT'}"
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "x.",
+        "p.m. ",
+        "\n \n",
+        "1+",
+        "- 1\n",
+        "not 1 ",
+        "\\begin{align}",
+        "</b>",
+        "0,5 ",
+        "Q: 1?\n",
+        "1 and ",
+        "<s>",
+        "is ",
+    ],
+)
+def test_prose_without_end_is_read_in_bounded_time(piece: str) -> None:
+    for length in (3_000, 40_000):
+        text = (piece * length)[:length] + " is the 7"
+        start = time.process_time()
+        assert grade_answer(text, "42", question=text).outcome is not Outcome.GRADER_ERROR
+        assert time.process_time() - start < SECONDS

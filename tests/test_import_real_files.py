@@ -6,6 +6,7 @@ They lie in the folder ``runs`` of the benchmark data, with an index of what is 
 import csv
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -13,25 +14,25 @@ from stapo_bench.analysis import score_run
 from stapo_bench.errors import StapoError
 from stapo_bench.presenting import finish_run
 from stapo_bench.runs.importing import ImportOptions, Stated, import_run
-from stapo_bench.runs.importing.formats import recognise
-from stapo_bench.runs.importing.opening import open_file
 from stapo_bench.runs.importing.survey import survey
+from stapo_bench.runs.importing.writing import open_sources
 
 TURNED_AWAY = {
     "AReaL": {"run config": "neither JSON, nor a table"},
     "EleutherAI": {"lm-eval results": "metrics of lm-eval without texts", "lm-eval samples": "another kind of task"},
     "NVIDIA": {"NeMo-Skills jsonl: predicted_answer": "outcomes without texts"},
-    "OddFunction0205": {"OpenCompass": "an archive; unpack it"},
     "PrimeIntellect-ai": {"vf-eval metadata": "the settings of an evaluation"},
     "TIGER-AI-Lab": {"PoT": "programs, and not answers: another kind of task"},
     "UKGovernmentBEIS": {
         "csv of inspect": "outcomes without texts",
-        "inspect .eval zip (zstd": "compressed with zstd",
         "scorer cases": "cases for a scorer",
     },
     "allenai": {"OLMES": "without texts"},
     "inclusionAI": {"run config": "neither JSON, nor a table"},
-    "microsoft": {"ToRA eval metrics": "neither JSON, nor a table", "zip of 8": "an archive; unpack it"},
+    "microsoft": {
+        "ToRA eval metrics": "neither JSON, nor a table",
+        "zip of 8": "holds samples in 8 folders; name those of one run: ",
+    },
     "modelscope": {"evalscope reports": "a report of evalscope without texts"},
     "openai": {
         "OpenAI GSM8K example": "several models in one row",
@@ -65,7 +66,8 @@ def expected_reason(row: dict) -> str | None:
 
 def counts(path: Path) -> tuple[int, set[int]]:
     """Problems in a file, and samples of each."""
-    found = survey([recognise(open_file(path))], Stated())
+    with TemporaryDirectory() as scratch:
+        found = survey(open_sources([path], ImportOptions(), Path(scratch))[0], Stated())
     return len(found.problems), {problem.num_samples for problem in found.problems.values()}
 
 
@@ -88,7 +90,7 @@ def test_every_file_is_counted_as_its_index_does_or_turned_away_with_the_true_re
 
 
 def test_what_is_turned_away_is_that_by_the_whole_import_too(files, tmp_path):
-    for repo, format_ in (("EleutherAI", "lm-eval samples"), ("UKGovernmentBEIS", "inspect .eval zip (zstd")):
+    for repo, format_ in (("EleutherAI", "lm-eval samples"), ("microsoft", "zip of 8")):
         row, path = next((r, p) for r, p in files if r["repo"].startswith(repo) and r["format"].startswith(format_))
         with pytest.raises(StapoError, match=expected_reason(row)):
             import_run([path], tmp_path / "run", ImportOptions())

@@ -7,27 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from interrupted import heeding_ctrl_c
+from interrupted import SHADOW, heeding_ctrl_c
 
 ROOT = Path(__file__).resolve().parent.parent
-# A module that is interrupted while it is imported, catches whatever comes, and is half there.
-SHADOW = """\
-import importlib, os, signal, sys
-try:
-    os.kill(os.getpid(), signal.{signal})
-    for _ in range(1000):
-        pass
-except BaseException:
-    pass
-sys.path.remove(os.path.dirname(__file__))
-del sys.modules[__name__]
-importlib.import_module(__name__)
-"""
 
 
 def run(command, folder, module, number, *, ignored=""):
     """The command, in which ``module`` is interrupted while it is being imported."""
-    (folder / f"{module}.py").write_text(SHADOW.format(signal=number))
+    (folder / f"{module}.py").write_text(SHADOW.format(number=int(signal.Signals[number])))
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (folder, ROOT, ROOT / "train")))}
     line = (
         f"trap '' {ignored}; exec {sys.executable} -m {command}" if ignored else f"exec {sys.executable} -m {command}"

@@ -138,7 +138,7 @@ def test_one_checkpoint_sampled_again_and_shared_seeds_are_said(trained, make_ru
 
 def test_options_that_belong_together(trained):
     done = CliRunner().invoke(cli, ["compare", str(trained / "grpo-0")])
-    assert done.exit_code == 2 and "expected two run folders or files, got 1; several runs" in done.output
+    assert done.exit_code == 2 and "expected two or more run folders or files, got 1" in done.output
     done = CliRunner().invoke(cli, ["compare", *[str(trained / f"grpo-{i}") for i in "01"], "--detect", "0.1"])
     assert done.exit_code == 2 and "--detect counts seeds and needs --seeds" in done.output
 

@@ -252,9 +252,79 @@ def test_kl_cov_takes_rounding_for_no_move():
         assert s.log_probs.grad.tolist() == pytest.approx([pay - math.exp(moved) * a for a in (1, 2, 1)])
 
 
-def test_lp_reg_shields_unlikely_tokens_of_failed_rollouts():
-    s = stats([0.01] + [0.5] * 199, advantages=[-1.0] * 100 + [1.0] * 100)
-    s = TokenStats(**{**vars(s), "proxy_kl": torch.full((200,), 0.3, dtype=torch.float64)})
-    selection = select(s, build("lp-reg"))
-    assert selection.marked_mask.nonzero().flatten().tolist() == [0]  # 1 % of the hundred failed tokens
-    assert loss(s, build("lp-reg")) == pytest.approx(0.3 / 200)
+def lp_reg_tokens(proxies, old=None):
+    """Four unlikely tokens (0.01) among 400 failed ones: 1 %; the rest has probability 0.5; ratio 1 unless given."""
+    probs = [0.01] * 4 + [0.5] * 396
+    s = stats(probs, advantages=[-1.0] * 400, old=(old or probs[:4]) + probs[4:])
+    found = torch.tensor(proxies + [0.9] * 396, dtype=torch.float64).log()
+    return replace(s, log_probs=s.log_probs.requires_grad_(), proxy_log_probs=found)
+
+
+def test_lp_reg_holds_the_least_likely_failed_tokens_that_the_proxy_would_raise():
+    # Proxies 0.02 and 0.011 are above 0.01; 0.005 is below; 0 is what the cut leaves out, noise.
+    s = lp_reg_tokens([0.02, 0.011, 0.005, 0.0])
+    assert select(s, build("lp-reg")).marked_mask.nonzero().flatten().tolist() == [0, 1]
+    # k3 at 0.02: 2 - ln 2 - 1 = 0.3069; at 0.011: 1.1 - ln 1.1 - 1 = 0.0047; all else has ratio 1: -A rho = 1
+    k3 = (2 - math.log(2) - 1) + (1.1 - math.log(1.1) - 1)
+    assert loss(s, build("lp-reg")) == pytest.approx((400 + k3) / 400)
+
+
+def test_lp_reg_raises_a_held_token_where_the_surrogate_alone_lowers_it():
+    # slope of the loss by ln pi: -A rho = 1, and 1 - proxy / pi of the KL: 1 - 3 = -2; in all -1, upwards
+    s = lp_reg_tokens([0.03, 0.0, 0.0, 0.0])
+    objective = build("lp-reg")
+    policy_loss(s, select(s, objective), objective).numerator.sum().backward()
+    assert s.log_probs.grad[:4].tolist() == pytest.approx([-1.0, 1.0, 1.0, 1.0])
+
+
+def test_lp_reg_clips_others_at_ten_and_the_held_not_at_all():
+    # ratios 0.01 / 0.0005 = 20: the surrogate's minimum of -20 and -10 is -20, as min() has no lower bound at A < 0;
+    # at A > 0 the clip of 1 + 9 holds: 10
+    s = lp_reg_tokens([0.02, 0.0, 0.0, 0.0], old=[0.0005] * 4)
+    found = policy_loss(s, select(s, build("lp-reg")), build("lp-reg")).numerator
+    assert found[:2].tolist() == pytest.approx([20 + 1 - math.log(2), 20])
+    good = replace(s, advantages=-s.advantages)
+    assert policy_loss(good, select(good, build("lp-reg")), build("lp-reg")).numerator[0].item() == pytest.approx(-10)
+
+
+def test_lp_reg_counts_a_kl_up_to_ten_nats():
+    # proxy / pi = 50: 50 - ln 50 - 1 = 45 is cut to 10 and has no slope: that of the surrogate is left
+    s = lp_reg_tokens([0.5, 0.0, 0.0, 0.0])
+    objective = build("lp-reg")
+    found = policy_loss(s, select(s, objective), objective).numerator
+    found.sum().backward()
+    assert (found[0].item(), s.log_probs.grad[0].item()) == (pytest.approx(11), pytest.approx(1))
+
+
+def test_clip_cov_has_the_authors_wide_clip():
+    # rho = 3 at A > 0: 2 by the clip at 1 + 1; rho = 0.05 at A < 0 stays, as 1 - 1 = 0 is below
+    s = stats([0.6, 0.01, 0.5], old=[0.2, 0.2, 0.5], advantages=[1, -1, 0])
+    objective = build("clip-cov", seed=0, low=1e8, high=1e9)  # nothing is drawn
+    assert policy_loss(s, select(s, objective), objective).numerator.tolist() == pytest.approx([-2, 0.05, 0])
+
+
+def test_lopti_goes_through_the_iteration_twice():
+    assert build("lopti").schedule(3) == [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1)]
+    assert build("lopti", order="steps").schedule(3) == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
+    assert build("stapo").schedule(2) == [(0, 0), (1, 0)]
+
+
+def test_stare_decides_once_for_an_iteration():
+    # The mini-batch's own entropy is 0.5, the iteration's 0.2: below 0.3, and the reverse
+    s = replace(stats([0.1, 0.5], entropy=[0.5, 0.5]), batch_entropy=torch.full((2,), 0.2, dtype=torch.float64))
+    assert select(s, build("stare")).weights.tolist() == [1.1, 1]
+    assert select(s, build("stare", gate="mini-batch")).weights.tolist() == [1, 1]
+    s = replace(stats([0.1, 0.5], entropy=[0.2, 0.2]), batch_entropy=torch.full((2,), 0.5, dtype=torch.float64))
+    assert select(s, build("stare")).weights.tolist() == [1, 1]
+    assert select(s, build("stare", gate="mini-batch")).weights.tolist() == [1.1, 1]
+
+
+@pytest.mark.parametrize(("eligible", "weighed"), [(1, 1), (10, 1), (11, 2), (20, 2)])
+def test_stare_rounds_its_share_up(eligible, weighed):
+    s = stats([(i + 1) / (eligible + 2) for i in range(eligible)], entropy=[0.1] * eligible)
+    assert int((select(s, build("stare")).weights > 1).sum()) == weighed
+
+
+def test_stare_bounds_the_ratio_of_failed_tokens_at_ten():
+    s = stats([0.8], old=[0.01], advantages=[-1.0])  # rho = 80
+    assert loss(s, build("stare")) == pytest.approx(10)

@@ -184,13 +184,24 @@ def test_named_columns_and_their_misspelling(write):
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("item,score\np,1\nq,0.5\n", "row 2, 'score': expected 0 or 1 (or nothing), got '0.5'"),
-        ("item,score\np,1\nq,-1\n", "got '-1'; scores between or beyond are not compared yet"),
+        ("item,score\np,1\nq,1.5\n", "row 2, 'score': expected a score from 0 to 1 (or nothing), got '1.5'"),
+        ("item,score\np,1\nq,-1\n", "got '-1'; scores of another range are declared: --range LO:HI"),
         ('{\n"results": {},\n"configs": {},\n"versions": {}}', "metrics of lm-eval without texts"),
-        ('item;score\np;1\nq;"1,0"\n', "row 2, 'score': expected 0 or 1 (or nothing), got '1,0'"),
-        ("item,score\np,1\nq,=A1+1\n", "row 2, 'score': expected 0 or 1 (or nothing), got '=A1+1'"),
-        ('{"item": "p", "score": 1}\n{"item": "q", "score": {"a": 1}}\n', "row 2, 'score': expected 0 or 1 (or noth"),
-        ('{"item": "p", "score": 1}\n{"item": "q", "score": Infinity}\n', "row 2, 'score': expected 0 or 1 (or nothi"),
+        (
+            f"item,{','.join(f's{i}' for i in range(200_000))}\np,1\n",
+            "its first line is longer than 1 MB: expected a table",
+        ),
+        ('item,score\np,1\nq,"0,5"\n', "got '0,5'; numbers have a point, not a comma: 0.5"),
+        ('item;score\np;1\nq;"1,0"\n', "row 2, 'score': expected a score from 0 to 1 (or nothing), got '1,0'"),
+        ("item,score\np,1\nq,=A1+1\n", "row 2, 'score': expected a score from 0 to 1 (or nothing), got '=A1+1'"),
+        (
+            '{"item": "p", "score": 1}\n{"item": "q", "score": {"a": 1}}\n',
+            "row 2, 'score': expected a score from 0 ",
+        ),
+        (
+            '{"item": "p", "score": 1}\n{"item": "q", "score": Infinity}\n',
+            "row 2, 'score': expected a score from 0 ",
+        ),
         ("item,score\np,1\n,0\n", "row 2: expected the name of an item in 'item', got none"),
         ("item,score,score\np,1,1\n", "two columns have the name 'score'"),
         ("item,score\np,1\nq\n", "expected 2 cells, got 1"),
@@ -202,6 +213,7 @@ def test_named_columns_and_their_misspelling(write):
         ("item,acc,reward\np,1,0\n", "scores may stand in 'acc' or 'reward'; say where: --map score=COLUMN"),
         ("item,note\np,good\n", "expected a column with scores: --map score=COLUMN; its columns: item, note"),
         ('{"p": 1, "q": {"r": 2}}', "expected a column that names the items"),
+        ("just words", "expected a table of outcomes (CSV, TSV, JSON, Parquet), got text"),
         ("just words\n", "expected a table of outcomes (CSV, TSV, JSON, Parquet), got text"),
         ('{"p": 1, "q": 0, "p": 0}', "'p' stands 2 times: expected each once"),
         ('{\n"p": 1, "q": 0,\n"p": 0}', "'p' stands 2 times: expected each once"),
@@ -261,8 +273,8 @@ def test_python_takes_matrices_maps_rows_paths_and_runs(make_run, write):
     for other in (sb.compare(*maps), sb.compare(*rows), sb.compare(maps[0], rows[1]), sb.compare(run, of_run)):
         difference, same = other.average.effects[1].difference, found.average.effects[1].difference
         assert (difference.value, difference.standard_error) == (same.value, same.standard_error)
-    with pytest.raises(StapoError, match=r"B: row 0, column 1: expected 0 or 1 \(or nothing\), got 0.5"):
-        sb.compare(a, [[0, 0.5], [0, 0], [0, 0]])
+    with pytest.raises(StapoError, match=r"B: row 0, column 1: expected a score from 0 to 1 \(or nothing\), got 1.5"):
+        sb.compare(a, [[0, 1.5], [0, 0], [0, 0]])
     with pytest.raises(StapoError, match="A has 3 rows, B has 2"):
         sb.compare(a, b[:2])
     with pytest.raises(StapoError, match="no problem in common"):

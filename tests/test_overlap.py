@@ -60,7 +60,7 @@ def test_training_files_of_several_makes_are_read(tmp_path):
 def test_other_lines_are_named(tmp_path, line):
     path = tmp_path / "train.jsonl"
     path.write_text('{"problem": "a"}\n' + line + "\n")
-    with pytest.raises(StapoError, match=r"train\.jsonl:2: expected a JSON object with problem or question or prompt"):
+    with pytest.raises(StapoError, match=r"train\.jsonl, line 2: expected a JSON object"):
         list(read_training_texts(path))
 
 

@@ -206,7 +206,7 @@ def test_bad_questions_are_refused(make_run):
     a, b = make_run("a", {"t": [[1], [0]]}), make_run("b", {"t": [[1], [0]]})
     with pytest.raises(UsageError, match=r"0\.02 is two points"):
         plan_runs(a, b, detect=2)
-    with pytest.raises(StapoError, match="two common problems and two samples each"):
+    with pytest.raises(StapoError, match=r"two common problems and two samples each.*plan --problems N"):
         plan_runs(a, b, detect=0.02)
 
 
@@ -241,6 +241,32 @@ def test_the_sentence_says_where_more_problems_help_more(make_run):
     first, *_ = render_plan(plan_runs(a, equal, detect=0.2)).splitlines()
     assert "more problems" not in first
     assert re.search(r", \d+ for these problems \(these runs leave open \d+ to \d+, and \d+ to \d+\)\.\*\*$", first)
+
+
+def test_a_plan_does_not_send_to_more_problems_and_deny_that_they_help(make_run):
+    rng = np.random.default_rng(0)
+    open_ = 0
+    for number in range(60):
+        rates = rng.uniform(0.2, 0.8, 6)
+        a, b = (
+            make_run(f"{name}{number}", {"t": sample_matrix(rng, rates, 4).tolist()}, identity={"seed": seed})
+            for seed, name in enumerate("ab")
+        )
+        (task,) = plan_runs(a, b, detect=0.05).tasks
+        if task.problems_like_these.num_samples is None:
+            open_ += 1
+            assert task.more_problems_help_more
+    assert open_ > 10
+
+
+def test_runs_without_a_seed_share_no_noise(make_run):
+    """Neither run has a seed, so nothing pairs sample j of one with sample j of the other."""
+    rows = {"t": [[1, 0, 1, 0], [0, 0, 1, 0], [1, 1, 1, 0]] * 5}
+    nowhere = {"seed": None, "imported": {"format": "rows"}}
+    unknown = [make_run(name, rows, identity=nowhere) for name in "ab"]
+    other = [make_run(name, rows, identity={"seed": seed}) for seed, name in enumerate("cd")]
+    (one,), (two,) = (plan_runs(*runs, detect=0.05).tasks for runs in (unknown, other))
+    assert one.these_problems == two.these_problems
 
 
 def pilots(seed, num_pilots):

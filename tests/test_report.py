@@ -176,7 +176,8 @@ def test_the_table_has_both_errors_and_bold_only_where_something_was_measured_ag
     assert [cell.text for cell in first.cells] == ["16.67†", "16.67"]
     assert [cell.text for cell in second.cells] == ["83.33†", "83.33"]
     title = (
-        r"95 % intervals: these problems \[.*\]; problems like these \[.*\]; 3 problems × 2 samples; T: at most one .*"
+        r"95 % intervals: these problems \[.*\]; problems like these \[.*\]; 3 problems × 2 samples; "
+        r"T: half of the completions or more are cut off, .*; at most one sample differs .*"
     )
     assert re.fullmatch(title, first.cells[0].title)
     alone = overview([make_run("alone", {"t": [[1.0], [0.0]]})]).blocks[0]

@@ -49,5 +49,5 @@ def test_a_dump_without_tokens_says_what_makes_them(tmp_path):
 
 def test_damaged_tokens_are_named(tmp_path):
     folder = dump(tmp_path / "run", [HEADER, RESPONSE, RESPONSE | {"mark": "."}])
-    with pytest.raises(StapoError, match=r"tokens.jsonl:3: expected the tokens of a response"):
+    with pytest.raises(StapoError, match=r"tokens.jsonl, line 3: expected the tokens of a response"):
         collect_tokens([folder])

@@ -3,10 +3,8 @@
 What verl itself says to the settings is in tests/integration/test_verl_paper.py.
 """
 
-import os
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -72,7 +70,6 @@ def test_an_objectives_settings_travel_quoted():
     [
         "rollout.max_rounds=2",
         "reward.overlong_buffer=9",
-        "update.importance_cap=2.0",
         "update.selection=probe",
         "data.prompt_format=plain",
     ],
@@ -80,6 +77,27 @@ def test_an_objectives_settings_travel_quoted():
 def test_what_verl_lacks_is_refused(pair):
     with pytest.raises(UsageError, match=rf"{pair.split('=', maxsplit=1)[0]} .*: expected "):
         overrides(pairs=[pair])
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        (["update.importance_cap=3"], {"rollout_is": "token", "rollout_is_threshold": "3.0"}),
+        (["update.correction=sequence-tis"], {"rollout_is": "sequence", "rollout_is_threshold": "2.0"}),
+        (["update.correction=icepop"], {"rollout_is": "token", "rollout_is_threshold": "'0.5_5.0'"}),
+        (["update.correction=mis"], {"rollout_is": "sequence", "rollout_is_threshold": "'1e-08_3.0'"}),
+        (
+            ["update.correction=rejection", "update.correction_bounds=[0.9, 1.1]"],
+            {"rollout_is": "null", "rollout_rs": "seq_mean_k1", "rollout_rs_threshold": "'0.9_1.1'"},
+        ),
+    ],
+)
+def test_a_correction_is_verls_own(pairs, expected):
+    place = "algorithm.rollout_correction."
+    found = overrides(pairs=pairs)
+    assert {k.removeprefix(place): v for k, v in found.items() if k.startswith(place)} == expected
+    assert found["actor_rollout_ref.rollout.calculate_log_probs"] == "True"
+    assert not [key for key in overrides(pairs=[]) if key.startswith(place)]
 
 
 @pytest.fixture
@@ -147,7 +165,7 @@ def test_a_stage_runs_once_and_a_failure_names_its_log(tmp_path, capfd):
     reproduce_paper.run(stage, script)
     reproduce_paper.run(stage, script)
     assert capfd.readouterr().out.count("drawn\n") == 1
-    assert Path(f"{script}.log").read_text() == "out\ndrawn\n"
+    assert Path(f"{script}.log").read_text(encoding="utf-8") == "out\ndrawn\n"
 
 
 def dry_run(tmp_path, *arguments):
@@ -172,6 +190,10 @@ def test_a_dry_run_says_what_it_takes_and_starts_nothing(model, tmp_path, capsys
         (["--model", "8b", "rollout.gpu_memory=0.95"], "during rollouts on 64 GPUs; lower rollout.gpu_memory=0.95"),
         (["--model", "1.7b", "--nodes", "3"], "divide evenly over 24 data-parallel ranks"),
         (["--model", "8b", "--tensor-parallel", "3"], "--tensor-parallel 3: expected a divisor of 8 GPUs"),
+        (["--model", "1.7b", "--nodes", "-1"], "--nodes -1: expected 1 or more"),
+        (["--model", "1.7b", "--nodes", "0"], "--nodes 0: expected 1 or more"),
+        (["--model", "1.7b", "--sequence-parallel", "0"], "--sequence-parallel 0: expected 1 or more"),
+        (["--model", "8b", "--nodes", "1", "--gpus-per-node", "1"], "on 1 GPUs; use more GPUs a node or a kind with"),
         (["--model", "8b", "rollout.max_rounds=3"], "rollout.max_rounds 3: expected 1"),
         (["--model", "8b", "iteration=3"], "did you mean 'iterations'"),
     ],
@@ -204,180 +226,3 @@ def test_what_is_not_installed_stops_before_anything_starts(tmp_path, capsys, mo
 def test_everything_that_a_cluster_needs_is_looked_for(monkeypatch, module):
     monkeypatch.setattr(paper_verl, "find_spec", lambda name: None if name == module else object())
     assert paper_verl.missing_packages() == [module.replace("_", "-")]
-
-
-def test_launch_files_are_bash():
-    started = ("reproduce_table.sh", "gpu_environment.sh", "integration.sh")
-    for path in [*(ROOT / "scripts" / "launch").glob("*.sh"), *(ROOT / "scripts" / name for name in started)]:
-        subprocess.run(["bash", "-n", path], check=True)
-        assert path.stat().st_mode & 0o111, path
-
-
-@pytest.fixture
-def stub(tmp_path, monkeypatch):
-    """``stub(name, script)``: a command of that name, first on PATH, which writes its arguments to ``calls``."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-
-    def make(name, script=""):
-        (folder / name).write_text(f'#!/bin/bash\necho "{name} $*" >> {tmp_path}/calls\n{script}\n')
-        (folder / name).chmod(0o755)
-        return tmp_path / "calls"
-
-    return make
-
-
-def evaluate(*arguments, **environment):
-    return subprocess.run(
-        [ROOT / "scripts" / "launch" / "evaluate.sh", *map(str, arguments)],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def test_an_evaluation_has_a_client_for_every_eight_engines(stub, tmp_path):
-    calls = stub("stapo-bench", f"mkdir -p {tmp_path}/run")
-    done = evaluate("ckpt", "justrl", tmp_path / "run", 20, 2, BASE_URL="http://x/v1", EVAL_OPTIONS="--limit 5")
-    assert done.returncode == 0, done.stderr
-    *asked, scored = calls.read_text().splitlines()
-    assert scored == f"stapo-bench score {tmp_path}/run" and (tmp_path / "run" / "finished").exists()
-    for number, line in enumerate(sorted(asked)):
-        assert f"--shard {number}/3 --out {tmp_path}/run --limit 5" in line
-        assert "--base-url http://x/v1 --slots 853" in line  # 20 x 128 / 3
-    assert len(asked) == 3
-
-
-def test_an_evaluation_that_lost_a_client_is_not_finished(stub, tmp_path):
-    stub("stapo-bench", f'mkdir -p {tmp_path}/run; [[ "$*" != *"--shard 0/2"* ]]')
-    done = evaluate("ckpt", "justrl", tmp_path / "run", 16, 1, BASE_URL="http://x/v1")
-    assert done.returncode == 1 and not (tmp_path / "run" / "finished").exists()
-
-
-def test_a_server_that_does_not_start_is_said_to_be(stub, tmp_path):
-    calls = stub("vllm", "exit 3")
-    stub("sleep")
-    done = evaluate("ckpt", "justrl", tmp_path / "run", 4, 2, PORT="1")
-    assert done.returncode == 1 and "vllm serve ended before it was ready" in done.stderr
-    served = "vllm serve ckpt --port 1 --data-parallel-size 4 --data-parallel-size-local 4 --tensor-parallel-size 2"
-    assert calls.read_text().startswith(f"{served} --data-parallel-backend ray")
-
-
-SPREAD = """
-while [ $# -gt 0 ]; do
-    case "$1" in
-        --data-parallel-size) all="$2" ;;
-        --data-parallel-size-local) local="$2" ;;
-        --tensor-parallel-size) tensor="$2" ;;
-    esac
-    shift
-done
-local="${local:-$all}"
-fits=$((8 / tensor))
-if [ "$local" -gt "$fits" ]; then
-    echo "Not enough resources to allocate $local DP ranks on DP master node, possible to fit $fits DP ranks." >&2
-elif [ $((2 * local)) -lt "$all" ]; then
-    echo "Not enough resources to allocate $all placement groups, only created $((2 * local)) placement groups." >&2
-else
-    touch "$(dirname "$0")/../up"
-fi
-exit 3
-"""
-"""vLLM's own rule for placing engines on two nodes of 8 GPUs (``v1/engine/utils.py``, strict packing)."""
-
-
-@pytest.mark.parametrize(("local", "served"), [((), False), ((4,), True), ((2,), False), ((16,), False)])
-def test_engines_are_spread_over_the_nodes(stub, tmp_path, local, served):
-    stub("vllm", SPREAD)
-    stub("sleep")
-    done = evaluate("ckpt", "justrl", tmp_path / "run", 8, 2, *local, PORT="1")
-    assert done.returncode == 1  # the stand-in ends at once either way
-    assert (tmp_path / "up").exists() == served, done.stderr
-
-
-NO_VENV = """
-case "$*" in
-    *find_spec*) exit ${HAS:-1} ;;
-    *"-m venv"*) mkdir -p "${@: -1}/bin" && cp "$0" "${@: -1}/bin/pip" && cp "$0" "${@: -1}/bin/python" ;;
-    *version_info*) exit 0 ;;
-esac
-"""
-
-
-@pytest.mark.parametrize(
-    ("scale", "folder", "asked"),
-    [
-        ("small", ".venv-vllm", "-c requirements/vllm.txt -e .[vllm] pytest"),
-        ("paper", ".venv-verl", "-c requirements/verl-gpu.txt -e .[verl-gpu] pytest"),
-    ],
-)
-def test_a_machine_with_a_gpu_makes_the_environment_that_the_scale_needs(stub, tmp_path, scale, folder, asked):
-    for name in ("reproduce_table.sh", "gpu_environment.sh", "find_python.sh"):
-        (tmp_path / "scripts").mkdir(exist_ok=True)
-        (tmp_path / "scripts" / name).write_text((ROOT / "scripts" / name).read_text())
-        (tmp_path / "scripts" / name).chmod(0o755)
-    (tmp_path / "requirements").mkdir()
-    for name in ("pyproject.toml", "requirements/vllm.txt", "requirements/verl-gpu.txt"):
-        (tmp_path / name).touch()
-    for name in ("python", "python3"):
-        calls = stub(name, NO_VENV)
-    stub("nvidia-smi")
-    command = [tmp_path / "scripts" / "reproduce_table.sh", "--scale", scale, "--model", "8b"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHON": "python3"})
-    assert done.returncode == 0, done.stderr
-    lines = calls.read_text().splitlines()
-    assert any(line.endswith(asked) for line in lines), lines
-    assert any("--no-build-isolation --no-deps flash-attn==2.8.3" in line for line in lines) == (scale == "paper")
-    assert lines[-1].endswith(f"-m stapo_train.reproduce --scale {scale} --model 8b")
-    assert (tmp_path / folder / "stamp").exists()
-
-
-def test_a_slurm_job_makes_the_cluster_and_then_runs_on_it(stub, tmp_path):
-    stub("scontrol", "printf 'n1\\nn2\\nn3\\n'")
-    stub("srun", 'if [[ "$*" == *hostname* ]]; then echo 10.0.0.1 fe80::1; fi')
-    calls = stub("sleep", "exec /bin/sleep 0.5")
-    (tmp_path / "scripts").mkdir()
-    script = tmp_path / "scripts" / "reproduce_table.sh"
-    script.write_text(f'#!/bin/bash\necho "reproduce $RAY_ADDRESS $*" >> {calls}\n')
-    script.chmod(0o755)
-    job = {
-        "SLURM_SUBMIT_DIR": str(tmp_path),
-        "SLURM_JOB_NODELIST": "n[1-3]",
-        "SLURM_JOB_NUM_NODES": "3",
-        "SLURM_CPUS_ON_NODE": "64",
-    }
-    command = [ROOT / "scripts" / "launch" / "slurm.sh", "--model", "8b"]
-    subprocess.run(command, env={**os.environ, **job}, check=True)
-    lines = calls.read_text().splitlines()
-    starts = [line for line in lines if "ray start" in line]
-    assert len(starts) == 3 and "--cpus-per-task=64 -w n1 ray start --head --port=6379" in starts[0]
-    assert {line.split("-w ")[1].split()[0] for line in starts[1:]} == {"n2", "n3"}
-    assert all("ray start --address=10.0.0.1:6379" in line for line in starts[1:])
-    assert lines[-1] == "reproduce 10.0.0.1:6379 --scale paper --nodes 3 --model 8b"
-
-
-def test_an_array_job_draws_every_sample_once(tmp_path):
-    (tmp_path / "script.yaml").write_text("success: 0.5\n")
-    run = tmp_path / "run"
-    arguments = ["--ckpt", tmp_path / "script.yaml", "--decoding", "justrl", "--engine", "scripted", "--out", run]
-    arguments += ["--tasks", "tiny_aime24", "--limit", "3", "--samples", "3"]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    array = {"SLURM_ARRAY_TASK_COUNT": "2", "SLURM_ARRAY_TASK_MIN": "1", "SLURM_SUBMIT_DIR": str(ROOT), "PATH": path}
-    tasks = [
-        subprocess.Popen(
-            [ROOT / "scripts" / "launch" / "eval_array.sh", *arguments],
-            env={**os.environ, **array, "SLURM_ARRAY_TASK_ID": number},
-            stdout=subprocess.DEVNULL,
-        )
-        for number in ("1", "2")
-    ]
-    assert [task.wait() for task in tasks] == [0, 0]
-    segments = sorted((run / "samples").glob("*.jsonl"))
-    assert sorted(path.stem.split("-")[1][:9] for path in segments) == ["shard0of2", "shard1of2"]
-    assert sum(len(path.read_text().splitlines()) for path in segments) == 9
-    shown = subprocess.run(
-        [Path(sys.executable).parent / "stapo-bench", "score", run], capture_output=True, text=True, check=True
-    )
-    assert "9" in shown.stdout

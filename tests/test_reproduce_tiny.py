@@ -1,8 +1,13 @@
 """The order of the whole experiment: nothing starts before what it needs, and the base model has the machine alone."""
 
+import json
+import types
+from pathlib import Path
+
 import pytest
 
 from stapo_train import jobs
+from stapo_train.reproduce import table
 from stapo_train.reproduce import tiny as script
 
 
@@ -37,3 +42,24 @@ def test_progress_is_the_last_count_in_the_log(tmp_path):
     assert job.progress() == ("1,010/4,040", 0.25)
     job.done = True
     assert job.progress() == ("done", 1.0)
+
+
+def test_the_results_hold_every_run_s_manifest_in_one_file(tmp_path, monkeypatch):
+    said = types.SimpleNamespace(stdout="a table\n")
+    monkeypatch.setattr(table.subprocess, "run", lambda *args, **kwargs: said)
+    models = ("base", *table.METHODS)
+    for model in models:
+        for regime in table.REGIMES:
+            folder = table.run_folder(tmp_path, model, regime)
+            folder.mkdir(parents=True)
+            (folder / "manifest.json").write_text(json.dumps({"of": folder.name}))
+    for method in table.METHODS:
+        (tmp_path / method).mkdir()
+        for name in ("config.yaml", "metrics.jsonl"):
+            (tmp_path / method / name).write_text(method)
+    table.write_results(tmp_path)
+    names = [f"{model}-{regime}" for model in models for regime in table.REGIMES]
+    assert json.loads((tmp_path / "results" / "manifests.json").read_text()) == {name: {"of": name} for name in names}
+    assert (tmp_path / "results" / "table.md").read_text() == "a table\n"
+    published = Path(__file__).resolve().parent.parent / "results" / "tiny" / "manifests.json"
+    assert set(json.loads(published.read_text())) == set(names)

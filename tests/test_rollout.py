@@ -80,7 +80,7 @@ def test_groups_that_differ_by_their_lengths_alone_make_room_for_others(folder, 
     config = make_config(folder, iterations=1, rollout__max_rounds=3, reward={"overlong_buffer": 4})
     ((mean, _),) = result(run.train(config))[1]
     assert rounds == [4, 4, 4]
-    assert mean == -0.625  # -(1/4 + 2/4 + 3/4 + 4/4) / 4
+    assert mean == -0.3125  # half of -(1/4 + 2/4 + 3/4 + 4/4) / 4, as rewards are 0 and 1
 
 
 def test_a_rollout_that_the_engine_gave_up_on_is_left_out(folder, monkeypatch):

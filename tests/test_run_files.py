@@ -1,54 +1,29 @@
-"""What a run folder from elsewhere must not reach, what was moved while it was written, archives and file systems
-without locks."""
+"""What a run folder from elsewhere must not reach, and samples that were moved or cut while they were drawn."""
 
 import ast
-import errno
-import fcntl
 import io
 import os
 import shutil
-import stat
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-from eval_setup import FakeEngine, completions, make_options, run
-from interrupted import heeding_ctrl_c
+from eval_setup import FakeEngine, completions, contents, make_options, run
 from store_setup import make_sample, write
 
 from stapo_bench.analysis import current_score, score_run
-from stapo_bench.cli import cli
 from stapo_bench.errors import StapoError
 from stapo_bench.presenting import finish_run
-from stapo_bench.runs import grade_run, locks, sample_writer, store
-from stapo_bench.runs.export import export_runs
-from stapo_bench.runs.files import open_own, open_to_read, own_file, replacing, write_atomically
+from stapo_bench.runs import grade_run, sample_writer, store
+from stapo_bench.runs.files import open_own
 from stapo_bench.runs.grades import append_grades, read_grades
 from stapo_bench.runs.sample_writer import repair
-from stapo_bench.sampling import sole_writer
 from stapo_bench.sampling.evaluation import evaluate
 
 ROOT = Path(__file__).parents[1]
 
 # -- a folder from elsewhere ------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def drawn(tmp_path: Path) -> Path:
-    """A run of twelve problems, one sample each, graded and scored."""
-    options = replace(make_options(tmp_path), samples=1, tasks=(str(tmp_path / "one.yaml"),))
-    run(options)
-    finish_run(options.out, data_dir=tmp_path)
-    return options.out
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def link_folder(name: str) -> Callable[[Path, Path], None]:
@@ -98,7 +73,7 @@ def test_no_command_writes_through_a_link(drawn, tmp_path, name):
     ours.mkdir()
     # What would be cut or emptied: torn lines, and grades of another version.
     for path in [*drawn.glob("samples/*"), *drawn.glob("grades/*")]:
-        path.write_bytes(path.read_bytes().replace(b"math-3", b"math-2") + b'{"task":"one","prob')
+        path.write_bytes(path.read_bytes().replace(b"math-4", b"math-2") + b'{"task":"one","prob')
     REACHING[name](drawn, ours)
     before = contents(ours)
     more = replace(make_options(tmp_path), samples=2)
@@ -160,7 +135,7 @@ def test_a_grade_file_that_is_not_ours_is_refused_and_left(drawn, tmp_path, begi
     with pytest.raises(StapoError, match=r"math\.jsonl.*expected"):
         grade_run(drawn, data_dir=tmp_path, workers=1)
     with pytest.raises(StapoError, match=r"math\.jsonl: expected grades, got a file that begins otherwise; move it"):
-        append_grades(drawn, "math", "math-3", [])
+        append_grades(drawn, "math", "math-4", [])
     assert path.read_bytes() == begin
 
 
@@ -175,7 +150,7 @@ def test_a_torn_or_older_grade_file_of_ours_is_made_anew(drawn, tmp_path, begin)
 
 def test_grades_of_another_version_stay_until_there_are_new_ones(drawn, tmp_path):
     path = drawn / "grades" / "math.jsonl"
-    path.write_bytes(old := path.read_bytes().replace(b"math-3", b"math-2"))
+    path.write_bytes(old := path.read_bytes().replace(b"math-4", b"math-2"))
     with pytest.raises(StapoError):  # no golds to grade against
         grade_run(drawn, data_dir=tmp_path / "empty", workers=1)
     assert path.read_bytes() == old
@@ -203,8 +178,10 @@ OPENERS = {
     "stapo_bench/presenting/figures/sources.py": "a training's config",
     "stapo_bench/presenting/report/page.py": "the page's template",
     "stapo_bench/presenting/report/tokens.py": "a dump's tokens",
+    "stapo_bench/presenting/leaderboard/page.py": "the page's parts",
     "stapo_bench/analysis/published.py": "published tables",
     "stapo_bench/runs/importing/opening.py": "files of other tools",
+    "stapo_bench/runs/importing/unpacking.py": "archives of other tools, into a temporary folder",
     "stapo_bench/runs/outcomes/reading.py": "tables of outcomes",
     "stapo_bench/runs/importing/writing.py": "a folder of its own, which is renamed once it is whole",
     "stapo_bench/commands/entry.py": "the null device",
@@ -294,179 +271,3 @@ def test_samples_that_are_gone_are_not_called_safe(tmp_path, monkeypatch, meddle
         assert f"{len(completions(options.out))} new samples are safe" in watch.getvalue()
     assert run(options).num_sampled > 0  # the same command draws what is not there
     assert len(completions(options.out)) == 24
-
-
-# -- archives, full disks, file systems without locks -----------------------------------------------------------------
-
-
-def test_a_folder_that_cannot_be_written_is_scored_and_reported(drawn, tmp_path, monkeypatch):
-    from stapo_bench import analysis, presenting, runs
-
-    score, table = ["score", str(drawn), "--data-dir", str(tmp_path)], ["table", str(drawn)]
-    scored, shown = (CliRunner().invoke(cli, command).stdout for command in (score, table))
-    (drawn / "scores.json").unlink()
-    before = contents(drawn)
-    for module in (analysis.score_file, presenting.finish, runs):
-        monkeypatch.setattr(module, "can_write", lambda _folder: False)
-    monkeypatch.setattr("stapo_bench.runs.files.os.open", lambda *_: pytest.fail("something is written"))
-    again = CliRunner().invoke(cli, score)
-    assert (again.exit_code, again.stdout) == (0, scored)
-    note = f"{drawn}: cannot be written: its scores.json and table.md stay as they were"
-    assert again.stderr.splitlines()[-1] == note
-    assert CliRunner().invoke(cli, table).stdout == shown
-    assert contents(drawn) == before
-
-
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
-def test_without_flock_a_lease_names_its_owner(tmp_path, monkeypatch, number):
-    def no_flock(*_arguments):
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(fcntl, "flock", no_flock)
-    monkeypatch.setattr(locks, "LEASE_SECONDS", 0.6)
-    path = tmp_path / ".lock"
-    with locks.locked(path):
-        lease = (tmp_path / ".lock.lease").read_text()
-        assert f"pid={os.getpid()}\n" in lease and "host=" in lease and "mode=lease" in lease
-        assert locks.is_locked(path)
-        began = time.monotonic()
-        assert locks.try_lock(path) is None
-        assert time.monotonic() - began < 0.6  # it was renewed, so that nobody waits for its end
-    assert not locks.is_locked(path)
-    again = sole_writer(tmp_path, "shard0of1")
-    with sole_writer(tmp_path, "shard0of1"), pytest.raises(StapoError, match="another process is drawing"), again:
-        pass
-
-
-def test_a_lease_that_is_not_renewed_is_taken_over(tmp_path, monkeypatch):
-    def no_flock(*_arguments):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "flock", no_flock)
-    monkeypatch.setattr(locks, "LEASE_SECONDS", 0.6)
-    path = tmp_path / ".lock"
-    with locks.locked(path):
-        content = (tmp_path / ".lock.lease").read_text()
-    elsewhere = "\n".join("host=elsewhere" if line.startswith("host=") else line for line in content.split("\n"))
-    (tmp_path / ".lock.lease").write_text(elsewhere)  # a process of another machine, which has died
-    began = time.monotonic()
-    lock = locks.try_lock(path)
-    assert lock is not None
-    assert 0.5 < time.monotonic() - began < 3
-    lock.release()
-
-
-def test_whoever_lost_its_lease_is_stopped(tmp_path, monkeypatch, capsys):
-    def no_flock(*_arguments):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "flock", no_flock)
-    monkeypatch.setattr(locks, "LEASE_SECONDS", 0.3)
-    with heeding_ctrl_c(), pytest.raises(KeyboardInterrupt), locks.locked(tmp_path / ".lock"):
-        (tmp_path / ".lock.lease").unlink()
-        for _ in range(100):
-            time.sleep(0.05)
-    assert ".lock.lease: this lock was lost (marker-missing): another process may go on here" in capsys.readouterr().err
-
-
-def test_reading_a_run_loads_no_posix_locks():
-    """What compares, grades and reports runs where there is no ``fcntl``."""
-    code = (
-        "import sys; sys.modules['fcntl'] = None\n"
-        "import stapo_bench.cli, stapo_bench.analysis, stapo_bench.presenting, stapo_bench.runs, stapo_bench.sampling\n"
-        "import stapo_bench.presenting.report.page, stapo_bench.runs.export"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-# -- files that are replaced ------------------------------------------------------------------------------------------
-
-
-def test_what_fails_half_way_leaves_the_old_file_and_nothing_beside_it(tmp_path):
-    path = tmp_path / "samples.csv"
-    path.write_text("old")
-    for error in (KeyboardInterrupt, StapoError("damaged"), ValueError):
-        with pytest.raises(BaseException), replacing(path) as beside:
-            beside.write_text("half")
-            raise error
-        assert [found.name for found in tmp_path.iterdir()] == ["samples.csv"]
-        assert path.read_text() == "old"
-    full = r"cannot write .*samples\.csv: No space left on device; make room there and run"
-    with pytest.raises(StapoError, match=full), replacing(path):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    write_atomically(path, "new")
-    assert path.read_text() == "new"
-
-
-def test_a_device_is_not_replaced_by_a_file(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", tmp_path):
-        with pytest.raises(StapoError, match="expected a file, or a name that is free, got a folder, device or pipe"):
-            write_atomically(path, "x")
-    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
-
-
-def test_pipes_are_not_opened(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    for opened in (lambda: open_to_read(tmp_path / "pipe"), lambda: own_file(tmp_path, "pipe")):
-        with pytest.raises(StapoError, match="pipe: expected a file of the run's own, got a "):
-            opened()
-
-
-WRITING = {"write_text", "write_bytes", "save_file", "to_parquet", "to_csv", "copy", "copyfile", "move", "savez"}
-NOT_RESULTS = {
-    "stapo_bench/errors/streams.py": "the null device",
-    "train/stapo_train/check/ranks.py": "what one process of a check tells another, in a temporary folder",
-    "train/stapo_train/tiny/random_model.py": "a checkpoint for tests",
-}
-
-
-def writing_calls(path: Path) -> list[str]:
-    """Calls that write a whole file, outside ``with replacing(…)`` and ``with whole_folder(…)``."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    allowed: set[ast.AST] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.With):
-            openers = [item.context_expr.func for item in node.items if isinstance(item.context_expr, ast.Call)]
-            if {"replacing", "whole_folder"} & {getattr(function, "id", "") for function in openers}:
-                allowed.update(ast.walk(node))
-    found = []
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or node in allowed:
-            continue
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        texts = [value.value for value in node.args if isinstance(value, ast.Constant) and isinstance(value.value, str)]
-        if name in ("copy", "copyfile", "move") and getattr(getattr(node.func, "value", None), "id", "") != "shutil":
-            continue
-        writes = name in WRITING or (name == "open" and any(text[:1] in ("w", "x") for text in texts if len(text) < 4))
-        if writes:
-            found.append(f"{name} in line {node.lineno}")
-    return found
-
-
-def test_results_are_written_beside_and_renamed():
-    files = [path for folder in ("stapo_bench", "train/stapo_train") for path in sorted((ROOT / folder).rglob("*.py"))]
-    calls = {str(path.relative_to(ROOT)): found for path in files if (found := writing_calls(path))}
-    assert len(calls) >= 2  # so that the search finds what there is
-    assert {name: found for name, found in calls.items() if name not in NOT_RESULTS} == {}
-
-
-@pytest.mark.parametrize("name", ["s.csv", "s.parquet"])
-def test_an_export_that_fails_leaves_the_one_before(drawn, tmp_path, name):
-    out = tmp_path / name
-    export_runs([drawn], out)
-    before = out.read_bytes()
-    (segment,) = store.segments(drawn)
-    lines = segment.read_bytes().splitlines(keepends=True)
-    segment.write_bytes(b"".join([*lines[:-1], lines[-1].replace(b"boxed", b"bowed")]))
-    with pytest.raises(StapoError, match="damaged line"):
-        export_runs([drawn], out)
-    assert out.read_bytes() == before
-    assert sorted(path.name for path in tmp_path.glob("*s.*") if path.is_file()) == [name]
-
-
-def test_a_result_is_written_to_what_a_link_of_its_owner_leads_to(drawn, tmp_path):
-    (tmp_path / "latest.csv").symlink_to(tmp_path / "today.csv")
-    export_runs([drawn], tmp_path / "latest.csv")
-    assert (tmp_path / "latest.csv").is_symlink()
-    assert (tmp_path / "today.csv").read_bytes().count(b"boxed") == 12

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from stapo_bench import cli
 from stapo_bench.errors import SafeStream, safe_text
 from stapo_train import cli as train_cli
 
@@ -66,21 +65,6 @@ def runs(make_run, monkeypatch, tmp_path):
     ]
 
 
-@pytest.fixture
-def command(capsys, monkeypatch):
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["stapo-bench", *map(str, arguments)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
-
-
 def unseen(text: str) -> set[str]:
     """The characters that act, or that nobody sees."""
     return {c for c in text if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
@@ -117,8 +101,8 @@ MARKDOWN = (
 
 
 @pytest.mark.parametrize(("name", "count", "more"), [(c[0], c[1], c[2:]) for c in MARKDOWN])
-def test_markdown_stays_what_it_is(runs, command, name, count, more):
-    code, out, err = command(name, *runs[:count], *more)
+def test_markdown_stays_what_it_is(runs, stapo, name, count, more):
+    code, out, err = stapo(name, *runs[:count], *more)
     assert (code, err) == (0, "")
     assert not unseen(out)
     check_markdown(out)
@@ -129,8 +113,8 @@ def test_markdown_stays_what_it_is(runs, command, name, count, more):
     [("table", 2, ()), ("compare", 2, ()), ("plan", 2, ("--detect", "0.1")), ("audit", 1, ()), ("curve", 2, ()),
      ("regimes", 4, ())],
 )  # fmt: skip
-def test_json_stays_json_and_holds_the_true_names(runs, command, name, count, more):
-    code, out, _ = command(name, *runs[:count], *more, "--format", "json")
+def test_json_stays_json_and_holds_the_true_names(runs, stapo, name, count, more):
+    code, out, _ = stapo(name, *runs[:count], *more, "--format", "json")
     assert code == 0
     assert not unseen(out)
     found = json.dumps(json.loads(out))
@@ -138,8 +122,8 @@ def test_json_stays_json_and_holds_the_true_names(runs, command, name, count, mo
     assert json.dumps(truth)[1:-1] in found
 
 
-def test_csv_has_its_rows_and_no_formula(runs, command):
-    code, out, _ = command("table", *runs[:4], "--format", "csv")
+def test_csv_has_its_rows_and_no_formula(runs, stapo):
+    code, out, _ = stapo("table", *runs[:4], "--format", "csv")
     header, *rows = csv.reader(io.StringIO(out))
     assert code == 0 and not unseen(out)
     assert [len(row) for row in rows] == [len(header)] * 8  # four runs: one task, and the average
@@ -149,8 +133,8 @@ def test_csv_has_its_rows_and_no_formula(runs, command):
     }
 
 
-def test_latex_has_no_macro_of_theirs(runs, command):
-    code, out, _ = command("table", *runs[:4], "--format", "latex")
+def test_latex_has_no_macro_of_theirs(runs, stapo):
+    code, out, _ = stapo("table", *runs[:4], "--format", "latex")
     assert code == 0 and not unseen(out)
     rows = [line for line in out.splitlines() if line.endswith(r" \\")]
     assert [len(re.findall(r"(?<!\\)&", row)) for row in rows] == [5] * 5
@@ -159,10 +143,10 @@ def test_latex_has_no_macro_of_theirs(runs, command):
 
 
 @pytest.mark.parametrize("name", ["accuracy", "budget", "problems", "pass-at-k", "differences", "ablation"])
-def test_figures_are_drawn(runs, command, tmp_path, name):
+def test_figures_are_drawn(runs, stapo, tmp_path, name):
     pytest.importorskip("matplotlib")
     out = tmp_path / f"{name}.svg"
-    code, said, err = command("plot", name, *runs[:2], "-o", out)
+    code, said, err = stapo("plot", name, *runs[:2], "-o", out)
     if code:  # a figure that these runs hold no data for
         assert "unexpected" not in err and not unseen(err) and err.count("\n") == 1
         return
@@ -173,8 +157,8 @@ def test_figures_are_drawn(runs, command, tmp_path, name):
     ElementTree.parse(out)
 
 
-def test_the_page_holds_them_as_text(runs, command, tmp_path):
-    code, said, err = command("report", *runs[:2], "-o", tmp_path / "page.html")
+def test_the_page_holds_them_as_text(runs, stapo, tmp_path):
+    code, said, err = stapo("report", *runs[:2], "-o", tmp_path / "page.html")
     assert code == 0, err
     page = (tmp_path / "page.html").read_text()
     assert not unseen(said + err + page)
@@ -182,12 +166,12 @@ def test_the_page_holds_them_as_text(runs, command, tmp_path):
     assert r"\u202e" in page
 
 
-def test_tasks_and_errors_are_lines(command, tmp_path, monkeypatch):
+def test_tasks_and_errors_are_lines(stapo, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     metadata = {"num_problems": 1, "title": HOSTILE, "suite": HOSTILE, "licence": HOSTILE, "notes": HOSTILE}
     task = {"task": "sums", "repeats": 1, "doc_to_text": "{{problem}}", "metadata": metadata}
     (tmp_path / "sums.yaml").write_text(json.dumps(task))
-    code, out, _ = command("tasks", "sums.yaml")
+    code, out, _ = stapo("tasks", "sums.yaml")
     assert code == 0 and not unseen(out)
     assert [line[:10] for line in out.splitlines()][:3] == ["sums", "  title: =", "  suite: ="]
     for arguments in (
@@ -197,7 +181,7 @@ def test_tasks_and_errors_are_lines(command, tmp_path, monkeypatch):
         [HOSTILE],
         ["eval", f"--{HOSTILE}"],
     ):
-        code, out, err = command(*arguments)
+        code, out, err = stapo(*arguments)
         assert code in (1, 2) and out == ""
         assert err.startswith("stapo-bench: ") and err.count("\n") == 1
         assert not unseen(err)
@@ -215,7 +199,7 @@ def test_the_trainer_s_tables_and_errors_are_lines(capsys, monkeypatch, tmp_path
     assert not unseen(table(["a", HOSTILE], [["1", HOSTILE]]))
 
 
-def test_while_sampling_they_are_lines(command, tmp_path, monkeypatch):
+def test_while_sampling_they_are_lines(stapo, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     metadata = {"num_problems": 1, "title": HOSTILE}
     task = {"task": "sums", "repeats": 2, "doc_to_text": "{{problem}}", "metadata": metadata}
@@ -223,7 +207,7 @@ def test_while_sampling_they_are_lines(command, tmp_path, monkeypatch):
     (tmp_path / "sums.jsonl").write_text(json.dumps({"id": HOSTILE, "problem": HOSTILE, "answer": HOSTILE}) + "\n")
     (tmp_path / "script.yaml").write_text("success: 0.5\n")
     options = ("--ckpt", "script.yaml", "--decoding", "justrl", "--tasks", "sums.yaml", "--data-dir", ".")
-    code, out, err = command("eval", "--engine", "scripted", *options, "--out", FILE)
+    code, out, err = stapo("eval", "--engine", "scripted", *options, "--out", FILE)
     assert code == 0, err
     assert not unseen(out + err)
     assert all(re.match(r"run folder|sums |task |all |\d+ ", line) for line in err.splitlines()), err
@@ -231,10 +215,10 @@ def test_while_sampling_they_are_lines(command, tmp_path, monkeypatch):
     (table,) = tmp_path.glob("*/table.md")
     check_markdown(table.read_text())
     assert not unseen(table.read_text())
-    code, out, err = command("score", FILE)
+    code, out, err = stapo("score", FILE)
     assert code == 0 and not unseen(out + err)
     check_markdown(out)
-    code, out, err = command("export", FILE, "-o", "samples.csv")
+    code, out, err = stapo("export", FILE, "-o", "samples.csv")
     assert code == 0, err
     with (tmp_path / "samples.csv").open(newline="") as file:
         _, *rows = csv.reader(file)

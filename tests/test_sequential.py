@@ -157,3 +157,13 @@ def test_the_interval_for_every_look_by_hand(num_tasks):
     half = 0.5 * math.sqrt(q**2 / (100 + q**2)) / math.sqrt(num_tasks)
     assert q == pytest.approx({1: 3.668, 2: 3.267}[num_tasks], abs=0.001)
     assert (found.low, found.high) == (pytest.approx(0.5 - half), pytest.approx(0.5 + half))
+
+
+def test_a_stop_says_which_width_it_is():
+    task = np.tile([[1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 1.0]], (40, 4))
+    decision = stop_at_width([task], 0.2)
+    width = 100 * decision.interval.width
+    assert decision.reason == (
+        f"the 95 % interval for these problems, which holds at every look, is {width:.2f} points from end to end after "
+        "32 rounds, asked for 20"
+    )

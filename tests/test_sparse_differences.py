@@ -229,3 +229,14 @@ def test_the_words_of_single_samples(make_run):
         "one sample per problem: B alone is right on 4, A alone on 0 (exact test, McNemar's mid-p; no p below 0.0625 "
         "could have come out)"
     ) in text
+
+
+def test_of_several_tasks_the_smallest_p_is_said_to_be_that_before_the_correction(make_run):
+    a, b = ([[0]] * 4 + [[1]] * 10, [[1]] * 4 + [[1]] * 10)
+    text = render_comparison(compare_runs(make_run("a", {"t": a, "u": a}), make_run("b", {"t": b, "u": b})))
+    assert "| T | 71.43 | 100.00 | +28.6 |" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("- T: one sample")]
+    assert line.endswith("no p below 0.0625 could have come out before Holm's correction for 2 tasks)")
+    # and the smallest that did come out is corrected: twice as large
+    (row,) = [line for line in text.splitlines() if line.startswith("| T |")]
+    assert row.split(" | ")[-2] == "0.1250"

@@ -282,7 +282,10 @@ def test_undecided_samples_are_explained_by_their_bounds_and_not_called_missing(
     # 1 right, 1 wrong, 2 undecided on each problem: between 1 and 3 of 4
     run = make_run("STAPO", {"aime24": [[1, 0, -1, -1]] * 3})
     (row,) = rows_from_runs([run])
-    assert row.cells["aime24"].note == ("AIME24: 6 samples undecided by the grader, so between 25.00 and 75.00")
+    assert row.cells["aime24"].note == (
+        "AIME24: 6 samples undecided by the grader, so between 25.00 and 75.00; not all of the task's problems (how "
+        "many stands with the run)"
+    )
     assert (row.average.bounds.low, row.average.bounds.high) == (0.25, 0.75)
 
 

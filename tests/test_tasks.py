@@ -123,14 +123,14 @@ def test_an_edited_problem_is_named(data_dir, tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "line 1: not a line of UTF-8 JSON"),
+        ("{", "line 1: expected a JSON object, got damage"),
         ("[1]", "line 1: expected a JSON object, got list"),
         ('{"problem": "1+1", "answer": ""}', "row 1: expected a value for 'answer', got ''"),
         ('{"problem": "1+1", "answer": "2", "error": "x"}', "row 1: expected a number for 'error', got 'x'"),
         ('{"problem": "1+1", "answer": "2", "error": "nan"}', "row 1: expected a number for 'error', got 'nan'"),
         ('{"problem": "1+1", "answer": "2", "unit": [1]}', "row 1: 'unit': expected str, got list"),
         ('{"problem": "1+1", "answer": "2", "is_multiple_answer": "x"}', "expected bool, got str"),
-        ("[" * 100_000, "line 1: not a line of UTF-8 JSON"),
+        ("[" * 100_000, "line 1: expected a JSON object, got damage"),
     ],
 )
 def test_bad_lines_are_named(tmp_path, line, message):

@@ -44,7 +44,9 @@ def contents() -> list[dict[str, Any]]:
 
     Loader.add_multi_constructor("!", lambda loader, suffix, node: suffix)
     files = [file for file in TASKS.rglob("*") if file.suffix == ".yaml" or file.name == "_defaults"]
-    return [yaml.load(file.read_text(encoding="utf-8"), Loader) for file in files if file.stem != "errata"]
+    return [
+        yaml.load(file.read_text(encoding="utf-8"), Loader) for file in files if file.stem not in ("errata", "decoding")
+    ]
 
 
 def test_decoding_under_lm_eval_is_the_justrl_regime_with_everything_else_off():

@@ -30,22 +30,16 @@ def test_impossible_tokens_add_nothing_to_the_entropy():
     assert found.entropy.item() == pytest.approx(math.log(2))
 
 
-def test_proxy_kl_is_the_mass_outside_the_min_p_set():
+def test_the_min_p_proxy_is_the_policy_without_its_unlikely_tokens():
     probs = torch.tensor([[0.6, 0.39, 0.01], [0.6, 0.39, 0.01]], dtype=torch.float64)
     found = token_distribution(probs.log(), torch.tensor([1, 2]), temperature=1.0, min_p=0.02)
-    # 0.01 < 0.02 * 0.6: cut. KL = -ln 0.99 for a taken token inside, 0 for one outside.
-    assert found.proxy_kl.tolist() == [pytest.approx(-math.log(0.99)), 0.0]
+    # 0.01 < 0.02 * 0.6: cut. 0.39 / 0.99 for a taken token inside, nothing for one outside.
+    assert found.proxy_log_probs.tolist() == [pytest.approx(math.log(0.39 / 0.99)), -math.inf]
 
 
-def test_proxy_kl_gradient_is_that_of_the_kl_with_the_proxy_held_fixed():
-    logits = torch.randn(5, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 3
-    taken = logits.argmax(-1)
-    ours = logits.clone().requires_grad_()
-    token_distribution(ours, taken, 1.0, min_p=0.1).proxy_kl.sum().backward()
-    theirs = logits.clone().requires_grad_()
-    log_pi = theirs.log_softmax(-1)
-    pi = log_pi.detach().exp()
-    proxy = torch.where(pi >= 0.1 * pi.amax(-1, keepdim=True), pi, 0.0)
-    proxy = proxy / proxy.sum(-1, keepdim=True)
-    (proxy * (proxy.clamp(min=1e-300).log() - log_pi)).sum().backward()
-    torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-10, atol=1e-12)
+def test_the_min_p_proxy_is_that_of_the_sampling_temperature_and_held_fixed():
+    logits = torch.tensor([[0.5, 0.3, 0.2]], dtype=torch.float64).log().requires_grad_()
+    found = token_distribution(logits, torch.tensor([0]), temperature=0.5, min_p=0.2)
+    # squared and rescaled: 25, 9, 4 of 38; 4 < 0.2 * 25 is cut
+    assert found.proxy_log_probs.item() == pytest.approx(math.log(25 / 34))
+    assert not found.proxy_log_probs.requires_grad

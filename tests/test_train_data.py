@@ -19,9 +19,10 @@ from stapo_bench.records import Gold, Outcome, Problem
 from stapo_bench.tasks.kk import split_of, training_puzzles
 from stapo_train import data, run
 from stapo_train.config import DataConfig, load_config
+from stapo_train.correction import correct, engine_log_probs
 from stapo_train.data import load_problems, problem_indices
 from stapo_train.reward import grade, with_overlong_penalty
-from stapo_train.rollout import drop_rollouts, importance, load_rollouts, save_rollouts
+from stapo_train.rollout_files import drop_rollouts, load_rollouts, save_rollouts
 from stapo_train.trackers import scalars
 from stapo_train.train_records import Rollout, StepRecord
 from stapo_train.training_log import Stopwatch, rollout_mismatch
@@ -283,20 +284,22 @@ def test_rewards_and_failures():
 
 
 def test_overlong_penalty_by_hand():
-    # limit 100, buffer 20: 80 tokens free, 90 cost 1/2, 100 cost 1
+    # limit 100, buffer 20: 80 tokens free, 90 cost 1/4, 100 cost 1/2: DAPO's 1/2 and 1 belong to rewards of -1 and 1
     rollouts = [rollout(tokens=n, reward=1.0) for n in (50, 80, 90, 100)]
-    assert [r.reward for r in with_overlong_penalty(rollouts, 100, 20)] == [1.0, 1.0, 0.5, 0.0]
+    assert [r.reward for r in with_overlong_penalty(rollouts, 100, 20)] == [1.0, 1.0, 0.75, 0.5]
 
 
 def test_importance_and_mismatch_by_hand():
     rollouts = [rollout(tokens=2, log_probs=(-1.0, -2.0)), rollout(tokens=1, log_probs=(-1.0,))]
     trainer = torch.tensor([-1.0, -1.0, -1.5])
     # ratios 1, e^1, e^-0.5, cut at 2
-    assert importance(rollouts, trainer, 2.0).tolist() == pytest.approx([1.0, 2.0, 0.60653], rel=1e-4)
+    log_ratio = trainer - engine_log_probs(rollouts, trainer)
+    found = correct(log_ratio, torch.tensor([0, 0, 1]), 2, "token-tis", (0.0, 2.0))
+    assert found.weights.tolist() == pytest.approx([1.0, 2.0, 0.60653], rel=1e-4)
     assert rollout_mismatch(rollouts, trainer) == pytest.approx((0 + 1 + 0.5) / 3)
     assert rollout_mismatch([rollout()], trainer[:1]) is None
     with pytest.raises(StapoError, match="returns log-probs"):
-        importance([rollout()], trainer[:1], 2.0)
+        engine_log_probs([rollout()], trainer[:1])
 
 
 def test_dynamic_sampling_asks_until_all_groups_say_something(monkeypatch, tmp_path):

@@ -59,9 +59,9 @@ def test_the_run_stops_as_soon_as_the_row_is_as_long_as_its_limit(folder, monkey
 
 
 def test_disk_full_keeps_the_last_good_checkpoint(folder, monkeypatch):
-    from stapo_train import run_folder
+    from stapo_train import optimizer_file
 
-    real, calls = run_folder.save_file, []
+    real, calls = optimizer_file.save_file, []
 
     def full(tensors, path):
         calls.append(path)
@@ -70,13 +70,13 @@ def test_disk_full_keeps_the_last_good_checkpoint(folder, monkeypatch):
             raise OSError(28, "No space left on device")
         real(tensors, path)
 
-    monkeypatch.setattr(run_folder, "save_file", full)
+    monkeypatch.setattr(optimizer_file, "save_file", full)
     with pytest.raises(
         StapoError, match=r"disk full at iteration 2; .*step-000001 is whole: free space, then --resume"
     ):
         run.train(make_config(folder))
     assert not list((folder / "run").rglob(".*.partial"))
-    monkeypatch.setattr(run_folder, "save_file", real)
+    monkeypatch.setattr(optimizer_file, "save_file", real)
     run.train(make_config(folder), resume=True)
     run.train(make_config(folder, out=str(folder / "whole")))
     assert result(folder / "run") == result(folder / "whole")
@@ -86,7 +86,7 @@ def test_a_full_disk_under_the_weights_is_one_line(folder, monkeypatch):
     def full(*_arguments):
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr("stapo_train.run_folder.save_file", full)
+    monkeypatch.setattr("stapo_train.optimizer_file.save_file", full)
     with pytest.raises(StapoError, match="disk full at iteration 1; nothing is saved yet: free space, then --resume"):
         run.train(make_config(folder))
 

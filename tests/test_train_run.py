@@ -2,13 +2,8 @@
 
 import io
 import json
-import os
-import random
 import shutil
-import signal
-import time
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -23,7 +18,7 @@ from stapo_bench.records import Outcome
 from stapo_bench.runs.checkpoint import read_checkpoint
 from stapo_train import run
 from stapo_train.config import OptimConfig
-from stapo_train.run_folder import Labels, RunFolder, TrainState, load_optimizer, whole_folder
+from stapo_train.optimizer_file import load_optimizer
 from stapo_train.training_log import ZeroGradientNotice
 
 pytestmark = pytest.mark.usefixtures("graded_by_hash")
@@ -155,30 +150,36 @@ def test_a_finished_training_goes_on_to_more_iterations(folder, capsys):
         run.train(make_config(folder, iterations=3), resume=True)
 
 
-def test_a_kill_while_a_finished_training_is_opened_again_loses_nothing(folder, monkeypatch):
-    short, longer = make_config(folder, iterations=2), make_config(folder, iterations=3)
-    run.train(short)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("stapo_train.run_folder.write_atomically", heed_ctrl_c)
-        run.train(longer, resume=True)
-    assert run.train(short, resume=True).is_dir()
-    run.train(longer, resume=True)
-    run.train(make_config(folder, iterations=3, out=str(folder / "whole")))
-    assert result(folder / "run") == result(folder / "whole")
-
-
-def heed_ctrl_c(*_arguments):
-    raise KeyboardInterrupt
-
-
 def test_what_a_change_of_another_setting_does_is_said(folder):
     run.train(make_config(folder, iterations=1))
     with pytest.raises(StapoError) as caught:
         run.train(make_config(folder, iterations=2, seed=4), resume=True)
     assert str(caught.value).endswith(
         "run: holds a run with another config (seed: 4 here, 0 there); choose another out. With --resume may change: "
-        "iterations, checkpoint.every, and where it runs (out, device, tensorboard, wandb)"
+        "iterations, checkpoint.every, checkpoint.keep, and where it runs (out, device, tensorboard, wandb)"
     )
+
+
+def test_a_change_of_where_a_run_is_shown_is_said_once_with_what_it_does(folder, monkeypatch, capsys):
+    shown = []
+    monkeypatch.setattr(
+        "stapo_train.trackers._tensorboard", lambda config: lambda record: shown.append(record.iteration)
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        stop_after(patch, 1)
+        with pytest.raises(KeyboardInterrupt):
+            run.train(make_config(folder, iterations=3))
+    with pytest.MonkeyPatch.context() as patch:
+        stop_after(patch, 2)
+        with pytest.raises(KeyboardInterrupt):
+            run.train(make_config(folder, iterations=3, tensorboard=True), resume=True)
+    said = "run: tensorboard=True, it was False: TensorBoard shows the iterations from here on; metrics.jsonl has all"
+    assert capsys.readouterr().err.count(said) == 1
+    run.train(make_config(folder, iterations=3, tensorboard=True, device="auto"), resume=True)
+    told = capsys.readouterr().err
+    assert "tensorboard" not in told
+    assert "run: device=auto, it was cpu: the next iterations are computed there; beside those of an unbroken" in told
+    assert shown == [2, 3]
 
 
 def test_a_training_that_finished_before_states_were_kept_says_why_it_cannot_go_on(folder):
@@ -247,94 +248,6 @@ def test_grpo_with_a_kl_penalty_asks_for_the_reference(folder):
     assert result(folder / "run")[0] != result(folder / "free")[0]
 
 
-def test_rollouts_drawn_before_a_kill_are_not_drawn_again(folder, monkeypatch):
-    run.train(make_config(folder, out=str(folder / "whole")))
-    config = make_config(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "collate", fail)
-        with pytest.raises(KeyboardInterrupt):
-            run.train(config)
-    draws = []
-    draw = run.sample_rollouts
-    monkeypatch.setattr(run, "sample_rollouts", lambda *args, **kw: draws.append(kw["iteration"]) or draw(*args, **kw))
-    run.train(config, resume=True)
-    assert draws == [2, 3]
-    assert result(folder / "run") == result(folder / "whole")
-    assert not list((folder / "run" / "state").glob("rollouts-*"))
-
-
-# --- kills -----------------------------------------------------------------------------------------------------------
-
-
-def in_child(work) -> int:
-    """Run ``work`` in a forked process; its pid. The child never returns into the test."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            work()
-            os._exit(0)
-        except BaseException:
-            os._exit(1)
-    return pid
-
-
-def test_sigkill_at_any_file_operation(folder, monkeypatch):
-    """Kill at every file operation that orders what is on disk, one after the other, and go on each time."""
-    run.train(make_config(folder, out=str(folder / "whole")))
-    config = make_config(folder)
-
-    def train_until(operation: int) -> None:
-        left = [operation]
-
-        def counted(function):
-            def wrapper(*args, **kwargs):
-                left[0] -= 1
-                if left[0] == 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return function(*args, **kwargs)
-
-            return wrapper
-
-        os.fsync = counted(os.fsync)
-        Path.rename = counted(Path.rename)
-
-        shutil.rmtree = counted(shutil.rmtree)
-        run.train(config, resume=True)
-
-    kills = 0
-    for operation in range(1, 200):
-        _, status = os.waitpid(in_child(lambda n=operation % 23 + 1: train_until(n)), 0)
-        if os.WIFEXITED(status):
-            assert os.WEXITSTATUS(status) == 0
-            break
-        kills += 1
-    assert kills >= 20
-    assert result(folder / "run") == result(folder / "whole")
-
-
-def test_sigkill_at_random_moments(folder):
-    """At least twenty kills, over as many runs as they take; every run that ends ends like the whole one."""
-    start = time.monotonic()
-    run.train(make_config(folder, out=str(folder / "whole"), iterations=6, checkpoint__every=2))
-    seconds = time.monotonic() - start
-    draw = random.Random(0)
-    kills = number = 0
-    while kills < 20:
-        config = make_config(folder, iterations=6, checkpoint__every=2, out=str(folder / str(number)))
-        pid = in_child(lambda config=config: run.train(config, resume=True))
-        time.sleep(draw.uniform(0, 0.7 * seconds))
-        os.kill(pid, signal.SIGKILL)
-        _, status = os.waitpid(pid, 0)
-        kills += os.WIFSIGNALED(status)
-        if os.WIFEXITED(status):
-            assert os.WEXITSTATUS(status) == 0
-            assert result(folder / str(number)) == result(folder / "whole")
-            number += 1
-    run.train(config, resume=True)
-    assert result(Path(config.out)) == result(folder / "whole")
-
-
 def test_the_command(folder):
     import yaml
 
@@ -348,42 +261,6 @@ def test_the_command(folder):
     assert "iteration 1/1" in done.stderr
     wrong = CliRunner().invoke(cli, [str(folder / "none.yaml")])
     assert wrong.exit_code != 0 and "no such file" in str(wrong.exception)
-
-
-def test_state_survives_the_way_to_disk(folder):
-    config = make_config(folder)
-    model, tokenizer = run.load_model(Path(config.model), config)
-    optimizer = run.make_optimizer(model, config.optim)
-    for parameter in model.parameters():
-        parameter.grad = torch.randn_like(parameter)
-    optimizer.step()
-    held = RunFolder(config, resume=False)
-    state = TrainState(iteration=7, position=28, skipped_in_row=1)
-    held.save(state, model, tokenizer, optimizer, Labels(method="m", base="b", base_digest="d"), final=False)
-    again, _ = run.load_model(held.latest(), config)
-    theirs = run.make_optimizer(again, config.optim)
-    assert run.load_state(held.latest(), again, theirs) == state
-    for a, b in zip(model.parameters(), again.parameters(), strict=True):
-        assert torch.equal(a, b)
-        assert all(torch.equal(optimizer.state[a][k], theirs.state[b][k]) for k in ("exp_avg", "exp_avg_sq", "step"))
-    assert "step/model.norm.weight" in load_file(held.path / "state" / "step-000007" / "optimizer.safetensors")
-
-
-def test_a_folder_is_on_disk_before_its_name_and_its_name_before_the_next_step(tmp_path, monkeypatch):
-    """A power cut leaves a checkpoint whole or not at all: its files, then itself, then the entry in its parent."""
-    synced = []
-    fsync = os.fsync
-
-    def watched(descriptor):
-        synced.append((Path(f"/proc/self/fd/{descriptor}").readlink(), (tmp_path / "step").exists()))
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", watched)
-    with whole_folder(tmp_path / "step") as partial:
-        (partial / "weights").write_text("w")
-        assert not (tmp_path / "step").exists()
-    assert (tmp_path / "step" / "weights").read_text() == "w"
-    assert synced == [(partial / "weights", False), (partial, False), (tmp_path, True)]
 
 
 def test_a_fused_optimizers_step_counts_are_where_its_weights_are():
@@ -403,3 +280,13 @@ def test_adamw_is_fused_on_a_gpu(device, fused):
     layer = torch.nn.Linear(2, 2)
     model = SimpleNamespace(parameters=layer.parameters, device=torch.device(device))
     assert run.make_optimizer(model, OptimConfig(lr=1e-3)).defaults["fused"] is fused
+
+
+def test_a_problem_that_fills_the_models_positions_is_refused_before_the_first_iteration(folder):
+    """It may come in the last iteration alone, after days; 128 positions hold no prompt of 200 bytes."""
+    config = make_config(folder)
+    with (folder / "problems.jsonl").open("a") as file:
+        file.write(json.dumps({"id": "long", "problem": "1" * 200, "answer": "1"}) + "\n")
+    with pytest.raises(StapoError, match="problem long: expected a prompt of 1 to 127 tokens"):
+        run.train(config)
+    assert not (folder / "run").exists()

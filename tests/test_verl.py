@@ -20,7 +20,11 @@ from stapo_train.integrations.verl_entropy import chunked_entropy
 from stapo_train.integrations.verl_settings import VARIABLE, objective_from_environment, parse_objective
 from stapo_train.objectives import REGISTRY, build
 
-NEEDED = {"dr-grpo": {"max_length": 64}, "random-mask": {"seed": 3}, "clip-cov": {"seed": 3}}
+NEEDED = {
+    **{name: {"max_length": 64} for name in ("dr-grpo", "dppo-tv", "dppo-kl")},
+    "random-mask": {"seed": 3},
+    "clip-cov": {"seed": 3},
+}
 
 
 @pytest.mark.parametrize("name", REGISTRY)
@@ -53,6 +57,7 @@ def test_settings_are_yaml_or_json():
         ("random-mask", "random-mask needs seed"),
         ("lopti", "Lopti needs several steps per mini-batch, which verl's trainer does not give"),
         ("lp-reg", "Lp-Reg needs a proxy distribution, which verl's trainer does not give"),
+        ("stare", "STARE needs the mean entropy of all of an iteration's rollouts, which verl's trainer does not give"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_line(text, message, monkeypatch):

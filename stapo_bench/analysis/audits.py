@@ -59,10 +59,16 @@ def equal_seeds(run: LoadedRun) -> AuditCheck:
     if None in seeds:
         message = f"{run.name}: the seeds of {seeds[None]} imported samples are not known"
         return AuditCheck(name="equal seeds", result="not testable", message=message)
-    repeated = sum(count - 1 for count in seeds.values())
-    return _check(
-        run, "equal seeds", repeated == 0, f"{repeated} of {seeds.total()} samples repeat the seed of another"
-    )
+    if run.manifest.identity.imported is None:
+        repeated, among = sum(count - 1 for count in seeds.values()), ""
+    elif run.manifest.identity.sampling.temperature == 0:
+        message = f"{run.name}: at temperature 0 a seed decides nothing"
+        return AuditCheck(name="equal seeds", result="not testable", message=message)
+    else:  # other tools seed a problem's samples, each problem's alike
+        places = Counter((t, s.problem_id, s.seed) for t, samples in run.samples.items() for s in samples)
+        repeated, among = sum(count - 1 for count in places.values()), " on the same problem"
+    said = f"{repeated} of {seeds.total()} samples repeat the seed of another{among}"
+    return _check(run, "equal seeds", repeated == 0, said)
 
 
 def repeated_completions(run: LoadedRun) -> AuditCheck:

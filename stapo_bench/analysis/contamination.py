@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stapo_bench.analysis.scores import TaskScore, score_task
 from stapo_bench.grading import DEFAULT_GRADER
-from stapo_bench.runs import load_run
+from stapo_bench.runs import load_run, read_problems
 from stapo_bench.tasks import Overlap, find_overlaps, load_problems, load_task, read_training_texts
 
 
@@ -36,10 +36,14 @@ def scores_without(
 ) -> list[WithAndWithout]:
     """Every task of a run; both scores come from the same samples."""
     run = load_run(run_dir, grader)
-    overlaps = overlaps_of_tasks(list(run.manifest.task_files.values()), train, data_dir)
+    if run.manifest.imported is None:
+        problems = [p for file in run.manifest.task_files.values() for p in load_problems(load_task(file), data_dir)]
+    else:  # their problems came along
+        problems = list(read_problems(run.manifest, data_dir))
+    overlaps = find_overlaps(problems, read_training_texts(train))
     scores = []
     for task, asked in run.tasks.items():
-        tainted = {overlap.problem_id for overlap in overlaps[task]}
+        tainted = {overlap.problem_id for overlap in overlaps if overlap.task == task}
         clean = [problem_id for problem_id in asked.problem_ids if problem_id not in tainted]
         with_all, without = (
             score_task(task, run.title(task), run.samples.get(task, []), ids, asked.num_samples)

@@ -73,19 +73,26 @@ class Curve:
 def curve_runs(run_dirs: Sequence[Path], grader: str = DEFAULT_GRADER) -> Curve:
     """The curve of several run folders: the first is the base, the others follow in order of their training steps.
 
-    Where a checkpoint does not state its step, the order is the one given, and a note says so.
+    Where a checkpoint does not state its step, the order is the one given, and a note says so. Where the first is a
+    later checkpoint of the training itself, as a shell's order may have it, all stand by their steps; a note says so.
 
     Raises:
-        StapoError: fewer than two runs, checkpoints of more than one training, a base that is a later checkpoint of the
-            training, no task or problem in common, or settings differ besides the weights.
+        StapoError: fewer than two runs, checkpoints of more than one training or model, no task or problem in common,
+            or settings differ besides the weights.
     """
     if len(run_dirs) < 2:
         raise StapoError(f"expected at least two runs (checkpoints of one training run), got {len(run_dirs)}")
     runs = [load_run(path, grader) for path in run_dirs]
     _refuse_other_trainings(runs)
+    order = []
     unstated = [run.name for run in runs[1:] if run.manifest.about.step is None]
     if not unstated:
-        runs[1:] = sorted(runs[1:], key=lambda run: run.manifest.about.step or 0)
+        named_first = runs[0]
+        by_step = sorted(runs, key=_step)
+        is_part = any(_training(run) == _training(named_first) is not None for run in by_step[:1])
+        runs = by_step if is_part else [named_first, *(run for run in by_step if run is not named_first)]
+        if runs[0] is not named_first:
+            order.append(f"{named_first.name}, named first, is a later checkpoint of this training than {runs[0].name}")
     for run in runs[1:]:
         if confounders := [str(item) for item in parity(runs[0], run) if item.weight == "confounds"]:
             raise StapoError(f"{run.name} and {runs[0].name} differ besides the weights: {'; '.join(confounders)}")
@@ -97,7 +104,6 @@ def curve_runs(run_dirs: Sequence[Path], grader: str = DEFAULT_GRADER) -> Curve:
     found = curve(matrices, names, steps, tasks, [aim_of(run) for run in runs])
     widened = "bands that involve it are widened to hold at every look (anytime-valid); the corrected best is not"
     missing = [note for task in tasks for note in not_drawn(runs, task, shared_problems(runs, task))]
-    order = []
     if unstated and len(runs) > 2:
         order.append(f"{', '.join(unstated)}: no training step is stated, so the runs stand in the order given")
     return replace(found, notes=(*order, *missing, *stopped_note(runs, widened)))
@@ -161,13 +167,18 @@ def _refuse_other_trainings(runs: Sequence[LoadedRun]) -> None:
             f"expected the base and the checkpoints of one training, got those of {len(members)}, as of {found}; "
             "draw a curve for each with the same base, and compare two checkpoints with 'stapo-bench compare'"
         )
-    steps = {run.manifest.about.step: run.name for run in rest if _training(run) == _training(base) is not None}
-    earlier = [name for step, name in steps.items() if (step or 0) < (base.manifest.about.step or 0)]
-    if earlier:
-        raise StapoError(
-            f"{base.name}, which is named first and would be the base, is a later checkpoint of the training of "
-            f"{earlier[0]}; name the base first"
-        )
+    for run in rest:
+        model, first = run.manifest.about.model, base.manifest.about.model
+        if run.manifest.about.step is None and None not in (model, first) and model != first:
+            raise StapoError(
+                f"expected the checkpoints of one training, got {base.name} of model {first} and {run.name} of model "
+                f"{model}, which states no training step ('stapo-bench import --step N' would); "
+                "'stapo-bench compare' compares two models"
+            )
+
+
+def _step(run: LoadedRun) -> int:
+    return run.manifest.about.step or 0
 
 
 def _training(run: LoadedRun) -> str | None:

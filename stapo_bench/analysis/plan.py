@@ -23,7 +23,7 @@ stands the range of what 95 of 100 of them need. "No number is enough" is said o
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
 
@@ -115,6 +115,8 @@ def plan_runs(
         raise StapoError(
             f"{a.name} and {b.name}: expected a task with at least two common problems and two samples each"
             + (" that are no copies: 'stapo-bench audit' says more" if copied else "")
+            + "; single samples do not tell how much a problem's vary: 'stapo-bench plan --problems N --samples K "
+            "--baseline SCORE' plans by stated assumptions"
         )
     rough = "its scores decided how many samples there are, so their variances, and with them this plan, are rough"
     notes = [note for task in tasks for note in not_drawn((a, b), task, shared_problems((a, b), task))]
@@ -199,12 +201,10 @@ def _power(detect: float, variance: float) -> float:
 
 def _task_plan(a: LoadedRun, b: LoadedRun, task: str, detect: float, power: float) -> TaskPlan | None:
     ids = shared_problems((a, b), task)
-    correct = _sampled_twice(a.outcomes[task].of(ids).scores, b.outcomes[task].of(ids).scores)
-    found = components(*correct, same_seeds=a.manifest.shares_seed(b.manifest))
-    if found is None:
+    correct = a.outcomes[task].of(ids).scores, b.outcomes[task].of(ids).scores
+    plan = plan_of_task(task, a.title(task), correct, detect, power, same_seeds=a.manifest.shares_seed(b.manifest))
+    if plan is None:
         return None
-    redrawn = redraw(*correct, same_seeds=a.manifest.seed == b.manifest.seed)
-    samples_a, samples_b = (float(1.0 / (1.0 / (~np.isnan(run)).sum(axis=1)).mean()) for run in correct)
     costs = np.array(
         [
             [np.nan if value is None else value for value in (d.num_tokens, d.seconds)]
@@ -213,17 +213,39 @@ def _task_plan(a: LoadedRun, b: LoadedRun, task: str, detect: float, power: floa
         ]
     )
     times = costs[~np.isnan(costs[:, 1]), 1]
+    return replace(
+        plan,
+        tokens_per_sample=None if np.isnan(costs[:, 0]).any() else float(costs[:, 0].mean()),
+        seconds_per_sample=float(times.mean()) if len(times) else None,
+    )
+
+
+def plan_of_task(
+    task: str, title: str, correct: tuple[Matrix, Matrix], detect: float, power: float, *, same_seeds: bool = False
+) -> TaskPlan | None:
+    """Plan for one task from the outcomes of A and B, rows being the same problems; what samples cost is not known.
+
+    None: fewer than two problems that both sampled twice.
+    """
+    correct = _sampled_twice(*correct)
+    found = components(*correct, same_seeds=same_seeds)
+    if found is None:
+        return None
+    redrawn = redraw(*correct, same_seeds=same_seeds)
+    like = need(found, "problems like these", detect, power, redrawn)
+    samples_a, samples_b = (float(1.0 / (1.0 / (~np.isnan(run)).sum(axis=1)).mean()) for run in correct)
     return TaskPlan(
         task=task,
-        title=a.title(task),
+        title=title,
         components=found,
         num_samples=(samples_a, samples_b),
         these_problems=need(found, "these problems", detect, power, redrawn),
-        problems_like_these=need(found, "problems like these", detect, power, redrawn),
-        # Doubling n halves both parts, doubling N only the second: the first decides whether there is a choice.
-        more_problems_help_more=found.between > 0.1 * found.noise,
-        tokens_per_sample=None if np.isnan(costs[:, 0]).any() else float(costs[:, 0].mean()),
-        seconds_per_sample=float(times.mean()) if len(times) else None,
+        problems_like_these=like,
+        # Doubling n halves both parts, doubling N only the second: the first decides whether there is a choice. And
+        # where no number of samples is known to be enough, problems are what is left.
+        more_problems_help_more=like.num_samples is None or found.between > 0.1 * found.noise,
+        tokens_per_sample=None,
+        seconds_per_sample=None,
     )
 
 

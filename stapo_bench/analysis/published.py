@@ -22,7 +22,7 @@ from typing import Any
 import yaml
 
 from stapo_bench.analysis.relative_gain import headline
-from stapo_bench.engines import PRESETS
+from stapo_bench.engines import REGIMES, preset
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.tasks import resource_dir
 
@@ -75,7 +75,7 @@ class PublishedTable:
 
     def protocol_of(self, row: PublishedRow) -> Protocol:
         """A row's protocol: the table's, with temperature and top-p of the row's decoding regime."""
-        params = PRESETS.get(row.regime or "")
+        params = preset(row.regime) if row.regime in REGIMES else None
         return replace(self.protocol, temperature=params.temperature, top_p=params.top_p) if params else self.protocol
 
 

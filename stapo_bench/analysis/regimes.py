@@ -38,7 +38,7 @@ _CONTRASTS = {
     "regime on B": (0.0, -1.0, 0.0, 1.0),
     "interaction": (1.0, -1.0, -1.0, 1.0),
 }
-_DECODING = ("temperature", "top_p")  # what a regime is
+_DECODING = ("temperature", "top_p", "top_k", "min_p", "stop")  # what a regime is
 _EDGES = ((0, 1), (2, 3), (0, 2), (1, 3))  # of A1, B1, A2, B2: pairs that differ in one thing alone
 
 
@@ -142,4 +142,4 @@ def _contrast(runs: Sequence[LoadedRun], task: str, weights: Sequence[float], er
 
 def _words(run: LoadedRun) -> str:
     sampling = run.manifest.identity.sampling
-    return sampling_in_words(sampling.temperature, sampling.top_p)
+    return sampling_in_words(sampling)

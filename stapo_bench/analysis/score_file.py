@@ -25,7 +25,7 @@ from stapo_bench.runs import (
     canonical_digest,
     file_hashes,
     load_manifest,
-    open_to_read,
+    read_bounded,
     read_grades,
     segment_sizes,
     write_atomically,
@@ -64,8 +64,7 @@ def current_score(run_dir: Path) -> RunScore:
     if not path.is_file():
         return score_run(run_dir)
     try:
-        with open_to_read(path) as file:
-            raw = json.load(file)
+        raw = json.loads(read_bounded(path))
         score = from_json(raw)
         check_type(score, RunScore, "scores")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -99,9 +98,8 @@ def _sources(run_dir: Path, grader: str) -> dict[str, Any]:
 def _made_from(run_dir: Path) -> dict[str, Any] | None:
     """What the stored scores were made from; None where that is not known (older runs), or damaged."""
     try:
-        with open_to_read(run_dir / SOURCES) as file:
-            found: dict[str, Any] = json.load(file)
-    except (FileNotFoundError, ValueError):
+        found: dict[str, Any] = json.loads(read_bounded(run_dir / SOURCES))
+    except (FileNotFoundError, ValueError, RecursionError):
         return None
     return found
 
@@ -116,8 +114,9 @@ def to_json(score: RunScore) -> dict[str, Any]:
     for task in values["tasks"]:
         if not task["num_copies"]:
             del task["num_copies"]  # the file of a run without copies is what it always was
-    if score.imported is None:  # the scores of a run that was sampled here say nothing of it
-        del values["imported"]
+    for name in ("imported", "top_k", "min_p", "stop"):  # what is off leaves no trace, as before there was such a thing
+        if not values[name]:
+            del values[name]
     return {**values, "sha256": canonical_digest(values)}
 
 
@@ -137,6 +136,7 @@ def from_json(raw: Mapping[str, Any]) -> RunScore:
         for task in raw["tasks"]
     )
     rest = {name: value for name, value in values.items() if name not in ("format", "tasks", "macro")}
+    rest["stop"] = tuple(rest.get("stop", ()))
     return RunScore(**rest, tasks=tasks, macro=MacroScore(**_with_intervals(raw["macro"])))
 
 

@@ -8,14 +8,14 @@ A run may be scored at any time while it goes on: what is missing is counted, de
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stapo_bench.grading import equal_answers
-from stapo_bench.records import Outcome, Outcomes
+from stapo_bench.records import Outcome, Outcomes, StatedSampling
 from stapo_bench.runs import (
     GradedSample,
     Grades,
@@ -121,6 +121,14 @@ class RunScore:
     stopping: str | None = None  # the early-stopping rule: all intervals then hold at every look
     aim: float | None = None  # of that rule, see ``sequential.boundary``
     imported: str | None = None  # format of the files that its samples came from; None: sampled here
+    top_k: int | None = None  # as the next two: off, or not known
+    min_p: float | None = None
+    stop: tuple[str, ...] = ()
+
+    @property
+    def sampling(self) -> StatedSampling:
+        """How its tokens were sampled, as far as it is known."""
+        return StatedSampling(**{part.name: getattr(self, part.name) for part in fields(StatedSampling)})
 
 
 def run_score(manifest: Manifest, name: str, grades: Grades) -> RunScore:
@@ -153,6 +161,9 @@ def run_score(manifest: Manifest, name: str, grades: Grades) -> RunScore:
         stopping=stopping.rule if stopping else None,
         aim=float(stopping.aim) if stopping else None,
         imported=manifest.imported,
+        top_k=sampling.top_k,
+        min_p=sampling.min_p,
+        stop=sampling.stop,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stapo_bench.analysis.compare import EffectVerdict, verdict_on
+from stapo_bench.analysis.compare.records import EffectVerdict, verdict_on
 from stapo_bench.records import Outcomes
 from stapo_bench.statistics import (
     MARGIN,

@@ -1,6 +1,6 @@
 """The commands of ``stapo-bench``, which parse, call and print; exports their list and ``run_commands``."""
 
-from stapo_bench.commands import decide, evaluate, import_files, plot, report, score, tasks
+from stapo_bench.commands import decide, doctor, evaluate, import_files, plot, report, score, tasks
 from stapo_bench.commands.entry import HintingGroup, run_commands
 
 COMMANDS = (
@@ -22,5 +22,7 @@ COMMANDS = (
     tasks.tasks,
     tasks.overlap,
     report.report,
+    report.leaderboard,
     report.watch,
+    doctor.doctor,
 )

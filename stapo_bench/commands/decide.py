@@ -1,5 +1,6 @@
 """Commands that answer a question about runs: ``compare``, ``why``, ``plan``, ``audit``, ``curve``, ``regimes``."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,18 +9,23 @@ import click
 
 from stapo_bench.commands import options
 from stapo_bench.commands.entry import FINDINGS
+from stapo_bench.commands.gate import EXIT_CODES, gate_options, requirement_of
+from stapo_bench.errors import tell
 
 FRACTION = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 @click.command()
-@click.argument("runs", nargs=-1, metavar="A B")
+@click.argument("runs", nargs=-1, metavar="A B [C]...")
 @click.option(
     "--seeds",
     is_flag=True,
     help="Methods over training seeds: each argument is a quoted pattern of one method's runs.",
 )
 @click.option("--map", "columns", default="", help="Columns of tables: item=…,score=…, also sample, model, task, seed.")
+@click.option("--against", metavar="RUN", help="Of several runs: the one with which all others are compared.")
+@click.option("--cluster", default="", help="Column of tables that names which items belong together.")
+@click.option("--range", "range_", default="", metavar="LO:HI", help="Lowest and highest score of tables; else 0:1.")
 @options.grader
 @click.option(
     "--margin",
@@ -32,42 +38,69 @@ FRACTION = click.FloatRange(0, 1, min_open=True, max_open=True)
 @click.option(
     "--detect", type=FRACTION, help="With --seeds: the difference for which seeds are counted; else the margin."
 )
-@options.output_format("md", "json")
+@gate_options
+@options.output_format("md", "json", "pr", "junit")
 def compare(runs: tuple[str, ...], *, seeds: bool, grader: str, margin: float, format_: str, **given: Any) -> None:
     """Did B get better than A? Paired by problem, with intervals and a verdict in words.
 
     A and B are run folders, or files that say which items were right: CSV, TSV, JSON, Parquet, other tools' logs. One
-    file with two models in it is enough.
+    file with two models in it is enough. With --fail-if or --require it is a gate: exit 4 where it fails, 5 where it
+    cannot be decided yet (docs/gate.md). Several runs are compared with each other, or with one of them, so that all
+    intervals hold together.
 
     \b
     Example: stapo-bench compare results/base-justrl results/stapo-justrl
              stapo-bench compare a.csv b.csv
+             stapo-bench compare main.csv change.csv --require not-worse-than 0.01 --looks 50
+             stapo-bench compare base.csv mine.csv yours.csv --against base
              stapo-bench compare --seeds 'results/justrl-*' 'results/stapo-*'
     """
-    from stapo_bench.analysis import compare_methods, compare_outcomes, compare_within, read_method
-    from stapo_bench.presenting import render_comparison, render_methods
-    from stapo_bench.runs.outcomes import parse_outcome_map
+    from stapo_bench.analysis import (
+        compare_methods,
+        compare_models,
+        compare_outcomes,
+        compare_several,
+        judge,
+        read_method,
+        read_sides,
+    )
+    from stapo_bench.presenting import render_gate, render_methods, render_several
+    from stapo_bench.runs.outcomes import parse_outcome_map, parse_range
 
-    detect, columns = given["detect"], parse_outcome_map(given["columns"])
+    detect, columns, declared = given["detect"], parse_outcome_map(given["columns"]), parse_range(given["range_"])
+    columns |= {"cluster": given["cluster"]} if given["cluster"] else {}
+    required, against = requirement_of(given, margin), given["against"]
     if seeds:
-        if columns:
-            raise click.UsageError("--map names columns of tables; --seeds compares run folders")
+        if required is not None or format_ not in ("md", "json"):
+            raise click.UsageError("a gate, and the formats pr and junit, are of two runs; --seeds compares methods")
+        if against:
+            raise click.UsageError("--against names one of several runs; --seeds compares every two methods")
+        if columns or declared:
+            raise click.UsageError("--map, --cluster and --range are of tables; --seeds compares run folders")
         methods = [read_method(pattern, grader) for pattern in runs]
         click.echo(render_methods(compare_methods(methods, margin, detect or margin), format_))
         return
     if detect is not None:
         raise click.UsageError("--detect counts seeds and needs --seeds; 'stapo-bench plan' counts samples")
-    if len(runs) == 1 and Path(runs[0]).is_file():
-        found = compare_within(Path(runs[0]), columns, margin)
+    one_file = len(runs) == 1 and Path(runs[0]).is_file()
+    sides = read_sides(runs, columns, grader, declared=declared) if one_file or len(runs) > 2 or against else []
+    if len(sides) > 2 or against:
+        if required is not None or format_ not in ("md", "json"):
+            raise click.UsageError(f"a gate, and the formats pr and junit, are of two runs, got {len(sides)}")
+        click.echo(render_several(compare_several(sides, margin, against), format_))
+        return
+    if one_file:
+        found = compare_models(Path(runs[0]), sides, margin)
     elif len(runs) == 2 and Path(runs[0]).resolve() == Path(runs[1]).resolve():
         raise click.UsageError(f"expected two runs, got {runs[0]} twice")
     elif len(runs) == 2:
-        found = compare_outcomes(runs[0], runs[1], columns, grader, margin)
+        found = compare_outcomes(runs[0], runs[1], columns, grader, margin, declared=declared)
     else:
-        raise click.UsageError(
-            f"expected two run folders or files, got {len(runs)}; several runs of each method are compared with --seeds"
-        )
-    click.echo(render_comparison(found, format_))
+        raise click.UsageError(f"expected two or more run folders or files, got {len(runs)}")
+    judged = None if required is None else judge(found, required)
+    click.echo(render_gate(found, judged, format_))
+    if judged is not None:
+        sys.exit(EXIT_CODES[judged.state])
 
 
 @click.command()
@@ -97,57 +130,106 @@ def why(run: Path, other: str, *, row: str, grader: str | None, format_: str) ->
 
 
 @click.command()
-@click.argument("run_a", type=options.RUN)
-@click.argument("run_b", type=options.RUN)
-@click.option("--detect", type=float, required=True, help="Difference to be found, as a fraction: 0.02 is two points.")
+@click.argument("runs", type=options.RUN_OR_TABLE, nargs=-1, metavar="[A B]")
+@options.columns
+@click.option("--detect", type=float, help="Difference to be found, as a fraction: 0.02 is two points.")
 @click.option("--power", cls=options.LateDefault, type=FRACTION, default=options.power, show_default=True)
+@click.option("--problems", type=click.IntRange(min=2), help="Without runs: problems of the benchmark.")
+@click.option("--samples", type=click.IntRange(min=1), help="Without runs: samples per problem and run.")
+@click.option("--baseline", type=FRACTION, help="Without runs: the score of A, a fraction.")
+@click.option("-o", "--figure", type=click.Path(path_type=Path, dir_okay=False), help="Without runs: also as a figure.")
 @options.grader
 @options.output_format("md", "json")
-def plan(run_a: Path, run_b: Path, *, detect: float, power: float, grader: str, format_: str) -> None:
+def plan(runs: tuple[Path, ...], *, detect: float | None, power: float, grader: str, format_: str, **size: Any) -> None:
     """How many samples per problem a difference needs, and what they cost, from two small runs.
 
-    Example: stapo-bench plan results/base-justrl results/stapo-justrl --detect 0.02
-    """
-    from stapo_bench.analysis import plan_runs
-    from stapo_bench.presenting import render_plan
+    Without runs: the smallest difference that an evaluation of a given size finds, and what more samples and more
+    problems bring.
 
-    click.echo(render_plan(plan_runs(run_a, run_b, detect, power, grader), format_))
+    \b
+    Example: stapo-bench plan results/base-justrl results/stapo-justrl --detect 0.02
+             stapo-bench plan --problems 30 --samples 32 --baseline 0.4
+    """
+    from stapo_bench.analysis import plan_runs, plan_tables
+    from stapo_bench.presenting import render_plan
+    from stapo_bench.runs.outcomes import parse_outcome_map
+
+    named = [name for name in ("problems", "samples", "baseline", "figure") if size[name] is not None]
+    if not runs:
+        _plan_size(size, detect, power, format_)
+        return
+    if named:
+        raise click.UsageError(f"--{named[0]} plans without runs, got {len(runs)}; leave one of both out")
+    if len(runs) != 2 or detect is None:
+        raise click.UsageError("expected two runs and --detect, or none and --problems, --samples and --baseline")
+    if options.are_tables(runs, size["columns"]):
+        found = plan_tables(runs[0], runs[1], detect, power, parse_outcome_map(size["columns"]))
+    else:
+        found = plan_runs(runs[0], runs[1], detect, power, grader)
+    click.echo(render_plan(found, format_))
+
+
+def _plan_size(size: dict[str, Any], detect: float | None, power: float, format_: str) -> None:
+    from stapo_bench.analysis import plan_size
+    from stapo_bench.presenting import render_size_plan, save_size_figure
+
+    missing = [f"--{name}" for name in ("problems", "samples", "baseline") if size[name] is None]
+    if missing:
+        raise click.UsageError(
+            f"a plan without runs needs {', '.join(missing)} as well; or give two runs, and --detect"
+        )
+    if detect is not None:
+        raise click.UsageError("--detect needs two runs; without them the plan says which differences can be found")
+    found = plan_size(size["problems"], size["samples"], size["baseline"], power)
+    click.echo(render_size_plan(found, format_))
+    if size["figure"] is not None:
+        save_size_figure(found, size["figure"], shlex.join(["stapo-bench", *sys.argv[1:]]))
+        tell(sys.stderr, f"figure written to {size['figure']}")
 
 
 @click.command()
-@click.argument("run_a", type=options.RUN, metavar="RUN")
-@click.argument("run_b", type=options.RUN, required=False)
+@click.argument("run_a", type=options.RUN_OR_TABLE, metavar="RUN")
+@click.argument("run_b", type=options.RUN_OR_TABLE, required=False)
+@options.columns
 @options.grader
 @options.output_format("md", "json")
-def audit(run_a: Path, run_b: Path | None, grader: str, format_: str) -> None:
+def audit(run_a: Path, run_b: Path | None, columns: str, grader: str, format_: str) -> None:
     """Look for what should not be in a run: copies, equal seeds, odd shards, gaps; with RUN_B, shared samples, drift.
 
     Exit code 3: something was found.
 
     Example: stapo-bench audit results/base-justrl
     """
-    from stapo_bench.analysis import audit_runs
+    from stapo_bench.analysis import audit_runs, audit_tables
     from stapo_bench.presenting import render_audit
+    from stapo_bench.runs.outcomes import parse_outcome_map
 
-    checks = audit_runs(run_a, run_b, grader)
+    if options.are_tables([path for path in (run_a, run_b) if path is not None], columns):
+        checks = audit_tables(run_a, run_b, parse_outcome_map(columns))
+    else:
+        checks = audit_runs(run_a, run_b, grader)
     click.echo(render_audit(checks, format_))
     if any(check.result == "finding" for check in checks):
         sys.exit(FINDINGS)
 
 
 @click.command()
-@click.argument("runs", type=options.RUN, nargs=-1, required=True)
+@click.argument("runs", type=options.RUN_OR_TABLE, nargs=-1, required=True)
+@options.columns
 @options.grader
 @options.output_format("md", "json")
-def curve(runs: tuple[Path, ...], grader: str, format_: str) -> None:
+def curve(runs: tuple[Path, ...], columns: str, grader: str, format_: str) -> None:
     """Scores over the checkpoints of one training run, the first being the base, with simultaneous bands.
 
     Example: stapo-bench curve results/base-justrl results/stapo-step-20-justrl results/stapo-step-40-justrl
     """
-    from stapo_bench.analysis import curve_runs
+    from stapo_bench.analysis import curve_runs, curve_tables
     from stapo_bench.presenting import render_curve
+    from stapo_bench.runs.outcomes import parse_outcome_map
 
-    click.echo(render_curve(curve_runs(list(runs), grader), format_))
+    tables = options.are_tables(runs, columns)
+    found = curve_tables(runs, parse_outcome_map(columns)) if tables else curve_runs(list(runs), grader)
+    click.echo(render_curve(found, format_))
 
 
 @click.command()

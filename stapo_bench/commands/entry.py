@@ -1,10 +1,11 @@
 """How commands run: failures become one line and an exit code, and idle threads sleep.
 
 Exit 0: done. 1: failed, with one clear line (traceback with ``--debug``). 2: not understood. 3: done, and ``audit``
-found something. 130: stopped by Ctrl-C.
+found something. 4, 5: done, and a gate of ``compare`` failed, or is undecided. 130: stopped by Ctrl-C.
 """
 
 import os
+import re
 import sys
 import traceback
 
@@ -25,7 +26,15 @@ FINDINGS = 3
 
 
 class HintingGroup(click.Group):
-    """Commands; for one that it does not know, the nearest is suggested."""
+    """Commands; for one that it does not know, the nearest is suggested. Its list has a whole clause of each."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Click's own list, which cuts a sentence in the middle of a clause where it is too long for the line."""
+        found = {name: command for name in self.list_commands(ctx) if (command := self.get_command(ctx, name))}
+        width = formatter.width - 6 - max(map(len, found))
+        rows = [(name, first_clauses(command.get_short_help_str(10_000), width)) for name, command in found.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -36,6 +45,23 @@ class HintingGroup(click.Group):
             hint = did_you_mean(args[0], known) or f"commands: {', '.join(known)}"
             raise click.UsageError(f"unknown command '{args[0]}': {hint}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def first_clauses(text: str, width: int) -> str:
+    """The beginning of a text that fits, up to a stronger mark than a comma, or to a comma where there is none.
+
+    >>> first_clauses("Did B get better than A? Paired by problem, with intervals.", 45)
+    'Did B get better than A?'
+    >>> first_clauses("Draw a figure, with this command in its metadata", 30)
+    'Draw a figure'
+    """
+    if len(text) <= width:
+        return text
+    for marks in (r"[?;:.](?=\s|$)", r",(?=\s)"):
+        ends = [found.end() if found[0] == "?" else found.start() for found in re.finditer(marks, text)]
+        if fitting := [end for end in ends if end <= width]:
+            return text[: fitting[-1]]
+    return text[:width].rstrip()
 
 
 def run_commands(commands: click.Command, name: str, *, when_stopped: str, models: str = "eval") -> None:
@@ -57,6 +83,8 @@ def _run(commands: click.Command, name: str, when_stopped: str, models: str) -> 
     """``run_commands``, its outputs made safe."""
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    if not arguments and isinstance(commands, click.Group):
+        arguments = ["--help"]
     try:
         commands.main(arguments, prog_name=name, standalone_mode=False)
         sys.stdout.flush()  # here what cannot be written is still an error of the command

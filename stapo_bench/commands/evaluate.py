@@ -5,23 +5,35 @@ from pathlib import Path
 import click
 
 from stapo_bench.commands import options
-from stapo_bench.commands.parameters import ContextCommand, engine_of, engine_option, engine_options, record_of
-from stapo_bench.engines import PRESETS
+from stapo_bench.commands.parameters import (
+    ContextCommand,
+    DecodingName,
+    engine_of,
+    engine_option,
+    engine_options,
+    record_of,
+)
 from stapo_bench.errors import StapoError
 
 
 @click.command("eval", cls=ContextCommand)
 @click.option(
-    "--ckpt", type=click.Path(path_type=Path), required=True, help="Checkpoint folder; many: 'runs/x/step-*'."
+    "--ckpt",
+    type=click.Path(path_type=Path),
+    help="Checkpoint folder, or a model of the hub (Qwen/Qwen3-1.7B); many: 'runs/x/step-*'. Or --model of a server.",
 )
-@click.option(
-    "--decoding", type=click.Choice(list(PRESETS)), required=True, help="T 1.0, top-p 1.0; or T 0.7, top-p 0.9."
-)
+@click.option("--revision", help="Branch, tag or commit of the hub's model; default: main.")
+@click.option("--decoding", type=DecodingName(), required=True, help="How tokens are sampled; see tasks/decoding.yaml.")
+@click.option("--temperature", type=float, help="In place of the preset's; 0: greedy, one sample a problem.")
+@click.option("--top-p", type=float, help="In place of the preset's.")
+@click.option("--top-k", type=int, help="Keep the K most probable tokens.")
+@click.option("--min-p", type=float, help="Keep tokens with this share of the greatest probability.")
+@click.option("--stop", multiple=True, help="End before this text; may be repeated.")
 @click.option("--tasks", help="Comma-separated task names; 'stapo-bench tasks' lists them.")
 @click.option("--suite", help="All tasks of a suite: paper (the default) or tiny.")
 @click.option("--samples", type=click.IntRange(min=1), help="Samples per problem; default: each task's own (32 or 4).")
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first K problems of each task.")
-@click.option("--max-new-tokens", type=click.IntRange(min=1), help="Default: 20480.")
+@click.option("--max-new-tokens", type=click.IntRange(min=1), help="Default: the preset's, else 20480.")
 @engine_options()
 @options.data_dir
 @click.option("--shard", default="0/1", callback=options.parse_shard, help="Draw part i of n of the samples: i/n.")
@@ -34,7 +46,8 @@ from stapo_bench.errors import StapoError
 @click.option(
     "--until-width",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Stop as soon as the average's interval is this narrow: 0.02 is two points.",
+    help="Stop as soon as the average's 95 % interval for these problems, which holds at every look, is this wide from "
+    "end to end: 0.02 is ±1 point.",
 )
 @click.option(
     "--until-decided", type=options.RUN, help="Stop as soon as it is told apart from, or tied with, that run."
@@ -46,18 +59,35 @@ def eval_command(ctx: click.Context) -> None:
     Example: stapo-bench eval --ckpt Qwen3-1.7B --decoding justrl --tasks aime24,amc23
     """
     from stapo_bench.presenting import finish_run, render_table, rows_from_scores
-    from stapo_bench.sampling import EngineCache, EvalOptions, evaluate, run_folders, stop_rule
+    from stapo_bench.runs import local_checkpoint
+    from stapo_bench.sampling import (
+        EngineCache,
+        EvalOptions,
+        changed_decoding,
+        check_all,
+        evaluate,
+        run_folders,
+        stop_rule,
+    )
 
     given, engine = ctx.params, engine_of(ctx.params)
     rule = stop_rule(given["until_width"], given["until_decided"])
     tasks = options.task_list(given["tasks"], given["suite"])
-    folders = run_folders(given["ckpt"], given["out"], given["decoding"], engine)
+    changes = {name: given[name] for name in ("temperature", "top_p", "top_k", "min_p", "stop")}
+    decoding, sampling = changed_decoding(given["decoding"], changes)
+    common = {**given, "tasks": tasks, "engine": engine, "decoding": decoding, "sampling": sampling}
+    ckpt = given["ckpt"] and local_checkpoint(given["ckpt"], given["revision"])
+    folders = run_folders(ckpt, given["out"], decoding, engine)
+    asked = [
+        record_of(EvalOptions, {**common, "checkpoint": checkpoint, "out": run_dir})
+        for checkpoint, run_dir in folders.items()
+    ]
+    check_all(asked)  # the last one, too, before hours go into the first
     num_missing = 0
     scores, run_dirs = [], []
     with EngineCache() as engines:
-        for checkpoint, run_dir in folders.items():
-            own = {"checkpoint": checkpoint, "out": run_dir, "tasks": tasks, "engine": engine}
-            result = evaluate(record_of(EvalOptions, {**given, **own}), engines=engines, rule=rule)
+        for options_ in asked:
+            result = evaluate(options_, engines=engines, rule=rule)
             if result.num_repeated:
                 click.echo(f"{result.num_repeated} samples were drawn twice; the first of each counts", err=True)
             scores.append(finish_run(result.run_dir, data_dir=given["data_dir"]))

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 @click.option("--model", help="Name of the model.")
 @click.option("--method", help="How it was trained: its name in tables.")
 @click.option("--step", type=click.IntRange(min=0), help="Training step of the checkpoint.")
-@click.option("--decoding", help="Preset that the samples were drawn under: training or justrl.")
+@click.option("--decoding", help="Preset that the samples were drawn under.")
 @click.option("--temperature", type=click.FloatRange(min=0), help="Of the samples, where it is known.")
 @click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), help="Of the samples, where it is known.")
 @click.option("--max-new-tokens", type=click.IntRange(min=1), help="Limit of the samples, where it is known.")
 def import_command(ctx: click.Context) -> None:
     """Make a run of samples that another tool drew; grade and score it.
 
-    PATHS are files or folders of lm-eval, Qwen2.5-Math, inspect_ai, NeMo-Skills, verl, verifiers, evalscope and others,
-    or plain JSON lines, CSV and Parquet. The format is found in the content. What a file does not say (temperature,
-    seeds, lengths) stays unknown; its own verdicts become a grader beside ours, such as qwen-reported.
+    PATHS are files, folders or archives of lm-eval, Qwen2.5-Math, inspect_ai, NeMo-Skills, verl, verifiers, evalscope
+    and others, or plain JSON lines, CSV and Parquet. The format is found in the content. What a file does not say
+    (temperature, seeds, lengths) stays unknown; its own verdicts become a grader beside ours, such as qwen-reported.
 
     Example: stapo-bench import samples_gsm8k.jsonl --model Qwen3-1.7B --out results/imported
     """

@@ -1,10 +1,11 @@
 """Options that several commands take."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from stapo_bench.grading import DEFAULT_GRADER
 
@@ -12,6 +13,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 RUN = click.Path(path_type=Path, file_okay=False)
 
+RUN_OR_TABLE = click.Path(path_type=Path)
+
+columns = click.option(
+    "--map", "columns", default="", help="Columns of tables of outcomes: item=…,score=…; as of 'compare'."
+)
 data_dir = click.option(
     "--data-dir",
     type=RUN,
@@ -68,6 +74,29 @@ def training_logs(text: str) -> Callable[[Function], Function]:
 def output_format(*formats: str) -> Callable[[Function], Function]:
     """``--format``, of which the first is the default."""
     return click.option("--format", "format_", type=click.Choice(formats), default=formats[0], show_default=True)
+
+
+def are_tables(paths: Sequence[Path], columns: str) -> bool:
+    """Whether files were given, tables of outcomes, and not run folders; both at once, or ``--map`` beside folders, is
+    an error.
+    """
+    files = [path for path in paths if path.is_file()]
+    if files and len(files) < len(paths):
+        raise click.UsageError(
+            f"expected run folders or tables of outcomes, got both; make {files[0]} a run (stapo-bench import), or the "
+            "runs tables (stapo-bench export RUN -o run.csv)"
+        )
+    if columns and not files:
+        raise click.UsageError("--map names columns of tables; run folders were given")
+    return bool(files)
+
+
+def only_of_runs(ctx: click.Context, *names: str) -> None:
+    """Refuse options that say something of run folders, where tables of outcomes were given."""
+    for name in names:
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = next(parameter.opts[0] for parameter in ctx.command.params if parameter.name == name)
+            raise click.UsageError(f"{option} is of run folders; a table of outcomes was given", ctx)
 
 
 def parse_shard(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[int, int]:

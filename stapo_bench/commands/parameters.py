@@ -1,13 +1,13 @@
 """Commands with many parameters: the function takes the click context, and makes typed records of what it holds."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import Field, fields
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 from click.types import StringParamType
 
-from stapo_bench.engines import EngineOptions, engine_names, has_engine
+from stapo_bench.engines import EngineOptions, engine_names, has_engine, preset, preset_names
 from stapo_bench.errors import did_you_mean
 
 if TYPE_CHECKING:
@@ -53,6 +53,21 @@ class EngineName(StringParamType):
         return str(value)
 
 
+class DecodingName(StringParamType):
+    """A decoding preset's name, or a YAML file that holds one."""
+
+    name = "decoding"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """All names, as a choice shows them."""
+        return f"[{'|'.join(preset_names())}|FILE.yaml]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name itself; a usage error where it names no preset, or its file holds none."""
+        preset(value)
+        return str(value)
+
+
 def engine_options(prefix: str = "") -> Callable[[Function], Function]:
     """``--engine`` and every engine option that has a flag; with the prefix ``judge-``: ``--judge-engine``, …"""
 
@@ -65,16 +80,23 @@ def engine_options(prefix: str = "") -> Callable[[Function], Function]:
     return add
 
 
+def _click_type(option: Field[Any]) -> Any:
+    """How click reads an engine option: by the type of its field."""
+    kinds = get_args(option.type)
+    if isinstance(option.default, bool):
+        return bool
+    return click.IntRange(min=1) if int in kinds else click.FloatRange(0, 1, min_open=True) if float in kinds else str
+
+
 def engine_option(name: str, prefix: str = "") -> Callable[[Function], Function]:
     """One engine option, by its field's name."""
     option = EngineOptions.__dataclass_fields__[name]
-    kinds = get_args(option.type)
-    share = click.FloatRange(0, 1, min_open=True)
     return click.option(
         option.metadata["flag"].replace("--", f"--{prefix}", 1),
         _parameter(prefix, name),
-        type=click.IntRange(min=1) if int in kinds else share if float in kinds else str,
+        type=_click_type(option),
         multiple=isinstance(option.default, tuple),
+        is_flag=isinstance(option.default, bool),
         help=option.metadata["help"].replace("--engine", f"--{prefix}engine"),
     )
 

@@ -23,7 +23,7 @@ def plot(name: str, runs: tuple[Path, ...], logs: tuple[Path, ...], grader: str,
 
     \b
     From training logs: entropy, reward, length, entropy-quantiles, masked; with dumps: tokens, gradients
-    From runs: accuracy, ablation, budget, problems, pass-at-k, differences, seeds, seeds-problems
+    From runs: accuracy, ablation, budget, problems, pass-at-k, differences, ranking, seeds, seeds-problems
     From both: pareto, sensitivity
 
     Example: stapo-bench plot entropy --train runs/tiny/grpo --train runs/tiny/stapo -o entropy.pdf

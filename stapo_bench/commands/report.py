@@ -1,4 +1,4 @@
-"""Commands for looking: ``report``, ``watch``."""
+"""Commands for looking: ``report``, ``leaderboard``, ``watch``."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ baseline = click.option(
 
 
 @click.command(cls=ContextCommand)
-@click.argument("runs", type=options.RUN, nargs=-1, required=True)
+@click.argument("runs", type=options.RUN_OR_TABLE, nargs=-1, required=True)
 @options.training_logs("Training run (or a folder of them, or a dump); repeatable.")
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="report.html")
 @baseline
@@ -25,17 +25,48 @@ baseline = click.option(
 def report(ctx: click.Context) -> None:
     """One HTML file of everything: table, verdicts, figures, every sample, tokens. It needs no network.
 
-    In each decoding regime runs are compared with --baseline, else with the base model, else with the first run.
+    In each decoding regime runs are compared with --baseline, else with the base model, else with the first run. Tables
+    of outcomes have no samples: their page holds scores, places and pairs.
 
     Example: stapo-bench report results/base-justrl results/stapo-justrl --train runs/stapo -o report.html
     """
+    runs, out = ctx.params["runs"], ctx.params["out"]
+    if options.are_tables(runs, ""):
+        _report_tables(ctx, runs, out)
+        return
     from stapo_bench.presenting.report.page import Contents, no_figures, write_report
 
-    out = ctx.params["out"]
     size = write_report(record_of(Contents, ctx.params), out)
     tell(sys.stdout, f"{out}: {size / 1e6:.1f} MB")
     if missing := no_figures():
         click.echo(missing, err=True)
+
+
+def _report_tables(ctx: click.Context, tables: tuple[Path, ...], out: Path) -> None:
+    options.only_of_runs(ctx, "logs", "baseline", "grader", "data_dir", "published")
+    if len(tables) < 2:
+        raise click.UsageError(f"expected two tables or more, got 1; 'stapo-bench score {tables[0]}' shows one", ctx)
+    from stapo_bench.presenting.leaderboard import write_leaderboard
+
+    size = write_leaderboard(tables, out)
+    tell(sys.stdout, f"{out}: {size / 1e6:.1f} MB; tables have no samples, figures or tokens to show")
+
+
+@click.command()
+@click.argument("runs", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="leaderboard.html")
+@options.grader
+def leaderboard(runs: tuple[Path, ...], out: Path, grader: str) -> None:
+    """Many runs as one static page, with places and groups of runs that are not told apart instead of ranks.
+
+    Equal models share their place in 95 of 100 leaderboards. Tables of outcomes may stand beside run folders.
+
+    Example: stapo-bench leaderboard results/* -o leaderboard.html
+    """
+    from stapo_bench.presenting.leaderboard import write_leaderboard
+
+    size = write_leaderboard(runs, out, grader)
+    tell(sys.stdout, f"{out}: {size / 1e3:.0f} kB")
 
 
 @click.command(cls=ContextCommand)

@@ -1,8 +1,9 @@
 """Commands from samples to numbers: ``grade``, ``score``, ``table``, ``truncation``, ``export``."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
@@ -10,9 +11,6 @@ from stapo_bench.commands import options
 from stapo_bench.commands.parameters import ContextCommand, engine_of, engine_options
 from stapo_bench.engines import EngineOptions
 from stapo_bench.errors import UsageError, tell
-
-if TYPE_CHECKING:
-    from stapo_bench.tasks import Golds
 
 
 @click.command(cls=ContextCommand)
@@ -58,8 +56,9 @@ def grade(ctx: click.Context) -> None:
         tell(sys.stdout, f"{done.grader}: {done.num_graded} samples graded, {done.num_kept} graded before")
 
 
-@click.command()
-@click.argument("run", type=options.RUN)
+@click.command(cls=ContextCommand)
+@click.argument("run", type=options.RUN_OR_TABLE, metavar="RUN|TABLE")
+@options.columns
 @options.grader_option("Grader by name, or one of the run's grade files.")
 @options.golds
 @options.data_dir
@@ -67,28 +66,41 @@ def grade(ctx: click.Context) -> None:
     "--exclude-overlap", type=click.Path(path_type=Path), help="Training set (JSON lines) to look for problems in."
 )
 @options.long
-def score(
-    run: Path, *, grader: str, golds: "Golds", data_dir: Path | None, exclude_overlap: Path | None, long: bool
-) -> None:
+def score(ctx: click.Context) -> None:
     """Score a run as far as it is and print its table; a run that is still drawing may be scored at any time.
 
     With --long also pass@k, pass^k, G-Pass@k and maj@k, and the intervals for problems like these. Where the run has
-    more than one grade file, each grader's scores follow, where they disagree, and the answers that they dispute.
+    more than one grade file, each grader's scores follow, where they disagree, and the answers that they dispute. Of a
+    table of outcomes avg@k alone.
 
     Example: stapo-bench score results/base-justrl
     """
+    given, run = ctx.params, ctx.params["run"]
+    if options.are_tables([run], given["columns"]):
+        from stapo_bench.analysis import score_tables
+        from stapo_bench.presenting import render_outcome_scores
+        from stapo_bench.runs.outcomes import parse_outcome_map
+
+        options.only_of_runs(ctx, "grader", "golds", "data_dir", "exclude_overlap", "long")
+        click.echo(render_outcome_scores(score_tables([run], parse_outcome_map(given["columns"]))))
+        return
+    _score_run(run, given)
+
+
+def _score_run(run: Path, given: Mapping[str, Any]) -> None:
+    data_dir: Path | None = given["data_dir"]
     from stapo_bench.analysis import compare_graders
     from stapo_bench.presenting import finish_run, render_graders, render_metrics, render_table, rows_from_scores
     from stapo_bench.runs import can_write, with_golds
 
-    name = with_golds(grader, golds)
+    name = with_golds(given["grader"], given["golds"])
     scored = finish_run(run, data_dir=data_dir, grader=name)
     if not can_write(run):
         click.echo(f"{run}: cannot be written: its scores.json and table.md stay as they were", err=True)
-    click.echo(render_table(rows_from_scores([scored], run_dirs=[run]), long=long))
-    if long and (more := render_metrics(scored)):
+    click.echo(render_table(rows_from_scores([scored], run_dirs=[run]), long=given["long"]))
+    if given["long"] and (more := render_metrics(scored)):
         click.echo("\n" + more)
-    if exclude_overlap is not None:
+    if (exclude_overlap := given["exclude_overlap"]) is not None:
         from stapo_bench.analysis import scores_without
         from stapo_bench.presenting import render_without
 
@@ -97,20 +109,36 @@ def score(
         click.echo("\n" + render_graders(agreement))
 
 
-@click.command()
-@click.argument("runs", type=options.RUN, nargs=-1)
+@click.command(cls=ContextCommand)
+@click.argument("runs", type=options.RUN_OR_TABLE, nargs=-1)
+@options.columns
 @options.output_format("md", "csv", "json", "latex")
 @options.published
 @click.option("--metric", default="avg", show_default=True, help="avg, maj, pass@K or pass^K (pass@8).")
 @options.grader
 @options.long
-def table(runs: tuple[Path, ...], *, format_: str, published: bool, metric: str, grader: str, long: bool) -> None:
+@click.option("--groups", is_flag=True, help="Also who is told apart: runs that were evaluated alike, judged together.")
+def table(ctx: click.Context) -> None:
     """Methods × tasks from runs, all by the grades of one grader; each row is marked measured or published.
+
+    Of tables of outcomes, a row per model and task.
 
     Example: stapo-bench table results/base-justrl results/stapo-justrl --published
     """
+    given, runs = ctx.params, ctx.params["runs"]
+    format_, published, metric, long, groups = (
+        given[name] for name in ("format_", "published", "metric", "long", "groups")
+    )
     if not runs and not published:
         raise UsageError("expected at least one run folder, or --published")
+    if options.are_tables(runs, given["columns"]):
+        from stapo_bench.analysis import score_tables
+        from stapo_bench.presenting import render_outcome_scores
+        from stapo_bench.runs.outcomes import parse_outcome_map
+
+        options.only_of_runs(ctx, "grader", "published", "metric", "long", "groups")
+        click.echo(render_outcome_scores(score_tables(runs, parse_outcome_map(given["columns"])), format_))
+        return
     from stapo_bench.analysis import AVG, parse_metric
     from stapo_bench.presenting import published_rows, render_table, rows_from_runs
 
@@ -119,8 +147,14 @@ def table(runs: tuple[Path, ...], *, format_: str, published: bool, metric: str,
         raise UsageError(f"--published: the paper prints avg@k alone, got --metric {metric} beside it")
     if long and format_ != "md":
         raise UsageError(f"--long: expected with --format md alone, got {format_}, which always has all of it")
-    rows = [*rows_from_runs(runs, shown, grader), *(published_rows() if published else [])]
+    if groups and (format_ != "md" or shown != AVG):
+        raise UsageError("--groups: expected with --format md and avg@k; as JSON: 'stapo-bench compare RUNS'")
+    rows = [*rows_from_runs(runs, shown, given["grader"]), *(published_rows() if published else [])]
     click.echo(render_table(rows, format_, long=long).rstrip("\n"))
+    if groups:
+        from stapo_bench.presenting import render_standings
+
+        click.echo("\n" + render_standings(runs, given["grader"]))
 
 
 @click.command()
@@ -140,16 +174,38 @@ def truncation(run: Path, grader: str) -> None:
 
 @click.command()
 @click.argument("runs", type=options.RUN, nargs=-1, required=True, metavar="RUN...")
-@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="samples.parquet or samples.csv")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="A table's file: samples.parquet, .csv or .jsonl; else the folder; of mlflow and wandb the project's name.",
+)
+@options.output_format("table", "lm-eval", "inspect", "every-eval-ever", "hub", "mlflow", "wandb")
 @options.grader
 @options.data_dir
-def export(runs: tuple[Path, ...], out: Path, grader: str, data_dir: Path | None) -> None:
-    """Write the samples of runs with their grades as one table: a row per sample, with its run, its gold, its verdict.
+def export(runs: tuple[Path, ...], *, out: Path, format_: str, grader: str, data_dir: Path | None) -> None:
+    """Write runs for other tools: as one table with a row per sample, or as logs and results in another tool's format.
+
+    lm-eval and inspect are logs with every sample; every-eval-ever is a record of the scores with their uncertainty;
+    hub holds .eval_results/ and the model card's block; mlflow and wandb log the scores alone. What a format cannot say
+    is left out.
 
     Example: stapo-bench export results/base-justrl results/stapo-justrl -o samples.parquet
     """
     from stapo_bench.runs import export_runs
 
+    if format_ != "table":
+        from stapo_bench.presenting.exporting import export_as
+
+        written = export_as(format_, runs, out, grader, data_dir)
+        for note in written.notes:
+            tell(sys.stderr, note)
+        for file in written.files:
+            tell(sys.stdout, f"{file} written")
+        if not written.files and format_ in ("mlflow", "wandb"):
+            tell(sys.stdout, f"logged to {format_} under {out.name}: {', '.join(map(str, runs))}")
+        return
     done = export_runs(runs, out, grader, data_dir)
     for note in done.notes:
         tell(sys.stderr, note)

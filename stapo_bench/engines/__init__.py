@@ -4,17 +4,20 @@ The interface is one method, ``Engine.generate``; everything that decides a samp
 ``identity()``, which goes into the run's manifest.
 """
 
-from stapo_bench.engines.decoding import PRESETS, preset, sampling_in_words
+from stapo_bench.engines.decoding import REGIMES, preset, preset_names, same_distribution, sampling_in_words
 from stapo_bench.engines.devices import default_device, default_dtype, gpu_names
 from stapo_bench.engines.engine import (
     Engine,
     EngineOptions,
     EngineType,
+    Tells,
     check_options,
+    check_sampling,
     declared_identity,
     engine_names,
     has_engine,
     open_engine,
     options_of,
+    require_vllm,
 )
-from stapo_bench.engines.params import declared_context
+from stapo_bench.engines.params import check_params, declared_context, token_budget

@@ -49,7 +49,9 @@ def gpu_names() -> list[str]:
     if program is None:
         return []
     try:
-        done = subprocess.run([program, "-L"], capture_output=True, text=True, check=False, timeout=_SMI_SECONDS)
+        done = subprocess.run(
+            [program, "-L"], capture_output=True, encoding="utf-8", errors="replace", check=False, timeout=_SMI_SECONDS
+        )
     except (OSError, subprocess.TimeoutExpired):
         return []
     # Names are kept, serial numbers are not: "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-...)".

@@ -9,14 +9,16 @@ another package's is an entry point, loaded when it is asked for:
     mine = "my_package.engine:MyEngine"
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 from urllib.parse import urlsplit
 
+from stapo_bench.engines.params import check_applied, check_params
 from stapo_bench.errors import StapoError, UsageError, did_you_mean
 from stapo_bench.plugins import load_offered, offered
 from stapo_bench.records import Completion, Request, SamplingParams
@@ -29,8 +31,14 @@ BUILT_IN = {
 }
 """Our engines: name -> where its class stands."""
 
-_LIGHT = ("openai", "scripted")
-"""Those that are imported without torch."""
+_LOADING = ("transformers", "vllm")  # ours that load weights themselves
+_DTYPES = ("float32", "bfloat16", "float16")
+
+WITH_TORCH = {"transformers": frozenset({"dtype", "device", "slots"})}
+"""Those that import torch -> what they take: known here, so that an option is refused before torch is imported."""
+
+EVERY_SETTING = frozenset({"greedy", "top_k", "min_p", "stop"})
+"""What an engine may apply of ``SamplingParams`` beside temperature, top-p and the limit; greedy is temperature 0."""
 
 AUTO = "auto"
 """The name for ``vllm`` where it and a GPU are there, else ``transformers``."""
@@ -61,6 +69,12 @@ class EngineOptions:
     model: str | None = _option(
         "--model", "Served name, for --engine openai; default: the one model that is served.", refusal=_SERVER
     )
+    chat: bool = _option(
+        "--chat",
+        "Send --engine openai's questions to /chat/completions: the server's template goes around them.",
+        refusal="--chat: expected --engine openai, got {name}",
+        default=False,
+    )
     slots: int | None = _option(
         "--slots",
         "Sequences (requests) at once; default: the engine's choice.",
@@ -76,7 +90,11 @@ class EngineOptions:
         "Share of a GPU's memory that engine vllm takes; default: vLLM's own choice.",
         refusal="--gpu-memory: expected engine vllm, got {name}, which takes what it needs",
     )
-    dtype: str | None = None  # of the weights: float32, bfloat16, float16
+    dtype: str | None = _option(
+        "--dtype",
+        "Of the weights: float32, bfloat16 or float16; default: float32 on a CPU, bfloat16 on a GPU.",
+        refusal="--dtype: expected an engine that loads the weights, got {name}",
+    )
     device: str | None = None  # as torch names it
     positions: int | None = field(default=None, compare=False)
     """Longest prompt and its new tokens together, where the caller knows: an engine need not be ready for more."""
@@ -112,11 +130,21 @@ class Engine(Protocol):
         ...
 
 
+@runtime_checkable
+class Tells(Protocol):
+    """An engine that has something to say to the person watching while it generates: whom it waits for."""
+
+    tell: Callable[[str], None]
+    """Takes a line; standard error's, until a caller that shows more gives its own."""
+
+
 class EngineType(Protocol):
     """What stands behind an engine's name: the class that opens it, and says what it can be asked for."""
 
     takes: frozenset[str]
     """The fields of ``EngineOptions``, beside ``name``, that it applies; any other one that is given is refused."""
+    applies: frozenset[str]
+    """What of ``EVERY_SETTING`` it applies exactly; what else is on is refused. Without this attribute: nothing."""
 
     def open(self, checkpoint: Path, options: EngineOptions) -> Engine:
         """An engine for a checkpoint: a Hugging Face folder, or whatever else this engine reads."""
@@ -128,24 +156,47 @@ class EngineType(Protocol):
 
 
 def check_options(options: EngineOptions, checkpoint: Path) -> None:
-    """Refuse what an engine of ours cannot do, as far as that is known without loading it, and torch with it.
+    """Refuse what an engine of ours cannot do, as far as that is known without importing torch.
 
     Raises:
         UsageError: as for ``open_engine``, or a file in place of the folder that the engine reads.
+        StapoError: vLLM is asked for and not installed, or transformers cannot load what the folder holds.
     """
-    if options.name in _LIGHT:
+    name = "transformers" if options.name == AUTO and not has_vllm() else options.name
+    if name in WITH_TORCH:
+        _check_taken(name, WITH_TORCH[name], options)
+    elif name in BUILT_IN:
         declared_identity(options, checkpoint)
-    if options.name == "openai":
+    elif name == AUTO and (options.base_urls or options.model):
+        raise UsageError(_SERVER.format(name=name))
+    if options.dtype is not None and options.dtype not in _DTYPES:
+        raise UsageError(f"--dtype: expected one of {', '.join(_DTYPES)}, got {options.dtype!r}")
+    if name == "vllm":
+        require_vllm()
+    if name == "openai":
         check_urls(options.base_urls)
-    if options.name not in (AUTO, "transformers", "vllm"):
-        return
-    if (options.base_urls or options.model) and (options.name != AUTO or find_spec("vllm") is None):
-        raise UsageError(_SERVER.format(name="transformers" if options.name == AUTO else options.name))
-    if checkpoint.is_file():
+    if name in (AUTO, "transformers", "vllm") and checkpoint.is_file():
         raise UsageError(
             f"{checkpoint}: expected a Hugging Face folder (config.json and weights) for --engine {options.name}, "
             "got a file; a script is for --engine scripted"
         )
+    if name == "transformers":
+        from stapo_bench.engines.foreign_checkpoint import check_parts  # slow to import
+
+        check_parts(checkpoint)
+
+
+def require_vllm() -> None:
+    """StapoError, with the extra that brings it, where vLLM is not installed."""
+    if not has_vllm():
+        raise StapoError(
+            "engine vllm: the package is not installed; install the extra: pip install 'stapo-bench[vllm]'"
+        )
+
+
+def has_vllm() -> bool:
+    """Whether the package is there; it is not imported."""
+    return "vllm" in sys.modules or find_spec("vllm") is not None
 
 
 def check_urls(base_urls: Sequence[str]) -> None:
@@ -181,6 +232,18 @@ def declared_identity(options: EngineOptions, checkpoint: Path) -> dict[str, str
     return identity
 
 
+def check_sampling(options: EngineOptions, params: SamplingParams) -> None:
+    """Refuse sampling that cannot be, or that the engine does not apply exactly, before a model is loaded.
+
+    Raises:
+        UsageError: as ``check_params`` and ``check_applied``.
+    """
+    check_params(params)
+    name = "transformers" if options.name == AUTO else options.name  # which applies what vLLM does
+    applies = EVERY_SETTING if name in WITH_TORCH else getattr(_engine_type(name), "applies", frozenset())
+    check_applied(params, name, applies)
+
+
 def options_of(identity: Mapping[str, str]) -> EngineOptions:
     """The options behind a stored ``identity()``, as far as it states them."""
     split = identity.get("tensor_parallel")
@@ -188,6 +251,8 @@ def options_of(identity: Mapping[str, str]) -> EngineOptions:
         name=identity.get("engine", AUTO),
         model=identity.get("model"),
         tensor_parallel=int(split) if split is not None else None,
+        chat=identity.get("api") == "chat",
+        dtype=identity.get("dtype") if identity.get("engine") in _LOADING else None,
     )
 
 
@@ -207,11 +272,16 @@ def _resolved(options: EngineOptions) -> tuple[EngineType, EngineOptions]:
     if name == AUTO:
         name = "vllm" if _vllm_on_gpu() else "transformers"
     engine_type = _engine_type(name)
+    _check_taken(name, engine_type.takes, options)
+    return engine_type, replace(options, name=name, golds=options.golds if "golds" in engine_type.takes else None)
+
+
+def _check_taken(name: str, takes: frozenset[str], options: EngineOptions) -> None:
+    """Refuse an option that is given and not taken."""
     for option in fields(options):
-        if option.name not in engine_type.takes | {"name", "golds", "positions"} and getattr(options, option.name):
+        if option.name not in takes | {"name", "golds", "positions"} and getattr(options, option.name):
             refusal = option.metadata.get("refusal", "{name}: expected no option " + option.name)
             raise UsageError(refusal.format(name=name))
-    return engine_type, replace(options, name=name, golds=options.golds if "golds" in engine_type.takes else None)
 
 
 def _engine_type(name: str) -> EngineType:
@@ -231,7 +301,7 @@ def _engine_type(name: str) -> EngineType:
 
 def _vllm_on_gpu() -> bool:
     """Whether ``auto`` means vLLM on this machine."""
-    if find_spec("vllm") is None:
+    if not has_vllm():
         return False
     from stapo_bench.engines.devices import default_device
 

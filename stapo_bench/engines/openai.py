@@ -2,8 +2,9 @@
 
     engine = OpenAIEngine(["http://gpu1:8000/v1", "http://gpu2:8000/v1"], api_key=os.environ.get("OPENAI_API_KEY"))
 
-The exact prompt goes out (token ids where it has them): chat templates are ours, never the server's. Every sampling
-setting is sent, so that no default of the server's applies. The server seeds each request with the sample's seed.
+The exact prompt goes out (token ids where it has them): chat templates are ours, not the server's. Where it is asked to
+chat, what stands around the question is the server's affair, and the manifest says so. Every sampling setting is sent,
+so that no default of the server's applies. The server seeds each request with the sample's seed.
 
 Every server must answer when the engine starts. One that dies later is passed over: its requests in flight go to the
 others, and now and then one request checks whether it is back.
@@ -20,24 +21,26 @@ import itertools
 import json
 import os
 import random
+import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from stapo_bench.engines.engine import EngineOptions, check_urls
+from stapo_bench.engines.engine import EVERY_SETTING, EngineOptions, check_urls
 from stapo_bench.engines.http import API_KEY, LONGEST_PAUSE_S, Http, PassingError, address
 from stapo_bench.engines.openai_answers import check_completions, find_model, read_completion
 from stapo_bench.engines.params import check_params, refuse_generated_ids, token_budget
-from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.engines.waiting import Waiting
+from stapo_bench.errors import StapoError, UsageError, tell
 from stapo_bench.records import Completion, Request, SamplingParams
 
 OFF = {"n": 1, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
-"""What every request says besides its own sampling: everything else is off."""
+"""What every request says besides its own sampling: everything else is off, top-k and min-p where not asked for."""
 
 LOST_IN_A_ROW = 3  # requests with every try failed, after which the servers count as gone
 START_TIMEOUT_S = 30.0  # for a server to say what it serves
@@ -60,13 +63,15 @@ class OpenAIEngine:
     """Has servers generate completions; see the module's docstring."""
 
     continues_exactly = False  # a server seeds a request from its first token on
-    takes = frozenset({"base_urls", "model", "slots"})
+    takes = frozenset({"base_urls", "chat", "model", "slots"})
+    applies = EVERY_SETTING
 
     def __init__(
         self,
         base_urls: Sequence[str],
         *,
         model: str | None = None,
+        chat: bool = False,
         api_key: str | None = None,
         concurrency: int | None = None,
         retries: Retries | None = None,
@@ -75,6 +80,7 @@ class OpenAIEngine:
 
         base_urls: with the version, as ``http://host:8000/v1``; requests take turns.
         model: the served name; default the one model that the servers have.
+        chat: prompts are user's messages for ``/chat/completions``, which puts the server's template around them.
         concurrency: requests in flight over all servers; default 128 a server.
         """
         check_urls(base_urls)
@@ -86,23 +92,27 @@ class OpenAIEngine:
         self._sent_at: dict[int, float] = {}  # of each request that a server has now, by the thread that waits for it
         self._lock = threading.Lock()  # for that table and the next
         self.turned_away: Counter[str] = Counter()  # answers by models that were not asked for, which are no samples
+        self.tell: Callable[[str], None] = lambda line: tell(sys.stderr, line)
         self._http = Http(api_key)
         self._retries = retries or Retries()
+        self._waiting = Waiting(f"each is sent up to {self._retries.tries} times, over minutes; see to the server")
+        self._chat = chat
         self._concurrency = concurrency or 128 * len(base_urls)
         self._served = find_model(self._http, self._urls, model, min(START_TIMEOUT_S, self._retries.timeout_s))
         for url in self._urls:
-            check_completions(self._http, url, self._served.name)
+            check_completions(self._http, url, self._served.name, chat)
 
     @classmethod
     def open(cls, checkpoint: Path, options: EngineOptions) -> "OpenAIEngine":
         """The key is read from the environment, and nothing of the checkpoint: the servers have a model."""
         key = os.environ.get(API_KEY)
-        return cls(options.base_urls, model=options.model, api_key=key, concurrency=options.slots)
+        return cls(options.base_urls, model=options.model, chat=options.chat, api_key=key, concurrency=options.slots)
 
     @classmethod
     def declared_identity(cls, checkpoint: Path, options: EngineOptions) -> dict[str, str]:
         """The engine, and the served name where that is asked for."""
-        return {"engine": "openai", **({"model": options.model} if options.model else {})}
+        model = {"model": options.model} if options.model else {}
+        return {"engine": "openai", **model, **({"api": "chat"} if options.chat else {})}
 
     @property
     def context_length(self) -> int | None:
@@ -116,6 +126,7 @@ class OpenAIEngine:
             "model": self._served.name,
             "context_length": str(self._served.context_length),
             "sent": json.dumps(OFF, sort_keys=True),
+            **({"api": "chat"} if self._chat else {}),  # /completions is not named, as it never was
         }
 
     def generate(self, requests: Iterable[Request], params: SamplingParams) -> Iterator[Completion]:
@@ -140,15 +151,22 @@ class OpenAIEngine:
 
     def _body(self, request: Request, params: SamplingParams) -> dict[str, Any]:
         prompt = request.prompt
+        if self._chat:
+            asked: dict[str, Any] = {"messages": [{"role": "user", "content": prompt.text}]}
+        else:
+            asked = {"prompt": prompt.text if prompt.token_ids is None else prompt.token_ids}
         return {
             "model": self._served.name,
-            "prompt": prompt.text if prompt.token_ids is None else prompt.token_ids,
+            **asked,
             "max_tokens": self._budget(request, params),
             "temperature": params.temperature,
             "top_p": params.top_p,
             "seed": request.seed,
             "return_token_ids": True,  # vLLM; others leave it aside
             **OFF,
+            **({} if params.top_k is None else {"top_k": params.top_k}),
+            **({} if params.min_p is None else {"min_p": params.min_p}),
+            **({"stop": list(params.stop)} if params.stop else {}),
         }
 
     def _run(self, todo: SimpleQueue[Request], params: SamplingParams) -> Iterator[Completion]:
@@ -211,6 +229,7 @@ class OpenAIEngine:
                 if error.other_model:
                     with self._lock:
                         self.turned_away[error.other_model] += 1
+                self._waiting.failed(reason, self.tell)
                 tries += not (error.is_busy and self._is_at_work(since))
                 since = time.monotonic()
                 # Jitter: without it all requests of a restarting server, or all given the same Retry-After, would come
@@ -230,10 +249,11 @@ class OpenAIEngine:
         with self._lock:
             self._sent_at[me] = started
         try:
-            answer = self._http.send(f"{url}/completions", body, self._retries.timeout_s)
+            answer = self._http.send(f"{url}{'/chat' if self._chat else ''}/completions", body, self._retries.timeout_s)
             self._rests_until[url] = 0.0
             completion = read_completion(request, self._served, body["max_tokens"], answer, time.monotonic() - started)
             self._answered_at = time.monotonic()
+            self._waiting.answered(self.tell)
             return completion
         finally:
             with self._lock:

@@ -78,23 +78,32 @@ def _cards(
     return found, names
 
 
-def check_completions(http: Http, url: str, model: str) -> None:
-    """Refuse a server that has no ``/completions``, before any sample is asked for; what else it answers counts later.
+def check_completions(http: Http, url: str, model: str, chat: bool = False) -> None:
+    """Refuse a server that has no ``/completions`` (``chat``: no ``/chat/completions``) before any sample is asked for.
+
+    What else it answers counts later.
 
     Raises:
-        StapoError: nothing is there; the line says so where the server has ``/chat/completions`` instead.
+        StapoError: nothing is there; the line says so where the server speaks the other protocol.
     """
+    ways: dict[str, dict[str, Any]] = {"/completions": {}, "/chat/completions": {"messages": []}}
+    wanted, other = reversed(ways) if chat else ways
+    body = {"model": model, "max_tokens": 1}  # without a prompt: no sample
     try:
-        http.send(f"{url}/completions", {"model": model, "max_tokens": 1}, _PROBE_S)  # without a prompt: no sample
+        http.send(f"{url}{wanted}", {**body, **ways[wanted]}, _PROBE_S)
     except NoSuchPathError as error:
-        if not _answers(http, f"{url}/chat/completions", {"model": model, "max_tokens": 1, "messages": []}):
+        if not _answers(http, f"{url}{other}", {**body, **ways[other]}):
             raise error from None
-        raise StapoError(
-            f"{address(url)}: the server speaks /v1/chat/completions only, which puts a template of its own around "
-            "prompts; use one that takes them as they are, by /v1/completions: vllm serve, SGLang, llama.cpp's server"
-        ) from None
+        raise StapoError(f"{address(url)}: the server speaks /v1{other} only, {_OTHER_WAY[chat]}") from None
     except (StapoError, PassingError):
         return
+
+
+_OTHER_WAY = {
+    False: "which puts a template of its own around prompts: --chat asks it that way; vllm serve, SGLang and "
+    "llama.cpp's server take prompts as they are, by /v1/completions",
+    True: "which takes prompts as they are: leave --chat out",
+}
 
 
 def _answers(http: Http, url: str, body: Mapping[str, Any] | None = None) -> bool:
@@ -117,7 +126,7 @@ def read_completion(
     """
     try:
         (choice,) = answer["choices"]
-        text, reason = choice["text"], choice["finish_reason"]
+        text, reason = _text_of(choice), choice["finish_reason"]
         token_ids = choice.get("token_ids")
         num_tokens = len(token_ids) if token_ids is not None else answer["usage"]["completion_tokens"]
         if token_ids is not None and not (isinstance(token_ids, list) and all(map(_is_count, token_ids))):
@@ -143,6 +152,23 @@ def read_completion(
         seconds=seconds,
         model=model,
     )
+
+
+def _text_of(choice: Mapping[str, Any]) -> Any:
+    """The completion in a choice; of a message that was thought about, with its reasoning in ``<think>`` before it.
+
+    >>> _text_of({"message": {"content": "4", "reasoning_content": "2 + 2"}})
+    '<think>2 + 2</think>4'
+    """
+    if "message" not in choice:
+        return choice["text"]
+    message = choice["message"]
+    content, reasoning = message.get("content"), message.get("reasoning_content") or message.get("reasoning")
+    if not reasoning:
+        return "" if content is None else content  # cut off before the first word
+    if not isinstance(reasoning, str):
+        raise ValueError(f"reasoning {type(reasoning).__name__}")
+    return f"<think>{reasoning}" if content is None else f"<think>{reasoning}</think>{content}"
 
 
 def _check_prompt(request: Request, usage: object) -> None:

@@ -60,7 +60,7 @@ class Script:
         rates = self.success if isinstance(self.success, Mapping) else {"*": self.success}
         most = 1 - self.truncated
         for name, rate in rates.items():
-            if not 0 <= rate <= most:
+            if not 0 <= rate <= most + 1e-9:  # 1 - 0.9 is a little less than 0.1
                 raise UsageError(f"script: success {name}: expected 0 to {most:g} (1 - truncated), got {rate}")
         if not 0 <= self.truncated <= 1 or not 0 <= self.duplicates <= 1:
             raise UsageError("script: truncated and duplicates: expected shares from 0 to 1")

@@ -13,7 +13,7 @@ Shapes: S slots, B active rows, P positions to be read.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -122,8 +122,13 @@ class RunningBatch:
         """[B] the number in [0, 1) that decides each row's next token."""
         return self._uniforms[self._rows, self._num_new[self._rows]]
 
-    def advance(self, tokens: torch.Tensor, log_probs: torch.Tensor) -> list[SequenceState]:
-        """Append a token to every row; return the sequences that ended, whose slots are free again."""
+    def advance(
+        self, tokens: torch.Tensor, log_probs: torch.Tensor, stops: Callable[[Sequence[int]], bool] | None = None
+    ) -> list[SequenceState]:
+        """Append a token to every row; return the sequences that ended, whose slots are free again.
+
+        ``stops`` is asked of a sequence's new ids whether they end it, where the end token and the budget do not.
+        """
         num_new = self._num_new[self._rows]
         self._new_ids[self._rows, num_new] = tokens
         self._log_probs[self._rows, num_new] = log_probs
@@ -133,6 +138,9 @@ class RunningBatch:
         num_new = num_new + 1
         over = torch.isin(tokens, self._end_ids) | (num_new >= self._budgets[self._rows])
         ended = {row: self._order[row] for row in over.nonzero().squeeze(-1).tolist()}
+        for row, slot in enumerate(self._order if stops else ()):
+            if row not in ended and stops and stops(self._new_ids[slot, : int(num_new[row])].tolist()):
+                ended[row] = slot
         finished = [self._progress(slot, int(num_new[row])) for row, slot in ended.items()]
         # The tokens count from here on. Were it earlier, memory might run out with ended sequences still active, and
         # they would go on past their end.

@@ -6,13 +6,15 @@ the next-token distribution at that number, in the order of token ids:
     p_v = softmax(logits / temperature)_v       float32
     token = min { v : sum_{w <= v} p_w > u * sum_w p_w }        sums in float64
 
-top-k, min-p and penalties do not exist here, so no checkpoint's ``generation_config.json`` can bring them in.
+What the parameters do not ask for does not happen: no checkpoint's ``generation_config.json`` is read for sampling.
 
 Shapes: B rows (sequences), V vocabulary.
 """
 
 import numpy as np
 import torch
+
+from stapo_bench.records import SamplingParams
 
 
 def uniform_draws(seed: int, count: int) -> np.ndarray:
@@ -71,25 +73,47 @@ def inverse_cdf(weights: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
 
 
 def sample_tokens(
-    logits: torch.Tensor, uniforms: torch.Tensor, temperature: float, top_p: float
+    logits: torch.Tensor, uniforms: torch.Tensor, params: SamplingParams
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Sample one token a row.
 
     Args:
         logits: [B, V], any float type.
-        uniforms: [B] float64 in [0, 1), one a row.
-        temperature: > 0.
-        top_p: in (0, 1]; 1 keeps every token.
+        uniforms: [B] float64 in [0, 1), one a row; not used where decoding is greedy.
+        params: temperature, top-p, top-k and min-p, in the order that ``SamplingParams`` states.
 
     Returns:
-        [B] token ids, and [B] float32 natural logs of their probabilities at the temperature, before the top-p cut.
+        [B] token ids, and [B] float32 natural logs of their probabilities at the temperature, before anything is cut;
+        of greedy decoding those at temperature 1. Ties of greedy decoding go to the lowest id.
     """
-    log_probs = torch.log_softmax(logits.float() / temperature, dim=-1)
+    log_probs = torch.log_softmax(logits.float() / (params.temperature or 1.0), dim=-1)
     probs = log_probs.exp()
-    if top_p < 1:
-        probs = _cut_to_nucleus(probs, top_p)
-    tokens = inverse_cdf(probs, uniforms)
+    if params.is_greedy:
+        tokens = (probs == probs.max(dim=-1, keepdim=True).values).byte().argmax(dim=-1)
+    else:
+        kept = probs
+        if params.min_p is not None:
+            kept = kept.masked_fill(kept < params.min_p * kept.max(dim=-1, keepdim=True).values, 0.0)
+        if params.top_k is not None and params.top_k < kept.shape[-1]:
+            kept = kept.masked_fill(~top_k_mask(kept, params.top_k), 0.0)
+        if kept is not probs:  # only then: a sum that is 1 up to rounding would move other samples' boundaries
+            probs = kept / kept.sum(dim=-1, keepdim=True)
+        if params.top_p < 1:
+            probs = _cut_to_nucleus(probs, params.top_p)
+        tokens = inverse_cdf(probs, uniforms)
     return tokens, log_probs.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+
+
+def top_k_mask(probs: torch.Tensor, top_k: int) -> torch.Tensor:
+    """True on the k most probable tokens of each row, [B, V]; ties at the edge go to the lowest ids.
+
+    >>> top_k_mask(torch.tensor([[0.2, 0.4, 0.2, 0.2]]), 2)
+    tensor([[ True,  True, False, False]])
+    """
+    edge = probs.topk(top_k).values[:, -1:]
+    num_tied_inside = top_k - (probs > edge).sum(-1, keepdim=True)
+    tied = probs == edge
+    return (probs > edge) | (tied & (tied.cumsum(-1) <= num_tied_inside))
 
 
 def _cut_to_nucleus(probs: torch.Tensor, top_p: float) -> torch.Tensor:

@@ -16,7 +16,7 @@ either side (about one token in 1e6 in float32, many more in bfloat16).
 import math
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,11 @@ import torch
 import transformers
 
 from stapo_bench.engines.devices import default_device, default_dtype
-from stapo_bench.engines.engine import EngineOptions
-from stapo_bench.engines.foreign_checkpoint import load_config, load_tokenizer, loading
+from stapo_bench.engines.engine import EVERY_SETTING, WITH_TORCH, EngineOptions
+from stapo_bench.engines.foreign_checkpoint import check_parts, load_config, load_tokenizer, loading
 from stapo_bench.engines.kv_cache import SPAN_ATTENTION, Ids, PrefixStore, SlotCache, free_memory, slot_bytes
 from stapo_bench.engines.model_facts import check_attention, end_ids, states_shape
-from stapo_bench.engines.params import check_params, token_budget
+from stapo_bench.engines.params import check_params, cut_at_stop, token_budget
 from stapo_bench.engines.slots import RunningBatch, SequenceState
 from stapo_bench.engines.token_sampling import sample_tokens
 from stapo_bench.engines.weights import read_weights
@@ -39,6 +39,7 @@ from stapo_bench.records import Completion, Request, SamplingParams
 PREFILL_TOKENS = 4096  # in one forward pass over prompts, padding included
 PREFIX_BYTES = 1 << 28  # of prompts' states kept for their next samples
 REFILL_SHARE = 0.25  # of the slots that must be free: prompts are run several at a time
+STOP_MARGIN = 16  # tokens beyond those of a stop text in which it is looked for: special ones leave no text
 MEMORY_SHARE = 0.85  # of the free memory that slots are planned for; the rest is for forward passes and fragmentation
 ROUNDS_BEFORE_MORE = 8  # sequences of a slot, after memory ran out, before more slots are tried again
 
@@ -47,7 +48,8 @@ class TransformersEngine:
     """Generates completions with a model in this process; see the module's docstring."""
 
     continues_exactly = True
-    takes = frozenset({"dtype", "device", "slots"})
+    takes = WITH_TORCH["transformers"]
+    applies = EVERY_SETTING
 
     def __init__(self, model: Any, tokenizer: Any, *, slots: int | None = None) -> None:
         """The model stays the caller's: its weights may change between calls of ``generate``, not during one.
@@ -172,7 +174,7 @@ class TransformersEngine:
                 batch.close_gaps()  # after finished sequences were handed over: it may run out of memory
                 if queue and left > 0 and batch.num_free >= REFILL_SHARE * slots:
                     left -= self._refill(batch, queue, prefixes)
-                yield from self._completions(self._step(batch, params))
+                yield from self._completions(self._step(batch, params), params.stop)
         except RuntimeError as error:
             if not _out_of_memory(error):
                 raise
@@ -204,7 +206,19 @@ class TransformersEngine:
         """Sample one token for every active sequence; return those that ended."""
         spans = {"spans": batch.spans()} if self._model.config._attn_implementation == SPAN_ATTENTION else {}
         logits = self._model(**batch.inputs(self._model.dtype), **spans, use_cache=True).logits[:, -1]
-        return batch.advance(*sample_tokens(logits, batch.uniforms(), params.temperature, params.top_p))
+        return batch.advance(*sample_tokens(logits, batch.uniforms(), params), self._stops(params.stop))
+
+    def _stops(self, stop: Sequence[str]) -> Callable[[Sequence[int]], bool] | None:
+        """Whether new tokens end with, or hold, one of the stop texts; None: there are none."""
+        if not stop:
+            return None
+        most = 2 * max(len(text.encode()) for text in stop) + STOP_MARGIN  # tokens that one could be spread over
+
+        def found(new_ids: Sequence[int]) -> bool:
+            tail = self._tokenizer.decode(new_ids[-most:], skip_special_tokens=True)
+            return any(text in tail for text in stop)
+
+        return found
 
     def _prefill(self, prefixes: list[Ids]) -> list[torch.Tensor]:
         """Keys and values of each prefix, [T, 2L, H, D], in order; the shorter ones are run together."""
@@ -233,7 +247,7 @@ class TransformersEngine:
         together = torch.stack(states, dim=1).permute(0, 3, 1, 2, 4)  # [R, T, 2L, H, D]
         return [together[row, : len(prefix)].clone() for row, prefix in enumerate(prefixes)]
 
-    def _completions(self, sequences: Sequence[SequenceState]) -> Iterator[Completion]:
+    def _completions(self, sequences: Sequence[SequenceState], stop: Sequence[str]) -> Iterator[Completion]:
         if not sequences:
             return
         texts = self._tokenizer.batch_decode([sequence.new_ids for sequence in sequences], skip_special_tokens=True)
@@ -244,10 +258,12 @@ class TransformersEngine:
                     f"{sequence.request.key}: expected probabilities from the model, got NaN: its weights or its "
                     "config are damaged, or the numbers of its dtype overflow"
                 )
+            shown = cut_at_stop(text, stop)
+            ended = sequence.new_ids[-1] in self._end_ids or shown != text
             yield Completion(
                 key=sequence.request.key,
-                text=text,
-                finish_reason="stop" if sequence.new_ids[-1] in self._end_ids else "length",
+                text=shown,
+                finish_reason="stop" if ended else "length",
                 num_tokens=len(sequence.new_ids),
                 token_ids=sequence.new_ids,
                 log_probs=sequence.log_probs[len(sequence.request.generated_ids) :],
@@ -264,12 +280,7 @@ def load_checkpoint(path: Path, *, dtype: str | None = None, device: str | None 
         device: as torch names it; default the GPU where there is one (``devices.default_device``).
     """
     path = Path(path)
-    if not path.is_dir():
-        raise StapoError(f"{path}: expected a checkpoint folder, found none; give the path of a Hugging Face folder")
-    if not (path / "config.json").is_file() or not any(path.glob("*.safetensors")):
-        raise StapoError(f"{path}: expected config.json and *.safetensors in a checkpoint folder, found {_names(path)}")
-    if not any(path.glob("tokenizer*")):
-        raise StapoError(f"{path}: the checkpoint has no tokenizer; save it beside the weights (tokenizer.json)")
+    check_parts(path)
     device = device or default_device()
     dtype = dtype or default_dtype(device)
     tokenizer = load_tokenizer(path)
@@ -288,11 +299,6 @@ def load_checkpoint(path: Path, *, dtype: str | None = None, device: str | None 
         # transformers would fill them with random numbers and a warning.
         raise StapoError(f"{path}: {len(missing)} weights are missing, {missing[0]} among them: save the whole model")
     return model.to(device).eval(), tokenizer
-
-
-def _names(path: Path) -> str:
-    names = sorted(entry.name for entry in path.iterdir())
-    return ", ".join(names[:5]) + (" ..." if len(names) > 5 else "") if names else "an empty folder"
 
 
 def _longest(queue: Sequence[SequenceState]) -> int:

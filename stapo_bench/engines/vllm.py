@@ -14,16 +14,16 @@ stands in docs/gpu.md.
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from stapo_bench.engines.engine import EngineOptions
-from stapo_bench.engines.foreign_checkpoint import check_folder
-from stapo_bench.engines.params import check_params, refuse_generated_ids, token_budget
-from stapo_bench.engines.vllm_requests import OFF, completion_of, vllm_params
+from stapo_bench.engines.engine import EVERY_SETTING, EngineOptions
+from stapo_bench.engines.foreign_checkpoint import check_folder, cleaned, offline
+from stapo_bench.engines.params import check_params, cut_at_stop, refuse_generated_ids, token_budget
+from stapo_bench.engines.vllm_requests import asked_of, completion_of, vllm_params
 from stapo_bench.engines.weights import read_weights
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Completion, Request, SamplingParams
@@ -60,6 +60,7 @@ class VllmEngine:
 
     continues_exactly = False  # its generator starts with the request, not with the sample
     takes = frozenset({"dtype", "gpu_memory", "slots", "tensor_parallel"})
+    applies = EVERY_SETTING
 
     def __init__(
         self,
@@ -103,7 +104,11 @@ class VllmEngine:
             options["enable_chunked_prefill"] = False
         if self._can_sleep:
             options["enable_sleep_mode"] = True
-        with _refusals(checkpoint):
+        self._files = ExitStack()
+        clean = self._files.enter_context(cleaned(checkpoint))
+        if clean != checkpoint:  # ranks of their own may read it at any time
+            model |= {"hf_config_path": str(clean), "tokenizer": str(clean)}
+        with _refusals(checkpoint), offline():
             self._context_length = int(arguments(**model).create_model_config().max_model_len)
             self._llm: Any = vllm.LLM(
                 **model,
@@ -204,6 +209,7 @@ class VllmEngine:
         if self._llm is not None:
             self._llm.llm_engine.engine_core.shutdown()
             self._llm = None
+            self._files.close()
 
     def _budget(self, request: Request, params: SamplingParams) -> int:
         refuse_generated_ids(request)
@@ -239,7 +245,7 @@ class VllmEngine:
                 if not running:
                     return
                 ended = [output for output in engine.step() if output.finished]
-                for output, text in zip(ended, self._texts(ended), strict=True):
+                for output, text in zip(ended, self._texts(ended, params.stop), strict=True):
                     yield completion_of(running.pop(output.request_id), output, text)
         except dead_error as error:
             raise StapoError(f"vLLM died: {error}; run the same command again to go on") from error
@@ -247,11 +253,17 @@ class VllmEngine:
             if running:
                 engine.abort_request(list(running))
 
-    def _texts(self, ended: Sequence[Any]) -> list[str]:
-        """One text per sequence, of all its tokens but the end token."""
+    def _texts(self, ended: Sequence[Any], stop: Sequence[str]) -> list[str]:
+        """One text per sequence, of all its tokens but the end token, up to the stop text that ended it."""
         completions = [output.outputs[0] for output in ended]
-        kept = [one.token_ids[:-1] if one.finish_reason == "stop" else one.token_ids for one in completions]
-        return list(self._tokenizer.batch_decode(kept, skip_special_tokens=True)) if kept else []
+        kept = [
+            one.token_ids[:-1]
+            if one.finish_reason == "stop" and not isinstance(one.stop_reason, str)
+            else one.token_ids
+            for one in completions
+        ]
+        texts = self._tokenizer.batch_decode(kept, skip_special_tokens=True) if kept else []
+        return [cut_at_stop(text, stop) for text in texts]
 
     def _effective(self, params: SamplingParams) -> Any:
         """The parameters as vLLM hands them to its core, after everything that it adds or changes."""
@@ -265,7 +277,7 @@ class VllmEngine:
         return request.sampling_params
 
     def _check_effective(self, params: SamplingParams) -> None:
-        expected = {"temperature": params.temperature, "top_p": params.top_p, "seed": 0, **OFF}
+        expected = asked_of(params, seed=0)
         effective = self._effective(params)
         for name, value in expected.items():
             found = getattr(effective, name)

@@ -7,33 +7,41 @@ from stapo_bench.errors import StapoError
 from stapo_bench.records import Completion, Request, SamplingParams
 
 OFF: dict[str, Any] = {
-    "top_k": 0,
-    "min_p": 0.0,
     "repetition_penalty": 1.0,
     "presence_penalty": 0.0,
     "frequency_penalty": 0.0,
     "min_tokens": 0,
     "logit_bias": None,
     "bad_words": [],
-    "stop": [],
 }
 """Values of vLLM's parameters that switch off what is not used."""
+
+
+def asked_of(params: SamplingParams, seed: int) -> dict[str, Any]:
+    """vLLM's parameters that decide a token, by name."""
+    return {
+        "temperature": params.temperature,
+        "top_p": params.top_p,
+        "top_k": params.top_k or 0,
+        "min_p": params.min_p or 0.0,
+        "stop": list(params.stop),
+        "seed": seed,
+        **OFF,
+    }
 
 
 def vllm_params(params: SamplingParams, seed: int, budget: int) -> Any:
     """vLLM's parameters of a request with this seed and at most ``budget`` new tokens."""
     parameters = import_module("vllm.sampling_params")
     return parameters.SamplingParams(
-        temperature=params.temperature,
-        top_p=params.top_p,
         max_tokens=budget,
-        seed=seed,
         output_kind=parameters.RequestOutputKind.FINAL_ONLY,
         # vLLM's log-probs are those at temperature 1: at another they would not be what a Completion promises.
         logprobs=0 if params.temperature == 1 else None,
         flat_logprobs=True,  # a list of numbers instead of two objects a token
-        detokenize=False,  # vLLM would make it at every token, and that of every log-prob's token
-        **OFF,
+        # vLLM would make the text at every token, and that of every log-prob's token; it finds stop texts in it.
+        detokenize=bool(params.stop),
+        **asked_of(params, seed),
     )
 
 

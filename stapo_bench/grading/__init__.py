@@ -4,6 +4,7 @@
 be killed, by any grader of the registry.
 """
 
+from stapo_bench.grading.extraction import extract_answer
 from stapo_bench.grading.graders.mathematics import (
     ANSWER_TYPES,
     GRADER_VERSION,
@@ -13,6 +14,5 @@ from stapo_bench.grading.graders.mathematics import (
 )
 from stapo_bench.grading.pool import GraderPool, grade_many
 from stapo_bench.grading.process import Limits
-from stapo_bench.grading.read import extract_answer
 from stapo_bench.grading.registry import DEFAULT_GRADER, GRADERS, Grader, get_grader
 from stapo_bench.grading.voting import equal_answers

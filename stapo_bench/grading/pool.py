@@ -57,6 +57,7 @@ class GraderPool:
         self.limits = limits or Limits()
         self.workers = workers or min(_num_cpus(), 16)
         self._module = self.grader.load()
+        self.grader.check_installed()
         self._known: dict[Request, Grade] = {}
         self._closed = False
         self._start_afresh()
@@ -181,7 +182,8 @@ def _after_fork() -> None:
         pool._start_afresh()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _as_gold(answer: str | Gold, answer_type: str | None) -> Gold:

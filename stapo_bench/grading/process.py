@@ -10,13 +10,17 @@ import select
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, BinaryIO, cast
 
 from stapo_bench.errors import StapoError
 from stapo_bench.grading.registry import Grader
+from stapo_bench.grading.serve import TIMED_OUT
 from stapo_bench.records import Gold
 
 # The search path first: then a json.py in the current folder cannot stand in for the library's.
@@ -82,8 +86,7 @@ class GradingProcess:
             )
         except OSError as error:
             raise StapoError(f"cannot start a grading process with {sys.executable!r}: {error}") from error
-        self._readable = select.poll()
-        self._readable.register(self._output, select.POLLIN)
+        self._next_line = _reader(self._output)
         ready = self._read(patience_s=max(60.0, limits.asleep_s))  # the libraries may come from a slow disk
         if "ready" not in ready:
             kind = KilledError if ready["error"] == KILLED else StapoError
@@ -108,7 +111,7 @@ class GradingProcess:
         try:
             self._input.write(request.line())
             self._input.flush()
-        except BrokenPipeError:
+        except OSError:  # a broken pipe; Windows calls it an invalid argument
             return {"error": self.end()}
         return self._read(self._limits.asleep_s)
 
@@ -116,22 +119,21 @@ class GradingProcess:
         """Kill it if it lives, reap it, and say how it ended."""
         self._process.kill()
         code = self._process.wait()
-        with suppress(BrokenPipeError):
+        with suppress(OSError):  # a broken pipe; Windows calls it an invalid argument
             self._input.close()
         self._output.close()
-        if code == -signal.SIGPROF:
+        if code in (-getattr(signal, "SIGPROF", 0), TIMED_OUT):
             return f"timed out: more than {self._limits.cpu_s:g} s of CPU time"
         return f"crashed: {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
     def _read(self, patience_s: float) -> dict[str, Any]:
         """The next line, or an error once the process is dead, or asleep and without CPU time for so long."""
         used = -1.0
-        while not self._readable.poll(patience_s * 500):  # milliseconds: looks twice before it decides
+        while (line := self._next_line(patience_s / 2)) is None:  # looks twice before it decides
             before, (state, used) = used, _state(self._process.pid)
             if state not in _BUSY and used - before < 0.01 * patience_s:
                 self.end()
                 return {"error": f"asleep: no CPU time used in {patience_s:g} s"}
-        line = self._output.readline()
         if not line.endswith(b"\n"):
             with suppress(subprocess.TimeoutExpired):
                 # A process that exits closes its output first; its own exit code says more than that of a kill.
@@ -141,6 +143,31 @@ class GradingProcess:
         if reply.pop("last", False):
             self.end()
         return reply
+
+
+def _reader(output: BinaryIO) -> Callable[[float], bytes | None]:
+    """A function that waits so many seconds for a line of the output: None where none came, b"" at its end."""
+    if hasattr(select, "poll"):
+        readable = select.poll()
+        readable.register(output, select.POLLIN)
+        return lambda seconds: output.readline() if readable.poll(1000 * seconds) else None
+    lines: SimpleQueue[bytes] = SimpleQueue()  # Windows waits for no pipe: a thread does
+
+    def read() -> None:
+        with suppress(OSError, ValueError):  # closed under it
+            while line := output.readline():
+                lines.put(line)
+        lines.put(b"")
+
+    threading.Thread(target=read, daemon=True).start()
+
+    def next_line(seconds: float) -> bytes | None:
+        try:
+            return lines.get(timeout=seconds)
+        except Empty:
+            return None
+
+    return next_line
 
 
 def _state(pid: int) -> tuple[str, float]:

@@ -19,10 +19,11 @@ an engine.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from types import ModuleType
 from typing import cast
 
-from stapo_bench.errors import StapoError, UsageError, did_you_mean
+from stapo_bench.errors import StapoError, UsageError, did_you_mean, missing_package
 from stapo_bench.plugins import load_offered, offered
 from stapo_bench.records import Gold, Grade
 
@@ -51,6 +52,12 @@ class Grader:
                     f"grader {self.name}: expected {needed} in {self.module}, got none; repair its package"
                 )
         return module
+
+    def check_installed(self) -> None:
+        """Refuse to grade where a package of an extra that it needs is missing, with the extra's name."""
+        for name in self.preload:
+            if (missing := missing_package(name)) is not None and find_spec(name) is None:
+                raise StapoError(f"grader {self.name}: {missing}")
 
     @property
     def version(self) -> str:

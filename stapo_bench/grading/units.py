@@ -66,6 +66,10 @@ _unit("A", "1", "A amp amps ampere amperes")
 _unit("V", "1", "V volt volts")
 _unit("Pa", "1", "Pa pascal pascals")
 _unit("Ohm", "1", "ohm ohms Ω")
+_unit("C", "1", "C coulomb coulombs")
+_unit("T ", "1", "T tesla teslas")
+_unit("F", "1", "F farad farads")
+_unit("H", "1", "H henry henries")
 _unit("bit", "1", "bit bits")
 _unit("bit", "8", "byte bytes")
 
@@ -91,6 +95,8 @@ HEDGES = frozenset({
 })  # fmt: skip
 BOUNDS = frozenset({"minimum", "maximum"})  # behind a value, or its unit
 PERCENT_APART = "(in percent)"  # the unit of a bare number whose percent sign stands elsewhere in the response
+BASE_APART = "(in base"  # behind a bare number whose base stands in words beside it
+NEXT_PART = r" \text{(next part)} "  # between the answers to the parts of one question
 # Words that open a condition behind a value, or a reason for it.
 CONDITIONS = frozenset({
     "for", "where", "when", "whenever", "with", "if", "provided", "unless", "otherwise", "else", "given", "since", "as",

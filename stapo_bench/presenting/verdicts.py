@@ -4,13 +4,16 @@ print(render_comparison(compare_runs(before, after)))
 """
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from stapo_bench.analysis import Comparison, Effect, ParityDifference, SignRisk, TaskComparison, as_json
 from stapo_bench.presenting.words import (
     change_interval,
     counted,
+    ends,
     markdown_line,
     markdown_row,
     p_value,
@@ -19,7 +22,10 @@ from stapo_bench.presenting.words import (
     require_md_or_json,
     tie_meaning,
 )
-from stapo_bench.statistics import FEW_PAIRS
+from stapo_bench.statistics import FEW_PAIRS, Clustering
+
+SCHEMA = "stapo-bench/comparison/1"
+"""Name and version of what ``comparison_as_json`` makes; the file beside this module describes it."""
 
 _LISTED = 4  # confounders named in the sentence; all stand below it
 
@@ -28,7 +34,7 @@ def render_comparison(comparison: Comparison, format_: str = "md") -> str:
     """A comparison as Markdown, or as JSON (fractions, all digits)."""
     require_md_or_json(format_)
     if format_ == "json":
-        return json.dumps(_json(comparison), indent=2)
+        return json.dumps(comparison_as_json(comparison), indent=2)
     return "\n".join(_markdown(comparison))
 
 
@@ -53,14 +59,29 @@ def sign_risk(risk: SignRisk) -> str:
     )
 
 
-def single_samples(task: TaskComparison) -> Iterator[str]:
-    """Of how many problems one run alone has the one sample right, and what follows for the test; nothing otherwise."""
+def single_samples(task: TaskComparison, num_tasks: int) -> Iterator[str]:
+    """Of how many problems one run alone has the one sample right, and what follows for the test; nothing otherwise.
+
+    ``num_tasks``: whose p-values stand together, corrected for one another.
+    """
     if (pairs := task.effects[0].difference.pairs or task.effects[1].difference.pairs) is None:
         return
     said = f"one sample per problem: B alone is right on {pairs.wins}, A alone on {pairs.losses}"
     if sum(pairs) < FEW_PAIRS:
-        said += f" (exact test, McNemar's mid-p; no p below {p_value(pairs.smallest_p)} could have come out)"
+        corrected = f" before Holm's correction for {num_tasks} tasks" if num_tasks > 1 else ""
+        said += f" (exact test, McNemar's mid-p; no p below {p_value(pairs.smallest_p)} could have come out{corrected})"
     yield said
+
+
+def clusters_of(found: Clustering) -> str:
+    """How far items of one cluster hang together, and what it costs the interval."""
+    alike = "–" if math.isnan(found.correlation) else f"{found.correlation:.2f}"
+    effect = "–" if math.isnan(found.design_effect) else f"{found.design_effect:.1f}"
+    return (
+        f"{counted(found.num_clusters, 'cluster')} of up to {counted(found.largest, 'item')} are what varies on "
+        f"problems like these: B − A of two items in one correlates by {alike}, design effect {effect} (its variance "
+        "over that of independent items)"
+    )
 
 
 def _sign(comparison: Comparison) -> str:
@@ -167,7 +188,9 @@ def _markdown(comparison: Comparison) -> Iterator[str]:
     rows = comparison.tasks if len(comparison.tasks) == 1 else (*comparison.tasks, comparison.average)
     yield from (markdown_row(task_cells(task)) for task in rows)
     remarks = [f"{task.title}: {sign_risk(risk)}" for task in rows for risk in task.warnings]
-    remarks += [f"{task.title}: {said}" for task in rows for said in single_samples(task)]
+    together = len(comparison.tasks)  # the mean over tasks is one test by itself
+    remarks += [f"{task.title}: {said}" for task in comparison.tasks for said in single_samples(task, together)]
+    remarks += [f"{task.title}: {clusters_of(task.clustering)}" for task in comparison.tasks if task.clustering]
     if remarks or comparison.notes:
         yield ""
         yield from (markdown_line(f"- {remark}") for remark in (*remarks, *comparison.notes))
@@ -179,8 +202,10 @@ def task_cells(task: TaskComparison) -> tuple[str, ...]:
     return (task.title, *values, *(cell for effect in task.effects for cell in effect_cells(effect)))
 
 
-def _json(comparison: Comparison) -> dict[str, Any]:
+def comparison_as_json(comparison: Comparison) -> dict[str, Any]:
+    """What ``comparison.schema.json`` describes: fractions, all digits, null for what is not known."""
     return {
+        "schema": SCHEMA,
         "sentence": sentence(comparison),
         "a": comparison.name_a,
         "b": comparison.name_b,
@@ -210,13 +235,14 @@ def _json_task(task: TaskComparison) -> dict[str, Any]:
         "effect": as_json(task.effects[0].difference.value),
         "errors": {effect.error: _json_effect(effect) for effect in task.effects},
         "warnings": [sign_risk(risk) for risk in task.warnings],
+        **({"clusters": as_json(asdict(task.clustering))} if task.clustering else {}),
     }
 
 
 def _json_effect(effect: Effect) -> Mapping[str, Any]:
     interval, pairs = effect.difference.interval(), effect.difference.pairs
     return {
-        "interval": [as_json(interval.low), as_json(interval.high)],
+        "interval": ends(interval),
         "standard_error": as_json(effect.difference.standard_error),
         "p_adjusted": as_json(effect.p_adjusted),
         "tied_within": as_json(effect.tied_within),

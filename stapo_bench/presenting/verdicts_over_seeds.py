@@ -9,6 +9,7 @@ from stapo_bench.analysis import MethodComparison, MethodScore, SeedComparison, 
 from stapo_bench.presenting.words import (
     change_interval,
     counted,
+    ends,
     markdown_line,
     markdown_row,
     p_value,
@@ -174,7 +175,7 @@ def _json_method(method: MethodScore) -> dict[str, Any]:
         "tasks": {task: as_json(value) for task, value in method.tasks.items()},
         "average": as_json(method.value),
         "sd_over_seeds": as_json(method.deviation),
-        "intervals": {error: [as_json(i.low), as_json(i.high)] for error, i in method.intervals.items()},
+        "intervals": {error: ends(i) for error, i in method.intervals.items()},
         "rank": list(method.rank),
     }
 
@@ -187,7 +188,7 @@ def _json_pair(pair: SeedComparison) -> dict[str, Any]:
         "paired_by_seed": pair.paired,
         "errors": {
             effect.error: {
-                "interval": [as_json(end) for end in (interval.low, interval.high)],
+                "interval": ends(interval),
                 "standard_error": as_json(effect.difference.standard_error),
                 "p_adjusted": as_json(effect.p_adjusted),
                 "tied_within": as_json(effect.tied_within),

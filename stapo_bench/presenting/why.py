@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from stapo_bench.analysis import Explanation, Part, TaskGap, as_json
-from stapo_bench.presenting.words import change_interval, markdown_row, percent, points, require_md_or_json
+from stapo_bench.presenting.words import change_interval, ends, markdown_row, percent, points, require_md_or_json
 
 _LEFT = ("sampling noise", "unexplained")
 
@@ -111,7 +111,7 @@ def _json_gap(gap: TaskGap) -> dict[str, Any]:
             part.cause: {
                 "knowledge": part.knowledge,
                 "value": as_json(part.value),
-                "interval": [as_json(part.interval.low), as_json(part.interval.high)],
+                "interval": ends(part.interval),
                 "note": part.note,
             }
             for part in gap.parts

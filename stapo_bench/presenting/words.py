@@ -5,8 +5,9 @@ Scores are fractions and are shown in percent; NaN means "not measured" and is s
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from stapo_bench.analysis import Metric
+from stapo_bench.analysis import Metric, as_json
 from stapo_bench.errors import UsageError, safe_text
 from stapo_bench.statistics import Interval
 
@@ -66,6 +67,15 @@ def change_interval(interval: Interval) -> str:
     ('[-1.0, +2.0]', '[–]')
     """
     return "[–]" if math.isnan(interval.low) else f"[{signed(interval.low)}, {signed(interval.high)}]"
+
+
+def ends(interval: Interval) -> list[Any]:
+    """An interval's two ends as JSON has them: fractions with all digits; null where they are not known.
+
+    >>> ends(Interval(low=0.25, high=math.nan))
+    [0.25, None]
+    """
+    return [as_json(interval.low), as_json(interval.high)]
 
 
 def tie_meaning(margin: float) -> str:

@@ -1,13 +1,16 @@
 """The run folder: its manifest, samples and grades, written so that a kill loses nothing, read as records."""
 
 from stapo_bench.runs.checkpoint import (
+    SERVED,
     Checkpoint,
+    check_format,
     check_hashes,
     checkpoint_files,
     expand,
     file_hashes,
     folder_label,
     read_checkpoint,
+    served_checkpoint,
     states_chat_template,
 )
 from stapo_bench.runs.copies import evidence_of_shared_starts, texts_of
@@ -17,12 +20,13 @@ from stapo_bench.runs.files import (
     can_write,
     cannot_write,
     open_own,
-    open_to_read,
     own_file,
     own_folder,
+    read_bounded,
     replacing,
     sync,
     write_atomically,
+    write_parts,
     write_result,
     writing,
 )
@@ -30,6 +34,7 @@ from stapo_bench.runs.folder import (
     DifferentRunError,
     differences,
     find_run,
+    is_archive,
     make_folder,
     nothing_left_behind,
     open_run,
@@ -39,6 +44,7 @@ from stapo_bench.runs.golds import (
     data_digest,
     golds_at_hand,
     needs_data,
+    problems_at_hand,
     read_golds,
     read_problems,
     split_golds,
@@ -55,8 +61,9 @@ from stapo_bench.runs.grades import (
     read_grades,
     stream_grades,
 )
+from stapo_bench.runs.hub_models import local_checkpoint, name_on_hub
 from stapo_bench.runs.loaded_run import LoadedRun, graded_sample, load_run, outcomes_of, samples_of
-from stapo_bench.runs.locks import is_locked, locked, try_lock
+from stapo_bench.runs.locks import has_locks, is_locked, locked, try_lock
 from stapo_bench.runs.manifest import (
     About,
     AskedTask,
@@ -74,4 +81,4 @@ from stapo_bench.runs.pace import Pace
 from stapo_bench.runs.run_grading import Grading, grade_run
 from stapo_bench.runs.sample_writer import SegmentWriter, lock_file, repair
 from stapo_bench.runs.sealed import complete_lines, seal, unseal
-from stapo_bench.runs.store import KeySet, read_samples, scan_keys, segment_sizes, segments
+from stapo_bench.runs.store import KeySet, num_lines, read_samples, scan_keys, segment_sizes, segments

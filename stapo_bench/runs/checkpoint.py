@@ -6,7 +6,6 @@ stapo_bench.errors.messages.StapoError: no such checkpoint: runs/none; expected 
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +15,9 @@ from typing import Any
 
 from stapo_bench.errors import StapoError
 from stapo_bench.runs.files import open_to_read
+from stapo_bench.runs.hub_models import name_on_hub
 from stapo_bench.runs.nested import JsonFields
-from stapo_bench.tasks import read_foreign_text
+from stapo_bench.tasks import read_foreign_object
 
 _WEIGHTS = re.compile(r".*\.safetensors|pytorch_model.*\.bin")
 _PARTS = re.compile(r".*\.(json|jinja|model|tiktoken|txt)")  # config, tokenizer, generation defaults, chat template
@@ -46,8 +46,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
     Raises:
         StapoError: nothing there, or not a checkpoint.
     """
+    check_format(path)
     if path.is_file():
-        _refuse_other_formats(path, [path])
         return Checkpoint(path=path, digest="script", method=path.stem, model=None)
     files, weights = checkpoint_files(path)
     parts = [file for file in files if _PARTS.fullmatch(file.name) and file.name not in _NOT_PARTS]
@@ -62,6 +62,23 @@ def read_checkpoint(path: Path) -> Checkpoint:
         step=labels.get("step"),
         training=labels.get("training"),
     )
+
+
+SERVED = "served "
+"""Begins the digest of a model that nobody but its server has: the name is all that is known of its weights."""
+
+
+def served_checkpoint(name: str) -> Checkpoint:
+    """What stands for the checkpoint of a model that a server has under this name, and this machine has not."""
+    return Checkpoint(path=Path(name), digest=SERVED + name, method=name.rsplit("/", 1)[-1], model=name)
+
+
+def check_format(path: Path) -> None:
+    """Refuse what is no checkpoint, by names of files alone; StapoError as for ``read_checkpoint``."""
+    if path.is_file():
+        _refuse_other_formats(path, [path])
+    else:
+        checkpoint_files(path)
 
 
 def checkpoint_files(path: Path) -> tuple[list[Path], list[Path]]:
@@ -84,7 +101,11 @@ def checkpoint_files(path: Path) -> tuple[list[Path], list[Path]]:
 
 
 _OTHER_FORMATS: Mapping[str, tuple[str, str]] = {
-    r".*\.gguf": ("GGUF weights", "serve them with llama.cpp and name the server with --engine openai --base-url"),
+    r".*\.gguf": (
+        "GGUF weights",
+        "serve them with llama.cpp, name the server with --engine openai --base-url, and with --ckpt the Hugging Face "
+        "folder that they were made from: its tokenizer writes the prompts",
+    ),
     r"adapter_config\.json": (
         "an adapter (LoRA)",
         "merge it into its base model (peft: merge_and_unload) and save that",
@@ -117,12 +138,9 @@ def states_chat_template(checkpoint: Path) -> bool:
 def _settings(path: Path) -> dict[str, Any]:
     """A checkpoint's JSON file, as a hint: {} where it is not there, is too large or holds something else."""
     try:
-        if path.stat().st_size > _LARGEST_SETTINGS:
-            return {}
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        return read_foreign_object(path, _LARGEST_SETTINGS)
+    except StapoError:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def expand(pattern: Path) -> list[Path]:
@@ -149,7 +167,11 @@ def folder_label(path: Path) -> str:
     ('stapo-step-40', 'stapo-final')
     >>> folder_label(Path("models/Qwen3-1.7B"))
     'Qwen3-1.7B'
+    >>> folder_label(Path("/cache/hub/models--Qwen--Qwen3-1.7B/snapshots/0123abcd"))
+    'Qwen3-1.7B'
     """
+    if hub := name_on_hub(path):
+        return hub.partition("@")[0].partition("/")[2]
     path = path.resolve() if not path.name else path
     if not _STEP.fullmatch(path.name):
         return path.stem if path.suffix in (".yaml", ".yml") else path.name
@@ -161,7 +183,7 @@ def _labels(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        fields = JsonFields(json.loads(read_foreign_text(path)), "it")
+        fields = JsonFields(read_foreign_object(path), "it")
         return {
             "method": fields.text_or_none("method"),
             "base": fields.text_or_none("base"),

@@ -18,13 +18,14 @@ import errno
 import os
 import stat
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from stapo_bench.errors import StapoError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_FOLDER_SYNC = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.EBADF, errno.EISDIR, errno.ENOTSUP}
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -54,6 +55,15 @@ def open_to_read(path: Path) -> BinaryIO:
     if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():  # a folder is refused by the system, by name
         raise StapoError(f"{path}: expected a file of the run's own, got a pipe, device or socket; remove it")
     return path.open("rb")
+
+
+def read_bounded(path: Path, most_bytes: int = 1 << 28) -> bytes:
+    """The content of a file; StapoError for what is no file, or larger."""
+    with open_to_read(path) as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise StapoError(f"{path}: expected at most {most_bytes} bytes, got more; restore the file")
+    return content
 
 
 def own_file(run_dir: Path, name: str) -> Path:
@@ -149,10 +159,12 @@ def after_last_newline(file: BinaryIO) -> int:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the folder's new entry survive a power cut."""
-    if os.name == "nt":  # folders cannot be opened there, and need not be
-        return
-    sync(folder)
+    """Make the folder's new entry survive a power cut, where the system can: Windows opens no folder, and need not."""
+    try:
+        sync(folder)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_SYNC:
+            raise
 
 
 def sync(path: Path) -> None:
@@ -197,3 +209,12 @@ def write_result(out: Path, content: str | bytes) -> None:
     with writing(out):
         own_folder(out.parent)
     write_atomically(out.resolve(), content)
+
+
+def write_parts(out: Path, parts: Iterable[str]) -> None:
+    """``write_result`` for a file that may be larger than memory: its text part by part, in UTF-8."""
+    with writing(out):
+        own_folder(out.parent)
+    with replacing(out.resolve()) as beside, beside.open("w", encoding="utf-8", newline="") as file:
+        for part in parts:
+            file.write(part)

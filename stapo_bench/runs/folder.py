@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 
 from stapo_bench.errors import StapoError
-from stapo_bench.runs.files import open_own, own_folder
+from stapo_bench.runs.files import can_write, open_own, own_folder
 from stapo_bench.runs.locks import is_locked, locked_folder
 from stapo_bench.runs.manifest import (
     About,
@@ -177,6 +177,11 @@ def _remove_beginnings(folder: Path, names: Sequence[str]) -> None:
     if not any(is_locked(lock) for lock in locks if lock.suffix == ".lock"):
         for file in folder.iterdir():
             file.unlink()
+
+
+def is_archive(run_dir: Path) -> bool:
+    """Whether a run stands there that cannot be written: a finished one is scored and shown all the same."""
+    return (run_dir / "manifest.json").is_file() and not can_write(run_dir)
 
 
 def make_folder(run_dir: Path) -> None:

@@ -111,9 +111,17 @@ def golds_at_hand(
     manifest: Manifest, data_dir: Path | None, golds: Golds = "published"
 ) -> tuple[dict[tuple[str, str], Gold], str]:
     """The run's golds where no download is needed, by (task, problem_id), and "", or no golds and why not."""
+    problems, why = problems_at_hand(manifest, data_dir, golds)
+    return {key: problem.gold for key, problem in problems.items()}, why
+
+
+def problems_at_hand(
+    manifest: Manifest, data_dir: Path | None, golds: Golds = "published"
+) -> tuple[dict[tuple[str, str], Problem], str]:
+    """The run's problems where no download is needed, by (task, problem_id), and "", or none and why not."""
     try:
         if data_dir is None and needs_data(manifest):
             return {}, "golds are shown with --data-dir"
-        return read_golds(manifest, data_dir, golds), ""
+        return {(p.task, p.problem_id): p for p in read_problems(manifest, data_dir, golds)}, ""
     except StapoError as error:
         return {}, f"no golds are shown: {error}"

@@ -49,6 +49,17 @@ def locked(path: Path) -> Iterator[None]:
         lock.release()
 
 
+def has_locks(folder: Path) -> bool:
+    """Whether the folder's file system has locks of the system; where it has none, lease files stand in for them."""
+    from filelock import FileLock, SoftFileLease
+
+    lock = try_lock(folder / "probe.lock")
+    if lock is None:
+        return True
+    lock.release()
+    return isinstance(lock, FileLock) and not isinstance(lock, SoftFileLease)
+
+
 def locked_folder(run_dir: Path) -> contextlib.AbstractContextManager[None]:
     """Hold a run folder for moments: what several commands change in it, each changes alone."""
     return locked(own_file(run_dir, ".lock"))

@@ -16,11 +16,10 @@ from typing import Any
 
 from stapo_bench.errors import StapoError
 from stapo_bench.records import SamplingParams, StatedSampling
-from stapo_bench.runs.files import open_to_read, write_atomically
+from stapo_bench.runs.files import read_bounded, write_atomically
 from stapo_bench.runs.nested import JsonFields, beyond, canonical_digest, flatten, merged
 
 FORMAT = 1
-_MOST_BYTES = 1 << 28  # of the file
 _MOST = 1_000_000  # samples of a problem
 _MOST_OUTCOMES = 10_000_000  # of a task: they are held in memory
 
@@ -72,7 +71,7 @@ class Identity:
         known = {
             "checkpoint": {"digest": self.checkpoint_digest},
             "tasks": {name: asdict(task) for name, task in self.tasks.items()},
-            "sampling": asdict(self.sampling),
+            "sampling": _sampling_json(self.sampling),
             "seed": self.seed,
             "engine": dict(self.engine),
             **({} if self.versions is None else {"versions": dict(self.versions)}),
@@ -116,7 +115,24 @@ def _sampling(fields: JsonFields, unknown: bool) -> StatedSampling:
         name: _known(unknown, fields, kind, name)
         for name, kind in (("temperature", "number"), ("top_p", "number"), ("max_new_tokens", "count"))
     }
+    for name, kind in _OPTIONAL_SAMPLING.items():
+        if fields.states(name):
+            values[name] = getattr(fields, kind)(name)
     return StatedSampling(**values) if None in values.values() else SamplingParams(**values)
+
+
+_OPTIONAL_SAMPLING = {"top_k": "count", "min_p": "number", "stop": "text_list"}
+"""Settings that stand in the file where they are on, by the reader of their kind."""
+
+
+def _sampling_json(sampling: StatedSampling) -> dict[str, Any]:
+    """How tokens were sampled, without what is off: a run without top-k has the digest that it always had."""
+    values = asdict(sampling)
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in values.items()
+        if name not in _OPTIONAL_SAMPLING or value not in (None, ())
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,11 +334,7 @@ def load_manifest(run_dir: Path) -> Manifest:
     if not path.is_file():
         raise StapoError(f"not a run folder: {run_dir}: expected manifest.json in it; 'stapo-bench eval' makes one")
     try:
-        with open_to_read(path) as file:
-            content = file.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
-            raise ValueError(f"it has more than {_MOST_BYTES} bytes")
-        raw = JsonFields(json.loads(content, parse_constant=_refuse), "it")
+        raw = JsonFields(json.loads(read_bounded(path), parse_constant=_refuse), "it")
         if (found := raw.any("format")) != FORMAT:
             raise StapoError(f"{path}: expected format {FORMAT}, got {found}; use the version that wrote it")
         _check_digest(path, "identity", raw.any("identity"), raw.text_or_none("digest"))

@@ -54,7 +54,7 @@ def _git(*arguments: str) -> str | None:
     if not (root / ".git").exists():  # an installed wheel may lie inside another project's checkout
         return None
     try:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True)
+        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, encoding="utf-8", check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.strip()

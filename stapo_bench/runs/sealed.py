@@ -22,7 +22,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from stapo_bench.errors import StapoError
 from stapo_bench.runs.files import open_to_read
+from stapo_bench.tasks import LONGEST_LINE
 
 _SEAL = re.compile(rb',"crc32":"([0-9a-f]{8})"\}\s*\Z')
 _LONGEST = 24  # bytes of a seal, with the end of the line
@@ -52,9 +54,15 @@ def unseal(line: bytes) -> dict[str, Any]:
 
 
 def complete_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Number (from 1) and bytes of every whole line; a last line without its end is being written, or torn."""
+    """Number (from 1) and bytes of every whole line; a last line without its end is being written, or torn.
+
+    Raises:
+        StapoError: the file is a pipe or a device; a line is longer than ``LONGEST_LINE``.
+    """
     with open_to_read(path) as file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
+            if len(line) > LONGEST_LINE:
+                raise StapoError(f"{path}:{number}: expected a line of at most {LONGEST_LINE} bytes, got more")
             if not line.endswith(b"\n"):
                 return  # stop here: what its writer adds meanwhile would look like a separate line
             yield number, line

@@ -16,6 +16,7 @@ from typing import NamedTuple, get_args
 
 from stapo_bench.errors import StapoError
 from stapo_bench.records import FinishReason, Sample, SampleKey
+from stapo_bench.runs.files import open_to_read
 from stapo_bench.runs.sealed import complete_lines, seal, unseal
 from stapo_bench.seeds import derive_seed
 
@@ -117,6 +118,16 @@ def segments(run_dir: Path) -> list[Path]:
 def segment_sizes(run_dir: Path) -> dict[str, int]:
     """Bytes of each segment by its name: they are never rewritten, so that equal sizes are equal contents."""
     return {path.name: path.stat().st_size for path in segments(run_dir)}
+
+
+def num_lines(run_dir: Path) -> int:
+    """Lines of all segments: at least as many as there are samples, counted without reading any."""
+    total = 0
+    for path in segments(run_dir):
+        with open_to_read(path) as file:
+            while block := file.read(1 << 22):
+                total += block.count(b"\n")
+    return total
 
 
 def stored_samples(run_dir: Path, stamps: Mapping[str, str] | None = None) -> Iterator[StoredSample]:

@@ -23,6 +23,7 @@ from stapo_bench.engines import Engine, options_of
 from stapo_bench.errors import StapoError, UsageError, tell
 from stapo_bench.records import Completion, Request, Sample, SampleKey, SamplingParams
 from stapo_bench.runs import (
+    SERVED,
     ContinuedFrom,
     DifferentRunError,
     Identity,
@@ -31,13 +32,13 @@ from stapo_bench.runs import (
     differences,
     find_run,
     load_manifest,
+    local_checkpoint,
     open_run,
-    read_checkpoint,
     read_samples,
     scan_keys,
 )
 from stapo_bench.sampling.engine_cache import EngineCache
-from stapo_bench.sampling.eval_options import EvalOptions, sampling_params
+from stapo_bench.sampling.eval_options import EvalOptions, checkpoint_of, sampling_params
 from stapo_bench.sampling.eval_tasks import EvalTask
 from stapo_bench.sampling.evaluation import load_tokenizer
 from stapo_bench.sampling.generate import SamplingResult, engine_failures, shard_label, sole_writer
@@ -74,12 +75,14 @@ def continue_run(
     old = load_manifest(options.run_dir)
     if old.imported is not None:
         raise StapoError(f"{old.run_dir}: its samples were imported ({old.imported}); only runs sampled here continue")
+    if any(task.prompt_format == "message" for task in old.identity.tasks.values()):
+        raise StapoError(f"{old.run_dir}: a server that chats cannot go on behind a cut-off answer: evaluate anew")
     limit = _known(old.identity.sampling.max_new_tokens)
     if options.max_new_tokens <= limit:
         raise UsageError(f"--max-new-tokens: expected more than the run's {limit}, got {options.max_new_tokens}")
     out = options.out or options.run_dir.with_name(f"{options.run_dir.resolve().name}-{options.max_new_tokens}")
     before = _options(old, out, options)
-    checkpoint = read_checkpoint(before.checkpoint)
+    checkpoint = checkpoint_of(before)
     tokenizer = load_tokenizer(checkpoint)
     eval_tasks = _eval_tasks(old, options.data_dir, tokenizer)
     params = sampling_params(before)
@@ -120,15 +123,26 @@ def _options(old: Manifest, out: Path, options: ContinueOptions) -> EvalOptions:
     if old.about.checkpoint is None or old.about.regime is None:
         raise StapoError(f"{old.run_dir}: its manifest does not state its checkpoint and decoding; evaluate anew")
     return EvalOptions(
-        checkpoint=Path(old.about.checkpoint),
+        checkpoint=None if _is_served(old) else local_checkpoint(Path(old.about.checkpoint)),
         decoding=old.about.regime,
         tasks=tuple(old.identity.tasks),
         out=out,
-        max_new_tokens=old.identity.sampling.max_new_tokens,
+        sampling=_known_sampling(old),
         engine=replace(options_of(old.identity.engine), base_urls=options.base_urls),
         data_dir=options.data_dir,
         seed=_known(old.seed),
     )
+
+
+def _is_served(old: Manifest) -> bool:
+    return (old.identity.checkpoint_digest or "").startswith(SERVED)
+
+
+def _known_sampling(old: Manifest) -> SamplingParams:
+    sampling = old.identity.sampling
+    if not isinstance(sampling, SamplingParams):
+        raise StapoError(f"{old.run_dir}: its samples were imported; only what was sampled here can be continued")
+    return sampling
 
 
 def _eval_tasks(old: Manifest, data_dir: Path | None, tokenizer: Any | None) -> list[EvalTask]:

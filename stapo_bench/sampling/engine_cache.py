@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from stapo_bench.engines import Engine, EngineOptions, declared_identity, open_engine
+from stapo_bench.runs import file_hashes
 from stapo_bench.sampling.eval_options import EvalOptions, sampling_params
 from stapo_bench.sampling.eval_tasks import EvalTask, most_positions
 
@@ -41,13 +42,19 @@ class EngineCache:
         self._opened_with = EngineOptions()
         self._checkpoint = Path()  # whose weights our engine has
 
+    def open_early(self, options: EvalOptions) -> None:
+        """Open an engine that asks servers: whether they answer is known before a tokenizer is loaded, and torch."""
+        if self._theirs is None and options.engine.name == "openai":
+            self._ours = open_engine(options.engine, options.folder)
+            self._opened_with, self._checkpoint = options.engine, options.folder
+
     def identity(self, options: EvalOptions) -> dict[str, str]:
         """The engine's; before it is open for these options, what is known of it."""
         if self._theirs:
             return self._theirs.identity()
-        if self._ours and (self._opened_with, self._checkpoint) == (options.engine, options.checkpoint):
+        if self._ours and (self._opened_with, self._checkpoint) == (options.engine, options.folder):
             return self._ours.identity()
-        return declared_identity(options.engine, options.checkpoint)
+        return declared_identity(options.engine, options.folder)
 
     def engine(self, options: EvalOptions, eval_tasks: Sequence[EvalTask]) -> Engine:
         """An engine for these options, open by now."""
@@ -55,17 +62,17 @@ class EngineCache:
             return self._theirs
         asked = most_positions(eval_tasks, sampling_params(options).max_new_tokens)
         if self._ours and self._opened_with == options.engine and _within(asked, self._opened_with.positions):
-            if self._checkpoint == options.checkpoint:
+            if self._checkpoint == options.folder:
                 return self._ours
-            if isinstance(self._ours, TakesWeights) and same_but_weights(self._checkpoint, options.checkpoint):
+            if isinstance(self._ours, TakesWeights) and same_but_weights(self._checkpoint, options.folder):
                 # Fails for names that only the engine's own loader understands: the engine is then opened anew.
                 with suppress(KeyError, RuntimeError):
-                    self._ours.load_folder(options.checkpoint)
-                    self._checkpoint = options.checkpoint
+                    self._ours.load_folder(options.folder)
+                    self._checkpoint = options.folder
                     return self._ours
         self.close()  # two models may not fit into memory
         self._ours = open_for(options, eval_tasks)
-        self._opened_with, self._checkpoint = replace(options.engine, positions=asked), options.checkpoint
+        self._opened_with, self._checkpoint = replace(options.engine, positions=asked), options.folder
         return self._ours
 
     def close(self) -> None:
@@ -91,13 +98,12 @@ def same_but_weights(one: Path, other: Path) -> bool:
     return _frame(one) == _frame(other)
 
 
-def _frame(checkpoint: Path) -> dict[str, bytes]:
-    files = (file for file in checkpoint.iterdir() if file.suffix in _FRAME and file.name not in _NO_FRAME)
-    return {file.name: file.read_bytes() for file in files}
+def _frame(checkpoint: Path) -> dict[str, str]:
+    return file_hashes([file for file in checkpoint.iterdir() if file.suffix in _FRAME and file.name not in _NO_FRAME])
 
 
 def open_for(options: EvalOptions, eval_tasks: Sequence[EvalTask]) -> Engine:
     """Open the engine asked for. ``open_engine`` passes the golds on only to one that answers at a known rate."""
     golds = {(one.task.name, p.problem_id): p.gold.answer for one in eval_tasks for p in one.problems}
     positions = most_positions(eval_tasks, sampling_params(options).max_new_tokens)
-    return open_engine(replace(options.engine, golds=golds, positions=positions), options.checkpoint)
+    return open_engine(replace(options.engine, golds=golds, positions=positions), options.folder)

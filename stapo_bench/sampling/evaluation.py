@@ -12,30 +12,31 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TextIO
 
-from stapo_bench.engines import Engine, check_options, declared_context
+from stapo_bench.engines import Engine, declared_context
 from stapo_bench.engines.foreign_checkpoint import load_tokenizer as load_foreign_tokenizer
-from stapo_bench.errors import UsageError, tell
+from stapo_bench.errors import tell
 from stapo_bench.runs import (
+    SERVED,
     Checkpoint,
     Manifest,
     find_run,
+    is_archive,
     load_manifest,
     make_folder,
     nothing_left_behind,
+    num_lines,
     open_run,
-    read_checkpoint,
     segment_sizes,
-    states_chat_template,
 )
 from stapo_bench.sampling.copy_watch import CopyWatch
 from stapo_bench.sampling.engine_cache import EngineCache
-from stapo_bench.sampling.eval_options import EvalOptions, sampling_params
-from stapo_bench.sampling.eval_tasks import EvalTask, most_positions, sample_keys
+from stapo_bench.sampling.eval_options import EvalOptions, checkpoint_of, samples_asked, sampling_params
+from stapo_bench.sampling.eval_tasks import EvalTask, sample_keys
 from stapo_bench.sampling.generate import SamplingResult, generate_missing, shard_label, shard_state, sole_writer
 from stapo_bench.sampling.identity import run_about, run_identity
+from stapo_bench.sampling.preflight import asked_format, check_before_loading, check_context
 from stapo_bench.sampling.stop_rules import StopRule, is_settled
 from stapo_bench.tasks import Task, load_problems, load_task, render_prompts, resolve_format
 
@@ -61,13 +62,18 @@ def evaluate(
     """
     watch = watch or sys.stderr
     tasks = [load_task(name) for name in options.tasks]
-    checkpoint = read_checkpoint(options.checkpoint)
-    if engine is None and not (options.out / "manifest.json").exists():  # a run that is there says what differs
-        check_options(options.engine, options.checkpoint)
-    eval_tasks = prepare_tasks(tasks, options, checkpoint)
-    with nullcontext(engines) if engines else EngineCache(engine) as cache, nothing_left_behind(options.out):
-        cache.identity(options)  # what no engine can do is refused before a folder is made,
-        make_folder(options.out)  # and a folder that cannot be made before an engine is opened
+    if engine is None:
+        check_before_loading(tasks, options)
+    beginnings = nothing_left_behind(options.out, "manifest.json")  # where it fails before the first sample
+    with nullcontext(engines) if engines else EngineCache(engine) as cache, beginnings:
+        will_draw = surely_missing(tasks, options, rule)
+        if will_draw or not is_archive(options.out):
+            make_folder(options.out)
+        if will_draw:
+            cache.open_early(options)
+        checkpoint = checkpoint_of(options)
+        eval_tasks = prepare_tasks(tasks, options, checkpoint)
+        cache.identity(options)
         copies = CopyWatch((key for key, _ in sample_keys(eval_tasks, options.shard)), sampling_params(options))
         for stage in [eval_tasks] if rule is None else stages(eval_tasks):
             result = complete_run(checkpoint, stage, options, cache, watch, copies=copies)
@@ -76,6 +82,16 @@ def evaluate(
         if more := beyond_asked(load_manifest(result.run_dir), eval_tasks):
             tell(watch, f"{result.run_dir} holds more than was asked for now: {more}; its scores rest on all of it")
         return result
+
+
+def surely_missing(tasks: Sequence[Task], options: EvalOptions, rule: StopRule | None) -> bool:
+    """Whether an engine will be needed: fewer lines are stored than samples are asked for, and no rule may be met."""
+    asked = sum(
+        min(options.limit or task.num_problems, task.num_problems) * samples_asked(options, task.num_samples)
+        for task in tasks
+    )
+    stored = num_lines(options.out)
+    return stored < asked // options.shard[1] and (rule is None or not stored)
 
 
 def beyond_asked(run: Manifest, eval_tasks: Sequence[EvalTask]) -> str:
@@ -110,11 +126,16 @@ def complete_run(
     if state and not state.num_missing:
         tell(watch, f"run folder: {state.run.run_dir}; nothing is missing")
         return SamplingResult(run_dir=state.run.run_dir, num_sampled=0, num_missing=0, num_repeated=state.num_repeated)
+    make_folder(options.out)  # where it is an archive, which is not known to lack samples until now
     label = shard_label(options.shard)
     with ExitStack() as lock:
         if not options.allow_different:  # the folder is known: a second writer is refused without opening an engine
             lock.enter_context(sole_writer(options.out, label, watch))
-        warn_of_short_context(checkpoint, eval_tasks, params.max_new_tokens, watch)
+        if options.engine.base_urls:  # opening it asks, and loads nothing
+            context, whose = getattr(engines.engine(options, eval_tasks), "context_length", None), "the served model"
+        else:
+            context, whose = declared_context(checkpoint.path), str(checkpoint.path)
+        check_context(eval_tasks, context, params.max_new_tokens, whose, watch)
         engine = engines.engine(options, eval_tasks)
         identity = run_identity(checkpoint, eval_tasks, params, options.seed, engine.identity())
         run = open_run(options.out, identity, about, allow_different=options.allow_different)
@@ -128,20 +149,6 @@ def complete_run(
         return generate_missing(state, eval_tasks, engine, params, watch)
 
 
-def warn_of_short_context(
-    checkpoint: Checkpoint, eval_tasks: Sequence[EvalTask], max_new_tokens: int, watch: TextIO
-) -> None:
-    """Say before a model is loaded that its context, not the limit, will end completions."""
-    context, asked = declared_context(checkpoint.path), most_positions(eval_tasks, max_new_tokens)
-    if context is not None and asked is not None and asked > context:
-        longest = asked - max_new_tokens
-        tell(
-            watch,
-            f"{checkpoint.path}: its context of {context:,} tokens is less than the longest prompt ({longest:,}) and "
-            f"{max_new_tokens:,} new tokens: a completion of that one is cut off after {max(context - longest, 0):,}",
-        )
-
-
 def stages(eval_tasks: Sequence[EvalTask]) -> Iterator[list[EvalTask]]:
     """The same tasks with more and more samples per problem, up to all: a stop rule is asked after each stage."""
     most = max(one.num_samples for one in eval_tasks)
@@ -151,49 +158,23 @@ def stages(eval_tasks: Sequence[EvalTask]) -> Iterator[list[EvalTask]]:
 
 def prepare_tasks(tasks: Sequence[Task], options: EvalOptions, checkpoint: Checkpoint) -> list[EvalTask]:
     """Load and check every task's data, and render every prompt, before anything is sampled."""
-    check_checkpoint(tasks, options)
     loaded = [(task, load_problems(task, options.data_dir)) for task in tasks]
     tokenizer = load_tokenizer(checkpoint)
     return [
         EvalTask(
             task=task,
             problems=problems,
-            prompts=render_prompts(task, problems, tokenizer, options.prompt_format),
-            prompt_format=resolve_format(options.prompt_format or task.prompt_format, tokenizer),
+            prompts=render_prompts(task, problems, tokenizer, asked_format(task, options)),
+            prompt_format=resolve_format(asked_format(task, options), tokenizer),
             num_problems=min(options.limit or len(problems), len(problems)),
-            num_samples=options.samples or task.num_samples,
+            num_samples=samples_asked(options, task.num_samples),
         )
         for task, problems in loaded
     ]
 
 
-def check_checkpoint(tasks: Sequence[Task], options: EvalOptions) -> None:
-    """Refuse what a checkpoint's own files rule out, before its tokenizer or model is loaded, and torch with them.
-
-    Raises:
-        StapoError: a chat prompt without a chat template.
-        UsageError: an unknown prompt format, or a token limit beyond the model's positions.
-    """
-    folder = options.checkpoint
-    for requested in dict.fromkeys(options.prompt_format or task.prompt_format for task in tasks):
-        resolve_format(requested, None if requested != "chat" else _Stated(folder))
-    limit, positions = options.max_new_tokens, declared_context(folder)
-    if limit is not None and positions is not None and limit >= positions and not options.engine.base_urls:
-        raise UsageError(
-            f"--max-new-tokens: expected fewer than the {positions} positions of {folder}, as the prompt takes some, "
-            f"got {limit}"
-        )
-
-
-class _Stated:
-    """In place of a tokenizer that is not loaded: whether it will have a chat template."""
-
-    def __init__(self, checkpoint: Path) -> None:
-        self.chat_template = states_chat_template(checkpoint)
-
-
 def load_tokenizer(checkpoint: Checkpoint) -> Any | None:
-    """The checkpoint's tokenizer; None for a scripted engine's file, which has none."""
-    if checkpoint.path.is_file():
+    """The checkpoint's tokenizer; None for a scripted engine's file and a model that only its server has."""
+    if checkpoint.digest.startswith(SERVED) or checkpoint.path.is_file():
         return None
     return load_foreign_tokenizer(checkpoint.path)

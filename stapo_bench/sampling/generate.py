@@ -13,7 +13,7 @@ from math import fsum
 from pathlib import Path
 from typing import TextIO
 
-from stapo_bench.engines import Engine
+from stapo_bench.engines import Engine, Tells
 from stapo_bench.errors import StapoError, tell
 from stapo_bench.records import Completion, Request, Sample, SampleKey, SamplingParams
 from stapo_bench.runs import (
@@ -124,6 +124,8 @@ def generate_missing(
             progress.add(sample)
             grader.put(sample)
 
+    if isinstance(engine, Tells):
+        engine.tell = progress.say
     num_sampled = 0
     try:
         with engine_failures():

@@ -1,5 +1,6 @@
 """What a run's manifest says: everything that decides a sample, and what only describes the run."""
 
+import json
 import os
 import platform
 import re
@@ -11,7 +12,17 @@ from datetime import datetime, timezone
 
 from stapo_bench import __version__
 from stapo_bench.records import Prompt, SamplingParams
-from stapo_bench.runs import About, AskedTask, Checkpoint, Identity, TaskIdentity, canonical_digest, commit, data_digest
+from stapo_bench.runs import (
+    About,
+    AskedTask,
+    Checkpoint,
+    Identity,
+    TaskIdentity,
+    canonical_digest,
+    commit,
+    data_digest,
+    name_on_hub,
+)
 from stapo_bench.sampling.eval_tasks import EvalTask
 from stapo_bench.tasks import resource_dir
 
@@ -39,9 +50,20 @@ def run_identity(
         },
         sampling=params,
         seed=seed,
-        engine=engine,
+        engine=stated_engine(engine, params),
         versions={"stapo_bench": __version__},  # the engine names its own
     )
+
+
+def stated_engine(engine: Mapping[str, str], params: SamplingParams) -> dict[str, str]:
+    """What an engine says of itself, without what the run's own sampling contradicts: that top-k and min-p are off."""
+    said = dict(engine)
+    asked = {name: value for name, value in (("top_k", params.top_k), ("min_p", params.min_p)) if value is not None}
+    if asked and "sampler" in said:
+        said["sampler"] = said["sampler"].replace("top-k, min-p and penalties off", "penalties off")
+    if asked and "sent" in said:
+        said["sent"] = json.dumps({**json.loads(said["sent"]), **asked}, sort_keys=True)
+    return said
 
 
 def run_about(decoding: str, checkpoint: Checkpoint, eval_tasks: Sequence[EvalTask]) -> About:
@@ -58,7 +80,7 @@ def run_about(decoding: str, checkpoint: Checkpoint, eval_tasks: Sequence[EvalTa
             )
             for one in eval_tasks
         },
-        checkpoint=str(checkpoint.path),
+        checkpoint=name_on_hub(checkpoint.path) or str(checkpoint.path),
         model=checkpoint.model,
         method=checkpoint.method,
         step=checkpoint.step,

@@ -41,14 +41,14 @@ class TaskProgress:
         row[key.sample_index] = outcome
 
     def score(self) -> str:
-        """Running avg@k with the 95 % interval of "problems like these", in percent; "–" before there is a round.
+        """Running avg@k with the 95 % interval of "these problems", as a table has them; "–" before there is a round.
 
         Of whole rounds alone: short completions end first, and are right more often than those still under way.
 
         >>> task = TaskProgress("aime24", 4)
         >>> task.outcomes = {"a": bytearray([RIGHT, RIGHT]), "b": bytearray([WRONG, AWAITED])}
         >>> task.score().split()[0]
-        '50.0'
+        '50.00'
         """
         import numpy as np
 
@@ -63,11 +63,8 @@ class TaskProgress:
         matrix = np.where(whole == UNDECIDED, np.nan, whole)
         if np.isnan(matrix).all():
             return "–"
-        near = interval(matrix, "problems like these")
-        shown = (
-            f" [{100 * near.low:.1f}, {100 * near.high:.1f}]" if near.low == near.low else ""
-        )  # one problem has none
-        return f"{100 * avg_at_k(matrix):.1f}{shown}"
+        near = interval(matrix, "these problems")
+        return f"{100 * avg_at_k(matrix):.2f} [{100 * near.low:.1f}, {100 * near.high:.1f}]"
 
     def cut_share(self) -> str:
         """Truncated samples, in percent."""
@@ -158,13 +155,14 @@ class Progress:
         return f"{counts} · {self._rates()}"
 
     def block(self) -> list[str]:
-        """The present state, a line per task and one for all."""
-        lines = [f"{'task':<15} {'done':>12}  {'cut off':>7}  avg@k of whole rounds, % [95 %: problems like these]"]
+        """The present state, a line per task and one for all. Once all is there, the scores are the table's to say."""
+        running = any(task.done < task.total for task in self._tasks.values())
+        heading = "avg@k of whole rounds so far, % [95 %: these problems]" if running else ""
+        lines = [f"{'task':<15} {'done':>12}  {'cut off':>7}  {heading}".rstrip()]
         with self._lock:
-            lines += [
-                f"{task.name:<15} {f'{task.done}/{task.total}':>12}  {task.cut_share():>7}  {task.score()}".rstrip()
-                for task in self._tasks.values()
-            ]
+            for task in self._tasks.values():
+                counts = f"{task.name:<15} {f'{task.done}/{task.total}':>12}  {task.cut_share():>7}"
+                lines.append(f"{counts}  {task.score() if running else ''}".rstrip())
         done, total = (sum(getattr(task, name) for task in self._tasks.values()) for name in ("done", "total"))
         return [*lines, f"{'all':<15} {f'{done}/{total}':>12}  {self._rates()}"]
 

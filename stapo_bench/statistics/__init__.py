@@ -3,6 +3,7 @@
 numpy and scipy alone: nothing here knows what a run or a file is.
 """
 
+from stapo_bench.statistics.clusters import Clustering, Labels, clustering
 from stapo_bench.statistics.conventions import ALARM, LEVEL, MARGIN, POWER
 from stapo_bench.statistics.copies import copy_evidence, is_copied, most_log_probability, problem_evidence
 from stapo_bench.statistics.difference import FEW_PAIRS, UNDECIDED, Difference, Pairs
@@ -38,6 +39,19 @@ from stapo_bench.statistics.paired import (
     mean_difference,
     paired_difference,
 )
+from stapo_bench.statistics.reported import (
+    Reported,
+    Shares,
+    half_width,
+    reported_difference,
+    reported_error,
+    seed_spread_allowed,
+    share_between,
+    share_common,
+    share_of_passes,
+    times_needed,
+    trainings_needed,
+)
 from stapo_bench.statistics.seed_differences import (
     SEED_ERRORS,
     SeedError,
@@ -54,4 +68,12 @@ from stapo_bench.statistics.sequential import (
     stop_at_width,
     stop_when_decided,
     widening,
+)
+from stapo_bench.statistics.several import (
+    JointDifference,
+    Pair,
+    all_differences,
+    groups_of,
+    judge_together,
+    places_of,
 )

@@ -23,7 +23,7 @@ is McNemar's with the mid-p-value (Fagerland, Lydersen and Laake 2013, BMC Med. 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -89,8 +89,10 @@ class Difference:
     standard_error: float
     degrees: float  # of freedom; inf: normal
     num_problems: int
+    num_clusters: int | None = None  # of problems that belong together; None: every problem is by itself
     skewness: float = 0.0  # of the error: its third moment over that of the second, shrunk
     unseen: tuple[float, float] = (0.0, 0.0)  # gamma / n of losses and of gains that the problems may not have shown
+    unseen_by_ties: tuple[float, float] | None = None  # likewise, for changes as far as can be; None: the same
     pairs: Pairs | None = None  # where both runs have one sample of every problem
     farthest: float = math.inf  # from 0 that the true difference can be: 1 for two shares
 
@@ -107,7 +109,7 @@ class Difference:
             return UNKNOWN
         quantile = self._quantile(confidence)
         below, above = self._skewed(quantile) * self.standard_error, -self._skewed(-quantile) * self.standard_error
-        num = self.num_problems
+        num = self.num_units
         zeros = num * (1.0 - ((1.0 - confidence) / 2.0) ** (1.0 / num))  # the mean of a Binomial count, 0 this rarely
         low = -_bound(-self.value, below, zeros * self.unseen[0])
         high = _bound(self.value, above, zeros * self.unseen[1])
@@ -133,8 +135,18 @@ class Difference:
 
         Of ``num_claims`` such bounds, all hold together in 95 of 100 cases (Bonferroni).
         """
-        interval = self.interval(1.0 - 2.0 * LEVEL / num_claims)
+        return self.tied_at(1.0 - 2.0 * LEVEL / num_claims)
+
+    def tied_at(self, confidence: float) -> float:
+        """The farther end of the interval from 0, which for a tie allows for changes as far as any problem can have."""
+        allowing = self if self.unseen_by_ties is None else replace(self, unseen=self.unseen_by_ties)
+        interval = allowing.interval(confidence)
         return max(-interval.low, interval.high)
+
+    @property
+    def num_units(self) -> int:
+        """How many vary freely: clusters where problems belong together, else problems."""
+        return self.num_clusters or self.num_problems
 
     @property
     def _exact(self) -> bool:

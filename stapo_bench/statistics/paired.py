@@ -36,9 +36,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
+from stapo_bench.statistics.clusters import Labels, units_of
 from stapo_bench.statistics.difference import UNDECIDED, Difference, Pairs
 from stapo_bench.statistics.estimators import Matrix, Vector, problem_means
 from stapo_bench.statistics.intervals import ErrorName
@@ -57,23 +59,31 @@ _UNSEEN_PROBLEMS = 0.25
 intervals of rare ones cover less than 94 of 100."""
 
 
-def paired_difference(a: Matrix, b: Matrix, error: ErrorName, *, same_seeds: bool = False) -> Difference:
+def paired_difference(
+    a: Matrix, b: Matrix, error: ErrorName, *, same_seeds: bool = False, clusters: Labels | None = None
+) -> Difference:
     """avg@k of B minus that of A over their common problems.
 
     Args:
-        a, b: [num_problems, k_A] and [num_problems, k_B]; row i of both is the same problem. 1 / 0 / NaN.
+        a, b: [num_problems, k_A] and [num_problems, k_B]; row i of both is the same problem. From 0 to 1, or NaN.
         error: which error the standard error describes.
         same_seeds: sample j of a problem was sampled with the same seed in both runs.
+        clusters: [num_problems], equal for problems that belong together; None: no two of them do.
 
     >>> a, b = np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[1.0, 1.0], [1.0, 0.0]])
     >>> paired_difference(a, b, "these problems").value
     0.5
     """
-    return contrast([a, b], [-1.0, 1.0], error, same_seeds=same_seeds)
+    return contrast([a, b], [-1.0, 1.0], error, same_seeds=same_seeds, clusters=clusters)
 
 
 def contrast(
-    runs: Sequence[Matrix], weights: Sequence[float], error: ErrorName, *, same_seeds: bool = False
+    runs: Sequence[Matrix],
+    weights: Sequence[float],
+    error: ErrorName,
+    *,
+    same_seeds: bool = False,
+    clusters: Labels | None = None,
 ) -> Difference:
     """sum_r weight_r avg@k_r over the problems that all runs have decided: differences, and differences of differences.
 
@@ -82,6 +92,7 @@ def contrast(
         weights: one per run, adding up to 0.
         error: which error the standard error describes.
         same_seeds: sample j of a problem was sampled with the same seed in all runs; else the runs are independent.
+        clusters: [num_problems], equal for problems that belong together; None: no two of them do.
     """
     if len({len(run) for run in runs}) != 1:
         raise ValueError(f"expected the same problems in all runs, got {', '.join(str(len(run)) for run in runs)}")
@@ -92,56 +103,86 @@ def contrast(
         return UNDECIDED
     factors = np.array(weights)
     used = [run[common] for run in runs]
-    # As if half a sample of one further problem had come out the other way, in each run; see intervals.
-    prior = float(factors**2 @ np.array([0.5 * _mean_inverse_samples(run) ** 2 for run in used]))
     changes: Vector = factors @ means[:, common]
     farthest = float(np.abs(factors).sum()) / 2.0  # of shares, with weights that add up to 0
-    like = replace(like_these(changes, prior, whole_range=farthest), pairs=_pairs(used, weights), farthest=farthest)
+    # As if half a sample of one further problem had come out the other way, in each run; see intervals.
+    prior = float(factors**2 @ np.array([0.5 * _mean_inverse_samples(run) ** 2 for run in used]))
+    beyond = Beyond(prior=prior, reach=farthest, farthest=farthest)
+    if not is_binary(used) and (reach := float(np.abs(changes - changes.mean()).max())) > 0.0:
+        beyond = Beyond(prior=0.0, reach=reach, farthest=farthest)
+    like = like_these(changes, beyond)
     if error == "problems like these":
-        return like
-    noise = float(contrast_variances(used, weights, same_seeds=same_seeds)[1].sum())
+        if clusters is not None:
+            return like_these(changes, beyond, clusters[common])
+        return replace(like, pairs=_pairs(used, weights))
+    noise = max(0.0, float(contrast_variances(used, weights, same_seeds=same_seeds)[1].sum()))
+    if noise > 0.0 and beyond.prior == 0.0:
+        prior = 0.0
     these = Difference(
         value=like.value,
-        standard_error=math.sqrt(max(0.0, noise) + prior) / num,
-        degrees=math.inf,
+        standard_error=math.sqrt(noise + prior * (beyond.reach / farthest) ** 2) / num,
+        degrees=math.inf if beyond.prior else float(max(num - 1, sum((~np.isnan(run)).sum() - num for run in used))),
         num_problems=num,
         farthest=farthest,
     )
     # Nobody has seen the noise of a single sample: these problems are then no less certain than problems like these.
-    bound = replace(like, unseen=(0.0, 0.0))
+    bound = replace(like, unseen=(0.0, 0.0), unseen_by_ties=None, pairs=_pairs(used, weights))
     single = any(((~np.isnan(run)).sum(axis=1) == 1).any() for run in used)
     return bound if single and bound.unclipped().width < these.unclipped().width else these
 
 
-def like_these(changes: Vector, prior: float, whole_range: float) -> Difference:
+def is_binary(runs: Sequence[Matrix]) -> bool:
+    """Whether all that is decided is right or wrong, 1 or 0."""
+    return all(bool((np.isnan(run) | (run == 0.0) | (run == 1.0)).all()) for run in runs)
+
+
+class Beyond(NamedTuple):
+    """What is assumed of changes that the problems did not show."""
+
+    prior: float  # added to the sum of squares: problems that show no difference do not prove that there is none
+    reach: float  # how far a problem that was not drawn is taken to change
+    farthest: float  # how far any problem can change: a tie has to allow for it
+
+
+def like_these(changes: Vector, beyond: Beyond, clusters: Labels | None = None) -> Difference:
     """The mean of the problems' differences, for problems like these; see the module.
 
     Args:
         changes: [num_problems]
-        prior: added to the sum of squares. Problems that happen to show no difference do not prove that there is none.
-        whole_range: the largest difference that a problem can have.
+        beyond: what is assumed of changes that they do not show.
+        clusters: [num_problems], equal for problems that belong together; None: no two of them do.
     """
-    num, value = len(changes), float(changes.mean())
+    units = units_of(changes, clusters)
+    num, value = len(units.totals), units.value
     if num < 2:
-        return replace(UNDECIDED, value=value, num_problems=num)
-    centered = changes - value
-    squares, cubes = float((centered**2).sum()), float((centered**3).sum())
+        return replace(UNDECIDED, value=value, num_problems=len(changes))
+    prior = beyond.prior * (num / len(changes)) ** 2  # of a problem's part in its cluster
+    squares, cubes = float((units.centered**2).sum()), float((units.centered**3).sum())
     standard_error = math.sqrt((squares + prior) / (num - 1) / num)
-    fourth = float((changes**4).sum())
-    changed = float((changes**2).sum()) ** 2 / fourth if fourth else 0.0
+    fourth = float((units.totals**4).sum())
+    changed = float((units.totals**2).sum()) ** 2 / fourth if fourth else 0.0
     believed, few = changed / (changed + _SKEWNESS_PRIOR), _FEW / (changed + _FEW)
-    sizes = []
-    for sign in (-1.0, 1.0):
-        weight = _UNSEEN_PROBLEMS * math.exp(-(max(0.0, sign * value / standard_error) ** 2))
-        full = squares + weight * whole_range**2
-        sizes.append((max(0.0, sign * few * cubes) + weight * whole_range**3) / full if full else 0.0)
+    if beyond.prior == 0.0:  # of scores, only as far as the skewness is beyond its own noise
+        few *= max(0.0, 1.0 - float((units.centered**6).sum()) / cubes**2) if cubes else 0.0
+
+    def unseen(reach: float) -> tuple[float, float]:
+        sizes = []
+        for sign in (-1.0, 1.0):
+            weight = _UNSEEN_PROBLEMS * math.exp(-(max(0.0, sign * value / standard_error) ** 2))
+            full = squares + weight * reach**2
+            sizes.append((max(0.0, sign * few * cubes) + weight * reach**3) / full if full else 0.0)
+        return sizes[0] / num, sizes[1] / num
+
     return Difference(
         value=value,
         standard_error=standard_error,
-        degrees=num - 1,
-        num_problems=num,
+        degrees=units.degrees,
+        num_problems=len(changes),
+        num_clusters=None if clusters is None else num,
         skewness=believed * cubes / (squares + prior) ** 1.5,
-        unseen=(sizes[0] / num, sizes[1] / num),
+        unseen=unseen(beyond.reach),
+        unseen_by_ties=unseen(beyond.farthest) if beyond.prior == 0.0 else None,
+        farthest=beyond.farthest,
     )
 
 
@@ -165,6 +206,7 @@ def mean_difference(parts: Sequence[Difference]) -> Difference:
     if len(parts) == 1:
         return parts[0]
     variances = np.array([part.standard_error**2 for part in parts])
+    graded = any(part.unseen_by_ties is not None for part in parts)
     spread = sum(float(v) ** 2 / part.degrees for v, part in zip(variances, parts, strict=True))
     return Difference(
         value=float(np.mean([part.value for part in parts])),
@@ -172,9 +214,17 @@ def mean_difference(parts: Sequence[Difference]) -> Difference:
         degrees=float(variances.sum()) ** 2 / spread if spread > 0 else math.inf,
         num_problems=sum(part.num_problems for part in parts),
         skewness=sum(part.skewness * part.standard_error**3 for part in parts) / float(variances.sum()) ** 1.5,
-        unseen=(max(part.unseen[0] for part in parts) / len(parts), max(part.unseen[1] for part in parts) / len(parts)),
+        num_clusters=sum(part.num_units for part in parts) if any(part.num_clusters for part in parts) else None,
+        unseen=_largest([part.unseen for part in parts]),
+        unseen_by_ties=_largest([part.unseen_by_ties or part.unseen for part in parts]) if graded else None,
         farthest=sum(part.farthest for part in parts) / len(parts),
     )
+
+
+def _largest(unseen: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Of losses and of gains, in the mean over tasks: all in the task where a problem weighs most."""
+    losses, gains = zip(*unseen, strict=True)
+    return max(losses) / len(unseen), max(gains) / len(unseen)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -220,8 +270,8 @@ def contrast_variances(
             continue
         covariances, common = _covariances(padded[r], padded[q])
         if r == q:
-            pooled = float(problem_means(runs[r]).mean())
-            covariances = np.where(common > 1, covariances, pooled * (1.0 - pooled))
+            pooled = float(problem_means(runs[r] ** 2).mean()) - float(problem_means(runs[r]).mean()) ** 2
+            covariances = np.where(common > 1, covariances, pooled)
         part = weights[r] * weights[q] * covariances
         of_samples += part
         of_means += part * common / (samples[r] * samples[q])

@@ -38,7 +38,7 @@ from stapo_bench.statistics.conventions import POWER
 from stapo_bench.statistics.difference import UNDECIDED, Difference
 from stapo_bench.statistics.estimators import Matrix, Vector
 from stapo_bench.statistics.intervals import t_quantile
-from stapo_bench.statistics.paired import like_these, mean_difference
+from stapo_bench.statistics.paired import Beyond, like_these, mean_difference
 
 SeedError = Literal["seeds like these", "seeds and problems like these"]
 SEED_ERRORS: tuple[SeedError, SeedError] = ("seeds like these", "seeds and problems like these")
@@ -228,7 +228,7 @@ def _crossed(groups: Groups, of_seeds: float, spread_of_variance: float) -> tupl
 def _unseen(groups: Groups) -> tuple[float, float]:
     """What problems that were not drawn may lose and gain, from the mean changes of those that were."""
     # The prior keeps changes that are all equal from being divided by their deviation; it counts for nothing else.
-    parts = [like_these(_mean_change(groups, of_task), prior=1e-12, whole_range=1.0) for of_task in _by_task(groups)]
+    parts = [like_these(_mean_change(groups, of_task), Beyond(1e-12, 1.0, 1.0)) for of_task in _by_task(groups)]
     return mean_difference([replace(part, standard_error=1.0) for part in parts]).unseen
 
 

@@ -71,7 +71,8 @@ def stop_at_width(tasks: Sequence[Matrix], width: float) -> StopDecision:
     ready = min(rounds) >= MIN_ROUNDS
     return StopDecision(
         stop=ready and interval.width <= width,
-        reason=f"{100 * interval.width:.2f} points wide after {max(rounds)} rounds, asked for {100 * width:g}"
+        reason=f"the 95 % interval for these problems, which holds at every look, is {100 * interval.width:.2f} points "
+        f"from end to end after {max(rounds)} rounds, asked for {100 * width:g}"
         if ready
         else _too_early(min(rounds)),
         rounds=max(rounds),

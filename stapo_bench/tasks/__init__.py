@@ -2,9 +2,16 @@
 
 from stapo_bench.tasks.content import ContentDigest, content_digest, normalise
 from stapo_bench.tasks.errata import Golds, apply_errata, errata_version, load_errata
-from stapo_bench.tasks.foreign_files import read_foreign_text, read_foreign_yaml
-from stapo_bench.tasks.hub import read_source
-from stapo_bench.tasks.loading import known_contents, load_problems, load_task, task_names
+from stapo_bench.tasks.foreign_files import (
+    LONGEST_LINE,
+    read_foreign_object,
+    read_foreign_rows,
+    read_foreign_text,
+    read_foreign_yaml,
+    regular_file,
+)
+from stapo_bench.tasks.hub import HubRefusedError, find_commit, read_source
+from stapo_bench.tasks.loading import TASK_PREFIX, known_contents, load_problems, load_task, task_names
 from stapo_bench.tasks.overlap import Overlap, contained, find_overlaps, read_training_texts
 from stapo_bench.tasks.prompts import render_all, render_prompt, render_prompts, render_question, resolve_format
 from stapo_bench.tasks.resources import resource_dir

@@ -11,10 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import yaml
-
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Problem
+from stapo_bench.tasks.foreign_files import read_foreign_yaml
 from stapo_bench.tasks.resources import resource_dir
 
 Golds = Literal["published", "corrected"]
@@ -62,10 +61,7 @@ def errata_version() -> int:
 
 def read_errata(path: Path) -> Errata:
     """Read and check a file of errata."""
-    try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise StapoError(f"{path}: not a readable YAML file: {' '.join(str(error).split())}") from None
+    raw = read_foreign_yaml(path)
     if not isinstance(raw, dict) or set(raw) != {"version", "errata"} or not isinstance(raw["errata"], list):
         raise StapoError(f"{path}: expected the keys 'version' and 'errata' (a list)")
     if type(raw["version"]) is not int or raw["version"] < 1:

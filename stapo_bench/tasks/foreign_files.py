@@ -1,6 +1,12 @@
-"""Files of strangers, read within bounds: no pipe that never ends, no gigabytes, no YAML that unfolds without end."""
+"""Files of strangers, read within bounds: no pipe that never ends, no gigabytes, no YAML that unfolds without end.
 
+Whatever is wrong with a file is a StapoError of one line that names it. ``tests/test_house.py`` finds reads past this
+module and ``runs/files.py``.
+"""
+
+import json
 import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +16,8 @@ from stapo_bench.errors import StapoError
 
 MOST_BYTES = 1 << 20
 """Of a file of settings."""
+LONGEST_LINE = 1 << 28
+"""Bytes of a line, which is read whole."""
 _MOST_NODES = 100_000
 _LONGEST_NUMBER = 1000  # characters; a date or a number to the base 60 takes quadratic time
 
@@ -50,6 +58,16 @@ def _inner(node: yaml.Node) -> list[yaml.Node]:
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
+def regular_file(path: Path) -> Path:
+    """The path, for libraries that open it themselves; StapoError where it cannot be read or is no regular file."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise StapoError(f"{path}: expected a file, got a folder, pipe or device")
+    except OSError as error:
+        raise StapoError(f"{path}: cannot be read: {error.strerror}") from None
+    return path
+
+
 def read_foreign_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
     """The text of a regular file, also behind a link.
 
@@ -57,10 +75,7 @@ def read_foreign_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
         StapoError: it cannot be read, is no regular file, is larger than ``most_bytes``, or is not UTF-8.
     """
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
-            raise StapoError(f"{path}: expected a file, got a folder, pipe or device")
-        with path.open("rb") as file:
+        with regular_file(path).open("rb") as file:
             content = file.read(most_bytes + 1)
         if len(content) > most_bytes:
             raise StapoError(f"{path}: expected at most {most_bytes} bytes, got more")
@@ -82,3 +97,52 @@ def read_foreign_yaml(path: Path, loader: type[BoundedLoader] = BoundedLoader) -
         return loader(text).get_single_data()
     except (yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError) as error:  # no such date or number
         raise StapoError(f"{path}: not a readable YAML file: {' '.join(str(error).split())[:300]}") from None
+
+
+def read_foreign_object(path: Path, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
+    """The object in a JSON file; infinities, which some models' settings hold, are values, NaN is none.
+
+    Raises:
+        StapoError: as ``read_foreign_text``; or it is not JSON, or no object.
+    """
+    return _object(str(path), read_foreign_text(path, most_bytes), _infinity)
+
+
+def read_foreign_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Number (from 1) and object of each line of a file of JSON lines; empty lines are left out.
+
+    Raises:
+        StapoError: the file cannot be read; a line is no JSON object, or longer than ``LONGEST_LINE``.
+    """
+    with regular_file(path).open("rb") as file:
+        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
+            if line.strip():
+                yield number, _row(f"{path}, line {number}", line)
+
+
+def _row(place: str, line: bytes) -> dict[str, Any]:
+    if len(line) > LONGEST_LINE:
+        raise StapoError(f"{place}: expected at most {LONGEST_LINE} bytes, got more")
+    try:
+        return _object(place, line.decode("utf-8-sig"), _refuse)
+    except UnicodeDecodeError as error:
+        raise StapoError(f"{place}: expected a text in UTF-8: {error}") from None
+
+
+def _object(place: str, text: str, constant: Callable[[str], float]) -> dict[str, Any]:
+    try:
+        found = json.loads(text, parse_constant=constant)
+    except (ValueError, RecursionError) as error:  # a number of too many digits is a ValueError as well
+        reason = " ".join(str(error).split())[:200]
+        raise StapoError(f"{place}: expected a JSON object, got damage: {text[:60]!r} ({reason})") from None
+    if not isinstance(found, dict):
+        raise StapoError(f"{place}: expected a JSON object, got {type(found).__name__}")
+    return found
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is no value in JSON")
+
+
+def _infinity(constant: str) -> float:
+    return _refuse(constant) if constant == "NaN" else float(constant)

@@ -7,7 +7,7 @@ commit. ``HF_ENDPOINT`` names another hub, ``HF_HUB_OFFLINE=1`` asks for the cac
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from stapo_bench.errors import StapoError
 from stapo_bench.tasks.task import Source, Task
@@ -37,8 +37,8 @@ def read_source(source: Source, what: str, instead: str) -> list[dict[str, Any]]
 
     with _quiet():
         try:
-            commit, obstacle = _find_commit(source)
-        except _RefusedError as refused:
+            commit, obstacle = find_commit("data set", source.path or "", source.revision)
+        except HubRefusedError as refused:
             raise _failure(source, what, instead, str(refused)) from None
         try:
             with _from_cache(obstacle is not None):
@@ -55,27 +55,36 @@ def read_source(source: Source, what: str, instead: str) -> list[dict[str, Any]]
     return [{ours: row[theirs] for ours, theirs in source.columns.items()} for row in table]
 
 
-class _RefusedError(Exception):
-    """The hub refused the request."""
+class HubRefusedError(Exception):
+    """The hub refused the request, in words."""
 
 
-def _find_commit(source: Source) -> tuple[str | None, str | None]:
-    """The commit that the source's revision names; else None, and why the hub cannot be asked."""
+def find_commit(kind: Literal["data set", "model"], name: str, revision: str | None) -> tuple[str | None, str | None]:
+    """The commit that a revision of a data set or model names; else None, and why the hub cannot be asked.
+
+    Raises:
+        HubRefusedError: there is no such data set, model or revision.
+    """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import (
         HfHubHTTPError,
+        HFValidationError,
         OfflineModeIsEnabled,
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )
 
-    assert source.path is not None
+    api = HfApi()
     try:
-        return HfApi().dataset_info(source.path, revision=source.revision, timeout=ANSWER_S).sha, None
+        if kind == "model":
+            return api.model_info(name, revision=revision, timeout=ANSWER_S).sha, None
+        return api.dataset_info(name, revision=revision, timeout=ANSWER_S).sha, None
     except RevisionNotFoundError:
-        raise _RefusedError(f"it has no revision '{source.revision}'") from None
+        raise HubRefusedError(f"it has no revision '{revision}'") from None
     except RepositoryNotFoundError:
-        raise _RefusedError("there is no such data set, or no access to it") from None
+        raise HubRefusedError(f"there is no such {kind}, or no access to it") from None
+    except HFValidationError:
+        raise HubRefusedError("that is no name of the hub") from None
     except OfflineModeIsEnabled:
         return None, "HF_HUB_OFFLINE is set"
     except HfHubHTTPError as error:

@@ -6,7 +6,6 @@ The process is a fork, so that it needs no imports and has every object at hand;
 import gc
 import json
 import os
-import resource
 import select
 import signal
 import sys
@@ -33,7 +32,8 @@ def in_limits(work: Callable[[], Sequence[str]], cpu_s: float, what: str) -> lis
     Raises:
         StapoError: that of ``work``, or it went beyond the limits.
     """
-    if sys.platform == "darwin":  # where a process that has used the system's frameworks must not go on as a fork
+    # Windows has no forks; on macOS a process that has used the system's frameworks must not go on as one.
+    if sys.platform == "darwin" or not hasattr(os, "fork"):
         return list(work())
     reading, writing = os.pipe()
     pid = os.fork()
@@ -80,6 +80,8 @@ def _serve(work: Callable[[], Sequence[str]], cpu_s: float, writing: int) -> Non
 
 
 def _limit_memory() -> None:
+    import resource  # whatever has forks has it
+
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     statm = Path("/proc/self/statm")
     if statm.exists():

@@ -10,7 +10,6 @@ copy that differs is refused with the name of the problem that differs.
     30
 """
 
-import json
 import math
 import re
 from collections import Counter
@@ -22,7 +21,7 @@ from typing import Any, TypeVar
 from stapo_bench.errors import StapoError, UsageError, did_you_mean
 from stapo_bench.records import Gold, Problem
 from stapo_bench.tasks.content import ContentDigest, content_digest
-from stapo_bench.tasks.foreign_files import read_foreign_text
+from stapo_bench.tasks.foreign_files import read_foreign_rows, read_foreign_text
 from stapo_bench.tasks.resources import offered_task_folders, resource_dir
 from stapo_bench.tasks.task import Source, Task
 from stapo_bench.tasks.task_file import read_yaml
@@ -31,12 +30,13 @@ Kind = TypeVar("Kind")
 
 _MOST_GENERATED = 10_000
 _MOST = 1_000_000  # problems, or samples of each
+_NO_TASKS = ("errata", "decoding")  # what else lies beside the task files
 TASK_PREFIX = "stapo_"  # in lm-eval's registry, where names are shared with everyone's tasks
 
 
 def _our_files() -> dict[str, Path]:
     """The project's own task files by name."""
-    return {p.stem: p for p in sorted(resource_dir("tasks").rglob("*.yaml")) if p.stem != "errata"}
+    return {p.stem: p for p in sorted(resource_dir("tasks").rglob("*.yaml")) if p.stem not in _NO_TASKS}
 
 
 def _all_files() -> dict[str, Path]:
@@ -192,26 +192,7 @@ def _read_jsonl(path: Path) -> list[dict[str, Any]]:
     """The rows of a local file; StapoError names the line that is not a JSON object."""
     if not path.is_file():
         raise StapoError(f"{path}: no such file; expected one JSON object per line with id, problem, answer")
-    rows = []
-    with path.open(encoding="utf-8", errors="strict") as lines:
-        try:
-            for number, line in enumerate(lines, start=1):
-                row = _row(line)
-                if not isinstance(row, dict):
-                    raise StapoError(f"{path}, line {number}: expected a JSON object, got {type(row).__name__}")
-                rows.append(row)
-        except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or a number of too many digits
-            raise StapoError(f"{path}, line {len(rows) + 1}: not a line of UTF-8 JSON ({error})") from None
-    return rows
-
-
-def _row(line: str) -> Any:
-    """The value of a line; ValueError for NaN and infinities, which JSON lacks."""
-
-    def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is no value in JSON")
-
-    return json.loads(line, parse_constant=refuse)
+    return [row for _, row in read_foreign_rows(path)]
 
 
 def _answer_text(value: Any, integer: bool) -> str:

@@ -6,16 +6,15 @@ A problem counts as contained when one training row shares at least half of its 
 markup still match, template siblings with other numbers may match too, and all are to be treated as contaminated.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Problem
+from stapo_bench.tasks.foreign_files import read_foreign_rows
 
 SHINGLE_WORDS = 8
 MIN_SHARE = 0.5
@@ -88,15 +87,13 @@ def read_training_texts(path: Path) -> Iterator[str]:
     """
     if not path.is_file():
         raise StapoError(f"{path}: no such file; expected one JSON object per line with {' or '.join(_COLUMNS)}")
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                row: Any = json.loads(line)
-                text = next(row[column] for column in _COLUMNS if column in row)
-                if not isinstance(text, str):
-                    text = "\n".join(message["content"] for message in text if message["role"] == "user")
-            except (ValueError, TypeError, KeyError, AttributeError, StopIteration):
-                raise StapoError(
-                    f"{path}:{number}: expected a JSON object with {' or '.join(_COLUMNS)}, got {line[:60]!r}"
-                ) from None
-            yield text
+    for number, row in read_foreign_rows(path):
+        try:
+            text = next(row[column] for column in _COLUMNS if column in row)
+            if not isinstance(text, str):
+                text = "\n".join(message["content"] for message in text if message["role"] == "user")
+        except (TypeError, KeyError, AttributeError, StopIteration):
+            raise StapoError(
+                f"{path}, line {number}: expected a JSON object with {' or '.join(_COLUMNS)}, got {str(row)[:60]!r}"
+            ) from None
+        yield text

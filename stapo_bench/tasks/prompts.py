@@ -1,10 +1,11 @@
 """From a problem to the exact text and token ids that a model sees. The trainer uses this very code for its rollouts.
 
-Three formats, chosen in the task file (``metadata.prompt_format``) or by ``--prompt-format``, never by a model's name:
+Four formats, chosen in the task file (``metadata.prompt_format``) or by ``--prompt-format``, never by a model's name:
 
 * ``chat``: the checkpoint's own chat template around the question.
 * ``base``: ``User: …\\n\\nAssistant:``, for base models without a template.
 * ``plain``: the question and nothing else.
+* ``message``: the question as a user's message, for servers that chat: the template around it is theirs.
 
 ``auto`` in a task file means: ``chat`` where the checkpoint's tokenizer has a chat template, ``base`` elsewhere. What
 was chosen is written into the manifest.
@@ -19,7 +20,7 @@ from stapo_bench.records import Problem, Prompt
 from stapo_bench.tasks.limited import in_limits
 from stapo_bench.tasks.task import Task
 
-FORMATS = ("auto", "chat", "base", "plain")
+FORMATS = ("auto", "chat", "base", "plain", "message")
 CPU_S, CPU_S_EACH = 10.0, 0.01
 """Seconds of CPU time that a task's templates may take, and for each problem: hundreds of times what any needs."""
 LONGEST = 1_000_000
@@ -150,7 +151,7 @@ def _prompt(problem: Problem, text: str, prompt_format: str, tokenizer: Any | No
     """The prompt of a rendered text, which must hold the problem."""
     if problem.question.strip() not in text:
         raise StapoError(f"{problem.task}/{problem.problem_id}: the {prompt_format} template drops the problem's text")
-    if tokenizer is None:
+    if tokenizer is None or prompt_format == "message":
         return Prompt(task=problem.task, problem_id=problem.problem_id, text=text)
     # A chat template writes its own special tokens; elsewhere the tokenizer adds those that the model expects.
     ids = tuple(tokenizer(text, add_special_tokens=prompt_format != "chat")["input_ids"])

@@ -7,9 +7,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.faults.answers import impatient
 from tests.faults.bench import NUM_PROBLEMS, NUM_SAMPLES, Bench, stored
-from tests.faults.process import Command, start
+from tests.faults.process import Command, impatient, start
 from tests.faults.servers import Act, Handler, answer, answering, free_port
 from tests.faults.trial import Fault, Trial, WrongError, check, same
 

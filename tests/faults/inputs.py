@@ -205,7 +205,9 @@ def evaluation(bench: Bench, folder: Path) -> list[object]:
 
 def configs(bench: Bench, rng: Random, folder: Path, *, count: int) -> Trial:
     """Training configs and scripts of the scripted engine with something wrong in them."""
-    good = json.loads(Path(str(bench.train(folder / "run")[1])).read_text()) | {"model": str(folder / "nowhere")}
+    good = json.loads(Path(str(bench.train(folder / "run")[1])).read_text(encoding="utf-8")) | {
+        "model": str(folder / "nowhere")
+    }
     script = json.loads(bench.script().read_text())
     raw = st.sampled_from(
         [BOMB.encode(), b"defaults: config.yaml\n", b"defaults: [a]", b"\xff", b"a: b: c", b"\x00", b"[]"]

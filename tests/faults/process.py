@@ -154,3 +154,12 @@ def fork(main: Callable[[], None], folder: Path, before: Callable[[], None] | No
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def impatient(timeout_s: float = 0.3) -> None:
+    """In a new process: two tries a request, a short wait for what never ends anyway, and little time for templates."""
+    from stapo_bench.engines import openai
+    from stapo_bench.tasks import prompts
+
+    openai.Retries.__init__.__kwdefaults__.update(tries=2, first_pause_s=0.001, timeout_s=timeout_s)
+    prompts.CPU_S = 0.5

@@ -193,7 +193,7 @@ def clock(bench: Bench, rng: Random, folder: Path) -> Trial:
         moment = time.time() + rng.uniform(-2e5, 2e5)
         os.utime(file, (moment, moment))
     start(bench.eval(run), folder, before=partial(jumping_clock, rng.getrandbits(32))).succeed()
-    shown = start(["stapo-bench", "table", run], folder).succeed()
+    shown = start(["stapo-bench", "table", run, "--long"], folder).succeed()
     check_whole(bench, run)
     same(shown.out.strip(), (bench.whole / "table.md").read_text().strip(), "tables")
     return Trial()

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.faults.bench import Bench
 from tests.faults.kills import check_whole
-from tests.faults.process import start
+from tests.faults.process import impatient, start
 from tests.faults.servers import Handler, answering, free_port
 from tests.faults.trial import Fault, Trial, check, same
 
@@ -108,8 +108,6 @@ def key_told_back(bench: Bench, rng: Random, folder: Path) -> Trial:
 
 def with_key() -> None:
     """In a new process: a key to send, and little patience."""
-    from tests.faults.answers import impatient
-
     os.environ["OPENAI_API_KEY"] = KEY
     impatient()
 

@@ -9,14 +9,16 @@ import signal
 import subprocess
 import sys
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from stapo_bench.runs.nested import canonical_digest
-from tests.faults.bench import Bench
-from tests.faults.process import start
+from tests.faults.bench import Bench, reward_by_hash
+from tests.faults.process import impatient, start
 from tests.faults.trial import Fault, Trial, check
+from tests.interrupted import SHADOW, heeding_ctrl_c
 
 PIECES = (
     "=cmd|' /C calc'!A0", "\n# fake",
@@ -34,18 +36,25 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {"num_hidden_layers": 10**7}, {"head_dim": 10**10}, {"hidden_size": "x"}, {"model_type": ["a"]},
     {"rms_norm_eps": float("nan")}, {"transformers_weights": "../x.safetensors"}, {"text_config": {"a": 10**40}},
 )  # fmt: skip
-SHADOW = """\
-import importlib, os, sys
-try:
-    os.kill(os.getpid(), {number})
-    for _ in range(1000):
-        pass
-except BaseException:
-    pass
-sys.path.remove(os.path.dirname(__file__))
-del sys.modules[__name__]
-importlib.import_module(__name__)
-"""
+
+TOKENIZER_SETTINGS: tuple[dict[str, Any], ...] = (
+    {"auto_map": {"AutoTokenizer": ["owner/repository--x.Slow", None]}}, {"fast_tokenizer_files": ["../x.json"]},
+    {"extra_special_tokens": [f"<{i}>" for i in range(100_000)]}, {"tokenizer_file": "/dev/zero"},
+    {"chat_template": [{"name": "default", "template": LOOP}]}, {"chat_template": [3]},
+)  # fmt: skip
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "deep": lambda path: path.write_bytes(b"[" * 100_000),
+    "not UTF-8": lambda path: path.write_bytes(b"\xff\xfe\xff"),
+    "a pipe": os.mkfifo,
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+    "a terabyte": lambda path: (path.touch(), os.truncate(path, 1 << 40)),
+}
+READ_BY: dict[str, tuple[str, ...]] = {
+    "config.yaml": ("stapo-bench", "plot", "entropy", "--train", "LOG", "-o", "x.pdf"),
+    "dumps/iteration-000001/model/config.json": ("stapo-bench", "plot", "tokens", "--train", "LOG", "-o", "x.pdf"),
+    "dumps/iteration-000001/batch.safetensors": ("stapo-bench", "plot", "tokens", "--train", "LOG", "-o", "x.pdf"),
+    "dumps/iteration-000001/dump.json": ("stapo-train", "audit", "LOG/dumps/iteration-000001"),
+}
 
 
 def edit_manifest(run: Path, edit: dict[str, Any]) -> None:
@@ -109,19 +118,27 @@ def templates(bench: Bench, rng: Random, folder: Path) -> Trial:
     return Trial(injected=len(TEMPLATES))
 
 
-def impatient() -> None:
-    """In a new process: little time for templates."""
-    from stapo_bench.tasks import prompts
-
-    prompts.CPU_S = 0.5
+def logs(bench: Bench, rng: Random, folder: Path) -> Trial:
+    """A file of a training log or of its dump is damage, or never ends: one clear line from whatever reads it."""
+    start(bench.train(folder / "good", "--dump-rollouts", 1), folder / "output", before=reward_by_hash).succeed()
+    for name, words in READ_BY.items():
+        for damage in DAMAGE.values():
+            log = Path(shutil.copytree(folder / "good", folder / "log"))
+            (log / name).unlink()
+            damage(log / name)
+            start([word.replace("LOG", str(log)) for word in words], folder / "output").fail(1)
+            shutil.rmtree(log)
+    return Trial(injected=len(READ_BY) * len(DAMAGE))
 
 
 def checkpoints(bench: Bench, rng: Random, folder: Path) -> Trial:
-    """A checkpoint's config names code elsewhere, or is absurd: loaded without it, or one clear line."""
-    for number, setting in enumerate(SETTINGS):
+    """A checkpoint's settings name code elsewhere, or are absurd: loaded without them, or one clear line."""
+    cases = [("config.json", setting) for setting in SETTINGS]
+    cases += [("tokenizer_config.json", setting) for setting in TOKENIZER_SETTINGS]
+    for number, (name, setting) in enumerate(cases):
         model = Path(shutil.copytree(bench.base, folder / f"model-{number}"))
-        raw = json.loads((model / "config.json").read_text(encoding="utf-8"))
-        (model / "config.json").write_text(json.dumps(raw | setting), encoding="utf-8")
+        raw = json.loads((model / name).read_text(encoding="utf-8"))
+        (model / name).write_text(json.dumps(raw | setting), encoding="utf-8")
         command = bench.eval(folder / f"run-{number}", "--max-new-tokens", 2, "--limit", 1, "--samples", 1)
         command[command.index("--engine") + 1] = "transformers"
         command[command.index("--ckpt") + 1] = model
@@ -129,7 +146,7 @@ def checkpoints(bench: Bench, rng: Random, folder: Path) -> Trial:
         if done.wait() != 0:
             done.fail(1)
         check("owner/repository" not in done.err, f"asked for code elsewhere: {done.err[-300:]}")
-    return Trial(injected=len(SETTINGS))
+    return Trial(injected=len(cases))
 
 
 def imports(bench: Bench, rng: Random, folder: Path) -> Trial:
@@ -137,14 +154,11 @@ def imports(bench: Bench, rng: Random, folder: Path) -> Trial:
     module, number = rng.choice(["click", "yaml"]), rng.choice([signal.SIGINT, signal.SIGTERM])
     (folder / f"{module}.py").write_text(SHADOW.format(number=int(number)), encoding="utf-8")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
-    try:
+    with heeding_ctrl_c():
         done = subprocess.run(
             [sys.executable, "-m", "stapo_bench", "tasks"],
             env=env, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
-    finally:
-        signal.signal(signal.SIGINT, before)
     check((done.returncode, done.stdout) == (130, ""), f"exit code {done.returncode}: {done.stderr[-300:]}")
     check(done.stderr.count("\n") == 1 and "stopped; " in done.stderr, done.stderr[-300:])
     return Trial()
@@ -173,6 +187,7 @@ FAULTS = tuple(
         ("hostile names in a run", names, 6, 1, "outputs"),
         ("absurd counts in a manifest", counts, 1, 0, "cases"),
         ("templates that never end", templates, 2, 1, "cases"),
+        ("training logs and dumps that are damage, or never end", logs, 1, 0, "cases"),
         ("hostile settings in a checkpoint", checkpoints, 1, 0, "cases"),
         ("Ctrl-C while a module is imported", imports, 6, 1, "cases"),
         ("a closed or full standard error", deaf_ends, 1, 0, "cases"),

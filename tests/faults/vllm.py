@@ -180,7 +180,7 @@ def elsewhere(bench: Bench, rng: Random, folder: Path, *, name: str) -> Trial:
         return Trial(injected=0, note=f"not run: there is no {python}; scripts/integration.sh vllm makes it")
     places = os.pathsep.join(str(ROOT / part) for part in (".", "train"))
     settings = {"PYTHONPATH": places, "VLLM_CPU_KVCACHE_SPACE": "1", "OMP_WAIT_POLICY": "PASSIVE"}
-    command = [str(python), "-m", "faults.vllm", name, str(bench.root), str(rng.getrandbits(32)), str(folder)]
+    command = [str(python), "-m", "tests.faults.vllm", name, str(bench.root), str(rng.getrandbits(32)), str(folder)]
     host = fork(lambda: os.execve(python, command, os.environ | settings), folder / "host")
     code = host.wait(PATIENCE_S)
     check(code == 0, f"the interpreter with vLLM ended with {code}: {host.err[-300:]}")

@@ -67,6 +67,9 @@ CASES = [
                   "importance_sampling_level": "sequence"}, {}),
     Case("cispo", {"loss_type": "cispo", "epsilon_high": 5.0}, {}),
     Case("sapo", {"loss_type": "sapo"}, {}),
+    Case("luspo", {"loss_type": "luspo", "epsilon": 2e-3, "epsilon_high": 2.5e-3,
+                   "importance_sampling_level": "sequence"}, {}),
+    Case("vespo", {"loss_type": "vespo"}, {}),
     # TRL takes the quantile over a micro-batch and divides by all tokens.
     Case("20-entropy", {"loss_type": "dapo", "epsilon_high": 0.28, "top_entropy_quantile": 0.2, "delta": 10.0},
          {"denominator": "all"}, accumulate=1),
@@ -149,7 +152,7 @@ def test_gradients_are_trl_s(case, checkpoint, tmp_path):
     assert theirs.norm() > 1e-3
     assert (ours - theirs).norm() < SAME * theirs.norm()
     clipped = SimpleNamespace(**{name: float(value) for name, value in total.metrics.items()})
-    assert case.name in ("cispo", "sapo") or min(clipped.clipped_high, clipped.clipped_low) > 0
+    assert case.name in ("cispo", "sapo", "vespo") or min(clipped.clipped_high, clipped.clipped_low) > 0
 
 
 def test_a_changed_constant_is_seen(checkpoint, tmp_path):

@@ -27,7 +27,6 @@ from trl import GRPOConfig
 
 from stapo_bench.errors import UsageError
 from stapo_bench.records import Grade, Outcome
-from stapo_train.advantages import group_advantages
 from stapo_train.batch import Batch, collate
 from stapo_train.integrations import trl as integration
 from stapo_train.integrations.trl import StapoGRPOTrainer, grader_reward
@@ -40,7 +39,7 @@ SAME = 1e-6  # of the gradient's norm; all in float64 but TRL's rewards, which a
 SETTINGS = {
     **{name: {"tau_p": 0.0035} for name in ("stapo", "stapo-old", "high-entropy-mask", "full-mask")},
     "justrl": {"dual_clip": 2.0},
-    "stare": {"max_entropy": 9.0},
+    "stare": {"max_entropy": 9.0, "gate": "mini-batch"},
     "kl-cov": {"share": 0.05},
 }
 """The random model's tokens have probabilities about 1/300: every objective finds something to decide on."""
@@ -69,7 +68,8 @@ def planted(checkpoint: Path, name: str) -> Batch:
     """The mini-batch as our trainer has it; the policy has moved since it was drawn, past every clip."""
     rollouts = drawn()
     rewards, group_ids = (np.array([getattr(r, field) for r in rollouts]) for field in ("reward", "group_id"))
-    advantages = group_advantages(rewards, group_ids, divide_by_std=objective_of(name).divide_by_std)
+    lengths = np.array([len(r.response_ids) for r in rollouts])
+    advantages = objective_of(name).advantages(rewards, group_ids, lengths)
     batch = collate(rollouts, advantages, torch.float64, torch.device("cpu"))
     now = Policy(model=model_of(checkpoint), temperature=1.0, micro_batch_tokens=100).measure(batch)
     noise = torch.randn(len(now.log_probs), generator=torch.Generator().manual_seed(1)).clamp(-3, 3).double()
@@ -281,6 +281,7 @@ def test_rewards_are_the_grader_s_and_a_failure_is_unknown(monkeypatch):
         ("stapo", {"gradient_accumulation_steps": 4, "steps_per_generation": 2}, "expected a multiple of"),
         ("lopti", {}, "Lopti needs several steps per mini-batch"),
         ("lp-reg", {}, "Lp-Reg needs a proxy distribution"),
+        ("stare", {}, "STARE needs the mean entropy of all of an iteration's rollouts"),
     ],
 )
 def test_what_would_not_be_heard_is_refused(objective, changed, message, tmp_path):

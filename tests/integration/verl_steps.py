@@ -51,8 +51,8 @@ KL_BETA = 0.05
 SETTINGS = {
     "justrl": {"dual_clip": 2.0},
     "grpo": {"kl_beta": KL_BETA},
-    "dr-grpo": {"max_length": MAX_NEW_TOKENS},
-    "stare": {"max_entropy": 9.0},
+    **{name: {"max_length": MAX_NEW_TOKENS} for name in ("dr-grpo", "dppo-tv", "dppo-kl")},
+    "stare": {"max_entropy": 9.0, "gate": "mini-batch"},
     "kl-cov": {"share": 0.05},
     "clip-cov": {"share": 0.05, "low": -1e9, "high": 1e9, "seed": 3},
     "random-mask": {"seed": 3},

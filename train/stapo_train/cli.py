@@ -11,14 +11,14 @@ from pathlib import Path
 import click
 
 from stapo_bench import __version__
-from stapo_bench.commands import run_commands
+from stapo_bench.commands import HintingGroup, run_commands
 from stapo_bench.errors import StapoError, UsageError, tell
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
-class Commands(click.Group):
+class Commands(HintingGroup):
     """The command group, in which a first argument that is no command is a config to run."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -47,19 +47,20 @@ def run(config: Path, overrides: tuple[str, ...], resume: bool, dump_rollouts: s
 
     Example: stapo-train train/configs/tiny/stapo.yaml objective.q=0.5 out=runs/half --resume
     """
-    from stapo_train.config import load_config, read_config
-    from stapo_train.objectives import require_known
+    from stapo_train.config import load_config
     from stapo_train.preflight import check_before_loading
+    from stapo_train.run_folder import opened_folder
 
-    settings = read_config(config, overrides)
-    require_known(settings.objective["name"])
+    settings = load_config(config, overrides)
+    iterations = [int(n) for n in numbers(dump_rollouts)]
     if not (Path(settings.out) / "checkpoints" / "final").is_dir():  # finished: nothing has to be there any more
         check_before_loading(settings)
-    settings = load_config(config, overrides)
-    from stapo_train.run import train
+    with opened_folder(settings, resume=resume) as folder:  # refused before torch is imported
+        if not folder.tidy_finished():
+            from stapo_train.run import train_in
 
-    iterations = [int(n) for n in numbers(dump_rollouts)]
-    tell(sys.stdout, f"checkpoint: {train(settings, resume=resume, dump_iterations=iterations)}")
+            train_in(folder, settings, iterations)
+        tell(sys.stdout, f"checkpoint: {folder.final}")
 
 
 @cli.command()
@@ -79,7 +80,7 @@ def pretrain(config: Path, overrides: tuple[str, ...]) -> None:
 @click.argument("dump", type=FOLDER)
 @click.option("--objectives", default="grpo,20-entropy,justrl,stapo", show_default=True)
 def replay(dump: Path, objectives: str) -> None:
-    """Loss, mask and gradient of any objectives on a dumped mini-batch.
+    """Objectives beside each other on a dumped mini-batch: loss, mask, gradient.
 
     Example: stapo-train replay runs/tiny/stapo/dumps/iteration-000010 --objectives justrl,stapo,full-mask
     """
@@ -114,7 +115,7 @@ def sweep(dump: Path, tau_p: str, q: str, objective: str) -> None:
 @click.option("--limit", default=50, show_default=True, help="Candidates to show, least likely first.")
 @click.option("--tokens", is_flag=True, help="Also write DUMP/tokens.jsonl: every token, for 'stapo-bench report'.")
 def audit(dump: Path, objective: str, limit: int, tokens: bool) -> None:
-    """Masked and kept candidates in context, with probability, entropy, advantage and alternatives.
+    """Masked and kept candidates in context: probability, entropy, advantage and alternatives.
 
     Example: stapo-train audit runs/tiny/stapo/dumps/iteration-000010
     """

@@ -35,11 +35,12 @@ class DataConfig:
     deduplicate: bool = False  # keep the first of rows with one text, and none where their golds conflict
     drop_eval_overlap: bool = False  # drop rows marked ``eval_overlap``; without marks, search
     eval_dir: str | None = None  # for that search: folder of the evaluation sets; None: the hub
+    max_prompt_tokens: int | None = None  # drop problems whose prompt has more; None: none is dropped
     question: str  # jinja2 over ``problem``, as a task file's doc_to_text
     prompt_format: Literal["auto", "chat", "base", "plain"] = "auto"  # see stapo_bench.tasks.prompts
 
     def __post_init__(self) -> None:
-        check_range(self, "count", at_least=1)
+        check_range(self, "count", "max_prompt_tokens", at_least=1)
         if self.source in ("jsonl", "hub") and self.path is None:
             raise UsageError(f"data.path: expected what data.source={self.source} reads, got none")
         if self.source in ("tiny", "kk") and self.count is None:
@@ -48,6 +49,9 @@ class DataConfig:
             raise UsageError(f"data.people: expected with data.source=kk and there alone, got {self.people}")
         if self.people is not None and self.people[0] > self.people[1]:
             raise UsageError(f"data.people: expected the fewest first, then the most, got {self.people}")
+
+
+_GREEDY = 1e-6  # a share below that of the likeliest of any vocabulary's tokens; a temperature that leaves that one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +76,12 @@ class RolloutConfig:
             )
         check_range(self, "temperature", above=0)
         check_range(self, "top_p", "gpu_memory", above=0, at_most=1)
+        for name in ("temperature", "top_p"):
+            if getattr(self, name) <= _GREEDY:
+                raise UsageError(
+                    f"{name}: expected above {_GREEDY:g}, got {getattr(self, name):g}: it leaves one token to sample, "
+                    "so that all rollouts of a prompt are equal, none has an advantage, and nothing is learned"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +90,9 @@ class RewardConfig:
 
     grader: Literal["strict", "math"] = "strict"
     workers: int = 1  # grader processes
-    overlong_buffer: int | None = None  # tokens before the limit over which the reward falls by 1 (arXiv:2503.14476)
+    # Tokens before the limit over which the reward falls by a half: DAPO's penalty of 1 (arXiv:2503.14476, Eq. 13)
+    # belongs to rewards of -1 and 1, and ours are 0 and 1.
+    overlong_buffer: int | None = None
 
     def __post_init__(self) -> None:
         check_range(self, "workers", "overlong_buffer", at_least=1)
@@ -104,6 +116,10 @@ class OptimConfig:
             raise UsageError(f"betas: expected at least 0 and below 1, got {list(self.betas)}")
 
 
+CorrectionKind = Literal["token-tis", "sequence-tis", "icepop", "mis", "rejection"]
+"""See stapo_train.correction."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class UpdateConfig:
     """How an iteration's rollouts become optimizer steps."""
@@ -111,12 +127,30 @@ class UpdateConfig:
     mini_batches: int = 4  # optimizer steps per iteration
     micro_batch_tokens: int = 8192  # padded positions in one forward pass; changes memory and rounding only
     selection: Literal["exact", "probe", "old-policy"] = "exact"  # see stapo_train.update
-    importance_cap: float | None = None  # weight tokens by min(pi_trainer / pi_engine, cap); None: unweighted
+    importance_cap: float | None = None  # short for correction: token-tis with this upper bound
+    # Against the mismatch of the trainer and the engine that sampled, see stapo_train.correction; None: not corrected.
+    correction: CorrectionKind | None = None
+    correction_bounds: tuple[float, float] | None = None  # of pi_trainer / pi_engine; None: the kind's own
     max_skipped_in_row: int = 3  # steps without a finite gradient before the run stops
 
     def __post_init__(self) -> None:
         check_range(self, "mini_batches", "micro_batch_tokens", "max_skipped_in_row", at_least=1)
         check_range(self, "importance_cap", above=0)
+        if self.importance_cap is not None and self.correction is not None:
+            raise UsageError("importance_cap: expected none beside correction, of which it is one: correction_bounds")
+        if self.correction_bounds is not None and self.correction is None:
+            raise UsageError("correction_bounds: expected with correction alone, got it without")
+        if self.correction_bounds is not None and not 0 <= self.correction_bounds[0] < self.correction_bounds[1]:
+            raise UsageError(
+                f"correction_bounds: expected a lower bound of 0 or more and a higher one, got {self.correction_bounds}"
+            )
+
+    @property
+    def correction_used(self) -> tuple[CorrectionKind, tuple[float, float] | None] | None:
+        """Kind of correction and its bounds (None: the kind's own), also where ``importance_cap`` says it."""
+        if self.importance_cap is not None:
+            return "token-tis", (0.0, self.importance_cap)
+        return None if self.correction is None else (self.correction, self.correction_bounds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,9 +158,10 @@ class CheckpointConfig:
     """When weights are saved; the last iteration's always are."""
 
     every: int = 20  # iterations
+    keep: int | None = None  # how many besides the last iteration's, the newest; None: all
 
     def __post_init__(self) -> None:
-        check_range(self, "every", at_least=1)
+        check_range(self, "every", "keep", at_least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,16 +223,25 @@ class TrainConfig:
         return self._digest_without(*PLACE_KEYS, *LENGTH_KEYS)
 
     def _digest_without(self, *keys: str) -> str:
-        what = {key: value for key, value in flatten(self.nested()).items() if key not in keys}
+        from stapo_train.objectives import REGISTRY
+
+        stated = flatten(self.nested()).items()
+        what = {k: v for k, v in stated if k not in keys and not (k in LATER_KEYS and v is None)}
+        name = self.objective["name"]
+        if name in REGISTRY and REGISTRY[name].definition > 1:
+            what["objective definition"] = REGISTRY[name].definition
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 
 
 PLACE_KEYS = ("out", "device", "tensorboard", "wandb")
 """Settings of location and reporting; two runs that differ only in these are the same run."""
 
-LENGTH_KEYS = ("iterations", "checkpoint.every")
+LENGTH_KEYS = ("iterations", "checkpoint.every", "checkpoint.keep")
 """Settings that decide how many iterations there are and which are kept, and no number of any of them."""
 
+
+LATER_KEYS = ("update.correction", "update.correction_bounds", "data.max_prompt_tokens", "checkpoint.keep")
+"""Settings that came after runs had been made: where they are not set, a run's digest is what it was without them."""
 
 _DEEPEST = 8  # longest chain of ``defaults``
 
@@ -209,11 +253,6 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
         UsageError: no such file, not YAML, unknown key, wrong type, impossible value.
     """
     return parse_config(_values(path, overrides), str(path))
-
-
-def read_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
-    """``load_config`` without a look at the objective's settings, for which torch has to be imported."""
-    return parse_record(TrainConfig, _values(path, overrides), str(path))
 
 
 def _values(path: Path, overrides: Sequence[str]) -> dict[str, Any]:

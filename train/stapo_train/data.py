@@ -4,7 +4,6 @@ Position p of a run, counted over all its prompts, is problem ``permutation(epoc
 run that resumes at position p needs to remember p alone.
 """
 
-import json
 import random
 import re
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from typing import Any
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Gold, Problem
 from stapo_bench.seeds import derive_seed
+from stapo_bench.tasks import read_foreign_rows
 from stapo_train.config import DataConfig
 
 
@@ -63,15 +63,7 @@ def read_jsonl(config: DataConfig) -> list[dict[str, Any]]:
     if not path.is_file():
         raise StapoError(f"data.path {path}: no such file; expected JSON lines with id, problem, answer")
     rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise StapoError(f"{path}, line {number}: expected a JSON object, got {line[:60]!r} ({error})") from None
-        if not isinstance(row, dict):
-            raise StapoError(f"{path}, line {number}: expected a JSON object, got {line[:60]!r}")
+    for number, row in read_foreign_rows(path):
         for column in config.columns:
             if column not in row:
                 raise StapoError(

@@ -78,12 +78,12 @@ def run_jobs(plan: Sequence[Job], lanes: int, niceness: int = 0, ended: Ended | 
     try:
         while not all(job.done for job in todo):
             for job in ready(plan, lanes):
-                guard.tell(_start(job, lanes, niceness))
+                _start(job, lanes, niceness, guard)
             time.sleep(0.05)
             for job in todo:
                 if job.process is None or job.done or not _has_ended(job, ended):
                     continue
-                guard.tell(job.process.pid)
+                guard.ended(job.process.pid)
                 _check(job)
                 job.done = True
                 print(f"[{_clock(began)}] {job.name}: done", flush=True)
@@ -138,16 +138,21 @@ class Guard:
             groups: set[int] = set()
             with os.fdopen(reading) as lines:
                 for line in lines:
-                    groups ^= {int(line)}  # told when it starts and when it has ended
+                    change = groups.add if line.startswith("+") else groups.discard
+                    change(int(line[1:]))
             for group in groups:
                 with suppress(ProcessLookupError):
                     os.killpg(group, signal.SIGKILL)
         finally:
             os._exit(0)
 
-    def tell(self, group: int) -> None:
-        """A group has started, or ended."""
-        os.write(self._told, b"%d\n" % group)
+    def started(self, group: int) -> None:
+        """A group has started. It says so itself, before it does anything: its runner may be killed before it could."""
+        os.write(self._told, b"+%d\n" % group)
+
+    def ended(self, group: int) -> None:
+        """A group has ended."""
+        os.write(self._told, b"-%d\n" % group)
 
     def close(self) -> None:
         """Nothing is left to guard."""
@@ -159,9 +164,8 @@ def run_guarded(command: Sequence[str]) -> int:
     """Run a command as ``subprocess.run`` does; it ends with this process, with all that it started."""
     guard = Guard()
     try:
-        leads = partial(in_a_group, os.getpid())
+        leads = partial(in_a_group, os.getpid(), guard)
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=leads)  # noqa: PLW1509
-        guard.tell(process.pid)
         try:
             return process.wait()
         except BaseException:  # Ctrl-C reaches this process alone
@@ -175,8 +179,8 @@ def run_guarded(command: Sequence[str]) -> int:
         guard.close()
 
 
-def spawn(command: Sequence[str], log: BinaryIO, threads: int, niceness: int) -> subprocess.Popen[bytes]:
-    """Start a command that writes to the log and ends with this process."""
+def spawn(command: Sequence[str], log: BinaryIO, threads: int, niceness: int, guard: Guard) -> subprocess.Popen[bytes]:
+    """Start a command that writes to the log and ends with this process, with all that it starts."""
     settings = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
     env = {**os.environ, **settings}
 
@@ -184,7 +188,7 @@ def spawn(command: Sequence[str], log: BinaryIO, threads: int, niceness: int) ->
 
     def in_the_new_process() -> None:
         os.nice(niceness)
-        in_a_group(runner)
+        in_a_group(runner, guard)
 
     # This process starts no threads: preexec_fn is safe.
     return subprocess.Popen(
@@ -197,9 +201,10 @@ def spawn(command: Sequence[str], log: BinaryIO, threads: int, niceness: int) ->
     )
 
 
-def in_a_group(runner: int) -> None:
-    """In the new process: lead a group of its own, and end with the runner."""
+def in_a_group(runner: int, guard: Guard) -> None:
+    """In the new process: lead a group of its own, which ends with the runner."""
     os.setpgid(0, 0)
+    guard.started(os.getpid())
     die_with_the_runner(runner)
 
 
@@ -211,12 +216,10 @@ def die_with_the_runner(runner: int) -> None:
         os._exit(1)
 
 
-def _start(job: Job, lanes: int, niceness: int) -> int:
-    """Start a job; returns its group."""
+def _start(job: Job, lanes: int, niceness: int, guard: Guard) -> None:
     job.log.parent.mkdir(parents=True, exist_ok=True)
     with job.log.open("ab") as log:
-        job.process = spawn(job.command, log, lanes if job.all_lanes else 1, niceness)
-    return job.process.pid
+        job.process = spawn(job.command, log, lanes if job.all_lanes else 1, niceness, guard)
 
 
 def _has_ended(job: Job, ended: Ended | None) -> bool:
@@ -236,7 +239,7 @@ def _check(job: Job) -> None:
     code = job.process.returncode
     if code == 0 and job.is_done():
         return
-    last = job.log.read_text(errors="replace").strip().splitlines()[-1:]
+    last = job.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
     raise StapoError(f"{job.name} failed (exit {code}): {' '.join(last)}; all of it: {job.log}")
 
 

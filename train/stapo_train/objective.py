@@ -21,10 +21,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Literal, Protocol
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
+from stapo_train.advantages import group_advantages
 from stapo_train.parse import check_range
+from stapo_train.torch_later import Tensor, torch
 
 Metrics = dict[str, Tensor]
 """Sums over tokens, each a scalar without gradient: they add over micro-batches and ranks."""
@@ -41,7 +43,9 @@ class TokenStats:
     sequence: Tensor  # [N] int64, which rollout; equal numbers are one rollout
     key: Tensor  # [N] int64, identifies the token for seeded random numbers, whatever its order or rank
     ref_log_probs: Tensor | None = None  # [N] of the reference policy, for a KL penalty
-    proxy_kl: Tensor | None = None  # [N] nats, see statistics.token_distribution; carries gradient
+    # [N] of the old policy cut by ``min_p``, see token_distribution; -inf where the cut leaves the token out
+    proxy_log_probs: Tensor | None = None
+    batch_entropy: Tensor | None = None  # [N] nats, the old policy's mean over the iteration's tokens, equal at all
     importance: Tensor | None = None  # [N] truncated pi_old / pi_rollout; None: not corrected
 
     def take(self, index: Tensor) -> "TokenStats":
@@ -139,14 +143,18 @@ class Objective:
     label: ClassVar[str]  # in tables and figures; written out, so that it can be read without importing the class
     look: ClassVar[str] = ""  # in figures: colour, marker and dash, as "red circle solid"; empty: one made of the label
     source: ClassVar[str]  # paper, version, equation
+    # Counted up where a run of the former definition is no run of this objective; ``former`` says what that one did.
+    definition: ClassVar[int] = 1
+    former: ClassVar[str] = ""
     # For the run header; empty: the base's where ``select`` is the base's, and else not stated.
     silences: ClassVar[str] = ""
     divides_by: ClassVar[str] = ""
     divide_by_std: ClassVar[bool] = True  # of the group's rewards, see group_advantages
+    advantage_rule: ClassVar[str] = ""  # in words, where ``advantages`` is another than the base's
     needs: ClassVar[Needs] = Needs()  # each class states its own: a subclass does not inherit its parent's
     detaches_ratio: ClassVar[bool] = False  # the gradient is not that of ``term``'s value, by definition
     num_phases: ClassVar[int] = 1  # optimizer steps per mini-batch, each on its own selection
-    min_p: ClassVar[float | None] = None  # asks token_distribution for proxy_kl
+    min_p: ClassVar[float | None] = None  # asks the old policy's pass for proxy_log_probs
     check_with: ClassVar[Mapping[str, float]] = {}  # settings that do something on check-objective's 64 token ids
 
     def __init_subclass__(cls) -> None:
@@ -163,6 +171,12 @@ class Objective:
         check_range(self, "clip_low", "clip_high", at_least=0)
         check_range(self, "dual_clip", above=1)
 
+    def advantages(
+        self, rewards: NDArray[np.float64], group_ids: NDArray[np.int64], lengths: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """[R] of an iteration's rollouts, from their rewards (NaN: not graded), groups and numbers of tokens."""
+        return group_advantages(rewards, group_ids, divide_by_std=self.divide_by_std)
+
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
         """Decide weights and mask, without gradient; ``stats`` are this rank's share of the mini-batch."""
         return keep_all(stats, reduce)
@@ -174,6 +188,12 @@ class Objective:
     def term(self, stats: TokenStats, selection: Selection) -> Tensor:
         """[N] what is maximised at each token, before its weight."""
         return clipped_surrogate(self.ratio(stats), stats.advantages, self.clip_low, self.clip_high, self.dual_clip)
+
+    def clipped(self, stats: TokenStats) -> tuple[Tensor, Tensor]:
+        """[N] bool each, for the metrics: tokens that the upper bound holds back, and those that the lower one does."""
+        rho = self.ratio(stats)
+        high = (stats.advantages > 0) & (rho > 1 + self.clip_high)
+        return high, (stats.advantages < 0) & (rho < 1 - self.clip_low)
 
     def describe_selection(self) -> tuple[str, str]:
         """What ``select`` silences and what it divides by, for the run header: as the class says, or as the base does.
@@ -188,9 +208,30 @@ class Objective:
             self.divides_by or "the denominator that its select gives",
         )
 
+    def schedule(self, num_mini_batches: int) -> list[tuple[int, int]]:
+        """(mini-batch, phase) of an iteration's optimizer steps, in order: all phases of one mini-batch, then the next.
+
+        >>> Objective().schedule(2)
+        [(0, 0), (1, 0)]
+        """
+        return [(number, phase) for number in range(num_mini_batches) for phase in range(self.num_phases)]
+
+    def describe_advantages(self) -> str:
+        """How rewards become advantages, for the run header.
+
+        >>> Objective().describe_advantages()
+        '(R - mean) / (sample std + 1e-6)'
+        """
+        return self.advantage_rule or ("(R - mean) / (sample std + 1e-6)" if self.divide_by_std else "R - mean")
+
     @property
     def needs_reference(self) -> bool:
         """True where ``term`` reads ``ref_log_probs``."""
+        return False
+
+    @property
+    def needs_batch_entropy(self) -> bool:
+        """True where ``select`` reads ``batch_entropy``, for which all rollouts of an iteration have to be known."""
         return False
 
 
@@ -297,6 +338,21 @@ def sequence_mean(stats: TokenStats, reduce: Reduce) -> tuple[Tensor, Tensor]:
     return weights, reduce.sum((lengths > 0).sum().double().cpu())
 
 
+def rollout_sums(x: Tensor, stats: TokenStats) -> tuple[Tensor, Tensor]:
+    """[N] each: the sum of ``x`` over a token's rollout, and that rollout's number of tokens.
+
+    A micro-batch holds whole rollouts, so both are complete there.
+
+    >>> two = TokenStats(**dict.fromkeys(("log_probs", "old_log_probs", "entropy", "advantages", "key"), torch.ones(3)),
+    ...                  sequence=torch.tensor([0, 1, 1]))
+    >>> rollout_sums(torch.tensor([1.0, 2.0, 3.0]), two)[0]
+    tensor([1., 5., 5.])
+    """
+    lengths = torch.bincount(stats.sequence)
+    total = torch.zeros(len(lengths), dtype=x.dtype, device=x.device).index_add(0, stats.sequence, x)
+    return total[stats.sequence], lengths[stats.sequence]
+
+
 def quantile(x: Tensor, q: float) -> float:
     """Linear interpolation between order statistics, in float64; NaN of nothing.
 
@@ -363,8 +419,7 @@ def _metrics(stats: TokenStats, selection: Selection, objective: Objective) -> M
     with torch.no_grad():
         log_rho = log_ratio(stats)
         rho = objective.ratio(stats)
-        high = (stats.advantages > 0) & (rho > 1 + objective.clip_high)
-        low = (stats.advantages < 0) & (rho < 1 - objective.clip_low)
+        high, low = objective.clipped(stats)
         return {
             "tokens": torch.ones_like(rho).sum(),
             "ratio": rho.sum(),

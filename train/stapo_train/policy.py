@@ -27,7 +27,6 @@ class Policy:
     model: Any  # transformers' PreTrainedModel with full causal attention
     temperature: float
     micro_batch_tokens: int  # padded positions in one forward pass
-    min_p: float | None = None  # see token_distribution
     autocast: bool = False  # bfloat16 arithmetic over float32 weights
     packed: bool = False  # rows end to end without padding, for attention that takes rows of various lengths
 
@@ -50,15 +49,13 @@ class Policy:
     def stats(self, batch: Batch, micro: MicroBatch) -> TokenStats:
         """[n] the micro-batch's tokens under the current policy, with gradient where it is enabled."""
         now = self._distribution(micro)
-        return replace(
-            batch.stats.take(micro.tokens), log_probs=now.log_probs, entropy=now.entropy.detach(), proxy_kl=now.proxy_kl
-        )
+        return replace(batch.stats.take(micro.tokens), log_probs=now.log_probs, entropy=now.entropy.detach())
 
     def _distribution(self, micro: MicroBatch) -> TokenDistribution:
         head = self.model.get_output_embeddings()
-        # A vocabulary that fits one part is not cut, and a proxy distribution needs all logits at once.
-        if len(head.weight) <= blocks.COLUMNS or head.bias is not None or self.min_p is not None:
-            return token_distribution(self.logits(micro), micro.taken, self.temperature, self.min_p)
+        # A vocabulary that fits one part is not cut.
+        if len(head.weight) <= blocks.COLUMNS or head.bias is not None:
+            return token_distribution(self.logits(micro), micro.taken, self.temperature)
         with self._arithmetic():
             hidden = self._hidden(micro)
         dtype = torch.bfloat16 if self.autocast else hidden.dtype
@@ -80,6 +77,16 @@ class Policy:
         for micro in self.split(batch, range(len(batch.rows)) if rows is None else rows):
             seen.write(micro, self.stats(batch, micro))
         return seen.stats
+
+    @torch.no_grad()
+    def proxy_log_probs(self, batch: Batch, min_p: float) -> Tensor:
+        """[N] the taken tokens' log-probs under this policy cut by ``min_p``: needs all logits at once."""
+        found = torch.empty_like(batch.stats.advantages)
+        for micro in self.split(batch, range(len(batch.rows))):
+            now = token_distribution(self.logits(micro), micro.taken, self.temperature, min_p)
+            assert now.proxy_log_probs is not None
+            found[micro.tokens] = now.proxy_log_probs.to(found.dtype)
+        return found
 
 
 class Recorder:

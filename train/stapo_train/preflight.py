@@ -3,11 +3,12 @@
 from importlib.util import find_spec
 from pathlib import Path
 
-from stapo_bench.engines import declared_context
+from stapo_bench.engines import declared_context, require_vllm
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.runs import checkpoint_files, states_chat_template
 from stapo_bench.tasks import resolve_format
 from stapo_train.config import TrainConfig
+from stapo_train.data import read_jsonl
 
 TRACKERS = ("tensorboard", "wandb")
 """Settings that each need the package of that name."""
@@ -18,8 +19,8 @@ def check_before_loading(config: TrainConfig) -> None:
 
     Raises:
         UsageError: a token limit beyond the model's positions.
-        StapoError: no model, or one in a format that is not read, no data, a chat prompt without a template, or a
-            tracker whose package is not installed.
+        StapoError: no model, or one in a format that is not read, no data or a damaged line of it, a chat
+            prompt without a template, an engine or a tracker whose package is not installed.
     """
     for package in TRACKERS:
         if getattr(config, package) and find_spec(package) is None:
@@ -36,5 +37,7 @@ def check_before_loading(config: TrainConfig) -> None:
         )
     if config.data.prompt_format == "chat" and not states_chat_template(model):
         resolve_format("chat", None)
-    if config.data.source == "jsonl" and not Path(str(config.data.path)).is_file():
-        raise StapoError(f"data.path: expected a file of JSON lines, found none at {config.data.path}")
+    if config.rollout.engine == "vllm":
+        require_vllm()
+    if config.data.source == "jsonl":
+        read_jsonl(config.data)  # each of its lines

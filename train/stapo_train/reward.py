@@ -11,13 +11,18 @@ REWARDS = {Outcome.CORRECT: 1.0, Outcome.INCORRECT: 0.0, Outcome.NO_ANSWER: 0.0,
 """Reward by outcome. A grader's failure says nothing about the rollout: NaN leaves it out of its group's statistics."""
 
 
-def with_overlong_penalty(rollouts: Sequence[Rollout], max_new_tokens: int, buffer: int) -> list[Rollout]:
-    """Rewards less DAPO's soft punishment (arXiv:2503.14476, Eq. 13).
+OVERLONG_PENALTY = (REWARDS[Outcome.CORRECT] - REWARDS[Outcome.INCORRECT]) / 2
+"""The largest penalty for length, in reward units. DAPO's is 1 beside rewards of -1 and 1: half of their range."""
 
-    0 up to ``max_new_tokens - buffer`` tokens, then falling to -1 at ``max_new_tokens``.
+
+def with_overlong_penalty(rollouts: Sequence[Rollout], max_new_tokens: int, buffer: int) -> list[Rollout]:
+    """Rewards less DAPO's soft punishment (arXiv:2503.14476, Eq. 13), scaled from rewards of +-1 to ours of 0 and 1.
+
+    0 up to ``max_new_tokens - buffer`` tokens, then rising to half a reward at ``max_new_tokens``.
     """
     start = max_new_tokens - buffer
-    return [replace(r, reward=r.reward - max(0.0, (len(r.response_ids) - start) / buffer)) for r in rollouts]
+    over = [max(0.0, (len(r.response_ids) - start) / buffer) for r in rollouts]
+    return [replace(r, reward=r.reward - OVERLONG_PENALTY * o) for r, o in zip(rollouts, over, strict=True)]
 
 
 def grade(rollouts: Sequence[Rollout], golds: Mapping[int, Gold], pool: GraderPool) -> list[Rollout]:

@@ -25,32 +25,24 @@ import numpy as np
 import torch
 
 from stapo_bench.engines import Engine
-from stapo_bench.errors import StapoError, tell
+from stapo_bench.errors import StapoError
 from stapo_bench.grading import GraderPool
-from stapo_bench.records import Problem, Prompt
-from stapo_bench.runs import folder_label, nothing_left_behind, read_checkpoint
-from stapo_bench.tasks import render_all, resolve_format
+from stapo_bench.records import Problem
+from stapo_bench.runs import folder_label, read_checkpoint
 from stapo_train import training_log
-from stapo_train.advantages import group_advantages
 from stapo_train.batch import Batch, collate
-from stapo_train.config import OptimConfig, TrainConfig
+from stapo_train.config import OptimConfig, TrainConfig, UpdateConfig
+from stapo_train.correction import BOUNDS, correct, engine_log_probs
 from stapo_train.data import load_problems, problem_indices
 from stapo_train.inspect.dump import DumpedRun, save_dump
-from stapo_train.objective import Objective
+from stapo_train.objective import ONE_PROCESS, Objective, mean
 from stapo_train.objectives import for_run
 from stapo_train.policy import Policy, load_model
+from stapo_train.prompts import check_lengths, render, short_enough
 from stapo_train.reward import grade, with_overlong_penalty
-from stapo_train.rollout import (
-    drop_rollouts,
-    free_memory,
-    importance,
-    load_rollouts,
-    load_weights,
-    open_engine,
-    sample_rollouts,
-    save_rollouts,
-)
-from stapo_train.run_folder import CONFIG_FILE, Labels, RunFolder, TrainState, load_state
+from stapo_train.rollout import free_memory, load_weights, open_engine, sample_rollouts
+from stapo_train.rollout_files import drop_rollouts, load_rollouts, save_rollouts
+from stapo_train.run_folder import Labels, RunFolder, TrainState, load_state, opened_folder
 from stapo_train.trackers import open_trackers
 from stapo_train.train_records import Rollout, StepRecord, UpdateRecord
 from stapo_train.update import Step, optimizer_step
@@ -67,21 +59,19 @@ def train(config: TrainConfig, *, resume: bool = False, dump_iterations: Sequenc
     Raises:
         StapoError: what the user can act on, in one line.
     """
-    with nothing_left_behind(Path(config.out), CONFIG_FILE), closing(RunFolder(config, resume=resume)) as folder:
-        if folder.is_finished:
-            tell(sys.stderr, f"{folder.path}: finished already, {config.iterations} iterations")
-            folder.drop_states(before=config.iterations)  # where the run ended between its last checkpoint and this
-            drop_rollouts(folder.path)
-        else:
-            _train(config, folder, dump_iterations)
+    with opened_folder(config, resume=resume) as folder:
+        if not folder.tidy_finished():
+            train_in(folder, config, dump_iterations)
         return folder.final
 
 
-def _train(config: TrainConfig, folder: RunFolder, dump_iterations: Sequence[int]) -> None:
+def train_in(folder: RunFolder, config: TrainConfig, dump_iterations: Sequence[int] = ()) -> None:
+    """``train`` in a folder that is open, and not finished."""
     start = folder.latest()
     objective = for_run(config.objective, seed=config.seed, max_new_tokens=config.rollout.max_new_tokens)
     problems = load_problems(config.data, config.seed)
     model, tokenizer = load_model(start or Path(config.model), config)
+    check_lengths(problems, config, tokenizer)
     optimizer = make_optimizer(model, config.optim)
     state = load_state(start, model, optimizer) if start else TrainState()
     training_log.keep_until(folder.metrics, state.iteration)
@@ -89,10 +79,10 @@ def _train(config: TrainConfig, folder: RunFolder, dump_iterations: Sequence[int
         model=model,
         temperature=config.rollout.temperature,
         micro_batch_tokens=config.update.micro_batch_tokens,
-        min_p=objective.min_p,
         autocast=config.autocast,
         packed=config.attention != "sdpa",
     )
+    problems = short_enough(problems, config, tokenizer)
     # vLLM takes its memory at once, and wants to know how much a sequence needs.
     prompts = render(problems, config, tokenizer) if config.rollout.engine == "vllm" else ()
     run = Run(
@@ -160,20 +150,27 @@ def iterate(run: Run, state: TrainState) -> tuple[TrainState, StepRecord]:
 
     with watch("old_log_probs"):
         rewards, group_ids = np.array([r.reward for r in rollouts]), np.array([r.group_id for r in rollouts])
-        advantages = group_advantages(rewards, group_ids, divide_by_std=run.objective.divide_by_std)
+        lengths = np.array([len(r.response_ids) for r in rollouts])
+        advantages = run.objective.advantages(rewards, group_ids, lengths)
         batch = collate(rollouts, advantages, torch.float32, run.policy.device)
         old = run.policy.measure(batch)
         reference = run.reference.measure(batch).log_probs if run.reference else None
-        stats = replace(old, old_log_probs=old.log_probs, ref_log_probs=reference)
-        if config.update.importance_cap is not None:
-            stats = replace(stats, importance=importance(rollouts, old.log_probs, config.update.importance_cap))
-        batch = replace(batch, stats=stats)
+        stats = replace(
+            old,
+            old_log_probs=old.log_probs,
+            ref_log_probs=reference,
+            batch_entropy=torch.full_like(old.entropy, mean(old.entropy, ONE_PROCESS)),
+        )
+        if run.objective.min_p is not None:
+            stats = replace(stats, proxy_log_probs=run.policy.proxy_log_probs(batch, run.objective.min_p))
+        batch, trained_on = corrected(replace(batch, stats=stats), rollouts, config.update)
 
     with watch("update"):
         learning_rate = set_learning_rate(run.optimizer, config.optim, iteration)
-        updates, skipped_in_row = update(run, batch, rollouts, state.skipped_in_row, iteration)
+        updates, skipped_in_row = update(run, batch, trained_on, state.skipped_in_row, iteration)
 
     record = training_log.step_record(iteration, rollouts, old, updates, learning_rate=learning_rate, watch=watch)
+    record = replace(record, num_rejected=len(rollouts) - len(trained_on))
     position = state.position + num_asked
     return TrainState(iteration=iteration, position=position, skipped_in_row=skipped_in_row), record
 
@@ -236,28 +233,39 @@ def update(
     updates: list[UpdateRecord] = []
     settings = run.config.update
     groups_each = run.config.rollout.prompts // settings.mini_batches
-    for number in range(settings.mini_batches):
+    for number, phase in run.objective.schedule(settings.mini_batches):
         rows = [row for row, rollout in enumerate(rollouts) if rollout.group_id // groups_each == number]
         mini_batch, sampled = batch.select_rows(rows), [rollouts[row] for row in rows]
-        if iteration in run.dump_iterations and number == settings.mini_batches - 1:
+        if iteration in run.dump_iterations and number == settings.mini_batches - 1 and phase == 0:
             dump(run, mini_batch, sampled, run.folder / "dumps" / f"iteration-{iteration:06d}")
-        for phase in range(run.objective.num_phases):
-            step = Step(
-                objective=run.objective,
-                clip_norm=run.config.optim.clip_norm,
-                method=settings.selection,
-                first=not updates,
-                phase=phase,
-            )
-            updates.append(optimizer_step(run.policy, run.optimizer, mini_batch, step))
-            if updates[-1].skipped is None:
-                skipped_in_row = 0
-                continue
-            skipped_in_row += 1
-            dump(run, mini_batch, sampled, run.folder / "skipped" / f"iteration-{iteration:06d}-update-{len(updates)}")
-            if skipped_in_row >= settings.max_skipped_in_row:
-                return updates, skipped_in_row
+        step = Step(
+            objective=run.objective,
+            clip_norm=run.config.optim.clip_norm,
+            method=settings.selection,
+            first=not updates,
+            phase=phase,
+        )
+        updates.append(optimizer_step(run.policy, run.optimizer, mini_batch, step))
+        if updates[-1].skipped is None:
+            skipped_in_row = 0
+            continue
+        skipped_in_row += 1
+        dump(run, mini_batch, sampled, run.folder / "skipped" / f"iteration-{iteration:06d}-update-{len(updates)}")
+        if skipped_in_row >= settings.max_skipped_in_row:
+            break
     return updates, skipped_in_row
+
+
+def corrected(batch: Batch, rollouts: Sequence[Rollout], settings: UpdateConfig) -> tuple[Batch, Sequence[Rollout]]:
+    """The batch and its rollouts, corrected for the mismatch with the engine that sampled, where the config asks."""
+    if settings.correction_used is None:
+        return batch, rollouts
+    kind, bounds = settings.correction_used
+    log_ratio = batch.stats.old_log_probs - engine_log_probs(rollouts, batch.stats.old_log_probs)
+    found = correct(log_ratio, batch.stats.sequence, len(rollouts), kind, bounds or BOUNDS[kind])
+    rows = found.kept.nonzero().flatten().tolist()
+    batch = replace(batch, stats=replace(batch.stats, importance=found.weights))
+    return (batch, rollouts) if len(rows) == len(rollouts) else (batch.select_rows(rows), [rollouts[r] for r in rows])
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
@@ -281,12 +289,6 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, config: OptimConfig, ite
     for group in optimizer.param_groups:
         group["lr"] = learning_rate
     return learning_rate
-
-
-def render(problems: Sequence[Problem], config: TrainConfig, tokenizer: Any) -> list[Prompt]:
-    """The prompts of these problems, as the evaluation renders them."""
-    prompt_format = resolve_format(config.data.prompt_format, tokenizer)
-    return render_all(problems, config.data.question, prompt_format, tokenizer)
 
 
 def dump(run: Run, mini_batch: Batch, rollouts: Sequence[Rollout], folder: Path) -> None:

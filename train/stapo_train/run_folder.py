@@ -16,20 +16,20 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 import yaml
-from safetensors.torch import load_file, save_file
 
 from stapo_bench.errors import StapoError, tell
 from stapo_bench.runs import (
     check_hashes,
     file_hashes,
+    nothing_left_behind,
     own_file,
+    read_bounded,
     read_checkpoint,
     seal,
     sync,
@@ -38,10 +38,12 @@ from stapo_bench.runs import (
     write_atomically,
     writing,
 )
+from stapo_bench.tasks import read_foreign_yaml
 from stapo_train.config import LENGTH_KEYS, PLACE_KEYS, TrainConfig, differences
-from stapo_train.rollout import drop_rollouts
+from stapo_train.rollout_files import drop_rollouts
 
 if TYPE_CHECKING:
+    import torch
     from filelock import BaseFileLock
 
 FINAL = "final"
@@ -86,7 +88,9 @@ class RunFolder:
         for name in ("checkpoints/none", "state/none", "dumps/none", self.metrics.name):
             own_file(self.path, name)  # a folder from elsewhere must not lead us to other files of ours
         self._check_config(config, resume=resume)
+        self._iterations = config.iterations
         self._first_state = f"step-{config.checkpoint.every:06d}"
+        self._keep = config.checkpoint.keep
         self._about = {
             "objective": config.objective["name"],
             "config_digest": config.digest(),
@@ -143,16 +147,18 @@ class RunFolder:
         state: TrainState,
         model: Any,
         tokenizer: Any,
-        optimizer: torch.optim.Optimizer,
+        optimizer: "torch.optim.Optimizer",
         labels: Labels,
         *,
         final: bool,
     ) -> None:
         """Write checkpoint and state, then drop older states. Disk full: what was there stays."""
+        from stapo_train.optimizer_file import save_optimizer  # and torch with it, which a refusal does not need
+
         name = f"step-{state.iteration:06d}"
         try:
             with system_errors(), whole_folder(self.path / "state" / name) as folder:
-                save_file(optimizer_tensors(model, optimizer), folder / "optimizer.safetensors")
+                save_optimizer(model, optimizer, folder / "optimizer.safetensors")
                 content = {**asdict(state), "sha256": file_hashes([folder / "optimizer.safetensors"])}
                 (folder / "state.json").write_bytes(seal(content))
             with system_errors(), whole_folder(self.path / "checkpoints" / (FINAL if final else name)) as folder:
@@ -169,6 +175,22 @@ class RunFolder:
                 f"{f'{last} is whole' if last else 'nothing is saved yet'}: free space, then --resume"
             ) from None
         self.drop_states(before=state.iteration)
+        self._prune()
+
+    def _prune(self) -> None:
+        """Delete all but the newest ``checkpoint.keep`` checkpoints; the last iteration's is none of them."""
+        if self._keep is not None:
+            for name in self._names("checkpoints")[: -self._keep]:
+                shutil.rmtree(self.path / "checkpoints" / name)
+
+    def tidy_finished(self) -> bool:
+        """Whether the run has finished; what only an unfinished one needs is then removed."""
+        if not self.is_finished:
+            return False
+        tell(sys.stderr, f"{self.path}: finished already, {self._iterations} iterations")
+        self.drop_states(before=self._iterations)  # where it ended between its last checkpoint and this
+        drop_rollouts(self.path)
+        return True
 
     def drop_states(self, before: int) -> None:
         """Delete the states of earlier checkpoints; a finished run keeps its last one, to go on from."""
@@ -188,15 +210,14 @@ class RunFolder:
         path = self.path / CONFIG_FILE
         if not path.exists() or not self._is_begun:  # the config may still be corrected
             ours = yaml.safe_dump(config.nested(), sort_keys=False)
-            if not path.exists() or path.read_bytes() != ours.encode():
+            if not path.exists() or read_bounded(path) != ours.encode():
                 drop_rollouts(self.path)  # possibly of another config
                 write_atomically(path, ours)
             return
         try:
-            theirs = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            reason = " ".join(str(error).split())
-            raise StapoError(f"{path}: expected the run's config, got damage: {reason}; restore the file") from None
+            theirs = read_foreign_yaml(path)
+        except StapoError as error:
+            raise StapoError(f"{error}: expected the run's config; restore the file") from None
         if not isinstance(theirs, dict):
             raise StapoError(f"{path}: expected the run's config, got {type(theirs).__name__}; restore the file")
         changed = differences(config.nested(), theirs)
@@ -207,6 +228,10 @@ class RunFolder:
             )
         if changed:
             self._reopen(config, theirs, changed, resume=resume)
+        if resume and not self.is_finished and (effects := effects_of_place(config, theirs)):
+            for effect in effects:
+                tell(sys.stderr, f"{self.path}: {effect}")
+            write_atomically(path, yaml.safe_dump(config.nested(), sort_keys=False))
 
     def _reopen(self, config: TrainConfig, theirs: Mapping[str, Any], changed: Sequence[str], *, resume: bool) -> None:
         """Let a run go on for more iterations than it was begun with: its last checkpoint becomes one among others."""
@@ -227,15 +252,47 @@ class RunFolder:
         write_atomically(self.path / CONFIG_FILE, yaml.safe_dump(config.nested(), sort_keys=False))
 
 
+_EFFECTS = {
+    "device": "the next iterations are computed there; beside those of an unbroken run they differ by rounding",
+    "tensorboard=True": "TensorBoard shows the iterations from here on; metrics.jsonl has all",
+    "tensorboard=False": "TensorBoard's curves end here; metrics.jsonl has all",
+    "wandb=True": "Weights & Biases shows the iterations from here on; metrics.jsonl has all",
+    "wandb=False": "Weights & Biases' curves end here; metrics.jsonl has all",
+}
+"""What a change of a setting of ``PLACE_KEYS`` does to a run that goes on."""
+
+
+def effects_of_place(config: TrainConfig, theirs: Mapping[str, Any]) -> list[str]:
+    """What a run that goes on does otherwise where it runs, or is shown, than it did.
+
+    Args:
+        config: of now.
+        theirs: the nested values that the run has.
+    """
+    ours = config.nested()
+    changed = [key for key in PLACE_KEYS if key in theirs and theirs[key] != ours[key]]
+    said = [(key, _EFFECTS.get(key, _EFFECTS.get(f"{key}={ours[key]}"))) for key in changed]
+    return [f"{key}={ours[key]}, it was {theirs[key]}: {effect}" for key, effect in said if effect]
+
+
+@contextmanager
+def opened_folder(config: TrainConfig, *, resume: bool) -> Iterator[RunFolder]:
+    """A training's folder while the block runs; if that fails before there is any work, what was made is removed."""
+    with nothing_left_behind(Path(config.out), CONFIG_FILE), closing(RunFolder(config, resume=resume)) as folder:
+        yield folder
+
+
 def _last(names: Sequence[str]) -> str:
     return names[-1] if names else "none"
 
 
-def load_state(checkpoint: Path, model: Any, optimizer: torch.optim.Optimizer) -> TrainState:
+def load_state(checkpoint: Path, model: Any, optimizer: "torch.optim.Optimizer") -> TrainState:
     """Restore the optimizer from the checkpoint's state and return the loop's state."""
+    from stapo_train.optimizer_file import read_optimizer
+
     folder = checkpoint.parent.parent / "state" / checkpoint.name
     state = read_state(folder)
-    load_optimizer(model, optimizer, load_file(folder / "optimizer.safetensors"))
+    read_optimizer(model, optimizer, folder / "optimizer.safetensors")
     return state
 
 
@@ -243,37 +300,13 @@ def read_state(folder: Path) -> TrainState:
     """The loop's state; StapoError where a file of the folder was changed or damaged."""
     path = folder / "state.json"
     try:
-        content = unseal(path.read_bytes())
+        content = unseal(read_bounded(path))
         expected = content.pop("sha256", {})
         state = TrainState(**content)
     except (ValueError, TypeError) as error:
         raise StapoError(f"{path}: expected a training state, got damage: {error}; restore the file") from None
     check_hashes(folder, expected, file_hashes([folder / "optimizer.safetensors"]))
     return state
-
-
-def optimizer_tensors(model: Any, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
-    """Moments and step counts by parameter name: ``exp_avg/model.norm.weight``."""
-    names = {parameter: name for name, parameter in model.named_parameters()}
-    return {
-        f"{kind}/{names[parameter]}": value.contiguous()
-        for parameter, values in optimizer.state.items()
-        for kind, value in values.items()
-    }
-
-
-def load_optimizer(model: Any, optimizer: torch.optim.Optimizer, tensors: dict[str, torch.Tensor]) -> None:
-    """The reverse of ``optimizer_tensors``, for this optimizer's parameters; ``tensors`` may hold others too."""
-    parameters = dict(model.named_parameters())
-    own = {parameter for group in optimizer.param_groups for parameter in group["params"]}
-    for key, value in tensors.items():
-        kind, name = key.split("/", 1)
-        if parameters[name] not in own:
-            continue
-        # AdamW keeps its step counts on the CPU, whatever the device of the weights, unless it is fused.
-        on_cpu = kind == "step" and not optimizer.defaults.get("fused")
-        place = torch.device("cpu") if on_cpu else parameters[name].device
-        optimizer.state[parameters[name]][kind] = value.to(place)
 
 
 @contextmanager

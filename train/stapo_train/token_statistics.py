@@ -21,7 +21,7 @@ class TokenDistribution:
     log_probs: Tensor  # [N] natural log of the taken token's probability; carries the gradient
     entropy: Tensor  # [N] nats, over the full vocabulary; no gradient
     sum_squares: Tensor  # [N] sum over v of pi_v squared; no gradient
-    proxy_kl: Tensor | None  # [N] KL(min-p proxy || pi) in nats, with gradient; None: not asked for
+    proxy_log_probs: Tensor | None  # [N] the taken token's under the min-p proxy, no gradient; None: not asked for
 
 
 def token_distribution(
@@ -33,9 +33,8 @@ def token_distribution(
         logits: [N, V] any floating dtype; float64 stays float64.
         taken: [N] token ids.
         temperature: the one the tokens were sampled at; pi = softmax(logits / temperature).
-        min_p: kappa; also give KL(proxy || pi), where the proxy is pi cut to S = {v : pi_v >= kappa max pi} and
-            rescaled: KL = -ln pi(S), whose gradient is the KL's with the proxy held fixed. 0 where the taken token
-            is not in S.
+        min_p: kappa; also give the taken token's log-prob under the proxy, which is pi cut to
+            S = {v : pi_v >= kappa max pi} and rescaled: ln pi - ln pi(S); -inf where the token is not in S.
 
     >>> uniform = token_distribution(torch.zeros(1, 4), torch.tensor([2]), temperature=1.0)
     >>> uniform.entropy.exp(), uniform.log_probs.exp(), uniform.sum_squares
@@ -50,12 +49,13 @@ def token_distribution(
         # A logit of -inf has probability 0 and adds nothing to H; 0 * -inf would be NaN.
         entropy = -(pi * log_pi.clamp(min=torch.finfo(log_pi.dtype).min)).sum(-1)
         sum_squares = (pi * pi).sum(-1)
-    proxy_kl = None
-    if min_p is not None:
-        outside = pi < min_p * pi.amax(-1, keepdim=True)
-        taken_outside = outside.gather(-1, taken.unsqueeze(-1)).squeeze(-1)
-        proxy_kl = -log_pi.masked_fill(outside, -torch.inf).logsumexp(-1).masked_fill(taken_outside, 0.0)
-    return TokenDistribution(log_probs=log_probs, entropy=entropy, sum_squares=sum_squares, proxy_kl=proxy_kl)
+        proxy = None if min_p is None else _proxy_log_probs(log_pi, pi, taken, min_p)
+    return TokenDistribution(log_probs=log_probs, entropy=entropy, sum_squares=sum_squares, proxy_log_probs=proxy)
+
+
+def _proxy_log_probs(log_pi: Tensor, pi: Tensor, taken: Tensor, min_p: float) -> Tensor:
+    inside = log_pi.masked_fill(pi < min_p * pi.amax(-1, keepdim=True), -torch.inf)
+    return inside.gather(-1, taken.unsqueeze(-1)).squeeze(-1) - inside.logsumexp(-1)
 
 
 def logit_gradient_norm_squared(weight: Tensor, probs: Tensor, sum_squares: Tensor) -> Tensor:

@@ -75,5 +75,6 @@ class StepRecord:
     num_rows_rerun: int
     skipped_updates: list[str]
     learning_rate: float
+    num_rejected: int = 0  # rollouts left out for their mismatch with the engine
     seconds: dict[str, float] = field(default_factory=dict)
     memory: dict[str, float] = field(default_factory=dict)  # peak, MiB

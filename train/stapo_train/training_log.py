@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, asdict, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -17,41 +17,22 @@ from torch import Tensor
 
 from stapo_bench.errors import StapoError
 from stapo_bench.runs import append as append_bytes
-from stapo_bench.runs import complete_lines, flatten, open_own, seal, unseal, write_atomically, writing
+from stapo_bench.runs import complete_lines, open_own, seal, unseal, write_atomically, writing
 from stapo_bench.sampling import duration
 from stapo_train.config import TrainConfig
 from stapo_train.objective import Objective, TokenStats, quantile
+from stapo_train.recipe import describe_deviations
 from stapo_train.train_records import Rollout, StepRecord, UpdateRecord
 
 ENTROPY_QUANTILES = (0.1, 0.5, 0.9, 0.99)
 _FIELDS = {field.name for field in fields(StepRecord)}
-
-PUBLISHED: dict[str, Any] = {
-    "rollout.prompts": 256,
-    "rollout.group_size": 8,
-    "rollout.max_new_tokens": 15_360,
-    "rollout.temperature": 1.0,
-    "rollout.top_p": 1.0,
-    "rollout.engine": "vllm",
-    "rollout.max_rounds": 1,
-    "reward.grader": "strict",
-    "reward.overlong_buffer": None,
-    "optim.lr": 1e-6,
-    "optim.warmup_iterations": 10,
-    "optim.weight_decay": 0.1,
-    "optim.clip_norm": 1.0,
-    "update.mini_batches": 4,
-    "update.selection": "exact",
-    "update.importance_cap": None,
-}
-"""arXiv:2602.15620, training setup. Weight decay is not stated there and taken from JustRL's recipe."""
 
 
 # --- header -----------------------------------------------------------------------------------------------------------
 
 
 def describe(config: TrainConfig, objective: Objective) -> str:
-    """The run header: the objective's choices, and where the run leaves the published recipe."""
+    """The run header: the objective's choices, and where the run leaves the recipe, by who states it."""
     name = config.objective["name"]
     silences, divides_by = objective.describe_selection()
     settings = ", ".join(f"{field.name} {getattr(objective, field.name)}" for field in fields(objective))
@@ -60,21 +41,10 @@ def describe(config: TrainConfig, objective: Objective) -> str:
             f"{objective.label} ({name}): {objective.source}",
             f"  settings: {settings}",
             f"  silences: {silences}",
-            f"  divides by: {divides_by}; advantages "
-            + ("(R - mean) / (sample std + 1e-6)" if objective.divide_by_std else "R - mean"),
-            "  differs from the published recipe: " + ("; ".join(deviations(config, objective)) or "nothing"),
+            f"  divides by: {divides_by}; advantages {objective.describe_advantages()}",
+            *(f"  {line}" for line in describe_deviations(config, objective)),
         ]
     )
-
-
-def deviations(config: TrainConfig, objective: Objective) -> list[str]:
-    """``setting value (published value)`` for each that differs."""
-    ours = flatten(config.nested())
-    found = [(key, ours[key], published) for key, published in PUBLISHED.items() if ours[key] != published]
-    for field in fields(objective):  # an objective's defaults are its paper's constants
-        if field.default is not MISSING and getattr(objective, field.name) != field.default:
-            found.append((f"objective.{field.name}", getattr(objective, field.name), field.default))
-    return [f"{key} {value} ({published})" for key, value, published in found]
 
 
 # --- an iteration's record --------------------------------------------------------------------------------------------

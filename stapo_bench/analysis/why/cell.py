@@ -65,7 +65,11 @@ def _with(words: Sequence[str], rows: Sequence[tuple[PublishedRow, str]]) -> lis
 
 
 def _same_decoding(protocol: Protocol, sampling: StatedSampling) -> bool:
-    return (protocol.temperature, protocol.top_p) == (sampling.temperature, sampling.top_p)
+    return (protocol.temperature, protocol.top_p, protocol.top_k or None) == (
+        sampling.temperature,
+        sampling.top_p,
+        sampling.top_k,
+    )
 
 
 def _named(row: PublishedRow) -> str:
@@ -242,8 +246,10 @@ class _TaskAndCell:
         params, there = self.side.run.manifest.identity.sampling, self.protocol
         if there.temperature is None or there.top_p is None:
             return Part(cause="decoding", knowledge="unknown", note="temperature or top-p is not stated there")
-        here = sampling_in_words(params.temperature, params.top_p)
-        printed = sampling_in_words(there.temperature, there.top_p) + (f", top-k {there.top_k}" if there.top_k else "")
+        here = sampling_in_words(params)
+        printed = sampling_in_words(
+            StatedSampling(temperature=there.temperature, top_p=there.top_p, top_k=there.top_k or None)
+        )
         if here == printed:
             return Part(cause="decoding", knowledge="same")
         return Part(cause="decoding", knowledge="unknown", note=f"{here} here, {printed} there")

@@ -6,7 +6,7 @@ Parts sum to the gap.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -23,17 +23,7 @@ Cause = Literal[
     "sampling noise",
     "unexplained",
 ]
-CAUSES: tuple[Cause, ...] = (
-    "problems",
-    "golds",
-    "grader",
-    "truncation",
-    "prompt",
-    "decoding",
-    "prompt and decoding",
-    "sampling noise",
-    "unexplained",
-)
+CAUSES: tuple[Cause, ...] = get_args(Cause)
 
 Knowledge = Literal["same", "measured", "bounded", "unknown"]
 """``same``: both sides agree, so it contributes nothing. ``measured``: from samples. ``bounded``: between two ends.

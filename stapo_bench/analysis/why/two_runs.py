@@ -22,6 +22,7 @@ from stapo_bench.analysis.grader_agreement import grade_files
 from stapo_bench.analysis.parity_gate import parity, same_weights
 from stapo_bench.analysis.score_file import SCORES, current_score
 from stapo_bench.analysis.token_limits import sample_matrix
+from stapo_bench.analysis.why.distribution import differing_settings, unknown_settings
 from stapo_bench.analysis.why.parts import (
     Cause,
     Explanation,
@@ -32,7 +33,6 @@ from stapo_bench.analysis.why.parts import (
     mean_and_error,
     rest_in_parts,
 )
-from stapo_bench.engines import sampling_in_words
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Outcome
 from stapo_bench.runs import GradedSample, LoadedRun, TaskIdentity, load_run, outcomes_of, split_golds
@@ -253,10 +253,14 @@ class _TaskOfTwo:
         rest = mean_and_error(matrices[1])[0] - mean_and_error(matrices[0])[0]
         a, b = (side.run for side in self.sides)
         error = _error_of_difference(matrices, same_seeds=a.manifest.shares_seed(b.manifest))
-        differing = self._differing()
-        if not differing or not same_weights(a, b):
-            parts = [*rest_in_parts(rest, error)]
-            return [*parts, *(Part(cause=c, knowledge="unknown", note=note) for c, note in differing.items())]
+        same_texts = self.same_data or self.same_problems
+        differing, unknown = (
+            differing_settings(a, b, self.task, same_texts=same_texts),
+            unknown_settings(a, b, self.task),
+        )
+        if not differing or unknown or not same_weights(a, b):
+            open_ = [Part(cause=c, knowledge="unknown", note=note) for c, note in {**unknown, **differing}.items()]
+            return [*rest_in_parts(rest, error), *open_]
         cause: Cause = next(iter(differing)) if len(differing) == 1 else "prompt and decoding"
         note = "; ".join(differing.values())
         parts = [Part(cause=cause, knowledge="measured", value=rest, standard_error=error, note=note)]
@@ -264,23 +268,6 @@ class _TaskOfTwo:
             together = "no sample says which of the two it is; a run that differs in one of them would"
             parts[0] = replace(parts[0], note=f"{note}; {together}")
         return [*parts, Part(cause="sampling noise", knowledge="measured", standard_error=error)]
-
-    def _differing(self) -> dict[Cause, str]:
-        """What changes the distribution of samples, with words for it."""
-        found: dict[Cause, str] = {}
-        a, b = (side.run for side in self.sides)
-        of_a, of_b = self.identity
-        if of_a.prompt_format != of_b.prompt_format:
-            found["prompt"] = (
-                f"format {of_a.prompt_format or 'unknown'} in {a.name}, {of_b.prompt_format or 'unknown'} in {b.name}"
-            )
-        elif of_a.prompts != of_b.prompts and (self.same_data or self.same_problems):
-            found["prompt"] = "the prompts' texts differ"
-        sampling = [run.manifest.identity.sampling for run in (a, b)]
-        words = [sampling_in_words(params.temperature, params.top_p) for params in sampling]
-        if words[0] != words[1]:
-            found["decoding"] = f"{words[0]} in {a.name}, {words[1]} in {b.name}"
-        return found
 
 
 def _rule(side: Side) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from stapo_bench.grading.compare.chains import collapsed
 from stapo_bench.grading.compare.conditional import unconditioned
-from stapo_bench.grading.compare.equations import same_relation
+from stapo_bench.grading.compare.equations import is_problem_of, same_relation
 from stapo_bench.grading.compare.functions import same_value
 from stapo_bench.grading.compare.measure import Rules, same_number, same_ratio
 from stapo_bench.grading.compare.piecewise import same_cases
@@ -235,7 +235,12 @@ def _same_both_named(response: Node, gold: Node, rules: Rules) -> bool:
 def _same_chain(response: Node, gold: Node) -> bool:
     """Relations: two sides up to rearrangement, longer chains member by member."""
     if len(response.args) == 2 and len(gold.args) == 2:
-        return _is_numeric(response) and _is_numeric(gold) and same_relation(response, gold)
+        return (
+            not is_problem_of(response, gold)
+            and _is_numeric(response)
+            and _is_numeric(gold)
+            and same_relation(response, gold)
+        )
     return response.label == gold.label and _all_same(response.args, gold.args, Rules())
 
 

@@ -5,8 +5,10 @@ from typing import Any
 
 from stapo_bench.grading.compare.functions import points, same_value
 from stapo_bench.grading.evaluate import Inexact, Unresolved, context, evaluate, exact
+from stapo_bench.grading.names import split_name
 from stapo_bench.grading.tree import (
     REVERSED_SIGN,
+    Kind,
     Node,
     Refusal,
     add,
@@ -24,6 +26,17 @@ _STARTS = ((0.7, 0.0), (-1.3, 0.0), (3.1, 0.0), (-6.3, 0.0), (0.4, 1.7), (-2.2, 
 def difference(relation: Node) -> Node:
     """Left side minus right side."""
     return add(relation.args[0], negate(relation.args[1]))
+
+
+def is_problem_of(left: Node, right: Node) -> bool:
+    """Whether one is the solution ``x = 2`` and the other an equation to solve, ``3x + 1 = 7``; a line is neither."""
+    return _is_solved(left) is not _is_solved(right) and num(0) not in (*left.args, *right.args)
+
+
+def _is_solved(relation: Node) -> bool:
+    """Whether an equation of one unknown says what it is: ``x = 2``; not ``3x + 1 = 7``."""
+    name, value = split_name(relation)
+    return name is not None and name.kind is Kind.SYMBOL and not free_symbols(value)
 
 
 def same_relation(left: Node, right: Node) -> bool:

@@ -36,7 +36,10 @@ class Rules:
     unit: str = ""
 
 
-def same_number(response: Node, gold: Node, rules: Rules) -> bool:
+_TRANSCENDENTAL = frozenset({"pi", "e"})  # numbers that only their names say: digits of pi are not pi
+
+
+def same_number(response: Node, gold: Node, rules: Rules) -> bool:  # noqa: PLR0911 - one return for each kind of gold
     """Whether a number, expression or quantity is the gold's; ``Refusal`` where one side is none of these."""
     response, unit = measured(response)
     gold, gold_unit = measured(gold)
@@ -58,6 +61,8 @@ def same_number(response: Node, gold: Node, rules: Rules) -> bool:
         raise Refusal(f"{response.kind.value} against {gold.kind.value}")
     if is_infinite(gold) or is_infinite(response):
         return is_infinite(gold) and is_infinite(response) and compare_reals(response, gold) == 0
+    if "infty" in symbols(response) | symbols(gold):
+        return response == gold  # infinity less infinity, or by infinity, has no value that could be equal to one
     closed = not free_symbols(response) and not free_symbols(gold)
     if rules.tolerance is not None and closed:
         return within(response, gold, rules.tolerance)
@@ -84,11 +89,17 @@ def _within_digits(response: Node, gold: Node, ulp: Fraction) -> bool:
     """
     if not within(response, gold, ulp / 2):
         return False
-    if precision(response) is not None or (response.value is not None and response.value.denominator == 1):
+    is_digits = precision(response) is not None or _repeats(response)
+    if is_digits or (response.value is not None and response.value.denominator == 1):
         a, b = exact(response, {}), exact(gold, {})
         return abs(a - b) <= MAX_SHARE * max(abs(a), abs(b))
     size = abs(exact(gold, {}))
     return size >= 10 * ulp or within(response, gold, MAX_SHARE * size)
+
+
+def _repeats(node: Node) -> bool:
+    r"""Whether the value was written in digits with a period, as ``0.\overline{27}``; a fraction is no number node."""
+    return node.kind is Kind.NUMBER and node.value is not None and node.ulp is None and node.value.denominator != 1
 
 
 def _long_decimal(response: Node, gold: Node, ulp: Fraction) -> bool:
@@ -106,7 +117,7 @@ def _long_decimal(response: Node, gold: Node, ulp: Fraction) -> bool:
                 rest //= prime
         if rest == 1:
             return False
-    if significant_digits(response, ulp) >= LONG_DECIMAL:
+    if significant_digits(response, ulp) >= LONG_DECIMAL and not symbols(gold) & _TRANSCENDENTAL:
         return within(response, gold, ulp)
     return same_value(response, gold)  # 0.5 is sin 30 degrees
 

@@ -1,4 +1,5 @@
 """Texts to verdict: an extracted answer and a gold come in; which rule settles them, and how, goes out."""
 
+from stapo_bench.grading.decide.asked import asked_by
 from stapo_bench.grading.decide.decision import decide, decide_at_sight
 from stapo_bench.grading.decide.verdict import Verdict

@@ -4,12 +4,15 @@ The first two settle most pairs in microseconds.
 """
 
 import re
+from dataclasses import replace
 
+from stapo_bench.grading.decide.asked import Asked
 from stapo_bench.grading.decide.by_trees import by_mathematics
 from stapo_bench.grading.decide.verdict import Question, Verdict
 from stapo_bench.grading.decide.word_rules import by_words
 from stapo_bench.grading.evaluate import refill
 from stapo_bench.grading.read import clean
+from stapo_bench.grading.units import BASE_APART, NEXT_PART
 from stapo_bench.records import Gold
 
 MAX_ANSWER = 20_000  # characters of an extracted answer that are looked at at all
@@ -17,8 +20,20 @@ _INTEGER = re.compile(r"[+-]?\d+(?:\.0*)?")
 _ORDINAL = re.compile(r"(\d*(?:(?<!1)1(?=st)|(?<!1)2(?=nd)|(?<!1)3(?=rd)|(?:1[123]|[04-9])(?=th)))(?:st|nd|rd|th)")
 
 
-def decide(extracted: str, gold: Gold) -> Verdict:
+_BASED = re.compile(rf"(\w+) \\text\{{{re.escape(BASE_APART)} (\d+)\)\}}")
+_IN_BASE = re.compile(r"\(?\s*(?:\\text\s*\{\s*)?([0-9A-Fa-f]+)\s*\}?\s*\)?\s*_\s*\{?\s*(\d{1,2})\s*\}?")
+_DIGITS = re.compile(r"(?:\\text\s*\{\s*)?([0-9A-Fa-f]+)\s*\}?")
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
+_MARKED = re.compile(
+    r"\\(?:overline|bar|dot|hat|tilde|widehat|ddot)\s*\{?\s*(\d+)\s*\}?|(?<=\d)()(?:'+| \\text\{ft\}$)"
+)
+_PERCENT = re.compile(r"\\?%|\\text\s*\{\s*(?:percent|\\?%)\s*\}|\bpercent\b")
+
+
+def decide(extracted: str, gold: Gold, asked: Asked | None = None) -> Verdict:
     r"""Compare an extracted answer with a gold.
+
+    ``asked``: what the question asks for, where it is known; see ``asked``.
 
     >>> decide("x = 0.5", Gold(answer=r"\frac{1}{2}"))
     Verdict(correct=True, rule='mathematics')
@@ -28,11 +43,66 @@ def decide(extracted: str, gold: Gold) -> Verdict:
     refill()
     if len(extracted) > MAX_ANSWER:
         return Verdict(False, f"answer longer than {MAX_ANSWER} characters")
+    if NEXT_PART in extracted:
+        return _by_parts(extracted.split(NEXT_PART), gold, asked)
+    if based := _BASED.fullmatch(extracted):
+        plain = _decide(based[1], gold)
+        return plain if plain.correct else _decide(f"{based[1]}_{{{based[2]}}}", gold)
+    verdict = _decide(extracted, gold)
+    if asked is None or verdict.correct:
+        return verdict
+    return _as_asked(extracted, gold, asked) or verdict
+
+
+def _decide(extracted: str, gold: Gold) -> Verdict:
+    """The verdict on two answers as they stand."""
     response, target = clean(extracted), clean(gold.answer)
     if _INTEGER.fullmatch(target):
         response = _ordinal(response)
     question = Question(response, target, gold)
+    if _MARKED.search(response) and _NUMBER.fullmatch(target) and _MARKED.sub(r"\1\2", response) == target:
+        return Verdict(False, "marks on digits are part of the number")
     return at_sight(question) or by_words(question) or by_mathematics(question)
+
+
+def _by_parts(answers: list[str], gold: Gold, asked: Asked | None) -> Verdict:
+    """The answers to several parts: each the gold's at its place, or the last one where the gold has no parts."""
+    golds = _listed(gold.answer)
+    if len(golds) != len(answers):
+        return decide(answers[-1], gold, asked)
+    verdicts = [decide(answer, replace(gold, answer=part), asked) for answer, part in zip(answers, golds, strict=True)]
+    return next((verdict for verdict in verdicts if not verdict.correct), Verdict(True, "each part"))
+
+
+def _listed(text: str) -> list[str]:
+    """What the commas and semicolons of a text outside its brackets part; brackets around the whole are left out."""
+    bare = text.strip().strip("$").strip()
+    parts, depth, start = [], 0, 0
+    if bare[:1] == "(" and bare[-1:] == ")" and bare.find(")") == len(bare) - 1:
+        bare = bare[1:-1]
+    for index, char in enumerate(bare):
+        depth += (char in "([{") - (char in ")]}")
+        if char in ",;" and depth == 0:
+            parts.append(bare[start:index])
+            start = index + 1
+    return [part.strip() for part in [*parts, bare[start:]]]
+
+
+def _as_asked(extracted: str, gold: Gold, asked: Asked) -> Verdict | None:
+    """CORRECT where the question makes the two one answer; else None."""
+    if asked.percent and bool(_PERCENT.search(extracted)) is not bool(_PERCENT.search(gold.answer)):
+        bare = replace(gold, answer=_PERCENT.sub("", gold.answer).strip())
+        if _decide(_PERCENT.sub("", extracted).strip(), bare).correct:
+            return Verdict(True, "the question asks for a percentage")
+    if asked.base is not None:
+        given, target = clean(extracted), clean(gold.answer)
+        left, right = _IN_BASE.fullmatch(given), _IN_BASE.fullmatch(target)
+        digits = _DIGITS.fullmatch(given if right else target)
+        based = right or left
+        same = based and digits and digits[1].lower().lstrip("0") == based[1].lower().lstrip("0")
+        if based and same and not (left and right) and int(based[2]) == asked.base:
+            return Verdict(True, f"the question asks for base {asked.base}")
+    return None
 
 
 def _ordinal(text: str) -> str:

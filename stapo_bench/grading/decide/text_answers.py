@@ -16,6 +16,9 @@ NUMBERS |= {
     if w != "_"
 }
 NUMBERS |= {"hundred": 100, "thousand": 1000, "million": 10**6, "dozen": 12}
+_PARTS = {"half": 2, "halves": 2, "quarter": 4, "quarters": 4}
+_ORDINALS = "third fourth fifth sixth seventh eighth ninth tenth"
+_PARTS |= {name + ending: value for value, name in enumerate(_ORDINALS.split(), start=3) for ending in ("", "s")}
 _MONTHS = {
     "january": 1, "february": 2, "march": 3, "april": 4, "may": 5, "june": 6, "july": 7, "august": 8, "september": 9,
     "october": 10, "november": 11, "december": 12,
@@ -97,6 +100,18 @@ def number(text: str) -> int | None:
         else:
             return None
     return total + current
+
+
+def fraction(text: str) -> tuple[int, int] | None:
+    """A fraction in words, as numerator and denominator: ``two thirds``, ``one half``.
+
+    >>> fraction("Two thirds"), fraction("one half"), fraction("two sides")
+    ((2, 3), (1, 2), None)
+    """
+    above, _, below = plain(text).replace("-", " ").rpartition(" ")
+    if below not in _PARTS or (top := 1 if above in ("a", "one") or not above else number(above)) is None:
+        return None
+    return (top, _PARTS[below]) if above or below in ("half", "quarter", "third") else None
 
 
 def choice(text: str, strict: bool = True, whole: bool = False) -> str | None:

@@ -92,6 +92,13 @@ def number_word_in_response(question: Question) -> Verdict | None:
     return Verdict(str(number) == question.target, "number word")
 
 
+def fraction_in_response(question: Question) -> Verdict | None:
+    """A response such as "two thirds" to a gold in signs."""
+    if not question.response[-1:].isalpha() or (parts := text_answers.fraction(question.response)) is None:
+        return None
+    return by_mathematics(question._replace(response=rf"\frac{{{parts[0]}}}{{{parts[1]}}}"))
+
+
 def text(question: Question) -> Verdict | None:
     """Words that are nothing of the above, and what the task says is text."""
     response, target, gold = question
@@ -109,6 +116,7 @@ RULES: tuple[Callable[[Question], Verdict | None], ...] = (
     choice,
     number_word_in_gold,
     number_word_in_response,
+    fraction_in_response,
     text,
 )
 

@@ -6,11 +6,11 @@ digits and nodes are checked before anything is computed.
 
 from dataclasses import replace
 
-from stapo_bench.grading.decide import Verdict, decide, decide_at_sight
-from stapo_bench.grading.read import extract_answer
+from stapo_bench.grading.decide import Verdict, asked_by, decide, decide_at_sight
+from stapo_bench.grading.extraction import extract_answer
 from stapo_bench.records import Gold, Grade, Outcome
 
-GRADER_VERSION = "math-3"
+GRADER_VERSION = "math-4"
 # The gold's own text decides its type; "text" forces a comparison of words, and "multi", "set" and "tuple" make every
 # comma a separator. A type that is none of these changes nothing.
 ANSWER_TYPES = ("number", "expression", "tuple", "interval", "set", "multi", "equation", "matrix", "text")
@@ -18,15 +18,20 @@ ANSWER_TYPES = ("number", "expression", "tuple", "interval", "set", "multi", "eq
 MAX_QUICK = 10_000  # characters of a completion, or a gold, that is worth a quick look
 
 
-def grade_answer(completion: str, answer: str | Gold, answer_type: str | None = None) -> Grade:
+def grade_answer(
+    completion: str, answer: str | Gold, answer_type: str | None = None, *, question: str | None = None
+) -> Grade:
     r"""Grade a completion against a gold.
 
     ``answer_type``: one of ``ANSWER_TYPES``; None lets the gold say by itself what it is.
+    ``question``: the problem's text, where a percentage or a base that it asks for may decide; None changes nothing.
 
     >>> grade_answer(r"... so the area is \boxed{0.5\text{ cm}^2}.", r"\frac{1}{2}").outcome.value
     'CORRECT'
     >>> grade_answer(r"\boxed{0.33}", r"\frac{1}{3}").outcome.value
     'INCORRECT'
+    >>> grade_answer(r"\boxed{10}", r"10\%", question="What percent of 50 is 5?").outcome.value
+    'CORRECT'
     >>> grade_answer("I give up.", "42").outcome.value
     'NO_ANSWER'
     """
@@ -39,13 +44,13 @@ def grade_answer(completion: str, answer: str | Gold, answer_type: str | None = 
         return _failed(None, error)
     if extracted is None:
         return Grade(outcome=Outcome.NO_ANSWER, extracted=None, detail="no final answer found", grader=GRADER_VERSION)
-    return grade_extracted(extracted, gold)
+    return grade_extracted(extracted, gold, question=question)
 
 
-def grade_extracted(extracted: str, gold: Gold) -> Grade:
+def grade_extracted(extracted: str, gold: Gold, *, question: str | None = None) -> Grade:
     """Grade an answer that ``extract_answer`` found: completions that give the same one share a grade."""
     try:
-        verdict = decide(extracted, gold)
+        verdict = decide(extracted, gold, asked_by(question) if question else None)
     except Exception as error:
         return _failed(extracted, error)
     return _grade(extracted, verdict)

@@ -36,9 +36,9 @@ _RATIO_WORDS = re.compile(r"(\d+)\s*(?:\\text\{\s*to\s*\}|to)\s*(\d+)")
 _PREFIXED = re.compile(r"0([xXbBoO])([0-9a-fA-F]+)")
 _RELATION_SIGNS = frozenset({TokenKind.COMMAND, TokenKind.OPERATOR})
 _SET_SIGNS = _RELATION_SIGNS | {TokenKind.NAME}
-_BASE_NAMES = {
+BASE_NAMES = {
     "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11,
-    "twelve": 12, "sixteen": 16, "binary": 2, "octal": 8, "hex": 16,
+    "twelve": 12, "sixteen": 16, "binary": 2, "octal": 8, "hex": 16, "hexadecimal": 16,
 }  # fmt: skip
 
 
@@ -56,7 +56,7 @@ def parse(text: str, thousands: bool = True) -> Node:
     based = _BASED.fullmatch(text)
     if based:
         base = based[2] or based[3]
-        return in_base(based[1], int(base) if base.isdigit() else _BASE_NAMES.get(base, 0))
+        return in_base(based[1], int(base) if base.isdigit() else BASE_NAMES.get(base, 0))
     prefixed = _PREFIXED.fullmatch(text)
     if prefixed:
         return in_base(prefixed[2], {"x": 16, "b": 2, "o": 8}[prefixed[1].lower()])

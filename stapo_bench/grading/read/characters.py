@@ -71,6 +71,11 @@ def in_ascii(text: str) -> str:
             continue
         kind = unicodedata.category(char)
         if kind in ("Cf", "Cc", "Mn"):  # zero width, direction marks, combining accents
+            if kind == "Mn" and out and out[-1][-1:].isdigit():
+                out.append(char)  # a digit struck out, or with a dot, is not that digit
+            continue
+        if kind == "No" and unicodedata.digit(char, None) is not None:
+            out.append(char)  # nor is a circled one
             continue
         digit = unicodedata.decimal(char, None)
         out.append(str(digit) if digit is not None else unicodedata.normalize("NFKC", char))

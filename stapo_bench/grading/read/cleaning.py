@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 from stapo_bench.grading.read.characters import GREEK, in_ascii
+from stapo_bench.grading.read.unit_spellings import plain_units
 
 _LAYOUT = re.compile(
     r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])\s?\.?|\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|boldmath|rm|bf|it|sf|tt"
@@ -65,6 +66,9 @@ _ROW_END = re.compile(
     r"\\\\(?:\*|\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm)\s*\])?(?=\s|[-+&\d\w{}\\(]|$)|\\newline(?![A-Za-z])"
 )
 _THOUSANDS_TEX = re.compile(r"(?<=\d)(?:\{,\}|,\\!|\\!,\\!|\\,)\s*(?=\d{3}(?!\d))")
+_DECIMAL_COMMA = re.compile(r"(?<=\d)\{,\}(?=(?:\d{1,2}|\d{4,})(?!\d))")
+_MIXED_DEGREES = re.compile(r"(\d+) ?(\\frac\{\d+\}\{\d+\}) ?(?=\^\{\\circ\})")
+_COLOURED = re.compile(r"\\(?:textcolor|colorbox|fcolorbox\{\w*\})\s*\{\w*\}\s*(?=\{)|\\color\s*\{\w*\}")
 _ALIGNED = re.compile(r"\\begin\s*\{(align(?:ed)?|gather(?:ed)?|split|equation)(\*?)\}(.*?)\\end\s*\{\1\2\}", re.DOTALL)
 _LENGTH = re.compile(r"(?:(\d+(?:\.\d+)?) ?')? ?(?:(\d+(?:\.\d+)?) ?(?:\"|''))?")
 _CALL = (
@@ -138,7 +142,8 @@ def _plain_latex(text: str) -> str:
         text = _ESCAPED.sub(r"\\", text)
     text = _ALIGNED.sub(_unaligned, text) if "\\begin" in text else text
     text = _ROW_END.sub(r"\\cr ", text)
-    text = _THOUSANDS_TEX.sub("", text)
+    text = _DECIMAL_COMMA.sub(".", _THOUSANDS_TEX.sub("", text))
+    text = _COLOURED.sub("", text) if "color" in text else text
     text = _VANISH.sub("", text)
     if "\\$" in text:
         text = text.replace("\\$", "USD " if _PRICE.search(text) else "")
@@ -147,7 +152,9 @@ def _plain_latex(text: str) -> str:
     text = _RESTYLE.sub("", text)
     for pattern, spelling in _SPELLINGS:
         text = pattern.sub(spelling, text)
-    text = _EMPTY.sub("", text)
+    text = plain_units(_EMPTY.sub("", text))
+    if "\\frac" in text:
+        text = _MIXED_DEGREES.sub(r"(\1+\2)", text)
     return _NUMBER_AS_TEXT.sub(r"\1", text)
 
 

@@ -51,7 +51,7 @@ _ALIASES = {
 SYMBOLS = frozenset(GREEK) | frozenset(
     ["Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Phi", "Psi", "Omega", "ell", "hbar", "infty"]
 )
-_KNOWN = FUNCTIONS | SYMBOLS | frozenset(_ALIASES)
+KNOWN_NAMES = FUNCTIONS | SYMBOLS | frozenset(_ALIASES)
 _PREFIX = re.compile(
     r"(arcsin|arccos|arctan|sin|cos|tan|cot|sec|csc|sqrt|ln|log)(pi|theta|alpha|beta|phi|omega|[A-Za-z]{1,2})$"
 )
@@ -164,7 +164,7 @@ def _letters(run: str, space: bool) -> list[Token]:
     """Letters: a known name, a few variables side by side, or a word (which the parser takes as one name or a unit)."""
     if run in _CONNECTIVES:
         return [Token(TokenKind.SEPARATOR, run, True)]
-    if len(run) == 1 or run in _KNOWN:
+    if len(run) == 1 or run in KNOWN_NAMES:
         return [Token(TokenKind.NAME, _ALIASES.get(run, run), space)]
     split = _PREFIX.match(run)
     if split:

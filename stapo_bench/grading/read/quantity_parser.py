@@ -40,7 +40,12 @@ class QuantityParser(AtomParser):
             elif pieces and token.text == "^":
                 pieces.append("^" + self._unit_power())
                 continue
-            elif pieces and token.kind is TokenKind.NUMBER and token.text in ("2", "3") and not token.space:
+            elif (
+                pieces
+                and token.kind is TokenKind.NUMBER
+                and token.text in ("2", "3")
+                and not (token.space or self.peek(1).kind in _WORDS)
+            ):
                 pieces.append("^" + token.text)
             elif pieces and self._is_letter(token):
                 pieces.append(token.text)

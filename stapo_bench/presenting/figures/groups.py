@@ -28,7 +28,7 @@ def by_setting(scores: Sequence[RunScore]) -> dict[str, list[RunScore]]:
     if len(groups) == 1:
         return {"": list(scores)}
     firsts = [group[0] for group in groups.values()]
-    words = [sampling_in_words(score.temperature, score.top_p) for score in firsts]
+    words = [sampling_in_words(score.sampling) for score in firsts]
     titles = [
         f"{word}\n{'token limit unknown' if score.max_new_tokens is None else f'{score.max_new_tokens} tokens'}; "
         + ", ".join(task.title + (f" @{task.samples_per_problem}" if task.is_drawn else "") for task in score.tasks)

@@ -5,7 +5,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from stapo_bench.presenting.figures import evaluation, forest, groups, heatmap, lines, seeds, settings, tokens, training
+from stapo_bench.presenting.figures import (
+    evaluation,
+    forest,
+    groups,
+    heatmap,
+    lines,
+    ranking,
+    seeds,
+    settings,
+    tokens,
+    training,
+)
 from stapo_bench.presenting.figures.layout import Layout
 from stapo_bench.presenting.figures.sources import Sources
 
@@ -108,6 +119,13 @@ REGISTRY: dict[str, Plot[Any]] = {
     "differences": Plot(
         title="Paired differences", lacks=forest.lacks_pairs, read=forest.differences, layout=forest.layout_of,
         draw=forest.draw, note="Differences of avg@k on the same problems. " + _BOTH,
+    ),
+    "ranking": Plot(
+        title="Several runs together", lacks=ranking.lacks_several, read=ranking.rankings, layout=ranking.layout_of,
+        draw=ranking.draw,
+        note="avg@k, every task of the same weight. Bars join runs of which no two are told apart on problems like "
+        "these, and runs of which every two are shown to be tied within two points; all pairs are judged together. A "
+        "cross in a bar: this run is not of the set.",
     ),
     "seeds": Plot(
         title="Methods over training seeds", lacks=seeds.lacks_seeds, read=seeds.forests, layout=seeds.forest_layout,

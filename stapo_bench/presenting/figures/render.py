@@ -48,9 +48,16 @@ def render(name: str, sources: Sources, format_: str, command: str = "") -> byte
         UsageError: an unknown name or format.
         MissingDataError: the sources lack what it shows.
     """
+    _check_format(format_)
+    return _rendered(*_read(name, sources), format_, command)
+
+
+def _check_format(format_: str) -> None:
     if format_ not in FORMATS:
         raise UsageError(f"unknown format '{format_}' of a figure: expected {', '.join(FORMATS)}")
-    plot, data = _read(name, sources)
+
+
+def _rendered(plot: Plot[Any], data: Any, format_: str, command: str) -> bytes:
     file = io.BytesIO()
     with _settings():
         _draw(plot, data).savefig(
@@ -70,6 +77,13 @@ def save(name: str, sources: Sources, path: Path, command: str) -> None:
     """Draw a plot into a file, whose ending says the format."""
     content = render(name, sources, path.suffix.removeprefix(".").lower(), command)
     write_result(path, content)
+
+
+def save_data(plot: Plot[Any], data: Any, path: Path, command: str) -> None:
+    """Draw what comes from neither runs nor logs into a file, whose ending says the format."""
+    format_ = path.suffix.removeprefix(".").lower()
+    _check_format(format_)
+    write_result(path, _rendered(plot, data, format_, command))
 
 
 def render_svg(name: str, sources: Sources) -> str:

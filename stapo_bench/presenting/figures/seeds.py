@@ -46,7 +46,7 @@ def _groups(sources: Sources) -> list[tuple[str, list[Method]]]:
         firsts = [group[0].runs[0].manifest for group in groups]
         params = [manifest.identity.sampling for manifest in firsts]
         titles = [
-            f"{manifest.about.model or 'model not stated'}\n{sampling_in_words(p.temperature, p.top_p)}"
+            f"{manifest.about.model or 'model not stated'}\n{sampling_in_words(p)}"
             for manifest, p in zip(firsts, params, strict=True)
         ]
     return [(title, sorted(group, key=lambda m: rank(m.label))) for title, group in zip(titles, groups, strict=True)]

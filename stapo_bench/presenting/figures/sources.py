@@ -22,6 +22,7 @@ from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.presenting.figures.style import METHODS
 from stapo_bench.runs import LoadedRun, complete_lines, flatten, load_run, unseal
+from stapo_bench.tasks import read_foreign_yaml
 
 Vector = NDArray[np.float64]
 
@@ -122,7 +123,7 @@ class Sources:
 def setting(score: RunScore) -> tuple[Any, ...]:
     """What two runs must share for their averages to be compared: tasks with their samples, decoding, grader."""
     tasks = tuple((task.task, task.samples_per_problem) for task in score.tasks)
-    return tasks, score.temperature, score.top_p, score.max_new_tokens, score.grader
+    return tasks, score.sampling, score.grader
 
 
 def trained_in(checkpoint: Path) -> Path:
@@ -150,12 +151,12 @@ def read_training(folder: Path) -> TrainingLog:
     Raises:
         StapoError: config.yaml is missing, a line is damaged, or a finished training lacks lines.
     """
-    import yaml
-
     path = folder / "config.yaml"
     if not path.is_file():
         raise StapoError(f"{folder}: expected config.yaml beside metrics.jsonl, found none; copy the whole log")
-    config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    config = read_foreign_yaml(path)
+    if not isinstance(config, dict):
+        raise StapoError(f"{path}: expected a training's config, got {type(config).__name__}")
     records = []
     for number, line in complete_lines(folder / "metrics.jsonl"):
         try:
@@ -178,8 +179,10 @@ def read_training(folder: Path) -> TrainingLog:
             config=config,
             records=tuple(records),
         )
-    except (KeyError, TypeError) as error:
+    except KeyError as error:
         raise StapoError(f"{path}: expected a training's config, found no {error}") from None
+    except (ValueError, TypeError, OverflowError) as error:
+        raise StapoError(f"{path}: expected a training's config, got damage: {error}") from None
 
 
 def _nested(record: Any, names: Sequence[str]) -> float:

@@ -4,7 +4,6 @@ The trainer's dumps (``stapo-train ... --dump-rollouts N``) hold both for the po
 borders of the quadrants are the objective's: tau_p from the log's config, tau_h from its metrics at that iteration.
 """
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,11 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from stapo_bench.errors import StapoError
 from stapo_bench.presenting.figures.layout import Layout, grid, legend_above
 from stapo_bench.presenting.figures.settings import threshold
 from stapo_bench.presenting.figures.sources import Sources, TrainingLog
 from stapo_bench.presenting.figures.style import BLUE, GREY, INK, RED
 from stapo_bench.presenting.figures.training import experiments
+from stapo_bench.tasks import read_foreign_object, regular_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,20 +85,43 @@ def with_quadrants(sources: Sources) -> list[Tokens]:
 
 
 def read_tokens(training: TrainingLog, dump: Path, label: str) -> Tokens:
-    """Read a dump without the trainer."""
-    from safetensors.numpy import load_file
+    """Read a dump without the trainer.
 
-    batch = load_file(dump / "batch.safetensors")
-    config = json.loads((dump / "model" / "config.json").read_text(encoding="utf-8"))
+    Raises:
+        StapoError: its tensors or its model's config cannot be read, or are not those of a dump.
+    """
+    batch = _tensors(dump / "batch.safetensors")
+    path = dump / "model" / "config.json"
+    vocabulary = read_foreign_object(path).get("vocab_size")
+    if type(vocabulary) is not int or vocabulary < 1:
+        raise StapoError(f"{path}: expected the number of words in vocab_size, got {vocabulary!r}")
     return Tokens(
         title=f"{label}\niteration {_iteration(dump)}, seed {training.seed}",
-        prob=np.exp(batch["old_log_probs"].astype(np.float64)),
-        entropy=batch["entropy"].astype(np.float64),
-        advantage=np.repeat(batch["row_advantages"].astype(np.float64), batch["response_lengths"]),
-        vocabulary=int(config["vocab_size"]),
+        prob=np.exp(batch["old_log_probs"]),
+        entropy=batch["entropy"],
+        advantage=batch["advantages"],
+        vocabulary=vocabulary,
         tau_p=threshold(training, "tau_p") if training.objective["name"] in _SILENCING else math.nan,
         tau_h=_tau_h(training, dump),
     )
+
+
+def _tensors(path: Path) -> dict[str, Vector]:
+    """Log-probability, entropy and advantage of every token."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        found = load_file(regular_file(path))
+        vectors = {name: found[name].astype(np.float64) for name in ("old_log_probs", "entropy")}
+        vectors["advantages"] = np.repeat(found["row_advantages"].astype(np.float64), found["response_lengths"])
+        if len({vector.shape for vector in vectors.values()}) != 1:
+            raise ValueError("its tensors are of different lengths")
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        raise StapoError(
+            f"{path}: expected the tokens of a mini-batch, got damage: {' '.join(str(error).split())[:200]}"
+        ) from None
+    return vectors
 
 
 def _choose(training: TrainingLog) -> Path:

@@ -134,7 +134,7 @@ def _run(manifest: Manifest, grader: str, shared: _Shared, prefix: str) -> tuple
     starts = list(chunk_starts((len(s.completion) for s in samples), CHUNK))
     columns = {
         "method": _shown(manifest.about.method or ""),
-        "sampling": sampling_in_words(sampling.temperature, sampling.top_p),
+        "sampling": sampling_in_words(sampling),
         "limit": sampling.max_new_tokens,
         "problem": [shared.problem(s.task, s.problem_id) for s in samples],
         "sample": [s.sample_index for s in samples],

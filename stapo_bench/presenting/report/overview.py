@@ -14,10 +14,12 @@ from stapo_bench.analysis import (
     audit,
     compare_loaded,
     compare_methods,
+    compare_several,
     engine_drift,
     grade_files,
     methods_among,
     moved_samples,
+    runs_alike,
     score_by,
     shared_samples,
     weights_of,
@@ -32,6 +34,13 @@ from stapo_bench.presenting.tables.latex import unbeaten
 from stapo_bench.presenting.tables.rows import Cell, Row, published_rows, rows_from_scores
 from stapo_bench.presenting.tables.table import render_table
 from stapo_bench.presenting.verdicts import sentence, sign_risk, task_cells
+from stapo_bench.presenting.verdicts_of_several import (
+    GROUPS_MEANING,
+    pairs_of_several,
+    several_about,
+    several_sentence,
+    standings_table,
+)
 from stapo_bench.presenting.verdicts_over_seeds import (
     MEANING,
     method_table,
@@ -90,7 +99,7 @@ class ComparisonView:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodsView:
-    """Methods over training seeds: verdicts, methods and pairs as tables."""
+    """Methods over training seeds, or runs together: verdicts, and what is compared and its pairs as tables."""
 
     title: str  # what their runs share
     sentences: tuple[str, ...]
@@ -107,6 +116,7 @@ class Overview:
     baselines: tuple[str, ...]  # with which run the others are compared, and why
     comparisons: tuple[ComparisonView, ...]
     methods: tuple[MethodsView, ...]
+    several: tuple[MethodsView, ...]  # three runs or more that were evaluated alike
     blocks: tuple[BlockView, ...]
     checks: tuple[AuditCheck, ...]
 
@@ -142,12 +152,14 @@ def overview(
         except StapoError as error:  # no task in common: the table still stands
             failures.append(str(error))
     seeds = [*_methods_views([runs[grader] for runs in loaded], failures)]
+    several = [*_several_views([runs[grader] for runs in loaded], failures)]
     checks = [*_checks([runs[grader] for runs in loaded], list(pairs(compared_with)))]
     return Overview(
         warnings=(*_incomplete(rows), *_parity_warnings(comparisons), *failures, *_audit_warnings(checks)),
         baselines=tuple(f"Compared with {rows[found.run].source}: {found.why}." for found in compared_with),
         comparisons=tuple(map(_comparison_view, comparisons)),
         methods=tuple(seeds),
+        several=tuple(several),
         blocks=tuple(_block_view(block) for block in blocks([*rows, *(published_rows() if published else [])])),
         checks=tuple(checks),
     )
@@ -224,11 +236,29 @@ def _methods_views(runs: Sequence[LoadedRun], failures: list[str]) -> Iterator[M
         manifest = methods[0].runs[0].manifest
         sampling = manifest.identity.sampling
         yield MethodsView(
-            title=f"{manifest.about.model or 'model not stated'}, "
-            + sampling_in_words(sampling.temperature, sampling.top_p),
+            title=f"{manifest.about.model or 'model not stated'}, " + sampling_in_words(sampling),
             sentences=tuple(map(seeds_sentence, found.pairs)),
             tables=(method_table(found), pair_table(found)),
             about=f"{pairs_about(found)} {MEANING.replace('*', '')}",
+            notes=found.notes,
+        )
+
+
+def _several_views(runs: Sequence[LoadedRun], failures: list[str]) -> Iterator[MethodsView]:
+    """Every three runs or more that were evaluated alike, judged together."""
+    for group in runs_alike(runs):
+        if len(group) < 3:
+            continue
+        try:
+            found = compare_several(group)
+        except StapoError as error:
+            failures.append(str(error))
+            continue
+        yield MethodsView(
+            title=sampling_in_words(group[0].manifest.identity.sampling),
+            sentences=(several_sentence(found),),
+            tables=(standings_table(found), pairs_of_several(found)),
+            about=f"{several_about(found)} {GROUPS_MEANING.replace('*', '')}",
             notes=found.notes,
         )
 

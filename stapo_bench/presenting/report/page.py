@@ -115,7 +115,7 @@ def render_page(contents: Contents, version: str | None = None) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_visible,
+        finalize=visible,
     )
     drawn, not_drawn = figures(data)
     return environment.get_template("page.html.jinja").render(
@@ -137,7 +137,7 @@ def render_page(contents: Contents, version: str | None = None) -> str:
     )
 
 
-def _visible(value: Any) -> Any:
+def visible(value: Any) -> Any:
     """A text from outside, in which everything can be seen; the template then escapes it for HTML."""
     return safe_text(value, "terminal") if isinstance(value, str) and not hasattr(value, "__html__") else value
 

@@ -8,7 +8,6 @@ First line: ``{"objective": NAME, "thresholds": {NAME: NUMBER}}``. Each further 
     top                      one list per token: the likeliest tokens with their probabilities, most likely first
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from stapo_bench.errors import StapoError
 from stapo_bench.presenting.report.encode import pack
+from stapo_bench.tasks import read_foreign_rows
 
 FILE = "tokens.jsonl"
 _COLUMNS = ("text", "prob", "entropy", "mark", "top")  # of equal lengths
@@ -74,19 +74,20 @@ def read_token_file(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """
     header: dict[str, Any] = {}
     responses: list[dict[str, Any]] = []
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                row = json.loads(line)
-                if number == 1:
-                    header = {"objective": str(row["objective"]), "thresholds": dict(row["thresholds"])}
-                    continue
-                if len({len(row[name]) for name in _COLUMNS}) != 1:
-                    raise ValueError(f"expected one {', '.join(_COLUMNS)} per token")
-                responses.append({name: row[name] for name in ("prompt", "advantage", *_COLUMNS)})
-            except (ValueError, KeyError, TypeError) as error:
-                raise StapoError(
-                    f"{path}:{number}: expected the tokens of a response, got a damaged line ({error!r}); "
-                    f"'stapo-train audit {path.parent} --tokens' makes the file again"
-                ) from None
+    number = 1
+    try:
+        for number, row in read_foreign_rows(path):
+            if number == 1:
+                header = {"objective": str(row["objective"]), "thresholds": dict(row["thresholds"])}
+                continue
+            if len({len(row[name]) for name in _COLUMNS}) != 1:
+                raise ValueError(f"expected one {', '.join(_COLUMNS)} per token")
+            responses.append({name: row[name] for name in ("prompt", "advantage", *_COLUMNS)})
+    except (StapoError, ValueError, KeyError, TypeError) as error:
+        reason = (
+            str(error)
+            if isinstance(error, StapoError)
+            else (f"{path}, line {number}: expected the tokens of a response, got damage ({error!r})")
+        )
+        raise StapoError(f"{reason}; 'stapo-train audit {path.parent} --tokens' makes the file again") from None
     return header, responses

@@ -163,13 +163,14 @@ def watch_runs(contents: Contents, port: int, tell: Callable[[str], None]) -> No
         return Page(version, render_page(contents, version).encode("utf-8"))
 
     try:
-        server = Server(port, make())
+        server = Server(port, Page("", b""))  # the port first: a page may take a minute
     except OSError as error:
         raise StapoError(f"cannot listen on {ADDRESS}:{port}: {error.strerror}; choose another --port") from None
     stop = threading.Event()
     arguments = (server, lambda: state(folders), make, tell, stop)
     follower = threading.Thread(target=keep_current, args=arguments, daemon=True)
     with server:
+        server.page = make()
         tell(f"{server.url} shows {', '.join(str(run) for run in contents.runs)}; Ctrl-C ends it")
         follower.start()
         try:

@@ -22,14 +22,19 @@ from stapo_bench.analysis import (
     load_published,
     score_by,
 )
-from stapo_bench.engines import PRESETS, sampling_in_words
+from stapo_bench.engines import REGIMES, preset, sampling_in_words
 from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER
+from stapo_bench.presenting.tables.cell_notes import is_part, note_on
 from stapo_bench.records import Origin
 from stapo_bench.runs import load_manifest
 from stapo_bench.statistics import UNKNOWN, Interval
 from stapo_bench.tasks import load_task
 
+_GREEDY = (
+    "; greedy: each completion would come out the same again, so that these problems leave no sampling error; what it "
+    "says of problems like these is with --long"
+)
 _STOPPED = "; stopped under {}: its intervals, and tests against it, hold at every look (anytime-valid)"
 
 
@@ -115,6 +120,8 @@ def published_rows(tables: Sequence[str] = ("stapo_v1",), model: str | None = No
 
 
 def _run_row(score: RunScore, folder: Path | None) -> Row:
+    files = _task_files(score, folder)
+    wholes = {task: num_problems for task, file in files.items() for _, num_problems in [_task_facts(file)]}
     return Row(
         origin="imported" if score.imported else "measured",
         source=score.run,
@@ -122,12 +129,12 @@ def _run_row(score: RunScore, folder: Path | None) -> Row:
         method=score.method,
         step=score.step,
         regime=score.regime,
-        sampling=sampling_in_words(score.temperature, score.top_p),
-        cells={task.task: _task_cell(task) for task in score.tasks},
+        sampling=sampling_in_words(score.sampling),
+        cells={task.task: _task_cell(task, wholes[task.task]) for task in score.tasks},
         titles={task.task: task.title for task in score.tasks},
-        suites=_suites(score, folder),
+        suites=tuple(dict.fromkeys(suite for file in files.values() if (suite := _task_facts(file)[0]))),
         average=_macro_cell(score.macro, score.tasks),
-        details=_run_details(score),
+        details=_run_details(score, wholes),
         counts={task.task: task.counts for task in score.tasks},
         folder=folder,
         grades=score.grades,
@@ -140,7 +147,8 @@ def _run_row(score: RunScore, folder: Path | None) -> Row:
 
 def _in_metric(row: Row, score: RunScore, metric: Metric) -> Row:
     """The row with another metric: without intervals, and without the counts that tests of avg@k need."""
-    cells = {task.task: _metric_cell(task, metric) for task in score.tasks}
+    files = _task_files(score, row.folder)
+    cells = {task.task: _metric_cell(task, metric, _task_facts(files[task.task])[1]) for task in score.tasks}
     average = Cell(
         value=sum(cell.value for cell in cells.values()) / len(cells),
         complete=all(cell.complete for cell in cells.values()),
@@ -148,13 +156,13 @@ def _in_metric(row: Row, score: RunScore, metric: Metric) -> Row:
     return replace(row, cells=cells, average=average, metric=metric, counts=None)
 
 
-def _metric_cell(task: TaskScore, metric: Metric) -> Cell:
+def _metric_cell(task: TaskScore, metric: Metric, whole: int | None) -> Cell:
     cell = Cell(
         value=math.nan,
         num_problems=task.num_problems,
         samples_per_problem=metric.k or task.samples_per_problem,
         complete=task.complete,
-        note=_note_on(task),
+        note=note_on(task, whole),
     )
     if (found := metric.of(task)) is not None:
         return replace(cell, samples_per_problem=found[0], value=found[1])
@@ -162,7 +170,7 @@ def _metric_cell(task: TaskScore, metric: Metric) -> Cell:
     return replace(cell, complete=False, note=f"{task.title}: {lacking}")
 
 
-def _task_cell(task: TaskScore) -> Cell:
+def _task_cell(task: TaskScore, whole: int | None) -> Cell:
     return Cell(
         value=task.value,
         these_problems=task.these_problems,
@@ -171,41 +179,8 @@ def _task_cell(task: TaskScore) -> Cell:
         num_problems=task.num_problems,
         samples_per_problem=task.samples_per_problem if task.is_drawn else None,
         complete=task.complete,
-        note=_note_on(task),
+        note=note_on(task, whole),
     )
-
-
-_FEW_OUTCOMES = (
-    "at most one sample differs from the others of its problem: too few distinct outcomes for 95 %, the interval for "
-    "these problems may hold in fewer"
-)
-
-
-def _note_on(task: TaskScore) -> str:
-    parts = [*([] if task.complete else _what_is_missing(task)), *([_copies(task)] if task.num_copies else [])]
-    parts += [_FEW_OUTCOMES] if task.few_outcomes else []
-    return f"{task.title}: " + ", ".join(parts) if parts else ""
-
-
-def _copies(task: TaskScore) -> str:
-    return (
-        f"{task.num_copies} of {task.num_samples} completions repeat another of their problem far beyond chance and "
-        "count as none, so the problems have fewer samples than k; see stapo-bench audit"
-    )
-
-
-def _what_is_missing(task: TaskScore) -> list[str]:
-    parts = []
-    if not task.is_drawn:
-        # In a run in progress, short completions end first, and they are right more often.
-        parts.append(f"{task.num_samples} of {task.num_samples_expected} samples drawn")
-        if task.rounds_value is not None:
-            parts[-1] += f" (avg@{task.num_rounds} of whole rounds: {100 * task.rounds_value:.2f})"
-    undecided = task.num_grader_errors + task.num_ungraded
-    if undecided:
-        low, high = 100 * task.bounds.low, 100 * task.bounds.high
-        parts.append(f"{undecided} samples undecided by the grader, so between {low:.2f} and {high:.2f}")
-    return parts
 
 
 def _macro_cell(macro: MacroScore, tasks: Sequence[TaskScore]) -> Cell:
@@ -218,7 +193,7 @@ def _macro_cell(macro: MacroScore, tasks: Sequence[TaskScore]) -> Cell:
     )
 
 
-def _run_details(score: RunScore) -> str:
+def _run_details(score: RunScore, wholes: Mapping[str, int | None]) -> str:
     drawn = sum(task.num_samples for task in score.tasks)
     cut = [task.num_truncated for task in score.tasks]
     shares = {
@@ -227,37 +202,40 @@ def _run_details(score: RunScore) -> str:
         "grader errors": sum(task.num_grader_errors for task in score.tasks),
     }
     counts = ", ".join(f"{name} {_share(count, drawn)}" for name, count in shares.items())
-    sizes = ", ".join(map(_size, score.tasks))
+    sizes = ", ".join(_size(task, wholes[task.task]) for task in score.tasks)
     return (
         f"{f'imported from {score.imported}; ' if score.imported else ''}"
-        f"{sizes}; {counts}; {sampling_in_words(score.temperature, score.top_p)}, at most "
+        f"{sizes}; {counts}; {sampling_in_words(score.sampling)}, at most "
         f"{_stated(score.max_new_tokens)} new tokens, seed {_stated(score.seed)}, grader {score.grader}, "
-        f"commit {(score.commit or 'unknown')[:12]}" + (_STOPPED.format(score.stopping) if score.stopping else "")
+        f"commit {(score.commit or 'unknown')[:12]}"
+        + _GREEDY * (score.temperature == 0)
+        + (_STOPPED.format(score.stopping) if score.stopping else "")
     )
 
 
-def _size(task: TaskScore) -> str:
-    """Problems × samples of each; of a run that lacks some, how many it has."""
+def _size(task: TaskScore, whole: int | None) -> str:
+    """Problems × samples of each; of a run that lacks some, how many it has; ``whole``: problems of the task."""
+    of = f" (of {whole} problems)" if is_part(task, whole) else ""
     if task.is_drawn:
-        return f"{task.title} {task.num_problems}×{task.samples_per_problem}"
+        return f"{task.title} {task.num_problems}×{task.samples_per_problem}{of}"
     asked = f"{task.num_problems_expected}×{task.samples_per_problem}"
-    return f"{task.title} {task.num_samples} samples of {asked}"
+    return f"{task.title} {task.num_samples} samples of {asked}{of}"
 
 
-def _suites(score: RunScore, folder: Path | None) -> tuple[str, ...]:
-    """The suites of a run's tasks, by their task files."""
+def _task_files(score: RunScore, folder: Path | None) -> dict[str, str]:
+    """The file of each of a run's tasks; its name, for a task of ours."""
     files = load_manifest(folder).task_files if folder else {}
-    found = dict.fromkeys(_suite(files.get(task.task, task.task)) for task in score.tasks)
-    return tuple(suite for suite in found if suite)
+    return {task.task: files.get(task.task, task.task) for task in score.tasks}
 
 
 @cache
-def _suite(file: str) -> str:
-    """The suite that a task file names; "" where it names none, or is gone."""
+def _task_facts(file: str) -> tuple[str, int | None]:
+    """The suite that a task file names, and its number of problems; "" and None where it is gone."""
     try:
-        return load_task(file).suite
+        task = load_task(file)
     except StapoError:
-        return ""
+        return "", None
+    return task.suite, task.num_problems
 
 
 def _share(count: int | None, drawn: int) -> str:
@@ -275,14 +253,14 @@ def _published_row(table: PublishedTable, row: PublishedRow) -> Row:
         for item in table.inconsistencies
         if (item.get("model"), item.get("method"), item.get("regime")) == (row.model, row.method, row.regime)
     }
-    params = PRESETS.get(row.regime or "")
+    params = preset(row.regime) if row.regime in REGIMES else None
     return Row(
         origin="published",
         source=table.title,
         model=row.model,
         method=row.method,
         regime=row.regime,
-        sampling=sampling_in_words(params.temperature, params.top_p) if params else "as published",
+        sampling=sampling_in_words(params) if params else "as published",
         cells={
             task: Cell(
                 value=value,

@@ -115,20 +115,21 @@ def _notes(block: TableBlock) -> Iterator[str]:
 
 def _cell_notes(block: TableBlock) -> Iterator[str]:
     """What a reader must know about marked numbers, each thing once: ``* a, b, AIME24, AMC23: …``."""
-    places: dict[tuple[str, str], dict[str, list[str]]] = {}  # by mark and reason: columns by row
+    places: dict[tuple[str, str], dict[str, list[str]]] = {}  # by mark and reason: columns by row; by "": of any
     for row in block.rows:
         for task, cell in (*row.cells.items(), ("average", row.average)):
+            title = row.titles.get(task, task)
+            reason = cell.note.removeprefix(f"{title}: ")
             if cell.note and not cell.complete:
-                title = row.titles.get(task, task)
-                reason = cell.note.removeprefix(f"{title}: ")
                 places.setdefault(("*", reason), {}).setdefault(row.source, []).append(title)
             elif cell.note:
-                places.setdefault(("†", cell.note), {})
+                columns = places.setdefault(("†", reason), {"": []})[""]
+                columns += [title] * (reason != cell.note and title not in columns)
     for (mark, reason), titles in places.items():
         rows_of: dict[tuple[str, ...], list[str]] = {}
         for source, columns in titles.items():
             rows_of.setdefault(tuple(columns), []).append(source)
-        where = "; ".join(f"{', '.join(sources)}, {', '.join(columns)}" for columns, sources in rows_of.items())
+        where = "; ".join(", ".join(filter(None, (*sources, *columns))) for columns, sources in rows_of.items())
         yield f"{mark} {where}: {reason}" if where else f"{mark} {reason}"
 
 

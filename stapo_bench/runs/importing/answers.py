@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stapo_bench.records import FinishReason
+from stapo_bench.records import FinishReason, Outcome
 
 FINISH_REASONS: Mapping[str, FinishReason] = {
     "stop": "stop",
@@ -30,13 +30,14 @@ class Answer:
     gold: str | None = None
     item: str | None = None  # the file's own name for the problem
     sample: int | None = None  # which of the problem's samples; None: the next one
-    verdicts: Mapping[str, bool | None] = field(default_factory=dict)
-    """By metric ("" where there is one alone): right, wrong, or None for a number that is neither."""
+    verdicts: Mapping[str, Outcome | None] = field(default_factory=dict)
+    """By metric ("" where there is one alone): right, wrong, no answer, or None for what is none of these."""
     extracted: str | None = None  # the answer that the file's own grader read
     num_tokens: int | None = None
     finish_reason: FinishReason | None = None
     seed: int | None = None
     task: str | None = None  # the benchmark's name, as the file gives it
+    title: str | None = None  # what tables call it, where that is another name
     model: str | None = None
     again: bool = False  # not another completion: the first of this item, with a further verdict
 
@@ -53,28 +54,32 @@ class Stated:
     max_new_tokens: int | None = None
 
 
-def verdict(value: Any, scale: float = 1.0) -> bool | None:
-    """Right or wrong as tools write it; None for what is neither, such as half a point.
+_WORDS: Mapping[str, Outcome] = {
+    **dict.fromkeys(("c", "correct", "true"), Outcome.CORRECT),
+    **dict.fromkeys(("i", "incorrect", "false"), Outcome.INCORRECT),
+    **dict.fromkeys(("n", "no_answer"), Outcome.NO_ANSWER),
+}
 
-    >>> [verdict(value) for value in (True, 1.0, 0, -1, "C", "I", "false", 0.5, None)]
-    [True, True, False, False, True, False, False, None, None]
-    >>> verdict(-5, scale=5), verdict([True])
-    (False, True)
+
+def verdict(value: Any, scale: float = 1.0) -> Outcome | None:
+    """Right, wrong or no answer as tools write it; None for what is none of these, such as half a point.
+
+    >>> [found and found.value for found in map(verdict, (True, 1.0, -1, "C", "false", "N", "NO_ANSWER", 0.5, None))]
+    ['CORRECT', 'CORRECT', 'INCORRECT', 'CORRECT', 'INCORRECT', 'NO_ANSWER', 'NO_ANSWER', None, None]
+    >>> verdict(-5, scale=5).value, verdict([True]).value
+    ('INCORRECT', 'CORRECT')
     """
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if isinstance(value, str):
-        named = {"c": True, "correct": True, "true": True, "i": False, "incorrect": False, "false": False, "n": False}
-        if value.lower() in named:
-            return named[value.lower()]
+        if (named := _WORDS.get(value.lower())) is not None:
+            return named
         try:
             value = float(value)
         except ValueError:
             return None
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, int | float) and value / scale in (1.0, 0.0, -1.0):
-        return value / scale == 1.0
+    if isinstance(value, bool | int | float) and value / scale in (1.0, 0.0, -1.0):
+        return Outcome.CORRECT if value / scale == 1.0 else Outcome.INCORRECT
     return None
 
 

@@ -101,16 +101,16 @@ def recognise(opened: Opened, wanted: str = "auto", columns: Mapping[str, str] |
     if wanted != "auto":
         fitting = [(each, why) for each, why in fitting if option(each.name) == wanted]
         if not fitting:
-            raise UsageError(f"{opened.path}: expected a file of {wanted}; its content is another's")
+            raise UsageError(f"{opened.name}: expected a file of {wanted}; its content is another's")
     names = {option(each.name): why for each, why in fitting}
     if len(names) > 1:
         found = " and ".join(f"{name} ({why})" for name, why in names.items())
-        raise UsageError(f"{opened.path}: fits {found}; say which: --format {next(iter(names))}")
+        raise UsageError(f"{opened.name}: fits {found}; say which: --format {next(iter(names))}")
     if fitting:
         return Source(opened=opened, format=fitting[0][0])
     if (why := reason(opened)) is None and (layout := Plain().layout(opened)) is not None:
         return Source(opened=opened, format=layout)
-    raise NotSamplesError(f"{opened.path}: {why or _unknown(opened)}")
+    raise NotSamplesError(f"{opened.name}: {why or _unknown(opened)}")
 
 
 def _unknown(opened: Opened) -> str:

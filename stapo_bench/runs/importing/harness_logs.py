@@ -9,12 +9,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stapo_bench.errors import StapoError
+from stapo_bench.records import Outcome
 from stapo_bench.runs.importing.answers import Answer, Stated, gold_text, verdict
 from stapo_bench.runs.importing.layouts import value_at
 from stapo_bench.runs.importing.opening import Opened
 
 _OURS = frozenset(["doc_id", "doc", "target", "arguments", "resps", "filtered_resps"])
 _BESIDE = _OURS | frozenset(["filter", "metrics", "doc_hash", "prompt_hash", "target_hash"])
+OWN_METRICS = frozenset(["avg_at_k", "no_answer", "grader_errors"])
+"""Of our task files under lm-eval; where the grader failed on all samples, there is no ``avg_at_k``."""
+
 _QUESTIONS = ("problem", "question", "input", "prompt", "query")
 
 
@@ -46,10 +50,10 @@ class LmEval:
         for number, row in enumerate(opened.rows(), start=1):
             texts = row["resps"][0] if isinstance(row.get("resps"), list) and row["resps"] else None
             if not isinstance(texts, list):
-                raise StapoError(f"{opened.path}: row {number}: expected a list of lists for resps; repair it")
+                raise StapoError(f"{opened.name}: row {number}: expected a list of lists for resps; repair it")
             if any(not isinstance(text, str) for text in texts):
                 raise StapoError(
-                    f"{opened.path}: its answers are log-likelihoods of given choices, without a text to grade: "
+                    f"{opened.name}: its answers are log-likelihoods of given choices, without a text to grade: "
                     "another kind of task"
                 )
             first_filter = row.get("filter") if number == 1 else first_filter
@@ -89,7 +93,7 @@ class Lighteval:
         for number, row in enumerate(opened.rows()):
             texts = value_at(row, "model_response.text")
             if not isinstance(texts, list) or any(not isinstance(text, str) for text in texts):
-                raise StapoError(f"{opened.path}: row {number + 1}: expected texts in model_response; repair it")
+                raise StapoError(f"{opened.name}: row {number + 1}: expected texts in model_response; repair it")
             doc, metrics = row["doc"], row["metric"] if isinstance(row["metric"], dict) else {}
             choices, right = doc.get("choices") or [], doc.get("gold_index")
             right = right[0] if isinstance(right, list) and len(right) == 1 else right
@@ -126,8 +130,14 @@ def _question(row: Mapping[str, Any]) -> str | None:
     return prompt if isinstance(prompt, str) else None
 
 
-def _verdicts(row: Mapping[str, Any]) -> dict[str, bool | None]:
-    """By metric and filter; metrics that are no single number say nothing of right and wrong."""
+def _verdicts(row: Mapping[str, Any]) -> dict[str, Outcome | None]:
+    """By metric and filter; metrics that are no single number say nothing of right and wrong.
+
+    Our task files have three metrics for one verdict, see ``stapo_bench.commands.lm_eval``.
+    """
+    if {"avg_at_k", *row} >= OWN_METRICS:
+        found = None if row["grader_errors"] else Outcome.NO_ANSWER if row["no_answer"] else verdict(row["avg_at_k"])
+        return {"avg_at_k": found}
     names = row.get("metrics") or [name for name in row if name not in _BESIDE]
     suffix = "" if row.get("filter") in (None, "none") else f"-{row['filter']}"
     return {f"{name}{suffix}": verdict(row[name]) for name in names if isinstance(row.get(name), int | float)}

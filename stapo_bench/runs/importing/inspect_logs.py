@@ -8,6 +8,8 @@ from stapo_bench.runs.importing.answers import FINISH_REASONS, Answer, Stated, g
 from stapo_bench.runs.importing.layouts import said, value_at
 from stapo_bench.runs.importing.opening import Opened
 
+_NO_MODEL = ("unknown", "none/none")  # what a log says that must name one
+
 
 class InspectLog:
     """The reader."""
@@ -26,17 +28,18 @@ class InspectLog:
 
     def stated(self, opened: Opened) -> Stated:
         """Model and generation settings in the header."""
-        head = self._head(opened)
+        head = self.head(opened)
         model = value_at(head, "eval.model")
         given = value_at(head, "eval.model_generate_config") or {}
         return Stated(
-            model=model if isinstance(model, str) else None,
+            model=model if isinstance(model, str) and model not in _NO_MODEL else None,
             temperature=given.get("temperature"),
             top_p=given.get("top_p"),
             max_new_tokens=given.get("max_tokens"),
         )
 
-    def _head(self, opened: Opened) -> Mapping[str, Any]:
+    def head(self, opened: Opened) -> Mapping[str, Any]:
+        """What was evaluated, with which model and settings."""
         if opened.kind != "zip":
             return opened.document
         with opened.archive() as archive:
@@ -44,10 +47,11 @@ class InspectLog:
 
     def answers(self, opened: Opened) -> Iterator[Answer]:
         """Every sample of every epoch."""
-        task = value_at(self._head(opened), "eval.task")
-        for number, sample in enumerate(self._samples(opened), start=1):
+        head = self.head(opened)
+        task, title = value_at(head, "eval.task"), value_at(head, "eval.task_display_name")
+        for number, sample in enumerate(self.samples(opened), start=1):
             if not {"id", "epoch", "input", "target"} <= sample.keys():
-                raise StapoError(f"{opened.path}: sample {number}: expected id, epoch, input, target; repair the log")
+                raise StapoError(f"{opened.name}: sample {number}: expected id, epoch, input, target; repair the log")
             output = sample.get("output")
             output = output if isinstance(output, dict) else {}
             scores = sample.get("scores")
@@ -68,14 +72,16 @@ class InspectLog:
                 extracted=next((str(s["answer"]) for s in values.values() if s.get("answer") is not None), None),
                 num_tokens=tokens if isinstance(tokens, int) else None,
                 task=task if isinstance(task, str) else None,
+                title=title if isinstance(title, str) else None,
                 finish_reason="error" if not output else FINISH_REASONS.get(str(_stop_reason(output))),
             )
 
-    def _samples(self, opened: Opened) -> Iterator[Mapping[str, Any]]:
+    def samples(self, opened: Opened) -> Iterator[Mapping[str, Any]]:
+        """Every sample as the log has it."""
         if opened.kind != "zip":
             found = opened.document.get("samples")
             if not isinstance(found, list):
-                raise StapoError(f"{opened.path}: the log holds no samples (it was written without them)")
+                raise StapoError(f"{opened.name}: the log holds no samples (it was written without them)")
             yield from (sample for sample in found if isinstance(sample, dict))
             return
         with opened.archive() as archive:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from stapo_bench.errors import without_guard
 from stapo_bench.runs.importing.answers import FINISH_REASONS, Answer, Stated, gold_text, verdict
 from stapo_bench.runs.importing.opening import Opened
 
@@ -34,11 +35,13 @@ class Layout:
     finish_reason: str | None = None
     seed: str | None = None
     task: str | None = None
+    title: str | None = None
     model: str | None = None
     temperature: str | None = None
     top_p: str | None = None
     max_new_tokens: str | None = None
     rows: str | None = None  # of a JSON object: where its rows are
+    is_ours: bool = False  # its CSV guards what a spreadsheet would take for a formula, and lacks no completion
 
     def fits(self, opened: Opened) -> str | None:
         """Why a file is of this format; None where it is not."""
@@ -72,7 +75,7 @@ class Layout:
     def answers(self, opened: Opened) -> Iterator[Answer]:
         """Every completion of a file of this format."""
         rows = opened.rows() if self.rows is None else self._rows_in(opened)
-        for row in rows:
+        for row in map(self._as_written, rows) if self.is_ours and opened.kind == "table" else rows:
             completions = value_at(row, self.completion)
             if completions is None:
                 completions = []  # the row has no sample
@@ -80,6 +83,11 @@ class Layout:
             texts = completions if many else [completions]
             for number, text in enumerate(texts):
                 yield self._answer(row, "" if text is None else str(text), number if many else None, len(texts))
+
+    def _as_written(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """A row of our CSV as it was before it was put into cells."""
+        cells = {name: without_guard(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
+        return {**cells, self.completion: cells[self.completion] or ""}
 
     def _answer(self, row: Mapping[str, Any], text: str, number: int | None, count: int) -> Answer:
         def of_sample(path: str | None) -> Any:
@@ -102,8 +110,9 @@ class Layout:
             extracted=_text(of_sample(self.extracted)),
             num_tokens=_whole(of_sample(self.num_tokens)),
             finish_reason=FINISH_REASONS.get(str(of_sample(self.finish_reason)).lower()),
-            seed=_whole(of_sample(self.seed)),
+            seed=_whole(of_sample(self.seed), bits=63),
             task=_text(value_at(row, self.task)),
+            title=_text(value_at(row, self.title)),
             model=_text(value_at(row, self.model)),
         )
 
@@ -153,7 +162,7 @@ def _text(value: Any) -> str | None:
     return None if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
-def _whole(value: Any) -> int | None:
+def _whole(value: Any, bits: int = 31) -> int | None:
     if isinstance(value, str):
         try:
             value = int(value)
@@ -161,8 +170,13 @@ def _whole(value: Any) -> int | None:
             return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 31 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << bits else None
 
 
 def _real(value: Any) -> float | None:
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None

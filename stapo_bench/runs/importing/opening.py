@@ -12,13 +12,14 @@ import json
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from stapo_bench.errors import StapoError
+from stapo_bench.runs.importing.unpacking import read_zstd_member, refuse_bomb
 
 Kind = Literal["json lines", "json list", "json", "table", "parquet", "zip", "text"]
 
@@ -26,6 +27,7 @@ LONGEST_LINE = 1 << 28
 """Characters of a line, or of an element of a list: a longer one is refused before it fills the memory."""
 LONGEST_DOCUMENT = 1 << 30  # bytes of a JSON object, which is read whole
 MOST_COLUMNS = 1 << 15  # of a table: a row is an object by column, and some are held to tell the format
+_ZSTD = 93  # the number of that compression in a zip archive
 _LOOKED_AT = 5  # rows from which a format is recognised
 _BLOCK = 1 << 20
 
@@ -38,11 +40,17 @@ class Opened:
     kind: Kind
     delimiter: str = ","  # of a table
     first: tuple[dict[str, Any], ...] = field(default=())  # its first rows
+    shown: Path | None = None  # its name where it lies elsewhere, such as in an archive
+
+    @property
+    def label(self) -> Path:
+        """The file's name, as it is shown."""
+        return self.shown or self.path
 
     @property
     def name(self) -> str:
-        """The file's name, as it is shown."""
-        return str(self.path)
+        """The file's name as text."""
+        return str(self.label)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Every row, as an object by column; StapoError names the row that is none."""
@@ -52,12 +60,12 @@ class Opened:
             found = _table(self.path, self.delimiter) if self.kind == "table" else readers[self.kind](self.path)
             for number, row in enumerate(found, start=1):  # errors name it
                 if not isinstance(row, dict):
-                    raise _broken(self.path, f"row {number}", ValueError(f"expected an object, got {_shown(row)}"))
+                    raise _broken(self.label, f"row {number}", ValueError(f"expected an object, got {_shown(row)}"))
                 yield row
         except (ValueError, RecursionError, csv.Error) as error:
-            raise _broken(self.path, f"row {number + 1}", error) from None
+            raise _broken(self.label, f"row {number + 1}", error) from None
         except OSError as error:
-            raise StapoError(f"cannot read {self.path}: {error.strerror or error}") from None
+            raise StapoError(f"cannot read {self.name}: {error.strerror or error}") from None
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -65,7 +73,7 @@ class Opened:
         if self.first:
             return self.first[0]
         with self.path.open("rb") as file:
-            return _document(file.read(LONGEST_DOCUMENT + 1), self.path)
+            return _document(file.read(LONGEST_DOCUMENT + 1), self.label)
 
     def members(self) -> list[str]:
         """Names in a zip archive."""
@@ -74,42 +82,46 @@ class Opened:
 
     def member(self, archive: zipfile.ZipFile, name: str) -> dict[str, Any]:
         """A JSON object in a zip archive."""
+        info, most = archive.getinfo(name), LONGEST_DOCUMENT + 1
+        refuse_bomb(f"{self.name}:{name}", info.compress_size, info.file_size)
         try:
-            with archive.open(name) as file:
-                return _document(file.read(LONGEST_DOCUMENT + 1), Path(f"{self.path}:{name}"))
-        except (NotImplementedError, zipfile.BadZipFile, OSError, EOFError) as error:
-            zstd = archive.getinfo(name).compress_type == 93
-            why = "it is compressed with zstd, which this Python does not read" if zstd else str(error)
-            raise StapoError(f"{self.path}: cannot read {name}: {why}; export the log as JSON") from None
+            if info.compress_type == _ZSTD:
+                content = read_zstd_member(self.path, info, most)
+            else:
+                with archive.open(info) as file:
+                    content = file.read(most)
+        except (RuntimeError, zipfile.BadZipFile, OSError, EOFError) as error:  # encrypted: RuntimeError
+            raise StapoError(f"{self.name}: cannot read {name}: {error}; export the log as JSON") from None
+        return _document(content, Path(f"{self.name}:{name}"))
 
     def archive(self) -> zipfile.ZipFile:
         """The open archive."""
         return _archive(self.path)
 
 
-def open_file(path: Path) -> Opened:
-    """Find out what a file is.
+def open_file(path: Path, shown: Path | None = None) -> Opened:
+    """Find out what a file is; ``shown``: what errors call it, where it was unpacked from elsewhere.
 
     Raises:
         StapoError: no such file, not a regular one, or an empty one.
     """
     if not path.exists():
-        raise StapoError(f"{path}: no such file")
+        raise StapoError(f"{shown or path}: no such file")
     if not path.is_file():
-        raise StapoError(f"{path}: expected a file, got a folder, pipe or device")
+        raise StapoError(f"{shown or path}: expected a file, got a folder, pipe or device")
     try:
         with path.open("rb") as file:
             head = file.read(_BLOCK)
     except OSError as error:
-        raise StapoError(f"cannot read {path}: {error.strerror or error}") from None
+        raise StapoError(f"cannot read {shown or path}: {error.strerror or error}") from None
     if not head.strip():
-        raise StapoError(f"{path}: the file is empty")
+        raise StapoError(f"{shown or path}: the file is empty")
     kind, delimiter = _kind(head)
-    opened = Opened(path=path, kind=kind, delimiter=delimiter)
+    opened = Opened(path=path, kind=kind, delimiter=delimiter, shown=shown)
     if kind in ("zip", "json", "text"):
         return opened
     first = tuple(islice(opened.rows(), _LOOKED_AT))
-    return Opened(path=path, kind=kind, delimiter=delimiter, first=first)
+    return replace(opened, first=first)
 
 
 def _kind(head: bytes) -> tuple[Kind, str]:

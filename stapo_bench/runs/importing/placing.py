@@ -91,7 +91,7 @@ def _ours(
         elif of_file:
             task, count = Tally(task for task, _ in of_file.values()).most_common(1)[0]
             notes.append(
-                f"{source.opened.path.name}: a set of its own: only {count} of its {len(keys)} problems are {task}'s; "
+                f"{source.opened.label.name}: a set of its own: only {count} of its {len(keys)} problems are {task}'s; "
                 f"--task {task} imports those alone"
             )
     taken: dict[tuple[tuple[str, str], int], ProblemKey] = {}
@@ -170,10 +170,10 @@ def _place_own(
     for key in keys:
         sets.setdefault(name or found.problems[key].task or _stem(found, key), []).append(key)
     places: dict[ProblemKey, tuple[str, str]] = {}
-    for title, members in sets.items():
+    for set_name, members in sets.items():
         ids = _content_ids([found.problems[key] for key in members])
         is_named = name is not None or found.problems[members[0]].task is not None
-        task = _slug(title) if is_named else f"set-{canonical_digest(sorted(ids))[:8]}"
+        task = _slug(set_name) if is_named else f"set-{canonical_digest(sorted(ids))[:8]}"
         task = f"{task}-set" if task in task_names() else task or "set"
         taken = {other.name for other in placed.tasks}
         task = next(free for free in (task, *(f"{task}-{i}" for i in range(2, len(sets) + 2))) if free not in taken)
@@ -183,6 +183,7 @@ def _place_own(
             places[key] = (task, problem_id)
             gold = Gold(answer=problem.gold or "")
             problems.append(Problem(task=task, problem_id=problem_id, question=problem.question or "", gold=gold))
+        title = name or found.problems[members[0]].title or set_name
         shown = title if task not in (f"{title}-set", f"{_slug(title)}-set") else task
         placed.tasks.append(ImportedTask(name=task, title=shown, problems=problems, asked=tuple(ids)))
         placed.notes.append(f"{shown}: a set of its own, of {len(problems)} problems ({task})")
@@ -204,7 +205,7 @@ def _content_ids(problems: Sequence[FoundProblem]) -> list[str]:
 
 def _stem(found: Survey, key: ProblemKey) -> str:
     """What a file is called, without its ending and a number: the files of several seeds are one set."""
-    name = found.sources[min(found.problems[key].files)].opened.path.name.split(".jsonl")[0]
+    name = found.sources[min(found.problems[key].files)].opened.label.name.split(".jsonl")[0]
     return re.sub(r"[-_.]?(rs|seed|s)?\d+$", "", name.rsplit(".", 1)[0]) or "problems"
 
 

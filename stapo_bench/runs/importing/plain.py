@@ -50,12 +50,12 @@ def mapped(opened: Opened, columns: Mapping[str, str]) -> Layout:
     """
     rows = opened.first
     if not rows:
-        raise UsageError(f"{opened.path}: --map names columns of rows, and this is no file of rows")
+        raise UsageError(f"{opened.name}: --map names columns of rows, and this is no file of rows")
     known = list(rows[0])
     for name, column in columns.items():
         if all(value_at(row, column) is None and column not in row for row in rows):
             hint = did_you_mean(column, known) or f"its columns: {', '.join(known[:20])}"
-            raise UsageError(f"{opened.path}: --map {name}={column}: no such column; {hint}")
+            raise UsageError(f"{opened.name}: --map {name}={column}: no such column; {hint}")
     return _layout({**usual_columns(opened), **columns}, opened)
 
 
@@ -71,7 +71,7 @@ def usual_columns(opened: Opened) -> dict[str, str]:
 def _layout(columns: Mapping[str, str], opened: Opened) -> Layout:
     if "completion" not in columns:
         raise UsageError(
-            f"{opened.path}: expected a column with completions; name it: --map completion=COLUMN "
+            f"{opened.name}: expected a column with completions; name it: --map completion=COLUMN "
             f"(columns: {', '.join(list(opened.first[0])[:20])})"
         )
     fields = {_FIELD.get(name, name): column for name, column in columns.items() if name != "score"}

@@ -36,6 +36,7 @@ class FoundProblem:
     gold: str | None
     item: str | None
     task: str | None  # the benchmark that the file names
+    title: str | None  # as tables call it, if that is another name
     num_samples: int = 0  # the highest number of any sample, from 1
     files: set[int] = field(default_factory=set)  # which of the files hold it
 
@@ -84,7 +85,7 @@ class Counter:
         if answer.sample is not None:
             if not 0 <= answer.sample < MAX_SAMPLE_INDEX or (key, index) in self._seen:
                 raise StapoError(
-                    f"{self._sources[file].opened.path}: expected each sample of a problem once, got number "
+                    f"{self._sources[file].opened.name}: expected each sample of a problem once, got number "
                     f"{answer.sample} of {key.item or 'one problem'} again; import runs apart"
                 )
             self._seen.add((key, index))
@@ -123,13 +124,17 @@ def survey(sources: Sequence[Source], declared: Stated) -> Survey:
     for file, source in enumerate(sources):
         for answer in source.answers():
             if answer.question is None and answer.item is None:
-                raise StapoError(f"{source.opened.path}: expected a problem's text or name in every row, got neither")
+                raise StapoError(f"{source.opened.name}: expected a problem's text or name in every row, got neither")
             key = found.key(answer)
             index = counter.next(file, key, answer)
             problem = found.problems.get(key)
             if problem is None:
                 problem = found.problems[key] = FoundProblem(
-                    question=answer.question, gold=answer.gold, item=answer.item, task=answer.task
+                    question=answer.question,
+                    gold=answer.gold,
+                    item=answer.item,
+                    task=answer.task,
+                    title=answer.title,
                 )
             problem.files.add(file)
             if not answer.again:
@@ -138,7 +143,7 @@ def survey(sources: Sequence[Source], declared: Stated) -> Survey:
                 found.num_empty += not answer.completion.strip()
                 models |= {answer.model} if answer.model else set()
         if not found.num_samples[file]:
-            raise StapoError(f"{source.opened.path}: expected samples, got none")
+            raise StapoError(f"{source.opened.name}: expected samples, got none")
     if len(models) > 1:
         raise StapoError(f"expected one model, got {len(models)}: {', '.join(sorted(models)[:4])}; import each alone")
     if models and found.stated.model is None:
@@ -185,7 +190,7 @@ def _stated(sources: Sequence[Source], declared: Stated) -> Stated:
     """What is known of all samples: declared, or said by every file that says anything of it, without contradiction."""
     values = {}
     for name in (each.name for each in fields(Stated)):
-        said = {value: source.opened.path for source in sources if (value := getattr(source.stated, name)) is not None}
+        said = {value: source.opened.name for source in sources if (value := getattr(source.stated, name)) is not None}
         mine = getattr(declared, name)
         if len(said) > 1:
             raise StapoError(

@@ -47,7 +47,10 @@ REASONS: tuple[tuple[_Test, str], ...] = (
     (_rows("question", "answer", without=_TEXTS), "problems with their golds, and no model's answers"),
     (_rows("question", "ground_truth"), "several models in one row; name one: --map completion=MODEL.solution,…"),
     (lambda o: o.kind == "table" and "input" in o.first[0], "outcomes without texts: there is nothing to grade"),
-    (lambda o: o.kind == "zip", "an archive; unpack it, and import the files of one model"),
+    (
+        lambda o: o.kind == "zip",
+        "an archive; name it, or the folder of one model in it (ARCHIVE.zip/FOLDER), by itself",
+    ),
     (lambda o: o.kind == "text", "neither JSON, nor a table, nor Parquet"),
 )
 """Tests in order, each with what the file is."""

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.records import Grade, Outcome, Sample, SampleKey, StatedSampling
 from stapo_bench.runs.golds import data_digest, store_problems
@@ -23,6 +24,7 @@ from stapo_bench.runs.importing.formats import NotSamplesError, Source, recognis
 from stapo_bench.runs.importing.opening import open_file
 from stapo_bench.runs.importing.placing import Placed, place
 from stapo_bench.runs.importing.survey import Counter, Survey, survey
+from stapo_bench.runs.importing.unpacking import files_at
 from stapo_bench.runs.manifest import (
     About,
     AskedTask,
@@ -71,7 +73,7 @@ def import_run(
     """Make a run folder of other tools' files.
 
     Args:
-        paths: files, or folders, in which what holds no samples is left out.
+        paths: files, folders or archives; of the latter two, what holds no samples is left out.
         out: the run folder, which must not exist yet.
         options: how they are read.
         progress: called with the number of samples stored so far.
@@ -81,7 +83,14 @@ def import_run(
     """
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise StapoError(f"{out}: expected a folder that is not there yet; choose another --out")
-    sources, notes = _sources(paths, options)
+    with TemporaryDirectory(prefix="stapo-bench-") as scratch:  # for what has to be unpacked
+        sources, notes = open_sources(paths, options, Path(scratch))
+        return _import(sources, out, options, progress, notes)
+
+
+def _import(
+    sources: Sequence[Source], out: Path, options: ImportOptions, progress: Callable[[int], None], notes: Sequence[str]
+) -> Imported:
     found = survey(sources, options.stated)
     placed = place(found, options.tasks, options.name, options.data_dir)
     manifest = _manifest(out, found, placed, options)
@@ -114,27 +123,48 @@ def _has_golds(placed: Placed) -> bool:
     return not golds.isdisjoint(placed.places.values())
 
 
-def _sources(paths: Sequence[Path], options: ImportOptions) -> tuple[list[Source], list[str]]:
-    """The files with their readers; of a folder, those that hold samples."""
-    sources, notes = [], []
+def open_sources(paths: Sequence[Path], options: ImportOptions, scratch: Path) -> tuple[list[Source], list[str]]:
+    """The files with their readers; of a folder or archive, those that hold samples.
+
+    Args:
+        paths: files, folders, archives, or folders within archives (``outputs.zip/model-a``).
+        options: how they are read.
+        scratch: a folder of the caller's for what has to be unpacked.
+
+    Returns:
+        The files, and in words what was left out.
+    """
+    sources: list[Source] = []
+    notes = []
     for path in paths:
-        if not path.is_dir():
-            sources.append(recognise(open_file(path), options.format, options.columns))
-            continue
-        left_out = []
-        for inner in sorted(p for p in path.rglob("*") if p.is_file()):
+        kind, files = files_at(path, scratch)
+        found, left_out = [], []
+        for file in files:
             try:
-                sources.append(recognise(open_file(inner), options.format, options.columns))
+                found.append(recognise(open_file(file.path, file.label), options.format, options.columns))
             except NotSamplesError as error:
+                if kind == "file":
+                    raise
                 left_out.append(str(error))
+        if kind == "archive":
+            _refuse_several_folders(path, found)
         if left_out:
             notes.append(f"{len(left_out)} files of {path} hold no samples: {'; '.join(left_out[:3])}")
+        sources += found
     if not sources:
         raise StapoError(
             f"{', '.join(map(str, paths))}: expected files with samples, got none"
             + "".join(f"; {note}" for note in notes[:1])
         )
     return sources, notes
+
+
+def _refuse_several_folders(archive: Path, sources: Sequence[Source]) -> None:
+    """Folders of one archive are often several models, whose samples must not become one run."""
+    folders = sorted({source.opened.label.parent for source in sources})
+    if len(folders) > 1:
+        shown = ", ".join(map(str, folders[:3])) + (", …" if len(folders) > 3 else "")
+        raise UsageError(f"{archive}: holds samples in {len(folders)} folders; name those of one run: {shown}")
 
 
 def _manifest(out: Path, found: Survey, placed: Placed, options: ImportOptions) -> Manifest:
@@ -170,7 +200,7 @@ def _manifest(out: Path, found: Survey, placed: Placed, options: ImportOptions) 
         command=options.command,
         started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         imported=tuple(
-            ImportedFile(name=source.opened.path.name, sha256=digest, num_samples=number)
+            ImportedFile(name=source.opened.label.name, sha256=digest, num_samples=number)
             for source, digest, number in zip(found.sources, found.hashes, found.num_samples, strict=True)
         ),
     )
@@ -194,7 +224,7 @@ class _Stored:
         """All of it: a segment of samples for each file, a grade file for each metric."""
         counter = Counter(self._found.sources)
         for file, source in enumerate(self._found.sources):
-            label = re.sub(r"\W+", "_", source.opened.path.stem)[:40] or "file"
+            label = re.sub(r"\W+", "_", source.opened.label.stem)[:40] or "file"
             with SegmentWriter(self._folder, label) as writer:
                 for answer, key in self._keyed(file, source, counter):
                     if not answer.again:
@@ -227,13 +257,13 @@ class _Stored:
 
     def _report(self, source: Source, answer: Answer, key: SampleKey) -> None:
         """Keep what the file's own graders said."""
-        for metric, right in answer.verdicts.items():
+        for metric, said in answer.verdicts.items():
             name = reported_name(source.format.reported, metric)
-            if right is None:
+            if said is None:
                 outcome, detail = Outcome.GRADER_ERROR, "the file's score is neither right nor wrong"
                 self._open[name] = self._open.get(name, 0) + 1
             else:
-                outcome, detail = (Outcome.CORRECT if right else Outcome.INCORRECT), "as the file says"
+                outcome, detail = said, "as the file says"
                 self.graders.add(name)
             grade = Grade(outcome=outcome, extracted=answer.extracted, detail=detail, grader=name)
             waiting = self._grades.setdefault(name, [])

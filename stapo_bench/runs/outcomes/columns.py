@@ -11,7 +11,7 @@ from typing import Any
 
 from stapo_bench.errors import UsageError, did_you_mean
 from stapo_bench.runs.importing.layouts import value_at
-from stapo_bench.runs.outcomes.values import score_of
+from stapo_bench.runs.outcomes.values import ScoreRange, is_outcome
 
 USUAL: Mapping[str, tuple[str, ...]] = {
     "item": (
@@ -26,6 +26,9 @@ USUAL: Mapping[str, tuple[str, ...]] = {
     "model": ("model", "model_name", "model_id", "system"),
     "task": ("task", "task_name", "benchmark", "dataset"),
     "seed": ("seed",),
+    "successes": ("successes", "num_successes", "num_correct", "n_correct", "num_passed", "n_passed", "solved"),
+    "trials": ("trials", "num_trials", "num_samples", "n_samples", "num_attempts", "attempts", "total", "n"),
+    "cluster": ("cluster", "cluster_id"),
 }
 """What ``--map`` can name, each with the names under which it is usually found; of several items the first is taken."""
 
@@ -44,14 +47,19 @@ class Columns:
     model: str | None = None
     task: str | None = None
     seed: str | None = None
+    cluster: str | None = None  # items of one cluster belong together
+    successes: str | None = None  # counts alone: so many right,
+    trials: str | None = None  # of so many samples
     wide_samples: tuple[str, ...] = ()  # a column per sample
     wide_models: tuple[str, ...] = ()  # a column per model
 
     def __str__(self) -> str:
         named = {"item": self.item, "score": self.score, "sample": self.sample, "model": self.model, "task": self.task}
+        named |= {"cluster": self.cluster, "successes": self.successes, "trials": self.trials}
         found = [f"{meaning} in '{column}'" for meaning, column in named.items() if column is not None]
         found += [f"a column for each of {len(self.wide_samples)} samples"] if self.wide_samples else []
         found += [f"a column for each of {len(self.wide_models)} models"] if self.wide_models else []
+        found += ["counts alone: the samples have no order"] if self.successes is not None else []
         return ", ".join(found)
 
 
@@ -71,13 +79,16 @@ def parse_outcome_map(text: str) -> dict[str, str]:
     return found
 
 
-def find_columns(name: str, first: Sequence[Mapping[str, Any]], named: Mapping[str, str]) -> Columns:
+def find_columns(
+    name: str, first: Sequence[Mapping[str, Any]], named: Mapping[str, str], declared: ScoreRange | None = None
+) -> Columns:
     """The columns of a table.
 
     Args:
         name: of the file, for errors.
         first: its first rows.
         named: of ``--map``; what it does not name is looked for under usual names.
+        declared: the range of the scores, if it is another than 0 to 1.
 
     Raises:
         UsageError: no such column, no items, no scores, or scores under several names.
@@ -90,32 +101,50 @@ def find_columns(name: str, first: Sequence[Mapping[str, Any]], named: Mapping[s
     usual = {meaning: [c for n in names for c in there if c.lower() == n] for meaning, names in USUAL.items()}
     if set(there) >= _EXPORT:
         usual |= {"model": ["run"], "item": ["problem_id"], "score": ["correct"], "sample": ["sample_index"]}
-    item = named.get("item") or next(iter(usual["item"]), None)
+    counts = _counts(named, usual)
+    item = named.get("item") or next(iter(usual["item"] or (usual["task"] if counts else ())), None)
     if item is None:
         raise UsageError(f"{name}: expected a column that names the items: --map item=COLUMN; {_columns(there)}")
     scores = [named["score"]] if "score" in named else [column for column in usual["score"] if column != item]
+    scores = [] if "successes" in named else scores
     if len(scores) > 1:
         raise UsageError(f"{name}: scores may stand in {' or '.join(map(repr, scores))}; say where: --map score=COLUMN")
 
     def other(meaning: str) -> str | None:
         return named.get(meaning) or next((c for c in usual[meaning] if c not in (item, *scores)), None)
 
+    successes, trials = counts if counts and not scores else (None, None)
     found = Columns(
         item=item,
+        successes=successes,
+        trials=trials,
         score=next(iter(scores), None),
         sample=other("sample"),
         model=other("model"),
-        task=other("task"),
+        task=None if other("task") == item else other("task"),
         seed=other("seed"),
+        cluster=other("cluster"),
     )
-    return found if scores else _wide(name, first, there, found)
+    return found if scores or successes else _wide(name, first, there, found, declared)
 
 
-def _wide(name: str, first: Sequence[Mapping[str, Any]], there: Sequence[str], columns: Columns) -> Columns:
+def _counts(named: Mapping[str, str], usual: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
+    """The columns of successes and trials; None where one of them is missing."""
+    found = [named.get(meaning) or next(iter(usual[meaning]), None) for meaning in ("successes", "trials")]
+    return None if found[0] is None or found[1] is None else (found[0], found[1])
+
+
+def _wide(
+    name: str,
+    first: Sequence[Mapping[str, Any]],
+    there: Sequence[str],
+    columns: Columns,
+    declared: ScoreRange | None,
+) -> Columns:
     """A column per sample, or per model, where every cell of the first rows is an outcome or empty."""
-    known = {columns.item, columns.model, columns.task, columns.seed}
+    known = {columns.item, columns.model, columns.task, columns.seed, columns.cluster}
     rest = tuple(column for column in there if column not in known)
-    are_outcomes = all(score_of(row.get(column)) is not None for row in first for column in rest)
+    are_outcomes = all(is_outcome(row.get(column), declared) for row in first for column in rest)
     if not rest or not are_outcomes or columns.sample is not None:
         raise UsageError(f"{name}: expected a column with scores: --map score=COLUMN; {_columns(there)}")
     if all(_SAMPLE_COLUMN.fullmatch(column.lower()) for column in rest):

@@ -49,6 +49,7 @@ class Cells:
     seeds: "array[int]" = field(default_factory=lambda: array("q"))
     rows: "array[int]" = field(default_factory=lambda: array("q"))
     counts: "array[int]" = field(default_factory=lambda: array("q"))  # by item
+    clusters: dict[str, str] = field(default_factory=dict)  # by item
     is_counted: bool = False  # no number of samples is given: an item's rows are its samples, in their order
 
     def add(self, item: str, label: Hashable | None, score: float, row: int, seed: int | None = None) -> None:
@@ -64,6 +65,18 @@ class Cells:
         self.scores.append(score)
         self.rows.append(row)
         self.seeds.append(seed if seed is not None and abs(seed) < 1 << 63 else NO_SEED)
+
+    def belongs(self, item: str, cluster: str, row: int) -> None:
+        """The item is one of a cluster.
+
+        Raises:
+            StapoError: it was one of another before.
+        """
+        if (other := self.clusters.setdefault(item, cluster)) != cluster:
+            raise StapoError(
+                f"{self.origin}: row {row}: item {shown(item)} is in cluster {shown(cluster)} here and in "
+                f"{shown(other)} before: expected one cluster of each item"
+            )
 
     def task(self) -> TableTask:
         """The matrices, items in the order of the file, samples in that of their names.
@@ -81,11 +94,18 @@ class Cells:
         scores[place], seeds[place] = np.array(self.scores), np.array(self.seeds)
         undecided[place] = np.isnan(np.array(self.scores))
         return TableTask(
-            outcomes=Outcomes(problem_ids=tuple(self.items), scores=scores, undecided=undecided),
+            outcomes=Outcomes(
+                problem_ids=tuple(self.items),
+                scores=scores,
+                undecided=undecided,
+                clusters=tuple(self.clusters[item] for item in self.items) if self.clusters else None,
+            ),
             seeds=None if NO_SEED in self.seeds else seeds,
         )
 
     def _check_names(self) -> None:
+        if self.clusters and (without := [item for item in self.items if item not in self.clusters]):
+            raise StapoError(f"{self.origin}: item {shown(without[0])} has no cluster: expected one of each item")
         plain: dict[str, str] = {}
         for item in self.items:
             if (other := plain.setdefault(" ".join(item.split()), item)) is not item:

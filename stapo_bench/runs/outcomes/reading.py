@@ -8,51 +8,47 @@ Nothing is graded, and no run folder is made: a verdict counts as the file state
 
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.records import Outcome
 from stapo_bench.runs.importing.formats import NotSamplesError, Source, recognise
 from stapo_bench.runs.importing.layouts import value_at
-from stapo_bench.runs.importing.opening import Opened, open_file
+from stapo_bench.runs.importing.opening import MOST_COLUMNS, Opened, open_file
 from stapo_bench.runs.importing.turned_away import reason
+from stapo_bench.runs.outcomes.cells import Cell, checked
 from stapo_bench.runs.outcomes.columns import Columns, find_columns
+from stapo_bench.runs.outcomes.logs import read_log
 from stapo_bench.runs.outcomes.outcome_table import ALL_ITEMS, Cells, OutcomeTable
-from stapo_bench.runs.outcomes.values import name_of, score_of, shown
+from stapo_bench.runs.outcomes.values import ScoreRange, is_outcome, name_of, score_of, shown
 
 _LOOKED_AT = 20  # rows from which columns are told
-_NUMBER = re.compile(r"[+-]?\d*[.,]?\d+%?")
+_MEGABYTE = 1 << 20
+MOST_TRIALS = 100_000  # of one item: each becomes a number in memory
 _ROWS = ("json lines", "json list", "table", "parquet")
 
 
-class Cell(NamedTuple):
-    """One outcome with what a file says of it."""
-
-    model: str | None
-    task: str | None
-    item: str
-    label: str | int | None
-    score: float
-    row: int
-    seed: int | None
-
-
-def read_outcomes(path: Path, named: Mapping[str, str] | None = None) -> list[OutcomeTable]:
+def read_outcomes(
+    path: Path, named: Mapping[str, str] | None = None, declared: ScoreRange | None = None
+) -> list[OutcomeTable]:
     """The outcomes in a file, one table per model in it.
 
     Args:
         path: the file; its kind and format are found in its content.
-        named: columns by meaning (item, score, sample, model, task, seed) that have other than usual names. For another
+        named: columns by meaning (item, score, sample, model, task, seed, cluster) that have unusual names. For another
             tool's log with verdicts by several metrics, ``score`` names the metric.
+        declared: the range of the scores, if it is another than 0 to 1; they are mapped to that.
 
     Raises:
-        StapoError: a file that holds no outcomes, an outcome other than 0 or 1, or one that stands twice.
+        StapoError: a file that holds no outcomes, a score beyond its range, or one that stands twice.
     """
     opened, named = open_file(path), named or {}
+    if named.keys() <= {"score"} and (log := read_log(opened, named.get("score"), declared)) is not None:
+        return tables_of(path.stem, str(path), log[1], f"verdicts of {log[0]}{_of_range(declared)}")
     source = _log(opened) if named.keys() <= {"score"} else None
     if source is not None:
         return tables_of(
@@ -60,23 +56,38 @@ def read_outcomes(path: Path, named: Mapping[str, str] | None = None) -> list[Ou
         )
     if opened.kind in ("json", "zip") and (why := reason(opened)) is not None:
         raise StapoError(f"{path}: {why}")
-    if opened.kind == "json" or _is_map(opened):
-        return tables_of(path.stem, str(path), _from_map(opened), "a map from items to scores")
+    if opened.kind == "json" or _is_map(opened, declared):
+        how = "a map from items to scores" + _of_range(declared)
+        return tables_of(path.stem, str(path), _from_map(opened, declared), how)
+    if opened.kind == "text" and _has_long_line(path):
+        raise StapoError(
+            f"{path}: its first line is longer than 1 MB: expected a table of at most {MOST_COLUMNS} columns"
+        )
     if opened.kind not in _ROWS:
         raise StapoError(f"{path}: expected a table of outcomes (CSV, TSV, JSON, Parquet), got {opened.kind}")
-    return tables_of_rows(path.stem, str(path), opened.rows(), named)
+    return tables_of_rows(path.stem, str(path), opened.rows(), named, declared)
+
+
+def _has_long_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        return len(file.readline(_MEGABYTE)) == _MEGABYTE
 
 
 def tables_of_rows(
-    name: str, origin: str, rows: Iterable[Mapping[str, Any]], named: Mapping[str, str]
+    name: str,
+    origin: str,
+    rows: Iterable[Mapping[str, Any]],
+    named: Mapping[str, str],
+    declared: ScoreRange | None = None,
 ) -> list[OutcomeTable]:
     """The outcomes in rows of named columns, one table per model in them."""
     rows = iter(rows)
     first = list(islice(rows, _LOOKED_AT))
     if not first:
         raise StapoError(f"{origin}: expected rows with outcomes, got none")
-    columns = find_columns(origin, first, named)
-    return tables_of(name, origin, _from_rows(origin, columns, chain(first, rows)), str(columns))
+    columns = find_columns(origin, first, named, declared)
+    cells = _from_rows(origin, columns, chain(first, rows), declared)
+    return tables_of(name, origin, cells, str(columns) + _of_range(declared))
 
 
 def tables_of(name: str, origin: str, cells: Iterable[Cell], how: str) -> list[OutcomeTable]:
@@ -87,6 +98,8 @@ def tables_of(name: str, origin: str, cells: Iterable[Cell], how: str) -> list[O
         if (held := tasks.get(task := cell.task or ALL_ITEMS)) is None:
             held = tasks[task] = Cells(origin)
         held.add(cell.item, cell.label, cell.score, cell.row, cell.seed)
+        if cell.cluster is not None:
+            held.belongs(cell.item, cell.cluster, cell.row)
     if not found:
         raise StapoError(f"{origin}: expected outcomes, got none")
     return [
@@ -106,24 +119,18 @@ def _counted(tasks: Mapping[str, Cells]) -> str:
     said = f"{items} items, {outcomes} outcomes"
     repeated = [held.counts[0] for held in tasks.values() if held.is_counted and held.counts[0] > 1]
     said += f"; the rows of an item are taken for its samples, {repeated[0]} each" if repeated else ""
+    between = sum(0.0 < score < 1.0 for score in chain.from_iterable(held.scores for held in tasks.values()))
+    said += f", {between} of them neither 0 nor 1" if between else ""
     return said + (f", {empty} of them without a score: undecided" if empty else "")
 
 
-def checked(origin: str, where: str, value: Any) -> float:
-    """A score, NaN where there is none.
-
-    Raises:
-        StapoError: another value, which it names.
-    """
-    score = score_of(value)
-    if score is None:
-        is_number = isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value.strip()))
-        why = "; scores between or beyond are not compared yet" if is_number else ""
-        raise StapoError(f"{origin}: {where}: expected 0 or 1 (or nothing), got {shown(value)}{why}")
-    return score
+def _of_range(declared: ScoreRange | None) -> str:
+    return f"; scores from {declared}, shown in percent of this range" if declared else ""
 
 
-def _from_rows(origin: str, columns: Columns, rows: Iterable[Mapping[str, Any]]) -> Iterator[Cell]:
+def _from_rows(
+    origin: str, columns: Columns, rows: Iterable[Mapping[str, Any]], declared: ScoreRange | None
+) -> Iterator[Cell]:
     def name_in(row: Mapping[str, Any], column: str | None) -> str | None:
         return None if column is None else name_of(value_at(row, column))
 
@@ -131,31 +138,56 @@ def _from_rows(origin: str, columns: Columns, rows: Iterable[Mapping[str, Any]])
         item, model, task = name_in(row, columns.item), name_in(row, columns.model), name_in(row, columns.task)
         if item is None:
             raise StapoError(f"{origin}: row {number}: expected the name of an item in '{columns.item}', got none")
+        cluster = name_in(row, columns.cluster)
+        if columns.successes is not None and columns.trials is not None:
+            right, trials = _count(origin, number, columns, row)
+            for index in range(trials):
+                yield Cell(model, task, item, index, float(index < right), number, None, cluster)
+            continue
         if columns.score is None:
             for column in (*columns.wide_samples, *columns.wide_models):
-                score = _in_row(origin, number, column, row.get(column))
+                score = _in_row(origin, number, column, row.get(column), declared)
                 own, sample = (column, None) if columns.wide_models else (model, column)
-                yield Cell(own, task, item, sample, score, number, None)
+                yield Cell(own, task, item, sample, score, number, None, cluster)
             continue
         value = value_at(row, columns.score)
         if isinstance(value, list):
             for index, inner in enumerate(value):
-                yield Cell(model, task, item, index, _in_row(origin, number, columns.score, inner), number, None)
+                score = _in_row(origin, number, columns.score, inner, declared)
+                yield Cell(model, task, item, index, score, number, None, cluster)
             continue
         seed = None if columns.seed is None else _whole(value_at(row, columns.seed))
         label: str | int | None = seed if columns.sample is None else name_in(row, columns.sample)
         if columns.sample is not None and label is None:
             raise StapoError(f"{origin}: row {number}: expected a sample's name in '{columns.sample}', got none")
-        yield Cell(model, task, item, label, _in_row(origin, number, columns.score, value), number, seed)
+        score = _in_row(origin, number, columns.score, value, declared)
+        yield Cell(model, task, item, label, score, number, seed, cluster)
 
 
-def _in_row(origin: str, number: int, column: str, value: Any) -> float:
+def _count(origin: str, number: int, columns: Columns, row: Mapping[str, Any]) -> tuple[int, int]:
+    """Successes and trials of an item."""
+    found = []
+    for column in (columns.successes, columns.trials):
+        value = row.get(str(column))
+        whole = _whole(value)
+        if whole is None or str(value).strip() not in (str(whole), f"{whole}.0"):
+            raise StapoError(f"{origin}: row {number}, '{column}': expected a whole number, got {shown(value)}")
+        found.append(whole)
+    right, trials = found
+    if not 0 <= right <= trials <= MOST_TRIALS:
+        raise StapoError(
+            f"{origin}: row {number}: expected 0 <= successes <= trials <= {MOST_TRIALS}, got {right} of {trials}"
+        )
+    return right, trials
+
+
+def _in_row(origin: str, number: int, column: str, value: Any, declared: ScoreRange | None) -> float:
     """A cell's score; the place is only put into words for an error."""
-    score = score_of(value)
-    return checked(origin, f"row {number}, '{column}'", value) if score is None else score
+    score = score_of(value, declared)
+    return checked(origin, f"row {number}, '{column}'", value, declared) if score is None else score
 
 
-def _from_map(opened: Opened) -> Iterator[Cell]:
+def _from_map(opened: Opened, declared: ScoreRange | None) -> Iterator[Cell]:
     """Items to scores, or to lists of them; JSON lets a name stand twice and keeps the last, which is refused."""
     origin = str(opened.path)
 
@@ -171,10 +203,15 @@ def _from_map(opened: Opened) -> Iterator[Cell]:
     scores = json.loads(opened.path.read_text(encoding="utf-8-sig"), object_pairs_hook=once)
     for number, (item, value) in enumerate(scores.items(), start=1):
         for index, inner in enumerate(value if isinstance(value, list) else [value]):
-            yield Cell(None, None, item, index, checked(origin, f"item {shown(item)}", inner), number, None)
+            if not is_outcome(inner, declared) and score_of(inner, declared) is not None:
+                raise StapoError(
+                    f"{origin}: item {shown(item)}: expected 0 or 1 (or nothing), got {shown(inner)}; a map of scores "
+                    "between them is declared, as it may be a summary: --range 0:1"
+                )
+            yield Cell(None, None, item, index, checked(origin, f"item {shown(item)}", inner, declared), number, None)
 
 
-def _is_map(opened: Opened) -> bool:
+def _is_map(opened: Opened, declared: ScoreRange | None) -> bool:
     """Whether a file of one line is an object of items, not a row."""
     (row, *others) = opened.first or ({},)
     return (
@@ -182,7 +219,7 @@ def _is_map(opened: Opened) -> bool:
         and not others
         and bool(row)
         and all(
-            score_of(inner) is not None
+            is_outcome(inner, declared)
             for value in row.values()
             for inner in (value if isinstance(value, list) else [value])
         )
@@ -219,7 +256,13 @@ def _from_log(source: Source, metric: str | None) -> Iterator[Cell]:
             continue
         found = answer.verdicts.get(metric if metric is not None else next(iter(metrics), ""))
         yield Cell(
-            answer.model, answer.task, item, label, math.nan if found is None else float(found), number, answer.seed
+            answer.model,
+            answer.task,
+            item,
+            label,
+            math.nan if found is None else float(found is Outcome.CORRECT),
+            number,
+            answer.seed,
         )
     if not metrics or (metric is not None and metric not in metrics):
         known = f"it has {', '.join(sorted(metrics))}" if metrics else "'stapo-bench import' grades its samples"

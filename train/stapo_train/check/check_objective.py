@@ -17,8 +17,9 @@ import torch
 
 from stapo_train.batch import Batch
 from stapo_train.check.computed import Check, Computed, computed, distance, loss_and_gradient, packed
+from stapo_train.check.plain import Token
 from stapo_train.check.ranks import two_ranks
-from stapo_train.check.reference import REFERENCES, Token, reference_loss
+from stapo_train.check.reference import REFERENCES, reference_loss
 from stapo_train.check.token_checks import RandomTokens, token_checks
 from stapo_train.check.toy import VOCABULARY, toy_batch, toy_objective, toy_policy
 from stapo_train.objective import Objective, TokenStats, select
@@ -117,13 +118,26 @@ def _against_reference(
 
 
 def tokens_of(stats: TokenStats, policy: Policy, batch: Batch) -> list[Token]:
-    """The mini-batch in plain numbers, for the slow reference."""
-    proxy = torch.zeros_like(stats.entropy)
+    """The mini-batch in plain numbers, for the slow reference, with the whole distributions of the policy."""
+    distributions: list[tuple[float, ...]] = [()] * len(stats.log_probs)
+    taken: list[int] = [0] * len(distributions)
     with torch.no_grad():
         for micro in policy.split(batch, range(len(batch.rows))):
-            found = policy.stats(batch, micro).proxy_kl
-            if found is not None:
-                proxy[micro.tokens] = found
-    columns = (stats.log_probs, stats.old_log_probs, stats.entropy, stats.advantages, stats.sequence, stats.key, proxy)
-    names = ("log_prob", "old_log_prob", "entropy", "advantage", "sequence", "key", "proxy_kl")
-    return [Token(**dict(zip(names, row, strict=True))) for row in zip(*(c.tolist() for c in columns), strict=True)]
+            probs = torch.softmax(policy.logits(micro) / policy.temperature, dim=-1)
+            for place, row, token in zip(micro.tokens.tolist(), probs.tolist(), micro.taken.tolist(), strict=True):
+                distributions[place], taken[place] = tuple(row), token
+    overall = stats.entropy if stats.batch_entropy is None else stats.batch_entropy
+    columns = {
+        "log_prob": stats.log_probs,
+        "old_log_prob": stats.old_log_probs,
+        "entropy": stats.entropy,
+        "advantage": stats.advantages,
+        "sequence": stats.sequence,
+        "key": stats.key,
+        "batch_entropy": overall,
+    }
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [
+        Token(**dict(zip(columns, row, strict=True)), distribution=probs, taken=token)
+        for row, probs, token in zip(rows, distributions, taken, strict=True)
+    ]

@@ -107,8 +107,8 @@ def packed(policy: Policy, batch: Batch, objective: Objective, phase: int = 0) -
         use_cache=False,
     ).last_hidden_state[0]
     logits = policy.model.get_output_embeddings()(hidden[predictor])
-    now = token_distribution(logits, input_ids[predictor + 1], policy.temperature, policy.min_p)
-    stats = replace(batch.stats, log_probs=now.log_probs, entropy=now.entropy, proxy_kl=now.proxy_kl)
+    now = token_distribution(logits, input_ids[predictor + 1], policy.temperature)
+    stats = replace(batch.stats, log_probs=now.log_probs, entropy=now.entropy)
     selection = select(replace(stats, log_probs=now.log_probs.detach()), objective, phase=phase)
     policy.model.zero_grad()
     numerator = policy_loss(stats, selection, objective).numerator.sum()

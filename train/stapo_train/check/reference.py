@@ -6,81 +6,16 @@ and this file differ, one of them is wrong.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-
-@dataclass(frozen=True, kw_only=True)
-class Token:
-    """One response token, in numbers."""
-
-    log_prob: float
-    old_log_prob: float
-    entropy: float
-    advantage: float
-    sequence: int
-    key: int
-    proxy_kl: float = 0.0
-
-    @property
-    def prob(self) -> float:
-        """pi of the taken token, current policy."""
-        return math.exp(self.log_prob)
-
-    @property
-    def ratio(self) -> float:
-        """pi / pi_old of the taken token."""
-        return math.exp(self.log_prob - self.old_log_prob)
-
-
-Result = tuple[list[float], float]
-"""What is maximised at each token (0 where silenced), and the denominator: J = sum / denominator."""
+from stapo_train.check.plain import Result, Token, clip, largest, lengths, quantile, uniform
+from stapo_train.check.reference_ratios import aspo, ce_gppo, dppo_kl, dppo_tv, dro, gmpo, gpg, luspo, vespo
 
 
 def reference_loss(name: str, objective: Any, tokens: Sequence[Token], phase: int = 0) -> float:
     """The loss of a mini-batch; KeyError where no reference is written for ``name``."""
     terms, denominator = REFERENCES[name](objective, tokens, phase)
     return -math.fsum(terms) / denominator if denominator else 0.0
-
-
-def clip(o: Any, ratio: float, advantage: float) -> float:
-    """The clipped surrogate of one token (arXiv:1707.06347, Eq. 7), with a dual clip (arXiv:1912.09729) if set."""
-    bounded = min(max(ratio, 1 - o.clip_low), 1 + o.clip_high)
-    term: float = min(ratio * advantage, bounded * advantage)
-    if o.dual_clip is not None and advantage < 0:
-        term = max(term, o.dual_clip * advantage)
-    return term
-
-
-def quantile(values: Sequence[float], q: float) -> float:
-    """Linear interpolation between order statistics."""
-    ordered = sorted(values)
-    place = q * (len(ordered) - 1)
-    low = math.floor(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
-
-
-def uniform(key: int, seed: int) -> float:
-    """A number in [0, 1) for each key: SplitMix64's finaliser, in Python's unbounded integers."""
-    word = (1 << 64) - 1
-    x = (key + seed * 0x9E3779B97F4A7C15) & word
-    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & word
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & word
-    return ((x ^ (x >> 31)) >> 11) / 2**53
-
-
-def lengths(tokens: Sequence[Token]) -> dict[int, int]:
-    """Number of tokens of each rollout."""
-    counts: dict[int, int] = {}
-    for t in tokens:
-        counts[t.sequence] = counts.get(t.sequence, 0) + 1
-    return counts
-
-
-def largest(values: Sequence[tuple[float, int]], count: int) -> set[int]:
-    """Indices of the ``count`` largest of (value, index)."""
-    return {i for _, i in sorted(values, reverse=True)[:count]}
 
 
 def grpo(o: Any, tokens: Sequence[Token], phase: int) -> Result:
@@ -145,22 +80,34 @@ def lopti(o: Any, tokens: Sequence[Token], phase: int) -> Result:
 def stare(o: Any, tokens: Sequence[Token], phase: int) -> Result:
     """More weight on the most surprising tokens of each sign of A while entropy is low; arXiv:2606.19236."""
     weights = [1.0] * len(tokens)
-    if sum(t.entropy for t in tokens) / len(tokens) < o.max_entropy:
+    entropies = [t.batch_entropy if o.gate == "iteration" else t.entropy for t in tokens]
+    if sum(entropies) / len(entropies) < o.max_entropy:
         for sign, weight in ((1, o.weight_positive), (-1, o.weight_negative)):
             surprise = [(-t.log_prob, i) for i, t in enumerate(tokens) if sign * t.advantage > 0]
-            for i in largest(surprise, int(o.share * len(surprise))):
+            for i in largest(surprise, math.ceil(o.share * len(surprise))):
                 weights[i] = weight
     return [w * clip(o, t.ratio, t.advantage) for t, w in zip(tokens, weights, strict=True)], len(tokens)
 
 
 def lp_reg(o: Any, tokens: Sequence[Token], phase: int) -> Result:
-    """A KL penalty on the least likely tokens with A < 0; arXiv:2510.03222."""
+    """The least likely tokens with A < 0 are held to the proxy where that is above the policy; arXiv:2510.03222."""
     failed = [(-t.log_prob, i) for i, t in enumerate(tokens) if t.advantage < 0]
-    shielded = largest(failed, int(o.share * len(failed)))
-    terms = [
-        clip(o, t.ratio, t.advantage) - (o.beta * t.proxy_kl if i in shielded else 0) for i, t in enumerate(tokens)
-    ]
+    lowest = largest(failed, int(o.share * len(failed)))
+    terms = []
+    for i, t in enumerate(tokens):
+        proxy = min_p_probability(t.distribution, t.taken, o.min_p) if i in lowest else 0.0
+        if proxy > t.prob:
+            odds = proxy / t.prob
+            terms.append(t.ratio * t.advantage - o.beta * min(odds - math.log(odds) - 1, 10.0))
+        else:
+            terms.append(clip(o, t.ratio, t.advantage))
     return terms, len(tokens)
+
+
+def min_p_probability(distribution: Sequence[float], taken: int, kappa: float) -> float:
+    """The taken token's probability once those below kappa times the largest are removed; arXiv:2510.03222."""
+    kept = [p if p >= kappa * max(distribution) else 0.0 for p in distribution]
+    return kept[taken] / math.fsum(kept)
 
 
 def covariances(tokens: Sequence[Token]) -> list[float]:
@@ -247,4 +194,14 @@ REFERENCES: dict[str, Callable[[Any, Sequence[Token], int], Result]] = {
     "gspo": gspo,
     "cispo": cispo,
     "sapo": sapo,
+    "dppo-tv": dppo_tv,
+    "dppo-kl": dppo_kl,
+    "gmpo": gmpo,
+    "luspo": luspo,
+    "vespo": vespo,
+    "ce-gppo": ce_gppo,
+    "aspo": aspo,
+    **dict.fromkeys(("maxrl", "rloo", "reinforce++", "reinforce++-baseline", "opo", "grpo-pass-k"), token_mean),
+    "gpg": gpg,
+    "dro": dro,
 }

@@ -31,23 +31,24 @@ class RandomTokens:
         scale = torch.linspace(0.1, 8.0, count, dtype=torch.float64).unsqueeze(1)
         logits = scale * torch.randn(count, vocabulary, generator=generator, dtype=torch.float64)
         taken = torch.randint(vocabulary, (count,), generator=generator)
-        now = token_distribution(logits, taken, 1.0, objective.min_p)
+        now = token_distribution(logits, taken, 1.0)
         shift = like.log_probs - like.old_log_probs
+        noise = torch.randn(count, generator=generator, dtype=torch.float64)
         stats = replace(
             like,
             log_probs=now.log_probs,
             entropy=now.entropy,
-            proxy_kl=now.proxy_kl,
             old_log_probs=now.log_probs - shift,
             ref_log_probs=now.log_probs + shift,
+            proxy_log_probs=now.log_probs + noise,
         )
         selection = select(stats, objective, phase=phase)
         return RandomTokens(objective=objective, logits=logits, taken=taken, stats=stats, selection=selection)
 
     def numerator(self, logits: Tensor) -> Tensor:
         """[N] loss numerators at other logits, the selection held fixed."""
-        now = token_distribution(logits, self.taken, 1.0, self.objective.min_p)
-        stats = replace(self.stats, log_probs=now.log_probs, proxy_kl=now.proxy_kl)
+        now = token_distribution(logits, self.taken, 1.0)
+        stats = replace(self.stats, log_probs=now.log_probs)
         return policy_loss(stats, self.selection, self.objective).numerator
 
     def gradient(self) -> Tensor:

@@ -34,7 +34,7 @@ def toy_policy(objective: Objective, seed: int = 0, micro_batch_tokens: int = 10
         initializer_range=0.3, attn_implementation="sdpa",
     )  # fmt: skip
     model = Qwen3ForCausalLM(config).double().eval()
-    return Policy(model=model, temperature=0.9, micro_batch_tokens=micro_batch_tokens, min_p=objective.min_p)
+    return Policy(model=model, temperature=0.9, micro_batch_tokens=micro_batch_tokens)
 
 
 def toy_batch(objective: Objective, seed: int = 1) -> Batch:
@@ -60,7 +60,11 @@ def toy_batch(objective: Objective, seed: int = 1) -> Batch:
     batch = collate(rollouts, advantages, torch.float64, torch.device("cpu"))
     policy = toy_policy(objective)
     now = policy.measure(batch)
+    if objective.min_p is not None:
+        now = replace(now, proxy_log_probs=policy.proxy_log_probs(batch, objective.min_p))
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(len(now.log_probs), generator=generator, dtype=torch.float64)
     old = now.log_probs + 0.25 * noise
-    return replace(batch, stats=replace(now, old_log_probs=old, ref_log_probs=old - 0.1 * noise))
+    overall = torch.full_like(old, 1.5)  # nats; another number than the mini-batch's mean
+    stats = replace(now, old_log_probs=old, ref_log_probs=old - 0.1 * noise, batch_entropy=overall)
+    return replace(batch, stats=stats)

@@ -196,7 +196,17 @@ def check_setup(shape: Shape, setup: Setup, recipe: Recipe) -> Memory:
     Raises:
         UsageError: one line with what is too large and what to change.
     """
-    for name, parts in (("--tensor-parallel", setup.tensor_parallel), ("--sequence-parallel", setup.sequence_parallel)):
+    counts = {
+        "--nodes": setup.nodes,
+        "--gpus-per-node": setup.gpus_per_node,
+        "--tensor-parallel": setup.tensor_parallel,
+        "--sequence-parallel": setup.sequence_parallel,
+    }
+    for name, count in counts.items():
+        if count < 1:
+            raise UsageError(f"{name} {count}: expected 1 or more")
+    for name in ("--tensor-parallel", "--sequence-parallel"):
+        parts = counts[name]
         if setup.gpus_per_node % parts or shape.heads % parts:
             raise UsageError(
                 f"{name} {parts}: expected a divisor of {setup.gpus_per_node} GPUs a node and of {shape.heads} "
@@ -214,10 +224,10 @@ def check_setup(shape: Shape, setup: Setup, recipe: Recipe) -> Memory:
     if cached_sequences(memory, shape, setup, recipe.max_length) < 1:
         raise UsageError(
             f"{setup.gpu.name}: expected room for one sequence of {recipe.max_length:,} tokens in vLLM's share, got "
-            f"{memory.kv_cache:.1f} GiB; raise --tensor-parallel above {setup.tensor_parallel}"
+            f"{memory.kv_cache:.1f} GiB; " + _more("--tensor-parallel", setup.tensor_parallel, shape, setup)
         )
     for phase, needed, remedy in (
-        ("updates", memory.while_updating, "use --sequence-parallel or more GPUs"),
+        ("updates", memory.while_updating, _more("--sequence-parallel", setup.sequence_parallel, shape, setup)),
         ("rollouts", memory.while_sampling, f"lower rollout.gpu_memory={setup.rollout_share:g} or use more GPUs"),
     ):
         if DOUBT * needed > usable:
@@ -227,6 +237,13 @@ def check_setup(shape: Shape, setup: Setup, recipe: Recipe) -> Memory:
                 f"during {phase} on {setup.world} GPUs; {remedy}"
             )
     return memory
+
+
+def _more(option: str, now: int, shape: Shape, setup: Setup) -> str:
+    """What would give a sequence more memory: a larger split, where the GPUs of a node and the heads allow one."""
+    larger = [n for n in range(now + 1, setup.gpus_per_node + 1) if not setup.gpus_per_node % n and not shape.heads % n]
+    split = f"use {option} {larger[0]}, " if larger else "use "
+    return split + ("more GPUs or a kind with more memory" if larger else "more GPUs a node or a kind with more memory")
 
 
 # --- time -------------------------------------------------------------------------------------------------------------

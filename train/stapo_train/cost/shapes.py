@@ -4,12 +4,12 @@
 8.19
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from stapo_bench.errors import StapoError
+from stapo_bench.tasks import read_foreign_object
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +91,8 @@ SHAPES: Mapping[str, Shape] = {
 def read_shape(checkpoint: Path) -> Shape:
     """The shape of a Hugging Face checkpoint folder."""
     path = checkpoint / "config.json"
+    raw = read_foreign_object(path)
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
         return Shape(
             layers=raw["num_hidden_layers"],
             hidden=raw["hidden_size"],
@@ -103,5 +103,5 @@ def read_shape(checkpoint: Path) -> Shape:
             vocab=raw["vocab_size"],
             tied=bool(raw.get("tie_word_embeddings", False)),
         )
-    except (OSError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError) as error:
+    except (KeyError, TypeError, ArithmeticError) as error:
         raise StapoError(f"{path}: expected a decoder's config.json, got {type(error).__name__}: {error}") from None

@@ -9,7 +9,7 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from stapo_bench.runs import write_result
+from stapo_bench.runs import read_bounded, write_result
 
 TRAININGS = "trainings.tar.gz"
 KEPT = ("config.yaml", "metrics.jsonl")
@@ -26,7 +26,7 @@ def write_trainings(folders: Mapping[str, Path], page: Path) -> Path:
     ):
         for training in sorted(folders):
             for name in KEPT:
-                content = (folders[training] / name).read_bytes()
+                content = read_bounded(folders[training] / name)
                 member = tarfile.TarInfo(f"trainings/{training}/{name}")
                 member.size = len(content)
                 archive.addfile(member, io.BytesIO(content))

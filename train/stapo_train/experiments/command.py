@@ -36,6 +36,10 @@ def experiment(
     """
     if not (experiments or page_only):
         raise UsageError("expected the name of an experiment, or --page-only for the list of all")
+    from stapo_train.experiments.design import load_experiment
+
+    for name in experiments:
+        load_experiment(name)  # what is none is refused before torch is imported
     from stapo_train.experiments.run import Plans
 
     plans = Plans.of(experiments, out, results, seeds)

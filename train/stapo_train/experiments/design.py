@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-import yaml
-
-from stapo_bench.engines import PRESETS, preset, sampling_in_words
+from stapo_bench.engines import REGIMES, preset, sampling_in_words
 from stapo_bench.errors import UsageError
+from stapo_bench.tasks import read_foreign_yaml
 from stapo_train.config import TrainConfig, load_config
 
 _TRAIN = Path(__file__).resolve().parents[2]
@@ -35,7 +34,7 @@ class Experiment:
     variants: Mapping[str, Sequence[str]]  # name on the page -> overrides; none: base model
     reference: str  # the variant that every other is compared with
     verdicts: Sequence[str] = ()  # the variants whose comparison opens the page; none: all
-    decodings: Sequence[str] = tuple(PRESETS)
+    decodings: Sequence[str] = REGIMES
     dumps: Sequence[int] = ()  # iterations whose last mini-batch is kept, with the weights before it
     figures: Sequence[str] = ()  # of ``stapo-bench plot``
     sections: Sequence[str] = ()  # of pages.SECTIONS
@@ -104,7 +103,9 @@ def load_experiment(name: str) -> Experiment:
         known = ", ".join(sorted(found.stem for found in HERE.glob("*.yaml")))
         ours = f"one of {known}" if known else "the checkout's train/experiments, which an installed package lacks"
         raise UsageError(f"experiment '{name}': expected {ours}, or a YAML file")
-    values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    values = read_foreign_yaml(path)
+    if not isinstance(values, dict):
+        raise UsageError(f"{path}: expected keys and values, got {type(values).__name__}")
     known_keys = {f.name for f in fields(Experiment)} - {"name"}
     if unknown := sorted(set(values) - known_keys):
         raise UsageError(f"{path}: unknown {', '.join(unknown)}; expected {', '.join(sorted(known_keys))}")
@@ -167,7 +168,7 @@ def in_words(decoding: str) -> str:
     'T=0.7, top-p 0.9'
     """
     params = preset(decoding)
-    return sampling_in_words(params.temperature, params.top_p)
+    return sampling_in_words(params)
 
 
 def _slug(text: str) -> str:

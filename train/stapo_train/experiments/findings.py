@@ -4,7 +4,6 @@ An experiment need not be finished. Variants without a finished seed are left ou
 have finished it, so that all compared variants have the same seeds.
 """
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +17,7 @@ from stapo_bench.presenting.figures import Sources
 from stapo_bench.presenting.figures.settings import entropy_stability
 from stapo_bench.presenting.figures.sources import read_training
 from stapo_bench.records import Outcomes
+from stapo_bench.runs import file_hashes
 from stapo_train.experiments.design import Evaluation, Experiment, Training, evaluations, trainings
 from stapo_train.experiments.steps import plan
 
@@ -87,7 +87,7 @@ class Findings:
         weights: dict[str, list[str]] = {}
         for training in self.trainings:
             file = training.checkpoint(training.folder) / "model.safetensors"
-            weights.setdefault(training.variant, []).append(hashlib.sha256(file.read_bytes()).hexdigest())
+            weights.setdefault(training.variant, []).append(file_hashes([file])[file.name])
         names = sorted(weights, key=lambda variant: variant != self.experiment.reference)
         first: dict[tuple[str, ...], str] = {}
         for variant in names:

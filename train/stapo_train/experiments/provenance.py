@@ -1,7 +1,7 @@
 """Where a page's numbers come from: code, versions, seeds and CPU time, for the page and for ``manifest.json``."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from stapo_bench.runs import Manifest, load_manifest
@@ -9,6 +9,7 @@ from stapo_train.experiments.archive import TRAININGS
 from stapo_train.experiments.costs import read_costs
 from stapo_train.experiments.findings import Findings
 from stapo_train.experiments.steps import CPU_SECONDS, plan
+from stapo_train.objectives import REGISTRY
 
 
 def provenance(findings: Findings, command: str) -> dict[str, Any]:
@@ -31,6 +32,7 @@ def provenance(findings: Findings, command: str) -> dict[str, Any]:
         "evaluation": experiment.options,
         "graders": sorted({score.grader for score in findings.sources.scores}),
         "variants": {name: list(own) for name, own in experiment.variants.items()},
+        "definitions": definitions(experiment.variants),
         "not_run": [name for name in experiment.variants if name not in findings.variants],
         "code": [
             {"commit": commit, "dirty": dirty, "starts": count}
@@ -42,6 +44,37 @@ def provenance(findings: Findings, command: str) -> dict[str, Any]:
         "cpu_s": {kind: round(sum(r["cpu_s"] for r in rows if r["kind"] == kind), 1) for kind in CPU_SECONDS},
         "commands": {kind: len({r["step"] for r in rows if r["kind"] == kind}) for kind in CPU_SECONDS},
     }
+
+
+def objective_names(variants: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """The objective of each variant that is trained, by variant, from its settings."""
+    stated = {variant: dict(pair.split("=", 1) for pair in own) for variant, own in variants.items()}
+    return {variant: pairs["objective.name"] for variant, pairs in stated.items() if "objective.name" in pairs}
+
+
+def definitions(variants: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Which definition of its objective each variant was trained with: the present one, as a run's name says it too."""
+    return {variant: REGISTRY[name].definition for variant, name in objective_names(variants).items()}
+
+
+def outdated(about: Mapping[str, Any]) -> str:
+    """Which variants of a page were made with a former definition of their objective, in words; empty: none.
+
+    ``about``: a page's ``manifest.json``. One without ``definitions`` is older than all second definitions.
+    """
+    then, now = about.get("definitions", {}), definitions(about["variants"])
+    old = [variant for variant, number in now.items() if then.get(variant, 1) < number]
+    if not old:
+        return ""
+    names = objective_names(about["variants"])
+    told = "; ".join(f"{variant} {REGISTRY[names[variant]].former}" for variant in old)
+    return f"**Made with a former definition, to be made again ({_cost(about, len(old))}): {told}.**"
+
+
+def _cost(about: Mapping[str, Any], variants: int) -> str:
+    """CPU-hours of a number of variants, by what those of the page cost."""
+    share = variants / max(len(objective_names(about["variants"])), 1)
+    return f"about {sum(about['cpu_s'].values()) * share / 3600:.1f} CPU-hours"
 
 
 def _versions(manifest: Manifest) -> str:

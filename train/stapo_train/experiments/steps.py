@@ -1,16 +1,14 @@
 """The commands of an experiment in order. Whether one is finished is read from the folder that it writes."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-
-import yaml
 
 from stapo_bench.analysis import current_score, run_score
 from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER, get_grader
 from stapo_bench.runs import load_manifest, read_checkpoint, read_grades
+from stapo_bench.tasks import read_foreign_object, read_foreign_yaml
 from stapo_train.config import parse_config
 from stapo_train.experiments.design import (
     CONFIGS,
@@ -72,7 +70,7 @@ def _pretrain(base: Path, settings: Sequence[str]) -> Step:
         needs=(),
         is_done=lambda: (
             (base / FINISHED_FILE).is_file()
-            and json.loads((base / CONFIG_FILE).read_text()) | {"out": str(base)} == asdict(config)
+            and read_foreign_object(base / CONFIG_FILE) | {"out": str(base)} == asdict(config)
         ),
     )
 
@@ -95,7 +93,7 @@ def is_trained(training: Training) -> bool:
     """Whether the folder holds this training's last checkpoint."""
     if training.config is None or not (training.folder / "checkpoints" / "final").is_dir():
         return False
-    stored = parse_config(yaml.safe_load((training.folder / "config.yaml").read_text()), str(training.folder))
+    stored = parse_config(read_foreign_yaml(training.folder / "config.yaml"), str(training.folder))
     if stored.digest() != training.config.digest():
         raise StapoError(f"{training.folder}: expected the training that its name says, got another; move it away")
     return True

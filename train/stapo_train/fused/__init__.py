@@ -47,7 +47,7 @@ def linear_token_distribution(
     """
     backend = backend or backend_for(hidden)
     log_probs, entropy, sum_squares = _Linear.apply(hidden, weight, taken, temperature, backend)  # type: ignore[no-untyped-call]
-    return TokenDistribution(log_probs=log_probs, entropy=entropy, sum_squares=sum_squares, proxy_kl=None)
+    return TokenDistribution(log_probs=log_probs, entropy=entropy, sum_squares=sum_squares, proxy_log_probs=None)
 
 
 def backend_for(hidden: Tensor) -> Backend:

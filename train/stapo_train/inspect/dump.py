@@ -12,16 +12,22 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from stapo_bench.engines.transformers import load_checkpoint
 from stapo_bench.errors import StapoError
+from stapo_bench.tasks import read_foreign_object, regular_file
 from stapo_train.batch import Batch
 from stapo_train.objective import TokenStats
+from stapo_train.parse import parse_record
 from stapo_train.policy import Policy
 from stapo_train.run_folder import whole_folder
 from stapo_train.train_records import Rollout
+
+OPTIONAL = ("ref_log_probs", "importance", "proxy_log_probs", "batch_entropy")
+"""Statistics that a dump holds where its run had them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +53,9 @@ class Dump:
     about: DumpedRun
 
 
+_PER_TOKEN = ("old_log_probs", "entropy", "key", *OPTIONAL)
+
+
 def save_dump(
     folder: Path, batch: Batch, model: Any, tokenizer: Any, about: DumpedRun, *, rollouts: Sequence[Rollout] = ()
 ) -> None:
@@ -69,7 +78,7 @@ def save_dump(
     if rollouts:
         tensors["rewards"] = torch.tensor([r.reward for r in rollouts], dtype=torch.float64)
         tensors["group_ids"] = torch.tensor([r.group_id for r in rollouts])
-    optional = {"ref_log_probs": stats.ref_log_probs, "importance": stats.importance}
+    optional = {name: getattr(stats, name) for name in OPTIONAL}
     tensors |= {name: value for name, value in optional.items() if value is not None}
     with whole_folder(folder) as partial:
         model.save_pretrained(partial / "model")
@@ -82,29 +91,12 @@ def load_dump(folder: Path, micro_batch_tokens: int = 2048) -> Dump:
     """Read a dump; ``batch.stats`` are the dumped policy's, except ``old_log_probs``, the older policy's."""
     if not (folder / "dump.json").is_file():
         raise StapoError(f"{folder}: expected a dump (dump.json, batch.safetensors, model/), as --dump-rollouts writes")
-    stored = json.loads((folder / "dump.json").read_text(encoding="utf-8"))
-    about = DumpedRun(**{field.name: stored[field.name] for field in fields(DumpedRun) if field.name in stored})
-    found = load_file(folder / "batch.safetensors")
-    prompts = [p.tolist() for p in found["prompt_ids"].split(found["prompt_lengths"].tolist())]
-    responses = [r.tolist() for r in found["response_ids"].split(found["response_lengths"].tolist())]
-    lengths = found["response_lengths"]
-    sequence = torch.arange(len(lengths)).repeat_interleave(lengths)
-    batch = Batch(
-        rows=tuple((tuple(p), tuple(r)) for p, r in zip(prompts, responses, strict=True)),
-        starts=tuple((lengths.cumsum(0) - lengths).tolist()),
-        row_advantages=found["row_advantages"],
-        stats=TokenStats(
-            log_probs=found["old_log_probs"],
-            old_log_probs=found["old_log_probs"],
-            entropy=found["entropy"],
-            advantages=found["row_advantages"][sequence],
-            sequence=sequence,
-            key=found["key"],
-            ref_log_probs=found.get("ref_log_probs"),
-            importance=found.get("importance"),
-        ),
-    )
+    about = _about(folder / "dump.json")
+    found, batch = _batch(folder / "batch.safetensors")
     model, tokenizer = load_checkpoint(folder / "model", dtype="float32", device="cpu")
+    words, ids = model.config.vocab_size, torch.cat([found["prompt_ids"], found["response_ids"]])
+    if not bool(((ids >= 0) & (ids < words)).all()):
+        raise StapoError(f"{folder / 'batch.safetensors'}: expected tokens of its model, below {words}, got others")
     policy = Policy(model=model, temperature=about.temperature, micro_batch_tokens=micro_batch_tokens)
     return Dump(
         batch=replace(batch, stats=policy.measure(batch)),
@@ -114,6 +106,44 @@ def load_dump(folder: Path, micro_batch_tokens: int = 2048) -> Dump:
         group_ids=found.get("group_ids"),
         about=about,
     )
+
+
+def _about(path: Path) -> DumpedRun:
+    """What a dump records of its run, later fields left out."""
+    stored = read_foreign_object(path)
+    known = {field.name for field in fields(DumpedRun)}
+    return parse_record(DumpedRun, {name: value for name, value in stored.items() if name in known}, str(path))
+
+
+def _batch(path: Path) -> tuple[dict[str, Tensor], Batch]:
+    """A dump's tensors, and the mini-batch that they are; StapoError where they are none."""
+    try:
+        found = load_file(regular_file(path))
+        prompts = [p.tolist() for p in found["prompt_ids"].split(found["prompt_lengths"].tolist())]
+        responses = [r.tolist() for r in found["response_ids"].split(found["response_lengths"].tolist())]
+        lengths = found["response_lengths"]
+        sequence = torch.arange(len(lengths)).repeat_interleave(lengths)
+        per_token = [found[name] for name in _PER_TOKEN if name in found]
+        if {len(vector) for vector in per_token} != {len(sequence)} or len(found["row_advantages"]) != len(lengths):
+            raise ValueError("its tensors are of different lengths")
+        batch = Batch(
+            rows=tuple((tuple(p), tuple(r)) for p, r in zip(prompts, responses, strict=True)),
+            starts=tuple((lengths.cumsum(0) - lengths).tolist()),
+            row_advantages=found["row_advantages"],
+            stats=TokenStats(
+                log_probs=found["old_log_probs"],
+                old_log_probs=found["old_log_probs"],
+                entropy=found["entropy"],
+                advantages=found["row_advantages"][sequence],
+                sequence=sequence,
+                key=found["key"],
+                **{name: found.get(name) for name in OPTIONAL},
+            ),
+        )
+    except (SafetensorError, OSError, RuntimeError, ValueError, KeyError, TypeError, IndexError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise StapoError(f"{path}: expected the tensors of a mini-batch, got damage: {reason}") from None
+    return found, batch
 
 
 def _flat(rows: Sequence[Sequence[int]]) -> Tensor:

@@ -7,15 +7,15 @@ stapo-train sweep  runs/x/dumps/iteration-000010 --tau-p 0.001,0.002,0.005 --q 0
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from stapo_bench.errors import StapoError
-from stapo_train.advantages import group_advantages
 from stapo_train.batch import Batch
 from stapo_train.inspect.dump import Dump
-from stapo_train.objective import Objective, Selection, policy_loss, select
-from stapo_train.objectives import REGISTRY, for_run
+from stapo_train.objective import ONE_PROCESS, Objective, Selection, mean, policy_loss, select
+from stapo_train.objectives import for_run
 from stapo_train.token_statistics import logit_gradient_norm_squared, token_distribution
 
 
@@ -39,21 +39,35 @@ def objective_for(dump: Dump, name: str, **settings: float) -> Objective:
 
 
 def batch_for(dump: Dump, objective: Objective) -> Batch:
-    """The mini-batch with the advantages that a run of this objective would have given it."""
-    batch, own = dump.batch, dump.about.objective["name"]
-    if objective.divide_by_std == REGISTRY[own].divide_by_std:
+    """The mini-batch with the advantages that a run of this objective would have given it.
+
+    What the dump's own run had no use for is filled in from what is there: the dumped policy stands in for the old one
+    (its min-p proxy), and its mini-batch for the iteration (the mean entropy).
+    """
+    batch, own = _completed(dump, objective), dump.about.objective["name"]
+    theirs = objective_for(dump, own)
+    if objective.describe_advantages() == theirs.describe_advantages():
         return batch
     if dump.rewards is None or dump.group_ids is None:
-        kinds = {True: "(R - mean) / std", False: "R - mean"}
         raise StapoError(
-            f"{objective.label}: expected rewards in the dump to make its advantages {kinds[objective.divide_by_std]} "
-            f"from, got an older dump with {own}'s {kinds[not objective.divide_by_std]} alone; dump the iteration again"
+            f"{objective.label}: expected rewards in the dump to make its advantages {objective.describe_advantages()} "
+            f"from, got an older dump with {own}'s {theirs.describe_advantages()} alone; dump the iteration again"
         )
-    found = group_advantages(dump.rewards.numpy(), dump.group_ids.numpy(), divide_by_std=objective.divide_by_std)
+    lengths = np.array([len(response) for _, response in batch.rows])
+    found = objective.advantages(dump.rewards.numpy(), dump.group_ids.numpy(), lengths)
     advantages = torch.from_numpy(found).to(batch.row_advantages)
     return replace(
         batch, row_advantages=advantages, stats=replace(batch.stats, advantages=advantages[batch.stats.sequence])
     )
+
+
+def _completed(dump: Dump, objective: Objective) -> Batch:
+    batch, stats = dump.batch, dump.batch.stats
+    if objective.min_p is not None and stats.proxy_log_probs is None:
+        stats = replace(stats, proxy_log_probs=dump.policy.proxy_log_probs(batch, objective.min_p))
+    if objective.needs_batch_entropy and stats.batch_entropy is None:
+        stats = replace(stats, batch_entropy=torch.full_like(stats.entropy, mean(stats.entropy, ONE_PROCESS)))
+    return replace(batch, stats=stats)
 
 
 def replay(dump: Dump, names: Sequence[str]) -> list[Replayed]:
@@ -87,17 +101,17 @@ def _nothing_silenced(selection: Selection) -> Selection:
 
 def _gradient(dump: Dump, objective: Objective, selection: Selection) -> tuple[float, Tensor, Tensor]:
     """Summed numerator, its gradient by the parameters, and [N] squared norms of tokens' gradients by their logits."""
-    policy, batch = replace(dump.policy, min_p=objective.min_p), dump.batch
+    policy, batch = dump.policy, dump.batch
     policy.model.zero_grad()
     total, by_logit = 0.0, torch.zeros_like(batch.stats.log_probs)
     for micro in policy.split(batch, range(len(batch.rows))):
-        now = token_distribution(policy.logits(micro), micro.taken, policy.temperature, policy.min_p)
+        now = token_distribution(policy.logits(micro), micro.taken, policy.temperature)
         leaf = now.log_probs.detach().requires_grad_()
         part, chosen = batch.stats.take(micro.tokens), selection.take(micro.tokens)
-        alone = policy_loss(replace(part, log_probs=leaf, proxy_kl=now.proxy_kl), chosen, objective).numerator.sum()
+        alone = policy_loss(replace(part, log_probs=leaf), chosen, objective).numerator.sum()
         (weight,) = torch.autograd.grad(alone, leaf, retain_graph=True)
         by_logit[micro.tokens] = logit_gradient_norm_squared(weight, leaf.detach().exp(), now.sum_squares)
-        out = policy_loss(replace(part, log_probs=now.log_probs, proxy_kl=now.proxy_kl), chosen, objective)
+        out = policy_loss(replace(part, log_probs=now.log_probs), chosen, objective)
         torch.autograd.backward(out.numerator.sum())
         total += float(out.numerator.detach().sum())
     gradient = torch.cat([p.grad.flatten() for p in policy.model.parameters() if p.grad is not None])

@@ -17,6 +17,7 @@ TRL's trainer adds micro-batches up undivided (``loss_is_scaled_for_ga``) and av
 GRPOConfig's own settings of loss and advantages have no effect here; changed ones are refused.
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from itertools import pairwise
@@ -28,12 +29,12 @@ from torch import Tensor
 from trl import GRPOConfig, GRPOTrainer  # type: ignore[import-not-found]
 from trl.models.utils import disable_gradient_checkpointing  # type: ignore[import-not-found]
 
-from stapo_bench.errors import UsageError
+from stapo_bench.errors import UsageError, tell
 from stapo_bench.grading import DEFAULT_GRADER, GraderPool
 from stapo_bench.records import Gold
-from stapo_train.advantages import group_advantages
 from stapo_train.batch import KEY_STRIDE
 from stapo_train.distributed import ProcessGroup
+from stapo_train.integrations.limits import check_supported
 from stapo_train.objective import ONE_PROCESS, Metrics, Objective, Reduce, Selection, TokenStats, policy_loss, select
 from stapo_train.objectives import for_run
 from stapo_train.reward import REWARDS
@@ -66,6 +67,7 @@ class StapoGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         if not isinstance(objective, Objective):
             objective = for_run(objective, seed=args.seed, max_new_tokens=args.max_completion_length)
         _check(objective, args)
+        tell(sys.stderr, f"{type(self).__name__}: {correction_in_words(args)}")
         super().__init__(args=args, **others)
         if self.aux_loss_enabled:
             raise UsageError("router_aux_loss_coef: expected 0, the objective has no such term; set it in GRPOConfig")
@@ -84,15 +86,16 @@ class StapoGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         return rewards
 
     def _generate_and_score_completions(self, inputs: list[Inputs]) -> Inputs:
-        """TRL's, with the advantages of ``group_advantages``: TRL adds 1e-4 to the std."""
+        """TRL's, with the objective's advantages: TRL adds 1e-4 to the std."""
         batch: Inputs = super()._generate_and_score_completions(inputs)
         rewards = (self._rewards * self.reward_weights.to(self._rewards.device)).nansum(dim=1)
         rewards[self._rewards.isnan().all(dim=1)] = torch.nan  # every reward function failed: unknown, not 0
         group_size = self.num_generations if self.model.training else self.num_generations_eval
-        advantages = group_advantages(
+        lengths = self.accelerator.gather((batch["completion_mask"] * batch.get("tool_mask", 1)).sum(dim=1))
+        advantages = self.objective.advantages(
             rewards.double().cpu().numpy(),
             np.arange(len(rewards)) // group_size,  # TRL's sampler lays a prompt's rollouts side by side
-            divide_by_std=self.objective.divide_by_std,
+            lengths.cpu().numpy(),
         )
         if self.model.training:
             self._logs["advantages"].extend(advantages.tolist())  # a bounded deque: these displace TRL's own
@@ -217,11 +220,21 @@ def grader_reward(grader: str = DEFAULT_GRADER, workers: int | None = None) -> C
     return grader_reward
 
 
+def correction_in_words(args: GRPOConfig) -> str:
+    """What TRL's own correction for vLLM's mismatch does to our loss; TRL turns it on by default."""
+    if not args.use_vllm or not args.vllm_importance_sampling_correction:
+        return "no correction for the mismatch of training and inference"
+    bounds = f"{args.vllm_importance_sampling_clip_min} to {args.vllm_importance_sampling_clip_max}"
+    return (
+        "TRL's vllm_importance_sampling_correction weighs every token: "
+        f"{args.vllm_importance_sampling_mode}, {bounds}; "
+        "vllm_importance_sampling_correction=False turns it off, as in the paper's recipe"
+    )
+
+
 def _check(objective: Objective, args: GRPOConfig) -> None:
     """Refuse objectives that cannot be computed here, and settings that would have no effect."""
-    if objective.num_phases > 1 or objective.min_p is not None:
-        what = "several steps per mini-batch" if objective.num_phases > 1 else "a proxy distribution"
-        raise UsageError(f"{objective.label} needs {what}, which TRL's trainer does not give; use stapo-train")
+    check_supported(objective, "TRL")
     defaults = {f.name: f.default for f in fields(GRPOConfig)}
     expected = {name: defaults[name] for name in REFUSED} | {"beta": getattr(objective, "kl_beta", 0.0)}
     for name, value in expected.items():

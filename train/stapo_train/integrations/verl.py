@@ -17,13 +17,15 @@ micro-batch: a pass without gradient under the current policy (none where the se
 
 FSDP2 averages gradients over ranks, which cancels the size. The loss replaces verl's completely: weights, mask and
 denominator are the selection's. verl counts its own denominator from ``loss_mask``, which silencing in
-``response_mask`` would not change; ours depends on neither. Changed settings of verl's own loss are refused. The model
-must be the same function in both passes: dropout has to be off.
+``response_mask`` would not change; ours depends on neither. Settings of verl's own loss are refused, but for those that
+say what the objective does anyway. verl's rollout correction is used where it is on, and the first step says which way.
+The model must be the same function in both passes: dropout has to be off.
 
 Tested on a CPU: steps of the engine, its checkpoints, and Ray-managed training of a tiny model from sampling to merged
 weights (tests/integration/test_verl.py, test_verl_ray.py). Not tested: GPUs, sequence parallelism, fused kernels, LoRA.
 """
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import accumulate
@@ -41,8 +43,7 @@ from verl.workers.config import ActorConfig, PolicyLossConfig
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 from verl.workers.utils.padding import no_padding_2_padding
 
-from stapo_bench.errors import StapoError, UsageError
-from stapo_train.advantages import group_advantages
+from stapo_bench.errors import StapoError, UsageError, tell
 from stapo_train.batch import KEY_STRIDE
 from stapo_train.distributed import ProcessGroup
 from stapo_train.integrations.verl_entropy import chunked_entropy
@@ -82,6 +83,7 @@ class StapoTrainingWorker(TrainingWorker):  # type: ignore[misc]
     def set_loss_fn(self, loss_fn: Callable[..., Any]) -> None:
         """Read the actor's settings from verl's loss, then replace that loss by ours."""
         self.objective = objective_from_environment()
+        self._said = False  # whether verl's rollout correction takes part, which the first batch shows
         check_actor(self.objective, getattr(loss_fn, "keywords", {}).get("config"))
         self._device = torch.device(get_device_id())
         self.engine.compute_entropy_from_logits = chunked_entropy(compiled=self.engine_config.use_torch_compile)
@@ -92,6 +94,11 @@ class StapoTrainingWorker(TrainingWorker):  # type: ignore[misc]
 
     def train_batch(self, data: TensorDict) -> TensorDict | None:
         """One optimizer step; ``data`` is this rank's share of the mini-batch."""
+        if not self._said:
+            weighed = "rollout_is_weights" in data
+            said = "weighs every token: verl's rollout_is" if weighed else "no weights for the mismatch with the engine"
+            tell(sys.stderr, f"{self.objective.label}: {said} (algorithm.rollout_correction)")
+            self._said = True
         self._mini_batch = self._decide(data)
         data = data.copy()  # of the keys, not of the tensors
         data[ROW] = torch.arange(len(data))
@@ -188,6 +195,17 @@ def row_names(input_ids: Tensor) -> Tensor:
     return torch.stack(names).cpu()
 
 
+def own_settings(objective: Objective) -> dict[str, Any]:
+    """What the objective does, in verl's names: a launch script that states it says nothing else, and is taken."""
+    settings = {
+        "clip_ratio_low": objective.clip_low,
+        "clip_ratio_high": objective.clip_high,
+        "clip_ratio_c": objective.dual_clip,
+        "kl_loss_coef": getattr(objective, "kl_beta", 0.0),
+    }
+    return {name: value for name, value in settings.items() if value is not None}
+
+
 def check_actor(objective: Objective, actor: ActorConfig | None) -> None:
     """Refuse objectives that cannot be computed here, and settings that would have no effect."""
     if actor is None:
@@ -199,11 +217,12 @@ def check_actor(objective: Objective, actor: ActorConfig | None) -> None:
     expected["use_kl_loss"] = objective.needs_reference  # this makes verl compute the reference's log-probs
     loss = {f.name: f.default for f in fields(PolicyLossConfig) if f.name != "rollout_correction"}
     expected |= {f"policy_loss.{name}": value for name, value in (loss | {"loss_mode": NAME}).items()}
+    own = own_settings(objective)
     for name, value in expected.items():
         got: Any = actor
         for part in name.split("."):
             got = getattr(got, part)
-        if got != value:
+        if got != value and (name not in own or got != own[name]):
             raise UsageError(f"{place}{name}: expected {value!r}, got {got!r}; the objective's own settings decide")
 
 
@@ -211,7 +230,7 @@ def check_actor(objective: Objective, actor: ActorConfig | None) -> None:
 def advantages(
     token_level_rewards: Tensor, response_mask: Tensor, index: Any, config: Any = None, **others: Any
 ) -> tuple[Tensor, Tensor]:
-    """``group_advantages`` for verl's trainer, where a NaN reward is a rollout that could not be graded.
+    """The objective's advantages for verl's trainer, where a NaN reward is a rollout that could not be graded.
 
     Args:
         token_level_rewards: [B, T], the reward at a response's last token.
@@ -226,10 +245,10 @@ def advantages(
     if config is not None and not config.get("norm_adv_by_std_in_grpo", True):
         raise UsageError("algorithm.norm_adv_by_std_in_grpo: expected True, got False; the objective decides")
     _, groups = np.unique(np.asarray(index).astype(str), return_inverse=True)
-    of_rows = group_advantages(
+    of_rows = objective_from_environment().advantages(
         token_level_rewards.sum(dim=-1).double().cpu().numpy(),
         groups.astype(np.int64),
-        divide_by_std=objective_from_environment().divide_by_std,
+        response_mask.sum(dim=-1).cpu().numpy(),
     )
     spread = torch.tensor(of_rows).to(token_level_rewards).unsqueeze(-1) * response_mask
     return spread, spread

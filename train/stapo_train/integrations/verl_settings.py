@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from stapo_bench.errors import UsageError
+from stapo_train.integrations.limits import check_supported
 from stapo_train.objective import Objective
 from stapo_train.objectives import REGISTRY, build
 
@@ -28,9 +29,7 @@ def objective_from_environment() -> Objective:
     if VARIABLE not in os.environ:
         raise UsageError(f"{VARIABLE}: expected the objective's name or settings in the environment, got nothing")
     objective = parse_objective(os.environ[VARIABLE])
-    if objective.num_phases > 1 or objective.min_p is not None:
-        what = "several steps per mini-batch" if objective.num_phases > 1 else "a proxy distribution"
-        raise UsageError(f"{objective.label} needs {what}, which verl's trainer does not give; use stapo-train")
+    check_supported(objective, "verl")
     return objective
 
 

@@ -49,6 +49,21 @@ BUILT_IN = {
     "gspo": "stapo_train.objectives.ratios:Gspo",
     "cispo": "stapo_train.objectives.ratios:Cispo",
     "sapo": "stapo_train.objectives.ratios:Sapo",
+    "dppo-tv": "stapo_train.objectives.dppo:DppoTv",
+    "dppo-kl": "stapo_train.objectives.dppo:DppoKl",
+    "gmpo": "stapo_train.objectives.whole_rollouts:Gmpo",
+    "luspo": "stapo_train.objectives.whole_rollouts:Luspo",
+    "vespo": "stapo_train.objectives.whole_rollouts:Vespo",
+    "ce-gppo": "stapo_train.objectives.ce_gppo:CeGppo",
+    "aspo": "stapo_train.objectives.aspo:Aspo",
+    "maxrl": "stapo_train.objectives.baselines:MaxRl",
+    "rloo": "stapo_train.objectives.baselines:Rloo",
+    "reinforce++": "stapo_train.objectives.baselines:ReinforcePlusPlus",
+    "reinforce++-baseline": "stapo_train.objectives.baselines:ReinforcePlusPlusBaseline",
+    "opo": "stapo_train.objectives.baselines:Opo",
+    "grpo-pass-k": "stapo_train.objectives.baselines:PassK",
+    "gpg": "stapo_train.objectives.unclipped:Gpg",
+    "dro": "stapo_train.objectives.unclipped:Dro",
 }
 """The location of each class, in the order of legends."""
 

@@ -8,12 +8,10 @@ of them (arXiv:2602.15620v5, ablation study); so what differs from STAPO is the 
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from stapo_train.objective import ONE_PROCESS, Needs, Reduce, Selection, TokenStats, keep, uniform
 from stapo_train.objectives.stapo import FEW, Stapo
 from stapo_train.parse import check_range
+from stapo_train.torch_later import Tensor, torch
 
 
 @dataclass(frozen=True, kw_only=True)

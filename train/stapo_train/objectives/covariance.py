@@ -7,9 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from stapo_train.objective import (
     Needs,
     Objective,
@@ -24,6 +21,7 @@ from stapo_train.objective import (
     uniform,
 )
 from stapo_train.parse import check_range
+from stapo_train.torch_later import Tensor, torch
 
 
 def covariance(stats: TokenStats, reduce: Reduce) -> Tensor:
@@ -80,19 +78,24 @@ class KlCov(Objective):
 
 @dataclass(frozen=True, kw_only=True)
 class ClipCov(Objective):
-    """DAPO's loss without a random 0.02 % of the tokens, chosen among those with 1 < cov < 5 inside the clip.
+    """The clipped loss without a random 0.02 % of the tokens, chosen among those with 1 < cov < 5 inside the clip.
 
-    A silenced token has loss 0 and still counts in the denominator.
+    A silenced token has loss 0 and still counts in the denominator. The authors' scripts, for 7B and 32B, open the clip
+    to rho in [0, 2] and have no dual clip; ``clip_low: 0.2, clip_high: 0.28`` is the same selection in DAPO's clip.
     """
 
     label: ClassVar[str] = "Clip-Cov"
     look: ClassVar[str] = "blue triangle-down dotted"
-    source: ClassVar[str] = "arXiv:2505.22617, Eq. 9-10"
+    source: ClassVar[str] = "arXiv:2505.22617, Eq. 9-10; constants of the authors' script for 7B"
+    definition: ClassVar[int] = 2
+    former: ClassVar[str] = "had DAPO's clip of 0.2 / 0.28 instead of 1 / 1"
     divides_by: ClassVar[str] = "all response tokens of the mini-batch"
     silences: ClassVar[str] = "a random share of the tokens with low < covariance < high"
     needs: ClassVar[Needs] = Needs(zero_advantage_gradient=False)
     check_with: ClassVar[Mapping[str, float]] = {"share": 0.2, "low": 0.1, "high": 50.0}
 
+    clip_low: float = 1.0
+    clip_high: float = 1.0
     share: float = 0.0002
     low: float = 1.0
     high: float = 5.0

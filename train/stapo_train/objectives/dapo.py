@@ -2,7 +2,12 @@
 
     J = 1 / sum_i |y_i|  sum_i sum_t  min(rho A, clip(rho, 1 - 0.2, 1 + 0.28) A)
 
-All response tokens of the mini-batch share one denominator, so long responses weigh more than short ones.
+All response tokens of the mini-batch share one denominator, so long responses weigh more than short ones. JustRL's
+script bounds the loss of a failed rollout's token as well, where the clip does not (dual clip, arXiv:1912.09729):
+
+    J = ... max(min(rho A, clip(rho) A), 10 A)   where A < 0
+
+DAPO's paper has no such bound, and its objective here has none; its authors' script sets 10 too (``dual_clip: 10``).
 """
 
 from dataclasses import dataclass
@@ -13,7 +18,7 @@ from stapo_train.objective import LEAST, Needs, Objective
 
 @dataclass(frozen=True, kw_only=True)
 class Dapo(Objective):
-    """The loss alone; dynamic sampling and the overlong penalty are settings of the rollout stage."""
+    """The loss alone, without a dual clip; dynamic sampling and the overlong penalty are settings of other stages."""
 
     label: ClassVar[str] = "DAPO"
     look: ClassVar[str] = "sky triangle-down solid"
@@ -23,7 +28,7 @@ class Dapo(Objective):
 
 @dataclass(frozen=True, kw_only=True)
 class JustRl(Dapo):
-    """DAPO's loss with a dual clip, without dynamic sampling or overlong penalty, all constants fixed."""
+    """DAPO's loss with a dual clip of 10, without dynamic sampling or overlong penalty, all constants fixed."""
 
     label: ClassVar[str] = "JustRL"
     look: ClassVar[str] = "blue diamond dash-dot-dot"

@@ -1,16 +1,17 @@
 """20-Entropy: only the 20 % of tokens with the highest entropy learn (arXiv:2506.01939, Eq. 6).
 
 keep_t = H_t >= tau,  tau the 80 % quantile of H over all response tokens of the mini-batch, whatever the sign of A
+
+The kept tokens have JustRL's loss, with its dual clip of 10 for A < 0.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import torch
-
 from stapo_train.objective import Needs, Reduce, Selection, TokenStats, keep, quantile
 from stapo_train.objectives.dapo import JustRl
 from stapo_train.parse import check_range
+from stapo_train.torch_later import torch
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,10 +8,9 @@ KL_t is the k3 estimate against the reference policy: pi_ref / pi - ln(pi_ref / 
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from torch import Tensor
-
 from stapo_train.objective import LEAST, Needs, Objective, Reduce, Selection, TokenStats, keep_all, sequence_mean
 from stapo_train.parse import check_range
+from stapo_train.torch_later import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,12 +1,11 @@
 """Two remedies for low-probability tokens that dominate the gradient: AR and Lopti (arXiv:2505.12929).
 
-Clip range and dual clip are those of the authors' scripts; their small KL penalty is left out.
+Clip range and dual clip are those of the authors' scripts; their KL penalty of 0.001 is left out. Their code:
+github.com/zhyang2226/AR-Lopti.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
-
-from torch import Tensor
+from typing import ClassVar, Literal
 
 from stapo_train.objective import (
     LEAST,
@@ -20,6 +19,7 @@ from stapo_train.objective import (
     keep_all,
 )
 from stapo_train.parse import check_range
+from stapo_train.torch_later import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,14 +47,18 @@ class AdvantageReweighting(Objective):
 
 @dataclass(frozen=True, kw_only=True)
 class Lopti(AdvantageReweighting):
-    """Low-probability token isolation: two steps per mini-batch, first on pi_old < eta, then on the rest.
+    """Low-probability token isolation: an iteration's tokens with pi_old < eta learn first, then all the others.
 
+    As the authors' trainer does, ``order: passes`` goes through all mini-batches with the unlikely tokens and then
+    through all of them again with the rest; ``order: steps`` makes both steps on a mini-batch before the next one.
     Both divide by all response tokens. ``alpha: 0.3, eta: 0.5`` is the authors' AR + Lopti.
     """
 
     label: ClassVar[str] = "Lopti"
     look: ClassVar[str] = "ink plus dashed"
     source: ClassVar[str] = "arXiv:2505.12929, Alg. 1"
+    definition: ClassVar[int] = 2
+    former: ClassVar[str] = "made both steps on a mini-batch before the next one"
     divides_by: ClassVar[str] = "all response tokens of the mini-batch"
     silences: ClassVar[str] = "in the first step tokens with pi_old >= eta, in the second the others"
     num_phases: ClassVar[int] = 2
@@ -62,10 +66,20 @@ class Lopti(AdvantageReweighting):
 
     alpha: float = 0.0
     eta: float = 0.4
+    order: Literal["passes", "steps"] = "passes"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, "eta", at_least=0, at_most=1)
+
+    def schedule(self, num_mini_batches: int) -> list[tuple[int, int]]:
+        """(mini-batch, phase) of an iteration's optimizer steps: see ``order``.
+
+        >>> Lopti().schedule(2)
+        [(0, 0), (1, 0), (0, 1), (1, 1)]
+        """
+        steps = super().schedule(num_mini_batches)
+        return sorted(steps, key=lambda step: step[1]) if self.order == "passes" else steps
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
         """In phase 0 tokens with pi_old < eta, in phase 1 the others (Alg. 1)."""

@@ -3,9 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from stapo_train.objective import (
     LEAST,
     Needs,
@@ -15,9 +12,11 @@ from stapo_train.objective import (
     TokenStats,
     keep_all,
     log_ratio,
+    rollout_sums,
     sequence_mean,
 )
 from stapo_train.parse import check_range
+from stapo_train.torch_later import Tensor, torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +65,8 @@ class Gspo(Objective):
 
     def ratio(self, stats: TokenStats) -> Tensor:
         """[N] s_i = exp(mean over the rollout's tokens of ln rho), the same at each of them (Eq. 5-7)."""
-        # A micro-batch holds whole rollouts, so their means are complete here.
-        log_rho = log_ratio(stats)
-        lengths = torch.bincount(stats.sequence)
-        total = torch.zeros(len(lengths), dtype=log_rho.dtype, device=log_rho.device)
-        total = total.index_add(0, stats.sequence, log_rho)
-        return (total / lengths.clamp(min=1))[stats.sequence].exp()
+        total, length = rollout_sums(log_ratio(stats), stats)
+        return (total / length).exp()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,10 @@
 """STAPO: JustRL's loss with spurious tokens silenced (S2T), arXiv:2602.15620.
 
     spurious_t = A_i > 0  and  pi_t < tau_p  and  H_t < tau_h        (all strict)
-    J = 1 / (kept tokens of the mini-batch)  sum over kept tokens  min(rho A, clip(rho) A)
+    J = 1 / (kept tokens of the mini-batch)  sum over kept tokens  min(rho A, clip(rho, 1 - 0.2, 1 + 0.28) A)
+
+and, where A < 0, at least 10 A: the dual clip of JustRL's script, which the paper builds on and does not mention;
+``dual_clip: null`` leaves it out.
 
 tau_p = 0.002 in every version. tau_h differs: v4-v5 ("NEW") take the 75 % quantile of H over the candidates
 {A > 0, pi < tau_p}; v1-v3 ("OLD") the 80 % quantile of H over all response tokens. Quantiles are linear between order
@@ -12,11 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
 from stapo_train.objective import Needs, Reduce, Selection, TokenStats, keep, quantile
 from stapo_train.objectives.dapo import JustRl
 from stapo_train.parse import check_range
+from stapo_train.torch_later import Tensor
 
 FEW = Needs(current_policy="few", zero_advantage_statistics=False, zero_advantage_gradient=False)
 """Candidates have A > 0 and are rare, so that a step changes few of the decisions."""

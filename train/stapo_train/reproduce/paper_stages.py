@@ -11,12 +11,13 @@ from pathlib import Path
 
 import yaml
 
+from stapo_bench.engines import REGIMES
 from stapo_bench.runs import folder_label, write_result
 from stapo_train.config import TrainConfig
 from stapo_train.cost.estimate import Setup
 from stapo_train.objectives import for_run
 from stapo_train.reproduce.paper_verl import MODULES, environment
-from stapo_train.reproduce.table import REGIMES, run_folder
+from stapo_train.reproduce.table import run_folder
 
 ROOT = Path(__file__).resolve().parents[3]
 CONFIG_FILE = "launch/config.yaml"
@@ -97,7 +98,7 @@ def _train(folder: Path, config: TrainConfig, overrides: Sequence[str]) -> Stage
     return Stage(
         name=f"train {folder.name}",
         script="\n".join([*exports, 'export RAY_ADDRESS="${RAY_ADDRESS:-auto}"', command]),
-        is_done=lambda: mark.is_file() and int(mark.read_text()) >= config.iterations,
+        is_done=lambda: mark.is_file() and int(mark.read_text(encoding="utf-8")) >= config.iterations,
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from stapo_bench.errors import StapoError, UsageError
 from stapo_train.config import TrainConfig
+from stapo_train.correction import BOUNDS
 from stapo_train.cost.estimate import PUBLISHED_RECIPE, Setup
 
 MAX_PROMPT = PUBLISHED_RECIPE.max_prompt
@@ -38,13 +39,14 @@ def verl_overrides(config: TrainConfig, setup: Setup, *, data: Path, out: Path) 
     """
     _refuse(config)
     rollout, update, optim = config.rollout, config.update, config.optim
-    max_length = MAX_PROMPT + rollout.max_new_tokens
+    max_prompt = config.data.max_prompt_tokens or MAX_PROMPT
+    max_length = max_prompt + rollout.max_new_tokens
     actor, drawn = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
     values: dict[str, Any] = {
         "data.train_files": data,
         "data.val_files": data,  # verl wants one; it is not looked at
         "data.train_batch_size": rollout.prompts,
-        "data.max_prompt_length": MAX_PROMPT,
+        "data.max_prompt_length": max_prompt,
         "data.max_response_length": rollout.max_new_tokens,
         "data.filter_overlong_prompts": True,
         "data.seed": config.seed,
@@ -88,6 +90,7 @@ def verl_overrides(config: TrainConfig, setup: Setup, *, data: Path, out: Path) 
         "trainer.val_before_train": False,
         "trainer.test_freq": -1,
     }
+    values |= _correction(config)
     if config.objective.get("kl_beta"):  # verl then keeps a reference model
         values[f"{actor}.use_kl_loss"] = True
     env_vars = "+ray_kwargs.ray_init.runtime_env.env_vars"
@@ -95,12 +98,31 @@ def verl_overrides(config: TrainConfig, setup: Setup, *, data: Path, out: Path) 
     return [f"{key}={_hydra(value)}" for key, value in values.items()]
 
 
+def _correction(config: TrainConfig) -> dict[str, Any]:
+    """verl's own rollout correction, which hands weights to our loss or takes rollouts out of the response mask."""
+    if config.update.correction_used is None:
+        return {}
+    kind, bounds = config.update.correction_used
+    low, high = bounds or BOUNDS[kind]
+    place = "algorithm.rollout_correction."
+    if kind == "rejection":
+        bounded = {"rollout_rs": "seq_mean_k1", "rollout_rs_threshold": f"{low}_{high}"}
+        chosen: dict[str, Any] = {"rollout_is": "null", **bounded}
+    elif kind in ("token-tis", "sequence-tis"):
+        chosen = {"rollout_is": kind.removesuffix("-tis"), "rollout_is_threshold": high}
+    else:  # verl wants a lower bound above 0 where it masks
+        level = "token" if kind == "icepop" else "sequence"
+        chosen = {"rollout_is": level, "rollout_is_threshold": f"{low or 1e-8}_{high}"}
+    return {"actor_rollout_ref.rollout.calculate_log_probs": True} | {place + key: v for key, v in chosen.items()}
+
+
 def _hydra(value: Any) -> str:
     """A value in hydra's grammar, with special characters quoted."""
     if isinstance(value, list):
         return f"[{','.join(map(_hydra, value))}]"
     text = str(value)
-    plain = text and all(c.isalnum() or c in "-_./:+" for c in text)
+    # A number with an underscore is another number to hydra.
+    plain = text and all(c.isalnum() or c in "-_./:+" for c in text) and not (text[0].isdigit() and "_" in text)
     return text if plain else "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
@@ -109,7 +131,6 @@ def _refuse(config: TrainConfig) -> None:
         "data.prompt_format": (config.data.prompt_format, ("auto", "chat")),  # verl asks in the model's chat template
         "rollout.max_rounds": (config.rollout.max_rounds, (1,)),
         "reward.overlong_buffer": (config.reward.overlong_buffer, (None,)),
-        "update.importance_cap": (config.update.importance_cap, (None,)),
         "update.selection": (config.update.selection, ("exact",)),
     }
     for key, (value, known) in supported.items():

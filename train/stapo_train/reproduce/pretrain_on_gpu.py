@@ -11,6 +11,7 @@ import torch
 
 from stapo_bench.engines import default_device
 from stapo_bench.runs import write_atomically
+from stapo_bench.tasks import read_foreign_object
 from stapo_train.tiny.pretrain import FINISHED_FILE, load_config, pretrain
 
 
@@ -19,7 +20,7 @@ def main(config: Path, overrides: list[str]) -> None:
     torch.set_default_device(default_device())
     made = pretrain(load_config(config, overrides))
     # Label it so that no table takes it for the tiny suite's own base.
-    facts = json.loads((made / FINISHED_FILE).read_text(encoding="utf-8"))
+    facts = read_foreign_object(made / FINISHED_FILE)
     write_atomically(made / FINISHED_FILE, json.dumps({**facts, "base": "small"}) + "\n")
     print(f"checkpoint: {made}")
 

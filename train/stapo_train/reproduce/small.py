@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from stapo_bench.engines import default_device
+from stapo_bench.engines import REGIMES, default_device
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.runs import write_result
 from stapo_train.config import TrainConfig, load_config
@@ -39,7 +39,7 @@ from stapo_train.cost.estimate import (
 )
 from stapo_train.cost.shapes import GPUS, Shape, read_shape
 from stapo_train.jobs import Job, run_jobs
-from stapo_train.reproduce.table import METHODS, REGIMES, run_folder, with_logs, write_results
+from stapo_train.reproduce.table import METHODS, run_folder, with_logs, write_results
 
 ROOT = Path(__file__).resolve().parents[3]
 CONFIGS = ROOT / "train" / "configs" / "small"

@@ -14,8 +14,9 @@ import signal
 import sys
 from pathlib import Path
 
+from stapo_bench.engines import REGIMES
 from stapo_train.jobs import Job, run_jobs
-from stapo_train.reproduce.table import METHODS, REGIMES, run_folder, with_logs, write_results
+from stapo_train.reproduce.table import METHODS, run_folder, with_logs, write_results
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "tiny"
 MAX_NEW_TOKENS = 96

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import torch
 import torch.nn.functional as F
@@ -29,8 +29,10 @@ from transformers.utils.logging import disable_progress_bar
 
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.runs import append, complete_lines, open_own, replacing, seal, unseal, write_atomically, writing
+from stapo_bench.tasks import read_foreign_object, read_foreign_yaml, regular_file
+from stapo_train.optimizer_file import load_optimizer, optimizer_tensors
 from stapo_train.parse import parse_record
-from stapo_train.run_folder import hold_folder, load_optimizer, optimizer_tensors, writing_tensors
+from stapo_train.run_folder import hold_folder, writing_tensors
 from stapo_train.tiny.batches import PackedBatch, encode, pack
 from stapo_train.tiny.problems import worked_example
 from stapo_train.tiny.tokenizer import train_tokenizer
@@ -67,12 +69,14 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> PretrainConfig:
     if not path.is_file():
         raise UsageError(f"{path}: no such file; expected a pretraining config such as train/configs/tiny/base.yaml")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = read_foreign_yaml(path)
         for pair in overrides:
             key, equals, text = pair.partition("=")
             if not equals:
                 raise UsageError(f"override '{pair}': expected key=value, for example steps=100")
             values[key] = yaml.safe_load(text)
+    except StapoError as error:  # of the file
+        raise UsageError(str(error)) from None
     except yaml.YAMLError as error:
         raise UsageError(f"{path}: expected YAML, got {' '.join(str(error).split())}") from None
     config: PretrainConfig = parse_record(PretrainConfig, values, str(path))
@@ -184,7 +188,7 @@ class Run:
     def restore(self, path: Path) -> None:
         """The reverse of ``save``; StapoError where the file is damaged."""
         try:
-            tensors = load_file(path)
+            tensors = load_file(regular_file(path))
         except SafetensorError as error:
             raise StapoError(f"{path}: expected a saved run, got damage: {error}; delete it to begin anew") from None
         self.step = int(tensors.pop("step"))
@@ -259,7 +263,7 @@ def _claim(out: Path, config: PretrainConfig) -> None:
     path = out / CONFIG_FILE
     if not path.exists():
         write_atomically(path, json.dumps(settings) + "\n")
-    there: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    there = read_foreign_object(path)
     different = [
         f"{key} {there.get(key)} there, {value} here" for key, value in settings.items() if there.get(key) != value
     ]

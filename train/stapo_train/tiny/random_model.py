@@ -68,5 +68,5 @@ def save(model: transformers.Qwen3ForCausalLM, folder: Path, **generation: Any) 
     model.save_pretrained(folder)
     byte_tokenizer().save_pretrained(folder)
     defaults = {"eos_token_id": model.generation_config.eos_token_id, **generation}
-    (folder / "generation_config.json").write_text(json.dumps(defaults))
+    (folder / "generation_config.json").write_text(json.dumps(defaults), encoding="utf-8")
     return folder

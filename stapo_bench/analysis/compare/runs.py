@@ -1,0 +1,61 @@
+"""``compare`` for run folders: settings and early stopping are known, and other graders are asked for the sign."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from stapo_bench.analysis.compare.records import Comparison
+from stapo_bench.analysis.compare.sides import Known, side_of_run
+from stapo_bench.analysis.compare.two_sides import compare_sides
+from stapo_bench.analysis.early_stopping import WIDENED, aim_of, stopped_note
+from stapo_bench.analysis.parity_gate import parity, same_weights
+from stapo_bench.grading import DEFAULT_GRADER
+from stapo_bench.runs import LoadedRun, load_run
+from stapo_bench.statistics import MARGIN
+
+
+def compare_runs(run_a: Path, run_b: Path, grader: str = DEFAULT_GRADER, margin: float = MARGIN) -> Comparison:
+    """Compare two run folders by the grades of one grader.
+
+    Args:
+        run_a, run_b: before and after; the effect is B - A.
+        grader: name of the grade files.
+        margin: two runs are "tied" when their difference is shown to lie within it, a fraction.
+
+    Raises:
+        StapoError: no task or no problem in common, or grades are missing.
+    """
+    comparison = compare_loaded(load_run(run_a, grader), load_run(run_b, grader), margin)
+    # Other graders that judged both runs are asked for their opinion of the sign.
+    shared = {path.stem for path in (run_a / "grades").glob("*.jsonl")}
+    others = sorted(({path.stem for path in (run_b / "grades").glob("*.jsonl")} & shared) - {grader})
+    seen = {name: compare_loaded(load_run(run_a, name), load_run(run_b, name), margin) for name in others}
+    return with_other_graders(comparison, seen)
+
+
+def with_other_graders(comparison: Comparison, others: Mapping[str, Comparison]) -> Comparison:
+    """The comparison with a note for each other grader (by name) under which a task has the opposite sign."""
+    flips = [note for name, other in others.items() if (note := _grader_flip(comparison, other, name))]
+    return replace(comparison, notes=(*comparison.notes, *flips), graders_disagree=bool(flips))
+
+
+def _grader_flip(comparison: Comparison, other: Comparison, grader: str) -> str | None:
+    seen = {task.task: task.value_b - task.value_a for task in (*other.tasks, other.average)}
+    flipped = [
+        task.title
+        for task in (*comparison.tasks, comparison.average)
+        if (task.value_b - task.value_a) * seen.get(task.task, 0.0) < 0
+    ]
+    return f"grader '{grader}' sees the opposite sign on: {', '.join(dict.fromkeys(flipped))}" if flipped else None
+
+
+def compare_loaded(a: LoadedRun, b: LoadedRun, margin: float = MARGIN) -> Comparison:
+    """Compare two runs that were read before."""
+    known = Known(
+        parity=tuple(parity(a, b)),
+        same_weights=same_weights(a, b),
+        same_seeds=a.manifest.shares_seed(b.manifest),
+        aims=(aim_of(a), aim_of(b)),
+        notes=tuple(stopped_note((a, b), WIDENED)),
+    )
+    return compare_sides(side_of_run(a), side_of_run(b), known, margin)

@@ -1,0 +1,209 @@
+"""Scores, plans, curves and audits of tables of outcomes: what these can tell, and what they cannot.
+
+    score_tables([Path("a.csv"), Path("b.csv")])
+    plan_tables(Path("a.csv"), Path("b.csv"), detect=0.02)
+
+The statistics are those of run folders. Tables say nothing of texts, lengths, graders and settings: that is said.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from stapo_bench.analysis.audit_check import AuditCheck
+from stapo_bench.analysis.curve import Curve, curve
+from stapo_bench.analysis.plan import SamplePlan, plan_of_task
+from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.runs.outcomes import NO_SEED, OutcomeTable, read_outcomes
+from stapo_bench.statistics import (
+    ERROR_NAMES,
+    LEVEL,
+    POWER,
+    UNKNOWN,
+    ErrorName,
+    Interval,
+    Matrix,
+    interval,
+    problem_means,
+    t_quantile,
+)
+
+_UNSEEN = "lengths, truncation, copies, graders and settings are not in a table of outcomes, and were not looked at"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutcomeScore:
+    """avg@k of one model on one task, from a table."""
+
+    model: str
+    task: str
+    value: float  # a fraction
+    intervals: Mapping[ErrorName, Interval]
+    bounds: Interval  # were all that is undecided wrong, or right
+    num_problems: int  # with an outcome that is decided
+    num_samples: tuple[int, int]  # per problem: fewest, most
+    num_undecided: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutcomeScores:
+    """The scores in tables, with what was not looked at."""
+
+    scores: tuple[OutcomeScore, ...]
+    notes: tuple[str, ...]
+
+
+def score_tables(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> OutcomeScores:
+    """avg@k with its intervals of every model and task in tables; undecided is neither right nor wrong."""
+    tables = [table for path in paths for table in read_outcomes(path, columns)]
+    found = [_score(table, task) for table in tables for task in table.tasks]
+    notes = [*(note for table in tables for note in table.notes), _UNSEEN]
+    fractional = {score.model for score in found if _is_between(tables, score)}
+    if fractional:
+        notes.append(
+            f"{', '.join(sorted(fractional))}: scores between 0 and 1: Student's interval for problems like "
+            "these, none for these problems"
+        )
+    return OutcomeScores(scores=tuple(found), notes=tuple(notes))
+
+
+def _is_between(tables: Sequence[OutcomeTable], score: OutcomeScore) -> bool:
+    matrices = [table.tasks[score.task].outcomes.scores for table in tables if table.name == score.model]
+    return any(bool(((matrix > 0.0) & (matrix < 1.0)).any()) for matrix in matrices)
+
+
+def _score(table: OutcomeTable, task: str) -> OutcomeScore:
+    found = table.tasks[task].outcomes
+    decided = (~np.isnan(found.scores)).sum(axis=1)
+    some = decided[decided > 0]
+    low, high = (_mean(np.where(found.undecided, end, found.scores)) for end in (0.0, 1.0))
+    return OutcomeScore(
+        model=table.name,
+        task=task,
+        value=_mean(found.scores),
+        intervals=_intervals(found.scores),
+        bounds=Interval(low=low, high=high),
+        num_problems=len(some),
+        num_samples=(int(some.min(initial=0 if not len(some) else some[0])), int(some.max(initial=0))),
+        num_undecided=int(found.undecided.sum()),
+    )
+
+
+def _mean(scores: Matrix) -> float:
+    """Mean over problems of their means, of those that have one; NaN without any."""
+    means = problem_means(scores)
+    means = means[~np.isnan(means)]
+    return float(means.mean()) if len(means) else math.nan
+
+
+def _intervals(scores: Matrix) -> dict[ErrorName, Interval]:
+    """Both intervals; of scores between 0 and 1 Student's, from the items' means, and none for these problems."""
+    if not ((scores > 0.0) & (scores < 1.0)).any():
+        return {error: interval(scores, error) for error in ERROR_NAMES}
+    means = problem_means(scores)
+    means = means[~np.isnan(means)]
+    if len(means) < 2:
+        return dict.fromkeys(ERROR_NAMES, UNKNOWN)
+    half = t_quantile(1.0 - LEVEL, len(means) - 1) * float(means.std(ddof=1)) / math.sqrt(len(means))
+    mean = float(means.mean())
+    like = Interval(low=max(0.0, mean - half), high=min(1.0, mean + half))
+    return {"these problems": UNKNOWN, "problems like these": like}
+
+
+def plan_tables(
+    path_a: Path, path_b: Path, detect: float, power: float = POWER, columns: Mapping[str, str] | None = None
+) -> SamplePlan:
+    """``plan`` from two tables; what samples cost is not known."""
+    if not 0 < detect < 1:
+        raise UsageError(f"--detect: expected a fraction between 0 and 1 (0.02 is two points), got {detect:g}")
+    a, b = (_one(path, columns) for path in (path_a, path_b))
+    plans = []
+    for task in _shared(a, b):
+        correct_a, correct_b = _paired([a, b], task)
+        plan = plan_of_task(task, task, (correct_a, correct_b), detect, power)
+        plans += [] if plan is None else [plan]
+    if not plans:
+        raise StapoError(f"{a.name} and {b.name}: expected at least two common items and two samples of each")
+    notes = (*a.notes, *b.notes, _UNSEEN)
+    return SamplePlan(name_a=a.name, name_b=b.name, detect=detect, power=power, tasks=tuple(plans), notes=notes)
+
+
+def curve_tables(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> Curve:
+    """``curve`` over tables, one per checkpoint, in the order given."""
+    if len(paths) < 2:
+        raise StapoError(f"expected at least two tables (checkpoints of one training run), got {len(paths)}")
+    tables = [_one(path, columns) for path in paths]
+    tasks = [task for task in tables[0].tasks if all(task in table.tasks for table in tables)]
+    matrices = [_paired(tables, task) for task in tasks]
+    if not matrices or any(len(of_task[0]) < 2 for of_task in matrices):
+        raise StapoError("expected at least one task, and two items of each, that all tables have decided")
+    found = curve(matrices, [table.name for table in tables], [None] * len(tables), tasks)
+    order = "tables name no training step: they stand in the order given"
+    return replace(found, notes=(order, *(note for table in tables for note in table.notes), _UNSEEN))
+
+
+def audit_tables(
+    path_a: Path, path_b: Path | None = None, columns: Mapping[str, str] | None = None
+) -> list[AuditCheck]:
+    """``audit`` of tables: missing and undecided outcomes, and seeds where there are; the rest cannot be tested."""
+    found = []
+    for table in [_one(path, columns) for path in (path_a, path_b) if path is not None]:
+        found += [_missing(table), _seeds(table)]
+        found += [
+            AuditCheck(name=name, result="not testable", message=f"{table.name}: a table of outcomes has no {what}")
+            for name, what in (("repeated completions", "texts"), ("writer unlike the rest", "names of writers"))
+        ]
+    if path_b is not None:
+        message = "tables of outcomes have no texts, weights or settings"
+        found += [
+            AuditCheck(name=name, result="not testable", message=message) for name in ("shared samples", "engine drift")
+        ]
+    return found
+
+
+def _missing(table: OutcomeTable) -> AuditCheck:
+    said = []
+    for task, of_task in table.tasks.items():
+        scores, undecided = of_task.outcomes.scores, of_task.outcomes.undecided
+        absent = int((np.isnan(scores) & ~undecided).sum())
+        said += [f"{task} {absent} of {scores.size} outcomes are not there"] if absent else []
+        said += [f"{task} {undecided.sum()} of {scores.size} are without a score"] if undecided.any() else []
+    message = "; ".join(said) or "every item has as many outcomes as the others"
+    return AuditCheck(name="missing draws", result="finding" if said else "ok", message=f"{table.name}: {message}")
+
+
+def _seeds(table: OutcomeTable) -> AuditCheck:
+    name, repeated, total = "equal seeds", 0, 0
+    for task in table.tasks.values():
+        if task.seeds is None:
+            return AuditCheck(name=name, result="not testable", message=f"{table.name}: seeds are not known")
+        for row in task.seeds:
+            counts = Counter(row[row != NO_SEED].tolist())
+            repeated, total = repeated + counts.total() - len(counts), total + counts.total()
+    message = f"{table.name}: {repeated} of {total} samples repeat the seed of another of their item"
+    return AuditCheck(name=name, result="finding" if repeated else "ok", message=message)
+
+
+def _one(path: Path, columns: Mapping[str, str] | None) -> OutcomeTable:
+    tables = read_outcomes(path, columns)
+    if len(tables) > 1:
+        raise UsageError(f"{path}: expected one model, got {', '.join(table.name for table in tables[:4])}")
+    return tables[0]
+
+
+def _shared(a: OutcomeTable, b: OutcomeTable) -> list[str]:
+    return [task for task in a.tasks if task in b.tasks]
+
+
+def _paired(tables: Sequence[OutcomeTable], task: str) -> list[Matrix]:
+    """Matrices over the items that every table has decided."""
+    of_task = [table.tasks[task].outcomes for table in tables]
+    there = [set(outcomes.problem_ids) for outcomes in of_task]
+    ids = [item for item in of_task[0].problem_ids if all(item in names for names in there)]
+    found = [outcomes.of(ids).scores for outcomes in of_task]
+    decided = ~np.isnan(np.stack([problem_means(matrix) for matrix in found])).any(axis=0)
+    return [matrix[decided] for matrix in found]

@@ -1,0 +1,159 @@
+r"""Boxes: the last complete ones, those joined to them, the parts that they answer, what the working says of them."""
+
+import re
+from typing import NamedTuple
+
+from stapo_bench.grading.read import BASE_NAMES
+from stapo_bench.grading.units import BASE_APART, NEXT_PART, PERCENT_APART
+
+MAX_BOXES = 40
+MAX_DIGITS = 20  # of a number that is looked for in the working
+MAX_WORKING = 1_000  # characters before a box in which its number may carry a percent sign
+MAX_STATED = 200  # characters of a line behind a final-answer phrase that is read as prose
+_DECIMAL = re.compile(r"\d+(?:\.\d+)?")
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+_BOX = re.compile(r"\\(?:boxed|fbox|framebox)\s*(?=\{)|\\boxed\s*(?=[\d\-+])|\\boxed\s+(?=[A-Za-z])")
+_JOINT = re.compile(
+    r"(?:[\s$,;.&]|\\[()\[\],;:! ]|\\q?quad|\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\band\b|\bor\b|\*\*"
+    r"|[A-Za-z](?:_\{?\w{1,3}\}?)?\s*=(?=[\s$]*$))*"  # "or $x = \boxed{8}$"
+)
+_LOGARITHM = re.compile(
+    r"\\log\$?\s{0,3}(?:denotes|means|is|stands for|=)\s{0,3}(?:the\s)?\$?(?:\\log_\{?10|common log|(?:base"
+    r"|decimal)[ -](?:10|log))"
+)
+_MINUS = re.compile(r"(?:[=≈:(\[,$]|\\[(\[]|\b(?:is|are|equals))[ \t]*[-−–][ \t]*\$?[ \t]*$")
+_PART = re.compile(
+    r"(?:^|\n|[.;$]\s|\bFor )[ \t*#-]*(?:(?:Part|Question|Answer)\s*)?(?:\(([a-h]|i{1,3}|iv|v|\d)\)|([a-h])\)"
+    r"|Part\s+([a-hA-H]|\d)\b|(?<=\n)[ \t]*(\d)\.\s|^(\d)\.\s)",
+    re.IGNORECASE,
+)
+_IN_WORDS = re.compile(r"([0-9A-F]+)( \(?(?:in )?(?:base|binary|octal|hexadecimal)\b.*)")
+_BASE_BEHIND = r"\W{0,12}(?:(?:in|to)\s)?(?:base[\s${-]*(\d{1,2}|[a-z]+)|\(?(binary|octal|hexadecimal|hex)\b)"
+_BASE_BEFORE = r"\b(?:in|to|the)\s(?:base[\s${-]*(\d{1,2}|[a-z]+)|(binary|octal|hexadecimal|hex))\b[^.\n\d]{0,40}$"
+
+
+class Box(NamedTuple):
+    """Where a box stands in a text, and what it holds."""
+
+    start: int
+    end: int
+    content: str
+
+
+def boxes(text: str) -> list[Box] | None:
+    """The last complete boxes; None where the last one is cut off: no answer was given."""
+    matches = list(_BOX.finditer(text))[-MAX_BOXES:]
+    found: list[Box] = []
+    for match in reversed(matches):
+        box = _box(text, match)
+        if box is None and not found:
+            return None
+        if box is None:
+            break
+        if found and box.end >= found[0].end:  # the later box stands inside this one
+            found[0] = box
+        else:
+            found.insert(0, box)
+    return found
+
+
+def _box(text: str, match: re.Match[str]) -> Box | None:
+    """The box that a match opens; None where it is cut off."""
+    if text[match.end() : match.end() + 1] != "{":
+        word = re.match(r"[+\-]?[\w./]+", text[match.end() :])
+        end = match.end() + (word.end() if word else 0)
+        return Box(match.start(), end, text[match.end() : end].rstrip("."))
+    closing = _closing(text, match.end())
+    return None if closing is None else Box(match.start(), closing + 1, text[match.end() + 1 : closing])
+
+
+def _closing(text: str, start: int) -> int | None:
+    """Position of the brace that closes the one at ``start``; escaped braces are text."""
+    depth = 0
+    for match in _BRACE.finditer(text, start):
+        if match.group() == "{":
+            depth += 1
+        elif match.group() == "}":
+            depth -= 1
+            if depth == 0:
+                return match.start()
+    return None
+
+
+def join(text: str, boxes: list[Box]) -> str:
+    """The contents of the last box and of those joined to it, or of the boxes of several parts."""
+    contents = [_signed(text, boxes[-1])]
+    start = boxes[-1].start
+    for box in reversed(boxes[:-1]):
+        between = text[box.end : start]
+        if len(between) > 60 or not _JOINT.fullmatch(between) or not re.search(r",|;|and|or|&", between):
+            break
+        contents.insert(0, _signed(text, box))
+        start = box.start
+    if len(contents) == 1 and len(boxes) > 1:
+        return NEXT_PART.join(_parts(text, boxes))
+    unique = list(dict.fromkeys(contents))
+    return ", ".join(unique)
+
+
+def _signed(text: str, box: Box) -> str:
+    """The content of a box with the minus sign before it: ``x = -\\boxed{8}``."""
+    content = box.content.strip()
+    if not _MINUS.search(text[max(0, box.start - 30) : box.start]):
+        return content
+    return f"-({content})" if re.search(r"[-+=,±]", content.strip("-+")) else f"-{content}"
+
+
+def _parts(text: str, boxes: list[Box]) -> list[str]:
+    """The last box under each label "(a)", "(b)" where labels that follow each other open the parts; else the last."""
+    labels: dict[str, str] = {}
+    position = 0
+    for box in boxes:
+        found = list(_PART.finditer(text, position, box.start))
+        position = box.end
+        if found:
+            labels[next(group for group in found[-1].groups() if group).lower()] = _signed(text, box)
+        elif labels:
+            labels[list(labels)[-1]] = _signed(text, box)
+    names = list(labels)
+    in_order = any(
+        names == row[: len(names)] for row in (list("abcdefgh"), ["i", "ii", "iii", "iv", "v"], list("12345678"))
+    )
+    return list(labels.values()) if len(names) > 1 and in_order else [_signed(text, boxes[-1])]
+
+
+def measured(answer: str, before: str, behind: str = "") -> str:
+    r"""The answer with what only the working says of it: a percent sign ("... = 8\%, so \boxed{8}"), or its base."""
+    working = before[-MAX_WORKING:]
+    if len(answer) > MAX_DIGITS:
+        return answer
+    with_base = based(answer, before, behind)
+    if with_base != answer:
+        return with_base
+    if not ("%" in working or "percent" in working) or not _DECIMAL.fullmatch(answer):
+        return answer
+    mentions = re.findall(rf"(?<![\d.]){re.escape(answer)}(?![\d.]*\d)\s*(\\?%|percent\b)?", working)
+    return rf"{answer} \text{{{PERCENT_APART}}}" if mentions and mentions[-1] else answer
+
+
+def based(answer: str, before: str, behind: str) -> str:
+    """The answer, with the base that the words beside it give a bare number, or its ``\\log``."""
+    if len(answer) > MAX_DIGITS:
+        return answer
+    if "\\log" in answer and "\\log_" not in answer and _LOGARITHM.search(behind[:MAX_STATED]):
+        return answer.replace("\\log", "\\log_{10}")
+    if said := _IN_WORDS.fullmatch(answer):
+        answer, behind = said[1], said[2]
+    if re.fullmatch(r"[0-9A-F]+", answer) and (base := _base(answer, before, behind)):
+        return rf"{answer} \text{{{BASE_APART} {base})}}"
+    return answer
+
+
+def _base(answer: str, working: str, behind: str) -> int | None:
+    """The base that the words before or behind a number give it."""
+    found = re.match(_BASE_BEHIND, behind[:60], re.IGNORECASE) or re.search(_BASE_BEFORE, working[-80:], re.IGNORECASE)
+    if found is None:
+        return None
+    name = next(group for group in found.groups() if group).lower()
+    base = int(name) if name.isdigit() else BASE_NAMES.get(name, 0)
+    return base if 2 <= base <= 36 and base != 10 and all(int(digit, 36) < base for digit in answer) else None

@@ -1,0 +1,62 @@
+"""Chains of equalities: which member is the answer."""
+
+import re
+
+_EQUALS = re.compile(r"(?<![<>=!:\\])=(?!=)")
+_RELATIONS = re.compile(
+    r"[<>≤≥≠]|\\(?:le|ge|lt|gt|leq|geq|ne|neq|equiv|in|approx|implies|iff|Rightarrow|to)(?![A-Za-z])"
+)
+_NAME_SIDE = re.compile(
+    r"\s*(?:\\?[A-Za-z]+|[A-Za-z])(?:_\{?\w{1,3}\}?)?'*\s*|\s*\([\s\w,\\]+\)\s*|\s*[A-Z]\s*(?::\s*[A-Z]\s*)+"
+)
+_CALL_SIDE = re.compile(
+    r"\s*(?:[A-Za-z]{1,12}(?:_\{?\w{1,3}\}?)?'*(?:\^\{?\(?[\w']+\)?\}?)?\s*(?:\(|\[|\\left\().*[)\]]"
+    r"|d[a-z]?\s*/\s*d[a-z].*|\\(?:int|sum|prod|lim|frac\{d).*|[∫∑∏].*|\|.*\||lim\b.*)\s*",
+    re.DOTALL,
+)
+
+
+def chain_end(text: str) -> str:
+    r"""The end of a chain of equalities; an equation, or a value under its name, as it stands.
+
+    >>> chain_end("A = \\pi r^2 = 16\\pi"), chain_end("x = 5"), chain_end("gcd(48, 18) = 6"), chain_end("y = 2x + 3")
+    ('16\\pi', 'x = 5', '6', 'y = 2x + 3')
+    """
+    sides = _sides(text)
+    if len(sides) < 2 or any(_RELATIONS.search(side.replace("≈", "").replace("\\approx", "")) for side in sides[:-1]):
+        return text
+    name, last = sides[0], sides[-1].strip()
+    if "..." in last or "…" in last:
+        last = re.split(r"≈|\\approx", last)[-1].strip()
+    if re.search(r"[,;]\s| and | or |\\text\s*\{\s*(?:and|or)", _outside_brackets(text)):
+        return text  # several values, each under its name
+    if len(sides) > 2:
+        return last
+    if _NAME_SIDE.fullmatch(name):
+        return f"{name.strip()} = {last}" if "≈" not in last else last
+    closed = not re.search(
+        r"(?<![A-Za-z\\])[a-z](?![A-Za-z(])", re.sub(r"\\[A-Za-z]+|\b(?:sqrt|sin|cos|tan|log|ln|pi|e|i)\b", "", name)
+    )
+    return last if closed or _CALL_SIDE.fullmatch(name) else text
+
+
+def _sides(text: str) -> list[str]:
+    """What stands between the equals signs outside brackets."""
+    sides, depth, start = [], 0, 0
+    for index, char in enumerate(text):
+        depth += (char in "([{") - (char in ")]}")
+        if char == "=" and depth <= 0 and _EQUALS.match(text, index):
+            sides.append(text[start:index])
+            start = index + 1
+    return [*sides, text[start:]]
+
+
+def _outside_brackets(text: str) -> str:
+    """The text without what stands in brackets."""
+    kept, depth = [], 0
+    for char in text:
+        depth += char in "([{"
+        if depth <= 0:
+            kept.append(char)
+        depth -= char in ")]}" and depth > 0
+    return "".join(kept)

@@ -1,0 +1,184 @@
+"""The value that the main clause of a sentence gives, by where it stands to verbs, remarks and consequences."""
+
+import re
+
+from stapo_bench.grading.extraction.formulas import Hidden
+from stapo_bench.grading.extraction.languages import COPULAS, VERBS
+from stapo_bench.grading.extraction.spans import Span, spans
+from stapo_bench.grading.extraction.tokens import Token, tokens
+
+MAX_RUNS = 60  # values of a clause, from its end, that are looked at
+MAX_BEFORE = 60  # characters before a value that may hedge it
+_SUBORDINATE = re.compile(
+    r",?\s+\b(?:because|since|as (?:desired|required|claimed|shown|needed|expected|stated|\w+ was)|as (?:we"
+    r"|the|it)\b|where(?:as)?|which(?! (?:is|are|equals|gives|makes|means|comes|simplifies|reduces|evaluates"
+    r"|leaves|leaving|yields|totals|amounts)\b)|whose|while|although"
+    r"|though|compared|when(?:ever)?|if|provided|so that|in order|for (?:all|any|every|each)|car|puisque|weil"
+    r"|da|denn|porque|поскольку|так как)\b",
+    re.IGNORECASE,
+)
+_KNOWN = re.compile(r"\b(?:the|these|those|all|both|other|remaining|first|last|original)\s+$", re.IGNORECASE)
+_AT = re.compile(r"\b(?:at|when|where|with|for|if|from|by|after|since|as|using|because|given)\s+$", re.IGNORECASE)
+_CONSEQUENCE = re.compile(
+    r"[,;:—–-]\s*(?:and\s+)?(?:so|hence|thus|therefore|consequently|then|which means|meaning|it follows"
+    r"|that is|donc|also|daher|somit|luego|поэтому|значит)\b(?: that)?"
+    r"|[,，;；]\s*(?:所以|因此|故|即|于是|よって|ゆえに)",
+    re.IGNORECASE,
+)
+_TAIL = re.compile(
+    r"\b(?:to|than|of|after|before|at|from|for|by|per|within|among|between|with|without|in|on|into|through"
+    r"|over|under|since|until|using|via|mod)\s+(?:the\s+|a\s+|an\s+|its\s+|her\s+|his\s+|their\s+|only\s+"
+    r"|[a-z]+ing\s+)*$|\bto\s+[a-z]+\s+(?:the\s+|a\s+|all\s+)?$",
+    re.IGNORECASE,
+)
+_FILLER_WORDS = """
+    about approximately roughly around exactly just therefore thus then hence also simply equal to given by
+    only now the a an number value total of precisely indeed actually either clearly equivalent obviously
+    always still donc also genau alors entonces somit folglich als así ровно значит поэтому 约 約 于 为 for as
+    him her them us it me you each every both all in total altogether my our your his
+"""
+_FILLER = frozenset(_FILLER_WORDS.split())
+_HEDGE = re.compile(
+    r"\b(?:at least|at most|no more than|no less than|no fewer than|not more than|not less than|more than"
+    r"|less than|fewer than|greater than|larger than|smaller than|bigger than"
+    r"|up to|over|under|above|below|nearly|almost|between|neither|either|maybe|perhaps|possibly|might be"
+    r"|may be|could be|cannot be|can't be|never|not|isn['’]t|aren['’]t|n['’]t|bounded by|off by"
+    r"|mod|modulo|divisible by|multiple of|power of|multiples of|base|step|case|equation|lemma|theorem|figure"
+    r"|part|modulus|degree|order|dimension)\s*(?:to\s+|be\s+|exactly\s+|a\s+|the\s+)?(?:[^\w\s(]\s*)?$",
+    re.IGNORECASE,
+)
+_ROUGH = re.compile(
+    r"\b(?:about|approximately|approx\.?|roughly|around|circa|environ|etwa|ungefähr|aproximadamente|unos"
+    r"|примерно|около)\s*$|[约約大概]\s*$",
+    re.IGNORECASE,
+)
+_CALL = re.compile(r"[A-Za-z\u0370-\u03ff]'*\([a-z]\)")
+_MORE = re.compile(
+    r"^\s*(?:or\s+(?:more|less|fewer|so|greater|higher|above|below)|and (?:above|over|up)|times\s+(?:as|more"
+    r"|the|larger)|percentage points)",
+    re.IGNORECASE,
+)
+_NAME_BETWEEN = re.compile(
+    r"^\s*(?:,|;|,?\s*and)\s+(?:the\s+|its\s+|a\s+)?([a-zA-Z-]+)(?:\s+[a-zA-Z]+){0,2}\s*(?:\bis|\bare|\bequals"
+    r"|=|:)?\s*(?:the\s+)?$",
+    re.IGNORECASE,
+)
+_PARTS_WORDS = """
+    center centre radius diameter quotient remainder vertex focus slope intercept mean median mode length
+    width height numerator denominator period amplitude maximum minimum larger smaller first second
+"""
+_PARTS = frozenset(_PARTS_WORDS.split())
+_NOT_NAMES_WORDS = """
+    to of so then he she it they we you there if when thus hence therefore that this which answer total i in
+    at by but not or
+"""
+_NOT_NAMES = VERBS | COPULAS | frozenset(_NOT_NAMES_WORDS.split())
+
+
+def in_clause(clause: str, hidden: Hidden) -> str | None:
+    """The value that the main clause of a sentence gives."""
+    starts = [match.end() for match in _CONSEQUENCE.finditer(clause)]
+    if starts and (last := in_clause(clause[starts[-1] :], hidden)) is not None:
+        return last
+    pieces = tokens(clause)
+    runs = spans(pieces)
+    runs = [run for run in runs[-MAX_RUNS:] if not _CALL.fullmatch(run.text)]  # f(x) is a name
+    runs = [
+        run
+        for run in runs
+        if not _HEDGE.search(clause[max(0, run.start - MAX_BEFORE) : run.start]) or _hides_bound(run)
+    ]
+    if not runs:
+        return None
+    named = _named(clause, runs)
+    if named is not None:
+        return named
+    firm = [(run, strength) for run in runs if (strength := _strength(pieces, run))]
+    if firm:
+        first = firm[0][0]
+        cut = _SUBORDINATE.search(clause, first.end)
+        if cut and re.match(r",?\s+(?:if|unless|provided)\b", cut[0], re.IGNORECASE):
+            return None
+        if cut:
+            firm = [(run, strength) for run, strength in firm if run.start < cut.start()]
+            runs = [run for run in runs if run.start < cut.start()]
+    related = [
+        run
+        for run in runs
+        if "=" in hidden.shown(run.text) and not run.in_words and not _AT.search(clause[: run.start])
+    ]
+    chosen = _chosen(clause, runs, firm, related)
+    if chosen is None or _MORE.match(clause[chosen.end :]):
+        return None
+    rough = _ROUGH.search(clause[: chosen.start])
+    return ("≈ " if rough else "") + chosen.text
+
+
+def _chosen(clause: str, runs: list[Span], firm: list[tuple[Span, int]], related: list[Span]) -> Span | None:
+    """The run that the clause gives: behind a copula, with a relation of its own, behind a verb, or the last."""
+    strong = [run for run, strength in firm if strength == 2]
+    strong = [run for run in strong if not run.in_words] or strong
+    if both := sorted({*strong, *related}, key=lambda run: run.start):
+        return both[-1]
+    digits = [run for run in runs if not run.in_words and not run.is_bare_letter]
+    for choice in (
+        [run for run in digits if any(sign in run.text for sign in "<>≤≥")],
+        [run for run, strength in firm if run in digits],
+        [run for run in digits if not _TAIL.search(clause[: run.start]) and not _KNOWN.search(clause[: run.start])],
+        [run for run in digits if not _KNOWN.search(clause[: run.start])],
+        digits,
+        [run for run, strength in firm],
+        [run for run in runs if run.in_words],
+    ):
+        if choice:
+            return choice[-1]
+    return runs[-1] if len(clause.split()) <= 3 else None
+
+
+def _strength(pieces: list[Token], run: Span) -> int:  # noqa: PLR0911 - one return for each kind of word
+    """2 where a copula stands before the run, 1 where another verb does, fillers aside; 0 otherwise."""
+    before = [piece for piece in pieces if piece.end <= run.start and piece.kind != "space"]
+    for place in range(len(before) - 1, max(-1, len(before) - 7), -1):
+        piece = before[place]
+        lower = piece.text.lower()
+        if place and before[place - 1].text.lower() == "to" and lower not in COPULAS:
+            return 0  # "to save the $420" is no statement
+        if lower in COPULAS or piece.text.endswith(("是", "为", "為", "は", "が", "得", "等于", "은", "는")):
+            return 2
+        if lower.endswith(("'s", "’s")) and lower[:2] in ("it", "th", "he"):
+            return 2
+        if piece.text in ":：" and piece.kind == "stop":
+            return 2
+        if lower in VERBS:
+            return 1
+        if lower not in _FILLER:
+            return 0
+    return 0
+
+
+def _hides_bound(run: Span) -> bool:
+    """Whether the run is a relation of its own, of which no word before it takes anything."""
+    return any(sign in run.text for sign in "=<>≤≥")
+
+
+def _named(clause: str, runs: list[Span]) -> str | None:
+    """Values with names of their own, in their order: "centre (0, 2) and radius 3", "the larger is 12, the other 8"."""
+    if len(runs) < 2 or clause[runs[-1].end :].strip(" .*"):
+        return None
+    taken = [runs[-1]]
+    for run in reversed(runs[:-1]):
+        if "=" in run.text or not _NAME_BETWEEN.match(clause[run.end : taken[0].start]):
+            break
+        taken.insert(0, run)
+    if len(taken) < 2 or "=" in taken[-1].text:
+        return None
+    before = [clause[a.end : b.start] for a, b in zip([Span(0, 0, "", False, False), *taken], taken, strict=False)]
+    before[0] = clause[: taken[0].start]
+    names = [re.findall(r"[A-Za-z]+", words.lower()) for words in before]
+    stated_each = all(re.search(r"(?:\b(?:is|are|equals)|[:=])\s*(?:the\s+)?$", words) for words in before)
+    called_each = all(words and words[-1] in _PARTS for words in names)
+    if not stated_each and not called_each:
+        return None
+    if any(set(words[:-1]) & _NOT_NAMES for words in names[1:]):
+        return None
+    return ", ".join(run.text for run in taken)

@@ -1,0 +1,66 @@
+"""Values that stand below each other: list items, and lines that give each value its name."""
+
+import re
+
+from stapo_bench.grading.extraction.spans import spans
+from stapo_bench.grading.extraction.tokens import tokens
+
+BULLET = re.compile(r"^\s*(?:[-*+•–·▪◦‣]|\(?\d{1,2}[.)]|\(?[a-z]\))\s+")
+_NAMED_LINE = re.compile(
+    r"^\s*\**([b-zB-Z]|"
+    r"[A-Za-z\u00c0-\u00dd][A-Za-z\u00c0-\u024f'-][A-Za-z\u00c0-\u024f' -]{0,30}?)\**\s*[:=]\**\s*(\S.*)$"
+)
+
+
+def block(lines: list[str], last: int) -> str | None:
+    """The values of the list whose last line this is, joined; None where it is none."""
+    first = last
+    values: list[str] = []
+    while first >= 0 and (value := _item(lines[first])) is not None:
+        values.insert(0, value)
+        first -= 1
+    while len(values) > 1 and first + 1 <= last and not BULLET.match(lines[first + 1]) and BULLET.match(lines[last]):
+        values.pop(0)
+        first += 1
+    if len(values) < 2:
+        return None
+    if BULLET.match(lines[last]):
+        before = lines[first].strip(" *_") if first >= 0 else ""
+        opens = (
+            before.endswith((":", "："))
+            or first < 0
+            or re.search(r"\b(?:are|is|roots?|solutions?|values?|pairs?|points?)\s*$", before, re.IGNORECASE)
+            or lines[first].lstrip().startswith(("#", "**"))
+        )
+        if not opens:
+            return None
+    return ", ".join(values)
+
+
+def _item(line: str) -> str | None:
+    """The value of a line that is nothing but one: a list item "x = 4", or "Quotient: 7"; None of any other line."""
+    bullet = BULLET.match(line)
+    content = line[bullet.end() :] if bullet else line
+    content = re.sub(r"[\s.,;*]*(?:\s+(?:and|or))?[\s.,;*]*$", "", content.replace("**", "")).strip()
+    if named := _NAMED_LINE.match(content):
+        if re.match(
+            r"(?:answer|check|step|confidence|note|final|solution|problem|question|given|proof|result|q|a|total)\b",
+            named[1],
+            re.IGNORECASE,
+        ):
+            return None
+        content = named[2]
+    elif not bullet:
+        return None
+    runs = spans(tokens(content))
+    if (
+        len(runs) != 1
+        or content[: runs[0].start].strip(" ~")
+        or content[runs[0].end :].strip(" .!")
+        or runs[0].in_words
+    ):
+        return None
+    sides = re.split(r"(?<![<>=!:])=(?!=)", runs[0].text)
+    if len(sides) > 2 or (len(sides) == 2 and re.search(r"[\d+*/]", sides[0])):
+        return None
+    return runs[0].text

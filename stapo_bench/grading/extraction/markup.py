@@ -1,0 +1,140 @@
+r"""Markup around an answer: HTML, code, answer tags and JSON replies become plain text, or the value they hold."""
+
+import html
+import json
+import re
+from typing import Any
+
+MAX_JSON = 20_000  # characters of a reply that is read as JSON
+
+_TAG = re.compile(
+    r"</?(?:p|div|span|b|strong|i|em|u|s|ul|ol|li|br|hr|h[1-6]|table|tbody|thead|tr|td|th|code|pre|center|section|mark"
+    r"|small|big|ins|html|body|article|blockquote|sup|sub|del|math|font)\b(?:\s[^<>\n]{0,200})?/?>",
+    re.IGNORECASE,
+)
+_STRUCK = re.compile(r"<(del|s|strike)>.{0,500}?</\1>|~~[^~\n]{1,500}~~", re.IGNORECASE | re.DOTALL)
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[A-Za-z]{2,12}\d?);")
+_SCRIPT = re.compile(r"<(sup|sub)>([^<>]{1,200})</\1>", re.IGNORECASE)
+_STRONG = frozenset({"b", "strong"})
+_INLINE = frozenset({"em", "i", "mark", "u", "ins", "span", "small", "big", "font", "math", "s", "del", "sup", "sub"})
+_CELLS = frozenset({"td", "th"})
+_FENCE = re.compile(r"```[ \t]*([A-Za-z+#]*)[ \t]*\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
+_CODE = re.compile(r"`([^`\n]{1,300})`")
+_ANSWER_TAG = re.compile(r"<\s*(answer|final[_ ]?answer|ans|result)\s*>(.*?)<\s*/\s*\1\s*>", re.IGNORECASE | re.DOTALL)
+_PLACEHOLDER = re.compile(
+    r"\W*(?:your |the |final |numerical |insert )*(?:answer|value|result|number)?(?: here| goes here)?\W*", re.I
+)
+_KEYS = (
+    "final_answer",
+    "finalanswer",
+    "final answer",
+    "answer",
+    "ans",
+    "result",
+    "final",
+    "value",
+    "solution",
+    "output",
+)
+_PAIR = re.compile(r'"(?:final[_ ]?answer|answer)"\s*:\s*("(?:[^"\\]|\\.)*"|\[[^\[\]]*\]|-?[\d.eE+-]+)', re.IGNORECASE)
+
+
+def plain_text(text: str) -> str:
+    r"""The text without HTML's tags and entities and without the marks of code; full-width characters in ASCII.
+
+    >>> plain_text("<p>It is <b>10<sup>12</sup></b>.</p>").strip(), plain_text("so `7`")
+    ('It is **10^{12}**.', 'so 7')
+    """
+    if not text.isascii() and _WIDE.search(text):
+        text = text.translate(_FULL_WIDTH)
+    if "~~" in text or "<" in text:
+        text = _STRUCK.sub(" ", text)
+    if "</" in text or "<br" in text:
+        text = _SCRIPT.sub(lambda m: f"{'^' if m[1].lower() == 'sup' else '_'}{{{m[2]}}}", text)
+        text = _TAG.sub(_untagged, text)
+    if "&" in text:
+        text = _ENTITY.sub(lambda m: html.unescape(m[0]), text)
+    if "`" in text:
+        text = _FENCE.sub(_unfenced, text)
+        text = _CODE.sub(r"\1", text)
+    return text
+
+
+_WIDE = re.compile("[\uff01-\uff5e\u3000]")
+_FULL_WIDTH = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)} | {0x3000: " ", 0x3002: "\u3002"}
+
+
+def _untagged(match: re.Match[str]) -> str:
+    """What stands in the place of a tag: Markdown's bold, a cell's border, a new line, or nothing."""
+    name = re.sub(r"[^a-z0-9]", "", match[0].split()[0].lower())
+    if name in _STRONG:
+        return "**"
+    if name in _CELLS:
+        return " | "
+    return "" if name in _INLINE or name == "code" else "\n"
+
+
+def _unfenced(match: re.Match[str]) -> str:
+    """A fence around one line is that line; around more, the lines as they are; a program is no text."""
+    body = match[2].strip("\n")
+    if match[1].lower() in ("python", "py", "cpp", "java", "javascript", "js", "c", "r", "julia", "sh", "bash"):
+        return "\n" if body.count("\n") else f"\n{body}\n"
+    return f"\n{body}\n"
+
+
+def tagged(text: str) -> str | None:
+    """What stands in the last pair of answer tags that holds more than a placeholder.
+
+    >>> tagged("<answer>your answer</answer> then <ANSWER>45</ANSWER>")
+    '45'
+    """
+    if "</" not in text:
+        return None
+    found = [match[2].strip() for match in _ANSWER_TAG.finditer(text)]
+    found = [inner for inner in found if not _PLACEHOLDER.fullmatch(inner)]
+    return found[-1] if found else None
+
+
+def json_reply(text: str) -> str | None:
+    r"""The answer of a reply that is a JSON object, or ends with one in a fence.
+
+    >>> json_reply('{"steps": ["1/2 = 3/6"], "answer": "5/6"}'), json_reply('{"answer": [-2, 5]}')
+    ('5/6', '-2, 5')
+    """
+    if "{" not in text or '"' not in text or len(text) > MAX_JSON:
+        return None
+    fences = [body for language, body in _FENCE.findall(text) if language.lower() in ("json", "") and "{" in body]
+    body = (fences[-1] if fences else text).strip()
+    if not body.startswith("{") or not body.endswith("}"):
+        end = body.rfind("}")
+        start = body.rfind("\n{", 0, end) + 1 if "\n{" in body else body.find('{"')
+        if end < 0 or start < 0 or len(body[end + 1 :].strip()) > 3:
+            return None
+        body = body[start : end + 1]
+    try:
+        found = json.loads(body, strict=False)
+    except (ValueError, RecursionError):
+        pairs = _PAIR.findall(body)
+        return pairs[-1].strip('"[]') if pairs else None
+    return _answer_in(found)
+
+
+def _answer_in(found: Any) -> str | None:
+    """The value under a key that names the answer."""
+    if not isinstance(found, dict):
+        return None
+    named = {str(key).lower(): value for key, value in found.items()}
+    key = next((key for key in _KEYS if key in named), None)
+    return None if key is None else _spelled(named[key])
+
+
+def _spelled(value: Any) -> str | None:
+    """A value of JSON as the text of an answer."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        inner = _answer_in(value)
+        return inner if inner is not None else ", ".join(f"{name} = {part}" for name, part in value.items())
+    if isinstance(value, list):
+        return ", ".join(str(_spelled(part)) for part in value)
+    return None if value is None else str(value).strip()

@@ -1,0 +1,115 @@
+r"""Runs of mathematics in a sentence of prose: numbers, formulas, signs, letters, number words and units side by side.
+
+Formulas between dollar signs are single characters of a private Unicode area here (see ``Hidden``), so that no rule
+cuts one in two.
+"""
+
+import re
+from typing import NamedTuple
+
+from stapo_bench.grading.extraction.formulas import FIRST_HIDDEN, LAST_HIDDEN
+from stapo_bench.grading.extraction.languages import JOINERS
+from stapo_bench.grading.extraction.tokens import TRAILING, Token
+
+_OPENING, _CLOSING = "([{", ")]}"
+_LEADING = frozenset(
+    "-+\u2212\u2013\u00b1\u2213\u221a\u221b\u221c<>\u2264\u2265\u2248\u2260([{|$\u20ac\u00a3\u00a5\u20b9\u2220\u00ac]\\"
+)
+_UNIT_PRODUCT = re.compile(r"\\text\{ (\w+) \}\s*[\u00b7*\u22c5]\s*(\w+(?:/\w+)?)$")
+_UNIT_BELOW = re.compile(r"\\text\{ (\w+) \}/\((\w+)\s*[\u00b7*\u22c5 ]\s*(\w+)\)")
+
+
+class Span(NamedTuple):
+    """A run of mathematics: where it stands, and its text, number words in digits."""
+
+    start: int
+    end: int
+    text: str
+    is_bare_letter: bool
+    in_words: bool  # it is a number word
+
+
+def spans(pieces: list[Token]) -> list[Span]:
+    """The runs of mathematics among the tokens of a sentence, trimmed to what can be an answer."""
+    found: list[Span] = []
+    run: list[Token] = []
+    has_value = has_word = False
+    for token in [*pieces, Token("stop", "", 0, 0)]:
+        ends = token.kind in ("word", "stop")
+        # A number word does not go on a run of signs, nor they on it.
+        parts = (token.kind == "number" and has_value) or (
+            token.kind in ("value", "sign") and has_word and token.text != "%"
+        )
+        if ends or parts:
+            found += _trimmed(run)
+            run = []
+            has_value = has_word = False
+        if not ends:
+            run.append(token)
+            has_value = has_value or token.kind == "value"
+            has_word = has_word or token.kind == "number"
+    return found
+
+
+def _trimmed(run: list[Token]) -> list[Span]:
+    """The run without what cannot begin or end an answer, as a span; none where nothing is left."""
+    run = list(run)
+    while run and (
+        run[0].kind in ("space", "joiner", "unit") or (run[0].kind == "sign" and run[0].text not in _LEADING)
+    ):
+        if run[0].kind == "unit" and any(t.kind == "value" for t in run):
+            run.pop(0)
+            continue
+        run.pop(0)
+    while run and (run[-1].kind in ("space", "joiner") or (run[-1].kind == "sign" and run[-1].text not in TRAILING)):
+        run.pop()
+    run = _balanced(run)
+    if not any(token.kind in ("value", "number") for token in run):
+        return []
+    in_words = any(token.kind == "number" for token in run)
+    text = (
+        "".join(_written(token) for token in run)
+        if not in_words
+        else " ".join(t.text for t in run if t.kind == "number")
+    )
+    is_letter = len([t for t in run if t.kind == "value"]) == 1 and len(run) == 1 and text.isalpha() and len(text) == 1
+    text = _UNIT_PRODUCT.sub(r"\\text{ \1 \2 }", text)
+    text = _UNIT_BELOW.sub(lambda m: rf"\text{{ {m[1]}/{m[2]} {m[3]} }}", text)
+    return [
+        Span(
+            run[0].start,
+            run[-1].end,
+            text.strip(),
+            is_letter and not FIRST_HIDDEN <= ord(text) <= LAST_HIDDEN,
+            in_words,
+        )
+    ]
+
+
+def _written(token: Token) -> str:
+    """A token as an answer writes it."""
+    if token.kind == "joiner":
+        return ", " if token.text in ",;\uff1b\u3001" else f" {JOINERS[token.text.lower()]} "
+    if token.kind == "unit" and token.text.isalpha() and token.text not in ("am", "pm"):
+        return f"\\text{{ {token.text} }}" if token.text != "percent" else "%"
+    return token.text
+
+
+def _balanced(run: list[Token]) -> list[Token]:
+    """The run without brackets at its ends that have no partner; half-open intervals may close with the other kind."""
+    depth, lowest = 0, -1
+    for index, token in enumerate(run):
+        depth += (token.text in _OPENING) - (token.text in _CLOSING)
+        if depth < 0:
+            lowest, depth = index, 0
+    if lowest >= 0 and not any(token.text == "[" for token in run[lowest:]):
+        head, tail = run[:lowest], run[lowest + 1 :]
+        run = tail if any(token.kind == "value" for token in tail) else head
+    while run and sum(t.text in _OPENING for t in run) > sum(t.text in _CLOSING for t in run):
+        last = max(i for i, t in enumerate(run) if t.text in _OPENING)
+        run = run[:last] if any(t.kind == "value" for t in run[:last]) else run[last + 1 :]
+    while run and run[-1].kind in ("space", "joiner"):
+        run = run[:-1]
+    while run and run[0].kind in ("space", "joiner"):
+        run = run[1:]
+    return run

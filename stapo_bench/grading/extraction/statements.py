@@ -1,0 +1,220 @@
+r"""The value that plain text states: the last sentence, line or list that gives one, read as prose.
+
+A sentence states what follows its last "is", "are", "=" or a like verb, or else its last value that is no part of a
+remark ("to save the $420", "than Tim"). A chain of equalities gives its end. Checks, examples, questions and courtesies
+state nothing.
+"""
+
+import re
+from collections.abc import Iterator
+
+from stapo_bench.grading.extraction.chains import chain_end
+from stapo_bench.grading.extraction.clauses import in_clause
+from stapo_bench.grading.extraction.formulas import Hidden, hide_formulas
+from stapo_bench.grading.extraction.languages import NUMBER_WORDS
+from stapo_bench.grading.extraction.lists import BULLET, block
+from stapo_bench.grading.extraction.words import MAX_WORDS, YES_NO, in_words
+from stapo_bench.grading.read import KNOWN_NAMES
+
+MAX_PROSE = 3_000  # characters from the end that are read
+MAX_BACK = 6  # sentences that state nothing and are passed over
+MAX_ABBREVIATED = 12  # characters before a full stop that may be abbreviated
+MAX_SENTENCE = 200  # characters of a sentence whose last words may be the answer
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:i\.e|e\.g|approx|vs|No|Fig|Eq|cf|resp|Rs|St|Mr|Mrs|Dr|[ap]\.m|sq|ca|z\.B|d\.h|[a-z]\.[a-z])"
+    r"|^\s*\(?\w{1,2})$"
+)
+_STOP = re.compile(r"[。！？]|[.!?](?=[\"')*\]]{0,3}(?:\s|$))[\"')*\]]{0,3}")
+_ASIDE = re.compile(
+    r"^\W*(?:(?:quick\s|sanity\s|double[ -])?checks?\b(?!ing\sgives)|verif\w+|confidence|note\b|i hope|hope\s"
+    r"|let me know|thanks?\b|thank\syou"
+    r"|feel free|please|as a check|you can|remember|q\.?e\.?d|done\b|this (?:completes|matches|agrees|confirms"
+    r"|is (?:the )?(?:correct|final|required))"
+    r"|indeed|we can (?:verify|check)|to (?:verify|check|confirm)|substitut\w+|plugging|for (?:instance"
+    r"|example)|e\.g|compare|remark|zum vergleich"
+    r"|if you (?:have|need|want)|would you|do you|is there|any (?:other )?questions|good luck|happy|great|nice"
+    r"|that'?s it|in case|proof|difficulty|tags?\b|source|i (?:think|believe|guess|feel|am"
+    r"|don['’]t see)\b[^=\d\ue000-\uf8ff]*$|i['’]m\b|that['’]?s? (?:is )?(?:the |my )?(?:final )?answer)",
+    re.IGNORECASE,
+)
+_PARENTHESIS = re.compile(r"\s*[(（][^()（）]*?[A-Za-z\u0400-\u04ff]{3,}[^()（）]*(?:\([^()]*\)[^()（）]*)?[)）]")
+_BOLD = re.compile(r"(?<![\w)}])\*\*(?=\S)|(?<=\S)\*\*(?![\w({\\-])")
+_CONTRAST = re.compile(
+    r",?\s+(?:instead of|rather than|as opposed to|in contrast to|and not|but not"
+    r")\s.*|(?:,\s*|\s[(])(?:not|nicht|y no|et non|non|а не)\s.*|，?而不是.*",
+    re.IGNORECASE,
+)
+_BUT = re.compile(
+    r"(?:\b(?:is|are|was)(?:n['’]t| not)\b|\bnot\b)[^.]*?(?:,\s*|\s)but\s+(?:rather\s+|instead\s+|actually\s+)?",
+    re.IGNORECASE,
+)
+_INCLUSIVE = re.compile(
+    r"\b(?:from|between)\s+(\S+)\s+(?:to|and)\s+(\S+?)\s*,?\s*\(?(inclusive|exclusive|both included|included"
+    r"|excluded)\b",
+    re.IGNORECASE,
+)
+_AND_HENCE = re.compile(r",?\s+and\s+(?:hence|thus|therefore|then|consequently|so)\s+(?=[$\ue000-\uf8ff]|[a-z]\s*=)")
+_ANGLES = re.compile(r"[<\u27e8]\s*(-?[\w./\u221a\u2212-]+(?:\s*,\s*-?[\w./\u221a\u2212-]+)+)\s*[>\u27e9]")
+_FRONT = re.compile(
+    r"(.*?\S)\s+(?:is|ist|est|es|will be|must be)\s+(?:the|die|la|our|my)\s+(?:final\s|correct\s|required\s)?"
+    r"(?:answer|Antwort|réponse|respuesta|solution|Lösung|result)$",
+    re.IGNORECASE,
+)
+_CHECK = re.compile(r"[\W_]*(?:quick )?(?:check|checking|verification|proof|sanity check)[\W_]*", re.IGNORECASE)
+_NOT_SO = re.compile(r"(?<=[\d)%\ue000-\uf8ff])\s+not(?= [\d\ue000-\uf8ff−+-])\s.*")
+_SUBJECT = re.compile(
+    r"(?:(?:hence|so|thus|therefore|then)\b,?\s+)?"
+    r"((?=\S{0,60}[\d\ue000-\uf8ff])\S{1,60}(?: [=+*/^-] \S{1,40}){0,4}) is\s+(?:the|our|indeed)\b[^\d=]*",
+    re.IGNORECASE,
+)
+_HALF_OF_DAY = re.compile(r"(\d)\s*([ap])\.\s?m\b\.?", re.IGNORECASE)
+_BOUNDS = {
+    "at least": r"\ge", "at most": r"\le", "greater than": ">", "less than": "<", "more than": ">", "larger than": ">",
+    "smaller than": "<", "no more than": r"\le", "no less than": r"\ge", "not more than": r"\le",
+    "strictly less than": "<", "strictly greater than": ">",
+}  # fmt: skip
+_BOUND = re.compile(
+    r"(?<![A-Za-z])([a-zA-Z\ue000-\uf8ff])\s+(?:must be|has to be|should be|is|to be|needs to be|can be)\s+"
+    rf"({'|'.join(_BOUNDS)})\s+(?:or equal to\s+)?([-−\w./\ue000-\uf8ff]+)$",
+    re.IGNORECASE,
+)
+_TO = re.compile(r"\b(\d+) to (\d+)$")
+_ALL_REALS = re.compile(r"\ball (?:the )?real (?:numbers|values)(?: of [a-z])?$|\ball reals$", re.IGNORECASE)
+
+
+def stated(text: str) -> str | None:
+    """The value that the end of the text states, or None.
+
+    >>> stated("Since 420 / 30 = 14, it takes her 14 weeks to save the $420."), stated("The curve is an ellipse.")
+    ('14 \\\\text{ weeks }', 'ellipse')
+    >>> stated("Check: 3 + 4 = 7."), stated("Is it 7?")
+    (None, None)
+    """
+    hidden = hide_formulas(text[-MAX_PROSE:])
+    lines = [line for line in hidden.text.split("\n") if line.strip(" \t*_-=")]
+    checks = next((place for place, line in enumerate(lines) if place and _CHECK.fullmatch(line)), len(lines))
+    lines = lines[:checks]
+    passed = 0
+    for index in range(len(lines) - 1, -1, -1):
+        listed = block(lines, index)
+        if listed is not None:
+            return hidden.shown(listed)
+        for sentence in reversed(list(sentences(_bare(lines[index])))):
+            found = value_of(sentence, hidden)
+            if found is not None:
+                return found
+            passed += 1
+            if passed >= MAX_BACK:
+                return None
+    return None
+
+
+def sentences(line: str) -> Iterator[str]:
+    """The sentences of a line, each with its stop."""
+    start = 0
+    for match in _STOP.finditer(line):
+        if (
+            match[0][0] == "."
+            and _ABBREVIATION.search(line[max(start, match.start() - MAX_ABBREVIATED) : match.start()])
+            and match.end() < len(line.rstrip())
+        ):
+            continue
+        yield line[start : match.end()].strip()
+        start = match.end()
+    if line[start:].strip():
+        yield line[start:].strip()
+
+
+def value_of(sentence: str, hidden: Hidden) -> str | None:
+    """What one sentence states, with its formulas shown; None where it states nothing."""
+    sentence = sentence.strip()
+    if sentence.endswith(("?", "？")) or _ASIDE.match(sentence):
+        return None
+    bold = _emphasised(sentence)
+    clause = _main(bold or _without_stop(sentence))
+    phrased = _by_phrase(clause)
+    if phrased is not None:
+        return hidden.shown(phrased)
+    value = in_clause(clause, hidden)
+    if (answer := _yes_or_no(clause, hidden, value)) is not None:
+        return answer
+    words = in_words(clause) if len(clause) <= MAX_SENTENCE else None
+    counts = words is not None and any(word in NUMBER_WORDS for word in re.split(r"[\s-]", words.lower()))
+    if words is not None and (value is None or (clause.endswith(words) and not counts)):
+        return words
+    if value is None:
+        return bold if bold and len(bold.split()) <= MAX_WORDS and bold.isprintable() and not bold.isdigit() else None
+    return chain_end(hidden.shown(value))
+
+
+def _without_stop(sentence: str) -> str:
+    """The sentence without its stop and marks around it; a factorial stays before a full stop."""
+    bare = sentence.rstrip(" *_\"'”’✓✔✅∎□■")
+    return (bare[:-1] if bare.endswith("!.") else bare.rstrip(" .!。！")).strip("*_\"'”’ ")
+
+
+def _main(sentence: str) -> str:
+    """A sentence without what it denies, remarks in parentheses, and marks; its abbreviations and names in one form."""
+    clause = _HALF_OF_DAY.sub(r"\1 \2m", _BOLD.sub("", sentence))
+    clause = re.sub(r"\bi\.\s?e\.,?", "that is", clause)
+    clause = clause[match.end() :] if (match := _BUT.search(clause)) else clause
+    clause = _NOT_SO.sub("", _CONTRAST.sub("", _PARENTHESIS.sub(_without_remark, clause))).strip()
+    clause = subject[1] if (subject := _SUBJECT.fullmatch(clause)) else clause
+    clause = _AND_HENCE.sub(" and ", clause)
+    clause = re.sub(r"(?<![A-Za-z])([a-zA-Z])(\d)(?=\s*=)", r"\1_\2", clause)
+    clause = _ANGLES.sub(r"(\1)", clause)
+    front = _FRONT.match(clause)
+    return front[1] if front and not _FRONT.match(front[1]) else clause
+
+
+def _by_phrase(clause: str) -> str | None:
+    """Intervals, bounds and ratios that a clause says in words: "from 2 to 6 inclusive", "x is at least 7"."""
+    if found := _INCLUSIVE.search(clause):
+        opening, closing = ("(", ")") if found[3].lower().startswith("ex") else ("[", "]")
+        return f"{opening}{found[1]}, {found[2]}{closing}"
+    if _ALL_REALS.search(clause):
+        return "all real numbers"
+    if found := _BOUND.search(clause):
+        return f"{found[1]} {_BOUNDS[found[2].lower()]} {found[3]}"
+    if (found := _TO.search(clause)) and "ratio" in clause.lower():
+        return f"{found[1]}:{found[2]}"
+    return None
+
+
+def _yes_or_no(clause: str, hidden: Hidden, value: str | None) -> str | None:
+    """The "yes" or "no" that opens a clause, or the text, where the clause states no value of its own."""
+    if word := YES_NO.match(clause):
+        is_reason = re.match(r"\s*(?:since|because|as|for)\b", clause[word.end() :])
+        if value is None or is_reason or not re.search(r"=|\bis\s+[\d\ue000-\uf8ff]", clause):
+            return word[1]
+    start = YES_NO.match(hidden.text) if value is None else None
+    return start[1] if start else None
+
+
+def _without_remark(match: re.Match[str]) -> str:
+    """Nothing in the place of a remark in parentheses; mathematics in them stays."""
+    words = set(re.findall(r"[A-Za-z\u0400-\u04ff]{3,}", match[0])) - KNOWN_NAMES
+    return " " if words and match[0][:1].isspace() else match[0]
+
+
+def has_contrast(text: str) -> bool:
+    """Whether the text says what the value is not: "42, not 24"."""
+    return _CONTRAST.search(text) is not None
+
+
+def _emphasised(sentence: str) -> str | None:
+    """The last bold part of a sentence that is more than it."""
+    parts = re.findall(r"\*\*([^*\n]{1,200}?)\*\*", sentence)
+    if not parts or parts[-1].rstrip().endswith(":") or len(parts[-1]) + 8 > len(sentence.strip()):
+        return None
+    behind = sentence[sentence.rfind(parts[-1]) + len(parts[-1]) :]
+    return None if re.match(r"\*\*\s*:", behind) else parts[-1].strip(" .:")
+
+
+def _bare(line: str) -> str:
+    """A line without marks of lists, headings, quotes and tables."""
+    line = re.sub(r"^\s*(?:>\s*|#{1,6}\s+)+", "", line)
+    if line.count("|") >= 3 and line.strip().startswith("|"):
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        return cells[-1]
+    return BULLET.sub("", line)

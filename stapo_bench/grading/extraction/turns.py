@@ -1,0 +1,100 @@
+"""Where a completion ends that goes on: end tokens, the next turn of a conversation, a question that the model invents.
+
+What follows answers something else. A new question ends the completion only where an answer stands before it, so a
+question restated at the beginning ends nothing.
+"""
+
+import re
+from collections.abc import Callable
+
+MAX_TURNS = 8  # beginnings of a next turn that are looked at
+MAX_ASKED = re.compile(
+    r"\n[ \t]*\n[ \t*]*(?:What (?:is|are|was|will)|How (?:many|much|long|far|old)|Which|Who|Find|Compute|Evaluate"
+    r"|Solve|Calculate|If)\b"
+    r"[^\n]{8,300}[?.][ \t]*\n"
+)
+_GIVEN = re.compile(r"\banswer\b|\\boxed|^#### ", re.IGNORECASE)  # the line that gives an answer
+
+_ASSISTANT = re.compile(
+    r"\s*(?:<\|im_start\|>\s*assistant|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>|<start_of_turn>\s*model"
+    r"|<\|assistant\|>|(?:Assistant|ASSISTANT|AI)\s*:|###\s*(?:Response|Assistant)\s*:?)\s*"
+)
+_END = re.compile(
+    r"<\|(?:im_end|endoftext|end_of_text|eot_id|eom_id|end|im_sep|end_of_turn|user|User|start_header_id)\|>|</s>|<eos>"
+    r"|<end_of_turn>|<\uff5cend\u2581of\u2581sentence\uff5c>|<\uff5cUser\uff5c>|<\|im_start\|>\s*(?:user|human|system)"
+    r"|<start_of_turn>\s*user|\[/?INST\]"
+)
+_ASKS = (
+    r"(?=[^\n]{0,300}\?|[^\n]{0,120}?\n?\s*(?:What|How|Find|Solve|Compute|Calculate|Evaluate|Determine|Simplify|Prove"
+    r"|Which|Let|If|Given|Express|Factor|Expand|Write|Convert|Differentiate|Integrate|Show|Suppose|Who|When|Where"
+    r"|Is|Are|Does|Do|Can|A|An|The)\b)"
+)
+_NEXT = re.compile(
+    rf"""^[ \t>\#*_]*(?:
+      (?:User|Human|Student|Customer)\s*[*_]*:
+    | (?:Instruction|Input)s?\s*[*_]*:
+    | (?:Q|Question|Problem|Exercise|Example|Task|Prompt)\s*(?:\d+[a-z]?)?\s*[*_]*[.:)]{_ASKS}
+    | (?:Question|Problem|Exercise|Example|Task)\s+\d+[a-z]?\s*[*_]*$
+    | (?:Now\s+)?(?:consider|try|here\s+is|let's\s+(?:try|consider|look\s+at))\s+(?:a|an|another|the)\s+
+      (?:(?:follow-?up|new|next|similar|related|different|second)\s+)?(?:question|problem|exercise|example)\b
+    | (?:Now,?\s+)?(?:for\s+)?(?:(?:the|a|an)\s+)?(?:next|another|follow-?up|similar|new)\s+
+      (?:question|problem|exercise|task)\b
+    | (?:\u95ee\u9898|\u9898\u76ee|\u95ee|\u554f\u984c|Frage|Aufgabe|Pregunta|Domanda
+      |\u0412\u043e\u043f\u0440\u043e\u0441|\u0417\u0430\u0434\u0430\u0447\u0430)
+      \s*\d*\s*[:\uff1a]
+    )""",
+    re.VERBOSE | re.MULTILINE | re.IGNORECASE,
+)
+_ASKED = re.compile(
+    r"\n[ \t]*\n[ \t*]*(?:What (?:is|are|was|will)|How (?:many|much|long|far|old)|Which|Who|Find|Compute|Evaluate"
+    r"|Solve|Calculate|If)\b"
+    r"[^\n]{8,300}[?.][ \t]*\n"
+)
+_GIVEN = re.compile(r"\banswer\b|\\boxed|^#### ", re.IGNORECASE)  # the line that gives an answer
+_BARE = re.compile(
+    r"([^\n]{1,60})\n[ \t]*\n(?:[^\n]{3,200}\?[ \t]*(?:\n|$)|[*# ]*(?:Q|Question|Problem|Exercise|Example|Task)\b)"
+)
+_HEADED = re.compile(r"\s*(?:Q|Question|Problem|Exercise|Task)\b", re.IGNORECASE)
+_SETS_OUT = re.compile(
+    r"\b(?:we (?:need|want|have to|are (?:given|asked))|let|suppose|restat\w+|asks?|asked|given|goal|task"
+    r"|example)\b[^.\n]*$",
+    re.IGNORECASE,
+)
+
+
+def until_end_token(text: str) -> str:
+    """The text of the first turn: up to the first token that ends a turn, without the mark of the assistant before it.
+
+    >>> until_end_token("<|im_start|>assistant\\n12<|im_end|>\\n<|im_start|>user\\nAnd 4*5?")
+    '12'
+    """
+    if opening := _ASSISTANT.match(text):
+        text = text[opening.end() :]
+    for match in _END.finditer(text):
+        if text[: match.start()].strip():
+            return text[: match.start()]
+    return text
+
+
+def until_next_question(text: str, gives_answer: Callable[[str], bool]) -> str:
+    """The text up to the first new question or turn that stands behind an answer.
+
+    >>> until_next_question("It is 7.\\n\\nUser: And 24/3?\\nAssistant: 8", lambda part: "7" in part)
+    'It is 7.\\n\\n'
+    """
+    bare = _BARE.match(text.lstrip())
+    if bare and not _HEADED.match(text) and re.fullmatch(r"[^a-zA-Z]*[a-zA-Z]?[^a-zA-Z]*", bare[1]):
+        return bare[1]
+    for match in _ASKED.finditer(text):
+        before = text[: match.start()].rstrip()
+        if _GIVEN.search(before[before.rfind("\n") + 1 :]) and gives_answer(before):
+            return before
+    for count, match in enumerate(_NEXT.finditer(text)):
+        if count >= MAX_TURNS:
+            break
+        before = text[: match.start()]
+        if not before.strip() or (_HEADED.match(match[0].lstrip(" \t>#*_")) and _SETS_OUT.search(before.rstrip())):
+            continue
+        if gives_answer(before):
+            return before
+    return text

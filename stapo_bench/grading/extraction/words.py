@@ -1,0 +1,66 @@
+"""Answers in words: the name or the few words that a clause says its subject is, does or has."""
+
+import re
+
+MAX_WORDS = 3  # of an answer that is a name or a few words
+YES_NO = re.compile(r"^\W*(yes|no|true|false|sí|oui|ja|nein|да|нет)\b\s*[,.;:!—–-](?=\s|$)", re.IGNORECASE)
+_VERDICTS = re.compile(
+    r"\b(no (?:real |integer |such )?(?:solutions?|roots?|answer|limit)|does not (?:exist|converge)"
+    r"|doesn['’]t exist|undefined|(?:diverge|converge)s?|infinitely many(?: solutions)?)\b[^,;]*$",
+    re.IGNORECASE,
+)
+_MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+_DATE = re.compile(
+    rf"\b((?:{_MONTH}) \d{{1,2}}(?:st|nd|rd|th)?(?:, \d{{4}})?"
+    rf"|\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH}(?:,? \d{{4}})?)$"
+)
+_OPTION = re.compile(
+    r"\b(?:option|choice|answer|statement)\s*\(?([A-J])\)?\s+(?:is|must be)\s+(?:the\s+)?(?:correct|right|true"
+    r"|best)\b",
+    re.IGNORECASE,
+)
+_OF_WORDS = re.compile(
+    r"(?:\b(?:it|that|this|she|he)['’]s|\b(?:is|are|was|be|comes|est|ist|es|è|é|facing|describes|represents|forms"
+    r"|falls on|lands on|means|called|becomes))\s+((?:[^\W\d_][\w'’-]*\s*){1,6})$",
+    re.IGNORECASE,
+)
+_WORDS_AFTER = re.compile(r"(?:是|为|為|は)\s*([\u4e00-\u9fff\u3040-\u30ff]{1,8}?)(?:です|である|だ)?$")
+_OF_A = re.compile(r"^(?:the\s+)?(?:equation|graph|name|shape|case)\s+of\s+")
+
+
+_SUPERLATIVE = re.compile(
+    r"(?:(?:So|Hence|Thus|Therefore|Then),? )?(?!The\b|This\b|That\b|It\b|She\b|There\b|Which\b)"
+    r"([A-Z][a-z]{2,}) (?:is|was) the "
+    r"(?:\w+est|first|last|only one|winner|most \w+)"
+)
+
+
+def in_words(clause: str) -> str | None:
+    """The name or the few words that a clause says its subject is, does or has."""
+    if found := _DATE.search(clause) or _OPTION.search(clause):
+        return found[1]
+    if found := _SUPERLATIVE.fullmatch(clause):
+        return found[1]
+    if found := _VERDICTS.search(clause):
+        return found[1].lower()
+    if found := _WORDS_AFTER.search(clause):
+        return found[1]
+    if found := _OF_WORDS.search(clause):
+        words = found[1].strip()
+        words = _OF_A.sub("", words)
+        last = re.split(r"\b(?:is|are|was|be|comes|est|ist|es|è|é)\s+", words)[-1]
+        last = re.sub(
+            r"^(?:most likely |probably |certainly )?"
+            r"(?:an?|the|un|une|ein|eine|el|la|le|therefore|thus|clearly|also|on|in|most likely|probably)\s+",
+            "",
+            last.strip(),
+        )
+        if 0 < len(last.split()) <= MAX_WORDS and not re.search(
+            r"\b(?:that|this|it|done|correct|required|needed"
+            r"|not|left|over|number|answer|consistent|same|solution|clear|result|i|we|you"
+            r"|expression|problem|question|possible|reasonable)\b",
+            last,
+            re.IGNORECASE,
+        ):
+            return last
+    return None

@@ -1,0 +1,40 @@
+"""Scores of tables of outcomes, as Markdown or JSON."""
+
+import json
+from dataclasses import asdict
+
+from stapo_bench.analysis import OutcomeScore, OutcomeScores, as_json
+from stapo_bench.presenting.words import markdown_line, markdown_row, percent, require_md_or_json, score_interval
+
+
+def render_outcome_scores(found: OutcomeScores, format_: str = "md") -> str:
+    """avg@k of every model and task with both intervals, then how the tables were read and what they do not tell."""
+    require_md_or_json(format_)
+    if format_ == "json":
+        return json.dumps(as_json(asdict(found)), indent=2)
+    return "\n".join(
+        [
+            "avg@k in percent, with 95 % intervals",
+            "",
+            "| Model | Task | problems × samples | avg@k | these problems | problems like these | undecided |",
+            "|---|---|---|---|---|---|---|",
+            *(markdown_row(_cells(score)) for score in found.scores),
+            "",
+            *(markdown_line(f"- {note}") for note in found.notes),
+        ]
+    )
+
+
+def _cells(score: OutcomeScore) -> list[str]:
+    fewest, most = score.num_samples
+    undecided = str(score.num_undecided)
+    if score.num_undecided:
+        undecided += f"; with them {score_interval(score.bounds)}"
+    return [
+        score.model,
+        score.task,
+        f"{score.num_problems} × {most}" if fewest == most else f"{score.num_problems} × {fewest} to {most}",
+        percent(score.value),
+        *(score_interval(score.intervals[error]) for error in ("these problems", "problems like these")),
+        undecided,
+    ]

@@ -1,0 +1,205 @@
+"""Other tools' files as outcomes, of any task, scorer and metric; data frames; counts alone."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import stapo_bench as sb
+from stapo_bench.analysis import compare_outcomes, compare_runs
+from stapo_bench.cli import cli
+from stapo_bench.errors import StapoError
+from stapo_bench.presenting import render_comparison
+from stapo_bench.runs import export_runs
+from stapo_bench.runs.outcomes import parse_outcome_map, read_outcomes
+
+NAN = float("nan")
+
+
+def write(path: Path, content) -> Path:
+    text = content if isinstance(content, str) else json.dumps(content)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def lines(path: Path, rows) -> Path:
+    return write(path, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def scores(path, metric=None, declared=None):
+    """The one model in a file: item to scores."""
+    (table,) = read_outcomes(path, {"score": metric} if metric else {}, declared)
+    (task,) = table.tasks.values()
+    return dict(zip(task.outcomes.problem_ids, task.outcomes.scores.tolist(), strict=True))
+
+
+def refused(*arguments):
+    result = CliRunner().invoke(cli, ["compare", *map(str, arguments)])
+    assert result.exit_code in (1, 2), result.output
+    error = str(result.exception) if isinstance(result.exception, StapoError) else result.output.strip()
+    assert "\n" not in error
+    return error
+
+
+def of_lm_eval(doc_id, *, filter_="none", resps=(["no"],), **metrics):
+    plain = {"doc_id": doc_id, "doc": {"query": "?"}, "target": 1, "arguments": [], "filtered_resps": []}
+    return {**plain, "resps": list(resps), "filter": filter_, "metrics": list(metrics), **metrics}
+
+
+def test_lm_eval_of_choices_without_texts_and_of_scores_between_0_and_1(tmp_path):
+    choices = [["-1.5", "False"]], [["-0.2", "True"]]
+    rows = [of_lm_eval(i, resps=choices, acc=float(i), acc_norm=1.0 - i, bleu=i / 4) for i in range(2)]
+    path = lines(tmp_path / "samples_arc.jsonl", rows)
+    assert scores(path, "acc") == {"0": [0.0], "1": [1.0]}
+    assert scores(path, "acc_norm") == {"0": [1.0], "1": [0.0]}
+    assert scores(path, "bleu") == {"0": [0.0], "1": [0.25]}
+    with pytest.raises(StapoError, match="has verdicts by 'acc', 'acc_norm', 'bleu'; say which: --map score=METRIC"):
+        scores(path)
+    other = lines(tmp_path / "other.jsonl", rows)
+    error = refused(path, other, "--map", "score=f1")
+    assert "expected verdicts by f1 in the log, got none; it has 'acc', 'acc_norm', 'bleu'" in error
+
+
+def test_lm_eval_s_filters_have_metrics_of_their_own_and_a_document_stands_once(tmp_path):
+    rows = [
+        of_lm_eval(doc, filter_=name, exact_match=right)
+        for name, rights in (("strict-match", (0, 1)), ("flexible-extract", (1, 1)))
+        for doc, right in enumerate(rights)
+    ]
+    path = lines(tmp_path / "samples_gsm8k.jsonl", rows)
+    assert scores(path, "exact_match-strict-match") == {"0": [0.0], "1": [1.0]}
+    assert scores(path, "exact_match-flexible-extract") == {"0": [1.0], "1": [1.0]}
+    twice = lines(tmp_path / "twice.jsonl", [*rows, rows[0]])
+    with pytest.raises(StapoError, match="document 0 stands twice"):
+        scores(twice, "exact_match-strict-match")
+    beyond = lines(tmp_path / "beyond.jsonl", [of_lm_eval(0, perplexity=12.5)])
+    with pytest.raises(StapoError, match=r"'0', perplexity: expected a score from 0 to 1 .* got 12.5; .*--range LO:HI"):
+        scores(beyond)
+
+
+def of_inspect(samples):
+    return {"version": 2, "eval": {"task": "arena", "model": "m"}, "plan": {}, "samples": samples}
+
+
+def test_inspect_of_any_scorer_by_letters_numbers_and_several_values(tmp_path):
+    samples = [
+        {"id": "p", "epoch": 1, "scores": {"match": {"value": "C"}, "rubric": {"value": {"style": 0.25, "facts": 1}}}},
+        {"id": "p", "epoch": 2, "scores": {"match": {"value": "P"}, "rubric": {"value": {"style": 0.5, "facts": 0}}}},
+        {"id": "q", "epoch": 1, "scores": {"match": {"value": "N"}, "rubric": {"value": {"style": 1, "facts": 0}}}},
+        {"id": "q", "epoch": 2, "error": "crashed"},
+    ]
+    path = write(tmp_path / "log.json", of_inspect(samples))
+    np.testing.assert_equal(scores(path, "match"), {"p": [1.0, 0.5], "q": [0.0, NAN]})
+    np.testing.assert_equal(scores(path, "rubric.style"), {"p": [0.25, 0.5], "q": [1.0, NAN]})
+    with pytest.raises(StapoError, match=r"has verdicts by 'match', 'rubric.style', 'rubric.facts'; say which"):
+        scores(path)
+    archive = tmp_path / "log.eval"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("header.json", json.dumps({"eval": {"task": "arena", "model": "m"}}))
+        for i, sample in enumerate(samples):
+            file.writestr(f"samples/{i}.json", json.dumps(sample))
+    np.testing.assert_equal(scores(archive, "match"), scores(path, "match"))
+    (table,) = read_outcomes(path, {"score": "match"})
+    assert (table.name, list(table.tasks)) == ("m", ["arena"])
+
+
+def test_evalplus_counts_plus_only_where_the_base_tests_pass(tmp_path):
+    status = [("pass", "pass"), ("pass", "fail"), ("fail", "pass"), ("timeout", "fail")]
+    solutions = [{"task_id": "HumanEval/0", "base_status": base, "plus_status": plus} for base, plus in status]
+    path = write(tmp_path / "eval_results.json", {"date": "x", "hash": "y", "eval": {"HumanEval/0": solutions}})
+    assert scores(path, "base") == {"HumanEval/0": [1.0, 1.0, 0.0, 0.0]}
+    assert scores(path, "plus") == {"HumanEval/0": [1.0, 0.0, 0.0, 0.0]}
+
+
+def test_swe_bench_resolved_or_not_and_what_ended_in_an_error_is_unknown(tmp_path):
+    ids = {"resolved_ids": ["a"], "unresolved_ids": ["b"], "empty_patch_ids": ["c"], "error_ids": ["d"]}
+    path = write(tmp_path / "report.json", {"total_instances": 9, "schema_version": 2, "incomplete_ids": ["e"], **ids})
+    np.testing.assert_equal(scores(path), {"a": [1.0], "b": [0.0], "c": [0.0], "d": [NAN]})
+    single = write(tmp_path / "single.json", {"a": {"resolved": True, "tests": {}}, "b": {"resolved": False}})
+    assert scores(single) == {"a": [1.0], "b": [0.0]}
+    twice = write(tmp_path / "twice.json", {"resolved_ids": ["a"], "unresolved_ids": ["a"]})
+    assert "item 'a', sample 0 stands in rows 1 and 2" in refused(path, twice)
+
+
+def test_counts_alone_say_what_does_not_hang_on_the_order(tmp_path):
+    a = write(tmp_path / "a.csv", "item,successes,trials\np,1,3\nq,3,3\n")
+    assert scores(a) == {"p": [1.0, 0.0, 0.0], "q": [1.0, 1.0, 1.0]}
+    by_task = write(tmp_path / "b.csv", "task,num_correct,n\np,2,2\nq,0,2\n")  # a task is an item then
+    assert scores(by_task) == {"p": [1.0, 1.0], "q": [0.0, 0.0]}
+    found = compare_outcomes(a, by_task)
+    assert (found.average.value_a, found.average.value_b) == (2 / 3, 0.5)
+    assert any("counts alone: the samples have no order" in note for note in found.notes)
+    (table,) = read_outcomes(write(tmp_path / "c.csv", "name,right,of\np,1,4\n"), parse_outcome_map(
+        "item=name,successes=right,trials=of"
+    ))  # fmt: skip
+    assert table.tasks["all items"].outcomes.scores.tolist() == [[1.0, 0.0, 0.0, 0.0]]
+    for row, error in (
+        ("p,4,3", "expected 0 <= successes <= trials <= 100000, got 4 of 3"),
+        ("p,0.5,3", "row 1, 'successes': expected a whole number, got '0.5'"),
+        ("p,1,", "row 1, 'trials': expected a whole number, got None"),
+        ("p,1,1000000000", "got 1 of 1000000000"),
+    ):
+        assert error in refused(write(tmp_path / "d.csv", f"item,successes,trials\n{row}\n"), a)
+
+
+def verdict(comparison) -> bytes:
+    """All that was computed, the task's name aside."""
+    found = json.loads(render_comparison(comparison, "json"))
+    tasks = [{**task, "task": ""} for task in (*found["tasks"], found["average"])]
+    return json.dumps([found["margin"], found["same_seeds"], tasks]).encode()
+
+
+@pytest.mark.parametrize("k", [1, 8])
+def test_folders_tables_logs_and_data_frames_give_byte_equal_verdicts(make_run, tmp_path, k):
+    pd, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(5)
+    rates = rng.beta(0.5, 0.5, size=(12, 1))
+    runs = [
+        make_run(name, {"x": (rng.random((12, k)) < rates).astype(float).tolist()}, identity={"seed": seed})
+        for seed, name in enumerate(("a", "b"))
+    ]
+    expected = verdict(compare_runs(*runs))
+    tables = []
+    for run in runs:
+        export_runs([run], tmp_path / f"{run.name}.csv")
+        tables.append(pd.read_csv(tmp_path / f"{run.name}.csv", float_precision="round_trip"))
+    columns = {"item": "problem_id", "score": "correct", "sample": "sample_index"}
+    frames = [table[["problem_id", "sample_index", "correct"]] for table in tables]
+    counts = [table.groupby("problem_id", sort=False)["correct"].agg(["sum", "count"]) for table in frames]
+    counts = [table.rename(columns={"sum": "successes", "count": "trials"}) for table in counts]
+    logs = [
+        lines(
+            tmp_path / f"{run.name}.jsonl",
+            (
+                of_lm_eval(item, resps=[["?"] * k], avg_at_k=float(rows.mean()), no_answer=0.0, grader_errors=0.0)
+                for item, rows in table.groupby("problem_id", sort=False)["correct"]
+            ),
+        )
+        for run, table in zip(runs, frames, strict=True)
+    ]
+    assert verdict(compare_outcomes(tmp_path / "a.csv", tmp_path / "b.csv")) == expected
+    assert verdict(compare_outcomes(*logs)) == expected
+    assert verdict(sb.compare(*frames, columns=columns)) == expected
+    assert verdict(sb.compare(*(pa.Table.from_pandas(frame) for frame in frames), columns=columns)) == expected
+    assert verdict(sb.compare(*counts)) == expected  # problems are the index, which has a name
+    records = frames[0].rename(columns={"problem_id": "item", "correct": "score"}).to_dict("records")
+    assert verdict(sb.compare(records, logs[1])) == expected
+
+
+def test_data_frames_of_every_kind(tmp_path):
+    pd = pytest.importorskip("pandas")
+    long = pd.DataFrame({"item": ["p", "q"], "score": [0, 1]})
+    better = long.assign(score=1)
+    assert sb.compare(long, better).average.value_a == 0.5
+    assert sb.compare(long, better.set_index("item")).average.value_b == 1.0
+    wide = pd.DataFrame({"item": ["p", "q"], 0: [0, 1], 1: [1, None]})
+    assert sb.compare(long, wide).average.value_b == pytest.approx(0.75)
+    with pytest.raises(StapoError, match="expected a column that names the items"):
+        sb.compare(long, pd.DataFrame(np.eye(2)))
+    with pytest.raises(StapoError, match="two columns have the name 'score'"):
+        sb.compare(long, pd.DataFrame([["p", 1, 1]], columns=["item", "score", "score"]))
+    polars = pytest.importorskip("polars")
+    assert sb.compare(polars.DataFrame(long.to_dict("list")), better).average.value_b == 1.0
