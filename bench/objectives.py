@@ -12,6 +12,7 @@ of the gradient by the log-probs over its largest element, whichever is larger.
 
 import ast
 import csv
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -243,11 +244,18 @@ def functions_of(path: Path, *names: str) -> SimpleNamespace:
             argument.annotation = None
     masked = SimpleNamespace(masked_mean=lambda x, mask: (x * mask).sum() / mask.sum())
     there: dict[str, Any] = {
-        "torch": torch, "np": np, "verl_F": masked, "print": lambda *_: None, "Any": Any,
+        "torch": torch, "np": np, "math": math, "verl_F": masked, "print": lambda *_: None, "Any": Any,
         "agg_loss": lambda loss_mat, loss_mask, loss_agg_mode, **_: masked.masked_mean(loss_mat, loss_mask),
     }  # fmt: skip
     exec(compile(ast.Module(body=chosen, type_ignores=[]), str(path), "exec"), there)
     return SimpleNamespace(**{name: there[name] for name in names})
+
+
+def surrogate(log_probs: Tensor, b: Batch, advantages: Tensor) -> Tensor:
+    """[B, T] the clipped surrogate with a dual clip of 10, which authors who change weights alone leave as it is."""
+    rho = (log_probs - b.old_log_probs).exp()
+    term = torch.minimum(rho * advantages, rho.clamp(0.8, 1.28) * advantages)
+    return torch.where(advantages < 0, torch.maximum(term, 10 * advantages), term)
 
 
 def author_rows(checkouts: Path) -> Iterator[Row]:
@@ -258,6 +266,7 @@ def author_rows(checkouts: Path) -> Iterator[Row]:
     stare = functions_of(checkouts / "STARE" / core, "compute_stare_token_weights")
     ce_gppo = functions_of(checkouts / "CE-GPPO" / core, "compute_gppo_loss_general_beta")
     aspo = functions_of(checkouts / "Archer2.0" / core, "compute_policy_loss_archer")
+    taco = functions_of(checkouts / "TACO" / core, "compute_taco_token_advantages")
 
     def of_lp_reg(log_probs: Tensor, b: Batch) -> Tensor:
         found: Tensor = lp_reg.compute_policy_loss_lp_reg(
@@ -269,10 +278,13 @@ def author_rows(checkouts: Path) -> Iterator[Row]:
     def of_stare(log_probs: Tensor, b: Batch) -> Tensor:
         config = {"stare": {"enabled": True, "variant": "C2"}}
         weights, _ = stare.compute_stare_token_weights(log_probs, b.advantages, b.mask, config, {"gate_on": True})
-        rho = (log_probs - b.old_log_probs).exp()
-        term = torch.minimum(rho * b.advantages, rho.clamp(0.8, 1.28) * b.advantages)
-        term = torch.where(b.advantages < 0, torch.maximum(term, 10 * b.advantages), term)
-        return -(term * weights * b.mask).sum() / b.mask.sum()
+        return -(surrogate(log_probs, b, b.advantages) * weights * b.mask).sum() / b.mask.sum()
+
+    def of_taco(log_probs: Tensor, b: Batch) -> Tensor:
+        found, _ = taco.compute_taco_token_advantages(
+            log_probs, b.entropy, b.advantages, b.mask, alpha=0.01, lambda_=0.9
+        )
+        return -(surrogate(log_probs, b, found) * b.mask).sum() / b.mask.sum()
 
     def of_ce_gppo(log_probs: Tensor, b: Batch) -> Tensor:
         found: Tensor = ce_gppo.compute_gppo_loss_general_beta(
@@ -294,6 +306,7 @@ def author_rows(checkouts: Path) -> Iterator[Row]:
         ("stare", {"weight_negative": 0.9}, of_stare, "hp-luo/STARE"),
         ("ce-gppo", {}, of_ce_gppo, "Kwai-Klear/CE-GPPO"),
         ("aspo", {}, of_aspo, "wizard-III/Archer2.0"),
+        ("taco", {}, of_taco, "xiuyilou/TACO"),
     ):
         yield Row(objective=name, oracle=f"the authors' code, {whose}", difference=difference(name, settings, theirs))
     maxrl = functions_of(checkouts / "maxrl" / core, "compute_maxrl_outcome_advantage")

@@ -34,9 +34,9 @@ Made by `python -m bench.objectives page`.
 LEFT_OUT = """
 ## Left out, and what is missing
 
-* RSI (arXiv:2606.31575): an index couples -ln pi with H, and tokens in an interval of it are kept. The equation of the
-  index and the ends of the interval could not be taken from the paper or from code of its authors.
-* TACO: no repository or paper with a STAPO baseline under this name was found.
+* RSI (arXiv:2606.31575): tokens whose index lies in an interval are kept. Code by others reads the index as -ln pi / H;
+  the authors have published none, and the ends of the interval, on which everything hangs, could not be had from the
+  paper: others' defaults are their own guesses.
 * ReMax needs a greedy rollout per prompt; verl's optimal-token baselines need sums of squared probabilities per token
   beside the advantages; GDPO needs several rewards. The rollout stage gives none of these.
 * TRL's A*-PO regresses on values of the base model, which are sampled before training.

@@ -1,5 +1,7 @@
 """docs/objectives.md says what the code does and what was measured; every objective was compared with somebody's."""
 
+import math
+
 import pytest
 
 from bench.objectives_page import PAGE, PROBES, read_rows, render, weights
@@ -20,6 +22,8 @@ def test_the_weights_by_hand():
     # 400 tokens, of which STAPO silences one of the two candidates that differ in entropy, and the fallen one's twin
     assert [w == 0 for w in of("stapo")[:8]] == [True] + [False] * 7
     assert of("ar")[:4] == pytest.approx([0.2 * 0.001 + 0.8] * 2 + [0.2 * 0.5 + 0.8] * 2)
+    # 0.1 + 0.9 pi / (0.01 exp(-0.1)), 0.1 + 0.9 pi / (0.01 exp(-2)); the risen one is beyond the clip
+    assert of("taco")[:2] == pytest.approx([0.1 + 0.09 * math.exp(0.1), 0.1 + 0.09 * math.exp(2)])
     # surrogate 1, and 1 - proxy / pi = -3 of the KL, at the unsure token alone
     assert of("lp-reg")[4:6] == pytest.approx([1, -2])
     assert of("ce-gppo")[8:] == pytest.approx([1.2, 0.4])
@@ -42,7 +46,7 @@ def test_every_objective_was_compared_and_none_is_apart():
         ("verl 0.9.1", "grpo justrl dapo kl-cov clip-cov dr-grpo gspo cispo sapo dppo-tv dppo-kl gmpo gpg dro"),
         ("verl 0.9.1, advantages", "justrl rloo reinforce++ reinforce++-baseline opo grpo-pass-k gpg"),
         ("TRL 1.16", "grpo dapo dr-grpo gspo cispo sapo luspo vespo"),
-        ("the authors' code", "stare lp-reg ce-gppo aspo maxrl"),
+        ("the authors' code", "stare taco lp-reg ce-gppo aspo maxrl"),
     ],
 )
 def test_what_others_ship_was_compared_with_theirs(oracle, names):

@@ -71,6 +71,15 @@ def test_ce_gppo_gives_clipped_tokens_a_bounded_gradient():
     assert loss(s, build("ce-gppo")) == pytest.approx((-1.2 + 0.4 + 10 - 1.1) / 4)
 
 
+def test_taco_takes_credit_from_the_rare_token_that_its_distribution_does_not_explain():
+    # alpha 0.01: risky below 0.01 exp(-H). pi = 0.001 at H = 0: 0.1 + 0.9 x 0.1; at H = 3 usual is 0.0005: untouched;
+    # a failed rollout's token keeps all of its blame; a likely one all of its credit
+    s = stats([1e-3, 1e-3, 1e-3, 0.5], entropy=[0, 3, 0, 0], advantages=[1, 1, -1, 1])
+    assert slopes(s, build("taco")) == pytest.approx([-0.19, -1, 1, -1])
+    assert slopes(s, build("taco", strength=1))[0] == pytest.approx(-0.1)
+    assert loss(s, build("taco")) == pytest.approx((-0.19 - 1 + 1 - 1) / 4)  # over all tokens
+
+
 def test_aspo_turns_the_ratio_of_good_tokens_over():
     # One rollout each, so that no entropy is above its own quantile. A = 1: rho 1.1 -> 1 / 1.1, rho 0.2 -> 5, held at
     # 3, rho 2 -> no gradient. A = -1: rho 1.1 as it is, rho 20 held at 3, rho 0.5 -> no gradient.

@@ -89,6 +89,16 @@ def stare(o: Any, tokens: Sequence[Token], phase: int) -> Result:
     return [w * clip(o, t.ratio, t.advantage) for t, w in zip(tokens, weights, strict=True)], len(tokens)
 
 
+def taco(o: Any, tokens: Sequence[Token], phase: int) -> Result:
+    """A good rollout's token rarer than alpha exp(-H) loses up to lambda of its credit; arXiv:2607.07976."""
+    terms = []
+    for t in tokens:
+        usual = o.alpha * math.exp(-t.entropy)  # the probability below which a token is risky: exp(-r) = pi / usual
+        share = t.prob / usual if t.advantage > 0 and t.prob < usual else 1.0
+        terms.append((1 - o.strength + o.strength * share) * clip(o, t.ratio, t.advantage))
+    return terms, len(tokens)
+
+
 def lp_reg(o: Any, tokens: Sequence[Token], phase: int) -> Result:
     """The least likely tokens with A < 0 are held to the proxy where that is above the policy; arXiv:2510.03222."""
     failed = [(-t.log_prob, i) for i, t in enumerate(tokens) if t.advantage < 0]
@@ -187,6 +197,7 @@ REFERENCES: dict[str, Callable[[Any, Sequence[Token], int], Result]] = {
     "ar": ar,
     "lopti": lopti,
     "stare": stare,
+    "taco": taco,
     "lp-reg": lp_reg,
     "kl-cov": kl_cov,
     "clip-cov": clip_cov,

@@ -42,6 +42,7 @@ BUILT_IN = {
     "ar": "stapo_train.objectives.low_probability:AdvantageReweighting",
     "lopti": "stapo_train.objectives.low_probability:Lopti",
     "stare": "stapo_train.objectives.stare:Stare",
+    "taco": "stapo_train.objectives.taco:Taco",
     "lp-reg": "stapo_train.objectives.lp_reg:LpReg",
     "kl-cov": "stapo_train.objectives.covariance:KlCov",
     "clip-cov": "stapo_train.objectives.covariance:ClipCov",
