@@ -73,6 +73,7 @@ class FakeVllm:
         return {
             "vllm": SimpleNamespace(LLM=self.construct, __version__="0"),
             "vllm.engine.arg_utils": arguments,
+            "vllm.lora.request": SimpleNamespace(LoRARequest=lambda *which: which),
             "vllm.platforms": SimpleNamespace(current_platform=platform),
         }
 

@@ -18,7 +18,7 @@ from stapo_bench.presenting.figures import tokens
 from stapo_bench.presenting.figures.sources import read_training
 from stapo_bench.presenting.report.tokens import read_token_file
 from stapo_bench.runs import sealed
-from stapo_bench.runs.checkpoint import states_chat_template
+from stapo_bench.runs.checkpoint import stated_chat_template
 from stapo_bench.runs.files import read_bounded
 from stapo_bench.tasks import foreign_files, load_problems, load_task
 from stapo_bench.tasks.errata import read_errata
@@ -129,11 +129,11 @@ def test_damage_is_one_line_that_names_the_file(place, monkeypatch, name, kind):
 @pytest.mark.parametrize("content", [DEEP, b"\xff", b"[]", b'{"chat_template": '])
 def test_a_hint_is_no_reason_to_stop(tmp_path, content):
     (tmp_path / "tokenizer_config.json").write_bytes(content)
-    assert not states_chat_template(tmp_path)
+    assert not stated_chat_template(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "tokenizer_config.json").unlink()
     (tmp_path / "tokenizer_config.json").symlink_to("pipe")
-    assert not states_chat_template(tmp_path)  # and nobody waits for it
+    assert not stated_chat_template(tmp_path)  # and nobody waits for it
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,11 @@ import pytest
 import torch
 import transformers
 from fake_vllm import FakeVllm, install
+from test_adapters import LAYERS, make_adapter
 
 from stapo_bench.engines import EngineOptions, declared_identity, open_engine
+from stapo_bench.engines.adapter import merge, read_adapter
+from stapo_bench.engines.transformers import load_checkpoint
 from stapo_bench.engines.vllm import VllmEngine
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Prompt, Request, SampleKey, SamplingParams
@@ -310,3 +313,26 @@ def test_the_next_checkpoint_is_read_by_the_ranks_whole(tmp_path: Path, tied: bo
             engine.load_folder(second)
     finally:
         engine.close()
+
+
+@needs_vllm
+def test_an_adapter_beside_the_weights_is_the_one_that_transformers_merges(checkpoint: Path, tmp_path: Path):
+    folder = make_adapter(tmp_path / "lora", None, {name: LAYERS[name] for name in LAYERS if name != "lm_head"})
+    model, _ = load_checkpoint(checkpoint, dtype="float32", device="cpu")
+    (request,) = make_requests(1, samples=1)
+    engine = open_engine(EngineOptions(name="vllm", adapter=folder), checkpoint)
+    try:
+        (completion,) = engine.generate([request], PARAMS)
+    finally:
+        engine.close()
+    ids = torch.tensor([request.prompt.token_ids + completion.token_ids])
+
+    def log_probs() -> list[float]:
+        with torch.no_grad():
+            found = model(ids).logits[0, len(request.prompt.token_ids) - 1 : -1].log_softmax(-1)
+        return found.gather(-1, torch.tensor(completion.token_ids)[:, None]).squeeze(-1).tolist()
+
+    of_base = log_probs()
+    merge(model, read_adapter(folder))
+    assert completion.log_probs == pytest.approx(log_probs(), abs=1e-3)
+    assert completion.log_probs != pytest.approx(of_base, abs=1e-1)

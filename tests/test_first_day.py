@@ -160,7 +160,7 @@ _REFUSALS = {
         "eval --ckpt model.gguf --engine openai --base-url http://127.0.0.1:9/v1 --decoding justrl --tasks tiny_aime24",
         "and with --ckpt the Hugging Face folder that they were made from",
     ),
-    "adapter": ("bench", "eval --ckpt lora --decoding justrl --tasks tiny_aime24 --out out", "merge it into its base"),
+    "adapter": ("bench", "eval --ckpt lora --decoding justrl --tasks tiny_aime24 --out out", "give it: --base PATH"),
     "prompt format": (
         "bench", "eval --ckpt model --decoding justrl --tasks tiny_aime24 --prompt-format chat --out out",
         "no chat template",

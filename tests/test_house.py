@@ -281,6 +281,7 @@ READERS = {
     "stapo_bench/runs/importing/opening.py": "other tools' files: rows, one in memory at a time, and bounded documents",
     "stapo_bench/runs/importing/unpacking.py": "archives and compressed files, until they unpack to more than a bound",
     "stapo_bench/runs/outcomes/reading.py": "a document that was read within its bound before",
+    "stapo_bench/engines/adapter.py": "weights, one pair of a layer's at a time, of the shapes that the model's have",
     "stapo_bench/engines/weights.py": "weights, one tensor at a time, from a folder that was looked at",
     "stapo_bench/presenting/figures/tokens.py": "tensors, of a regular file",
     "train/stapo_train/inspect/dump.py": "tensors, of a regular file",

@@ -20,7 +20,12 @@ from stapo_bench.errors import StapoError
 @click.option(
     "--ckpt",
     type=click.Path(path_type=Path),
-    help="Checkpoint folder, or a model of the hub (Qwen/Qwen3-1.7B); many: 'runs/x/step-*'. Or --model of a server.",
+    help="Checkpoint or LoRA adapter, a folder or of the hub (Qwen/Qwen3-1.7B); many: 'runs/x/step-*'. Or --model.",
+)
+@click.option(
+    "--base",
+    type=click.Path(path_type=Path),
+    help="Base of an adapter, a folder or of the hub; default: the one that it names.",
 )
 @click.option("--revision", help="Branch, tag or commit of the hub's model; default: main.")
 @click.option("--decoding", type=DecodingName(), required=True, help="How tokens are sampled; see tasks/decoding.yaml.")
@@ -66,6 +71,7 @@ def eval_command(ctx: click.Context) -> None:
         changed_decoding,
         check_all,
         evaluate,
+        for_checkpoint,
         run_folders,
         stop_rule,
     )
@@ -79,7 +85,7 @@ def eval_command(ctx: click.Context) -> None:
     ckpt = given["ckpt"] and local_checkpoint(given["ckpt"], given["revision"])
     folders = run_folders(ckpt, given["out"], decoding, engine)
     asked = [
-        record_of(EvalOptions, {**common, "checkpoint": checkpoint, "out": run_dir})
+        for_checkpoint(record_of(EvalOptions, {**common, "checkpoint": checkpoint, "out": run_dir}), given["base"])
         for checkpoint, run_dir in folders.items()
     ]
     check_all(asked)  # the last one, too, before hours go into the first

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 Record = TypeVar("Record", bound="DataclassInstance")
 
-_SHOWN = [option.name for option in fields(EngineOptions) if option.metadata]  # options that have a flag
+_SHOWN = [option.name for option in fields(EngineOptions) if "flag" in option.metadata]  # options that have a flag
 
 
 class ContextCommand(click.Command):

@@ -34,7 +34,7 @@ BUILT_IN = {
 _LOADING = ("transformers", "vllm")  # ours that load weights themselves
 _DTYPES = ("float32", "bfloat16", "float16")
 
-WITH_TORCH = {"transformers": frozenset({"dtype", "device", "slots"})}
+WITH_TORCH = {"transformers": frozenset({"adapter", "dtype", "device", "slots"})}
 """Those that import torch -> what they take: known here, so that an option is refused before torch is imported."""
 
 EVERY_SETTING = frozenset({"greedy", "top_k", "min_p", "stop"})
@@ -95,6 +95,11 @@ class EngineOptions:
         "Of the weights: float32, bfloat16 or float16; default: float32 on a CPU, bfloat16 on a GPU.",
         refusal="--dtype: expected an engine that loads the weights, got {name}",
     )
+    adapter: Path | None = field(
+        default=None,
+        metadata={"refusal": "--ckpt: expected an engine that applies adapters (transformers, vllm), got {name}"},
+    )
+    """Folder of a LoRA adapter on the checkpoint, which is its base."""
     device: str | None = None  # as torch names it
     positions: int | None = field(default=None, compare=False)
     """Longest prompt and its new tokens together, where the caller knows: an engine need not be ready for more."""
@@ -180,6 +185,10 @@ def check_options(options: EngineOptions, checkpoint: Path) -> None:
             f"{checkpoint}: expected a Hugging Face folder (config.json and weights) for --engine {options.name}, "
             "got a file; a script is for --engine scripted"
         )
+    if options.adapter is not None:
+        from stapo_bench.engines.adapter import read_adapter  # slow to import
+
+        read_adapter(options.adapter)
     if name == "transformers":
         from stapo_bench.engines.foreign_checkpoint import check_parts  # slow to import
 

@@ -63,7 +63,7 @@ class OpenAIEngine:
     """Has servers generate completions; see the module's docstring."""
 
     continues_exactly = False  # a server seeds a request from its first token on
-    takes = frozenset({"base_urls", "chat", "model", "slots"})
+    takes = frozenset({"adapter", "base_urls", "chat", "model", "slots"})
     applies = EVERY_SETTING
 
     def __init__(

@@ -24,6 +24,7 @@ from typing import Any
 import torch
 import transformers
 
+from stapo_bench.engines.adapter import merge, read_adapter
 from stapo_bench.engines.devices import default_device, default_dtype
 from stapo_bench.engines.engine import EVERY_SETTING, WITH_TORCH, EngineOptions
 from stapo_bench.engines.foreign_checkpoint import check_parts, load_config, load_tokenizer, loading
@@ -72,8 +73,11 @@ class TransformersEngine:
 
     @classmethod
     def open(cls, checkpoint: Path, options: EngineOptions) -> "TransformersEngine":
-        """Load a Hugging Face folder; see ``load_checkpoint``."""
-        return cls(*load_checkpoint(checkpoint, dtype=options.dtype, device=options.device), slots=options.slots)
+        """Load a Hugging Face folder and merge the adapter, if there is one; see ``load_checkpoint``."""
+        model, tokenizer = load_checkpoint(checkpoint, dtype=options.dtype, device=options.device)
+        if options.adapter is not None:
+            merge(model, read_adapter(options.adapter))
+        return cls(model, tokenizer, slots=options.slots)
 
     @classmethod
     def declared_identity(cls, checkpoint: Path, options: EngineOptions) -> dict[str, str]:

@@ -20,10 +20,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from stapo_bench.engines.adapter import read_adapter
 from stapo_bench.engines.engine import EVERY_SETTING, EngineOptions
 from stapo_bench.engines.foreign_checkpoint import check_folder, cleaned, offline
 from stapo_bench.engines.params import check_params, cut_at_stop, refuse_generated_ids, token_budget
-from stapo_bench.engines.vllm_requests import asked_of, completion_of, vllm_params
+from stapo_bench.engines.vllm_requests import asked_of, completion_of, lora_rank, vllm_params
 from stapo_bench.engines.weights import read_weights
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Completion, Request, SamplingParams
@@ -59,13 +60,14 @@ class VllmEngine:
     """Generates completions with vLLM; see the module's docstring."""
 
     continues_exactly = False  # its generator starts with the request, not with the sample
-    takes = frozenset({"dtype", "gpu_memory", "slots", "tensor_parallel"})
+    takes = frozenset({"adapter", "dtype", "gpu_memory", "slots", "tensor_parallel"})
     applies = EVERY_SETTING
 
     def __init__(
         self,
         checkpoint: Path,
         *,
+        adapter: Path | None = None,
         dtype: str | None = None,
         slots: int | None = None,
         tensor_parallel: int = 1,
@@ -75,6 +77,7 @@ class VllmEngine:
     ) -> None:
         """Load a Hugging Face folder.
 
+        adapter: LoRA on it, computed beside its weights; they stay as they are.
         dtype: default float32 on a CPU; elsewhere vLLM's ``auto``, which makes bfloat16 of float32.
         slots: sequences at once; default vLLM's own choice.
         tensor_parallel: GPUs that share the model.
@@ -104,6 +107,10 @@ class VllmEngine:
             options["enable_chunked_prefill"] = False
         if self._can_sleep:
             options["enable_sleep_mode"] = True
+        self._lora: Any = None
+        if adapter is not None:
+            options |= {"enable_lora": True, "max_loras": 1, "max_lora_rank": lora_rank(read_adapter(adapter).rank)}
+            self._lora = import_module("vllm.lora.request").LoRARequest("adapter", 1, str(adapter))
         self._files = ExitStack()
         clean = self._files.enter_context(cleaned(checkpoint))
         if clean != checkpoint:  # ranks of their own may read it at any time
@@ -131,6 +138,7 @@ class VllmEngine:
         check_folder(checkpoint)
         return cls(
             checkpoint,
+            adapter=options.adapter,
             dtype=options.dtype,
             slots=options.slots,
             tensor_parallel=options.tensor_parallel or 1,
@@ -239,6 +247,7 @@ class VllmEngine:
                         name,
                         {"prompt_token_ids": list(request.prompt.token_ids or ())},
                         vllm_params(params, request.seed, budget),
+                        lora_request=self._lora,
                     )
                     running[name] = request
                     number += 1

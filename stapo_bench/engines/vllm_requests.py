@@ -68,3 +68,12 @@ def _log_probs(told: Any, ids: tuple[int, ...]) -> tuple[float, ...]:
             f"vLLM: expected the log-probs of {len(ids)} sampled tokens and no others, got {len(told.token_ids)}"
         )
     return tuple(told.logprobs)
+
+
+def lora_rank(rank: int) -> int:
+    """The least rank that vLLM makes room for and that holds an adapter's (``config/lora.py``, ``MaxLoRARanks``).
+
+    >>> lora_rank(1), lora_rank(12), lora_rank(16)
+    (1, 16, 16)
+    """
+    return next(most for most in (1, 8, 16, 32, 64, 128, 256, 320, 512) if most >= rank)

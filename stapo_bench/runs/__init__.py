@@ -1,5 +1,6 @@
 """The run folder: its manifest, samples and grades, written so that a kill loses nothing, read as records."""
 
+from stapo_bench.runs.adapters import base_of, is_adapter
 from stapo_bench.runs.checkpoint import (
     SERVED,
     Checkpoint,
@@ -9,9 +10,10 @@ from stapo_bench.runs.checkpoint import (
     expand,
     file_hashes,
     folder_label,
+    read_adapted,
     read_checkpoint,
     served_checkpoint,
-    states_chat_template,
+    stated_chat_template,
 )
 from stapo_bench.runs.copies import evidence_of_shared_starts, texts_of
 from stapo_bench.runs.export import Exported, export_runs

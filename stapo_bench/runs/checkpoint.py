@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from stapo_bench.errors import StapoError
 from stapo_bench.runs.files import open_to_read
 from stapo_bench.runs.hub_models import name_on_hub
 from stapo_bench.runs.nested import JsonFields
-from stapo_bench.tasks import read_foreign_object
+from stapo_bench.tasks import read_foreign_object, read_foreign_text
 
 _WEIGHTS = re.compile(r".*\.safetensors|pytorch_model.*\.bin")
 _PARTS = re.compile(r".*\.(json|jinja|model|tiktoken|txt)")  # config, tokenizer, generation defaults, chat template
@@ -36,6 +36,7 @@ class Checkpoint:
     model: str | None  # the base model's label; None: not stated
     step: int | None = None  # of training; None: not stated
     training: str | None = None  # digest that all checkpoints of one training share; None: not stated
+    adapter: Path | None = None  # folder of a LoRA adapter on it; the digest is then "<its own>+<adapter's>"
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -61,6 +62,21 @@ def read_checkpoint(path: Path) -> Checkpoint:
         model=labels.get("base"),
         step=labels.get("step"),
         training=labels.get("training"),
+    )
+
+
+def read_adapted(base: Path, adapter: Path) -> Checkpoint:
+    """A base and a LoRA adapter on it, under the adapter's labels; errors as for ``read_checkpoint``."""
+    content, labels = read_checkpoint(base), _labels(adapter / "stapo.json")
+    hashes = file_hashes([adapter / "adapter_config.json", adapter / "adapter_model.safetensors"])
+    return replace(
+        content,
+        digest=f"{content.digest}+{_digest(hashes)}",
+        method=labels.get("method") or folder_label(adapter),
+        model=labels.get("base") or content.model,
+        step=labels.get("step"),
+        training=labels.get("training"),
+        adapter=adapter,
     )
 
 
@@ -108,7 +124,7 @@ _OTHER_FORMATS: Mapping[str, tuple[str, str]] = {
     ),
     r"adapter_config\.json": (
         "an adapter (LoRA)",
-        "merge it into its base model (peft: merge_and_unload) and save that",
+        "eval takes one as --ckpt; elsewhere merge it into its base model (peft: merge_and_unload) and save that",
     ),
     r"consolidated.*\.pth": ("weights in Meta's layout", "convert them with transformers' script for that model"),
     r".*\.(pt|pth|ckpt)": ("a pickle", "save the model with save_pretrained"),
@@ -128,11 +144,12 @@ def _refuse_other_formats(path: Path, files: Sequence[Path]) -> None:
             )
 
 
-def states_chat_template(checkpoint: Path) -> bool:
-    """Whether a checkpoint's files hold a chat template, by their names and texts: nothing of it is loaded."""
-    if (checkpoint / "chat_template.jinja").exists() or (checkpoint / "chat_template.json").exists():
-        return True
-    return bool(_settings(checkpoint / "tokenizer_config.json").get("chat_template"))
+def stated_chat_template(checkpoint: Path) -> Any | None:
+    """The chat template that a checkpoint's files hold, as it stands there; None: there is none. Nothing is loaded."""
+    if (jinja := checkpoint / "chat_template.jinja").exists():
+        return read_foreign_text(jinja, _LARGEST_SETTINGS)
+    names = ("chat_template.json", "tokenizer_config.json")
+    return next(filter(None, (_settings(checkpoint / name).get("chat_template") for name in names)), None)
 
 
 def _settings(path: Path) -> dict[str, Any]:
@@ -148,10 +165,14 @@ def expand(pattern: Path) -> list[Path]:
     if not any(sign in str(pattern) for sign in "*?["):
         return [pattern]
     root = Path(pattern.anchor or ".")
-    found = [path for path in root.glob(str(pattern.relative_to(pattern.anchor))) if (path / "config.json").is_file()]
+    found = [path for path in root.glob(str(pattern.relative_to(pattern.anchor))) if _is_model(path)]
     if not found:
         raise StapoError(f"no checkpoint matches {pattern}; expected Hugging Face folders (config.json and weights)")
     return sorted(found, key=_natural)
+
+
+def _is_model(path: Path) -> bool:
+    return (path / "config.json").is_file() or (path / "adapter_config.json").is_file()
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:

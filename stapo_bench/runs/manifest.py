@@ -40,7 +40,7 @@ class Identity:
     In a run whose samples were imported, what their files do not say is None, here and in ``TaskIdentity``.
     """
 
-    checkpoint_digest: str | None  # sha256 of names and contents of its files
+    checkpoint_digest: str | None  # sha256 of names and contents of its files; of an adapter "<base>+<adapter>"
     tasks: Mapping[str, TaskIdentity]  # by name
     sampling: StatedSampling
     seed: int | None
@@ -180,7 +180,8 @@ class About:
     """What describes a run and decides no sample. None: not stated."""
 
     tasks: Mapping[str, AskedTask]  # by name
-    checkpoint: str | None = None  # its path
+    checkpoint: str | None = None  # its path; of an adapter the adapter's
+    base: str | None = None  # path of the base of an adapter; None: the checkpoint is no adapter
     model: str | None = None
     method: str | None = None
     step: int | None = None  # of training
@@ -204,7 +205,7 @@ class About:
         """The JSON value in the file."""
         known = asdict(replace(self, extra={}))
         del known["extra"]
-        for name in ("training", "stopping", "continued_from", "imported"):  # the others are null where not stated
+        for name in ("base", "training", "stopping", "continued_from", "imported"):  # others are null, not left out
             if known[name] is None:
                 del known[name]
         for task in known["tasks"].values():
@@ -223,6 +224,7 @@ class About:
         found = About(
             tasks={name: _asked_task(name, task) for name, task in fields.members("tasks").items()},
             checkpoint=fields.text_or_none("checkpoint"),
+            base=fields.text_or_none("base"),
             model=fields.text_or_none("model"),
             method=fields.text_or_none("method"),
             step=fields.integer("step") if fields.states("step") else None,

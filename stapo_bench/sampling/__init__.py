@@ -2,7 +2,13 @@
 
 from stapo_bench.sampling.continuation import ContinueOptions, continue_run
 from stapo_bench.sampling.engine_cache import EngineCache, open_for
-from stapo_bench.sampling.eval_options import EvalOptions, changed_decoding, run_folders, sampling_params
+from stapo_bench.sampling.eval_options import (
+    EvalOptions,
+    changed_decoding,
+    for_checkpoint,
+    run_folders,
+    sampling_params,
+)
 from stapo_bench.sampling.eval_tasks import EvalTask, requests
 from stapo_bench.sampling.evaluation import evaluate, prepare_tasks
 from stapo_bench.sampling.generate import SamplingResult, generate_missing, shard_label, shard_state, sole_writer

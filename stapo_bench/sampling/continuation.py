@@ -38,7 +38,7 @@ from stapo_bench.runs import (
     scan_keys,
 )
 from stapo_bench.sampling.engine_cache import EngineCache
-from stapo_bench.sampling.eval_options import EvalOptions, checkpoint_of, sampling_params
+from stapo_bench.sampling.eval_options import EvalOptions, checkpoint_of, for_checkpoint, sampling_params
 from stapo_bench.sampling.eval_tasks import EvalTask
 from stapo_bench.sampling.evaluation import load_tokenizer
 from stapo_bench.sampling.generate import SamplingResult, engine_failures, shard_label, sole_writer
@@ -122,7 +122,7 @@ def _options(old: Manifest, out: Path, options: ContinueOptions) -> EvalOptions:
     """The options of the evaluation that made the run, with another folder."""
     if old.about.checkpoint is None or old.about.regime is None:
         raise StapoError(f"{old.run_dir}: its manifest does not state its checkpoint and decoding; evaluate anew")
-    return EvalOptions(
+    asked = EvalOptions(
         checkpoint=None if _is_served(old) else local_checkpoint(Path(old.about.checkpoint)),
         decoding=old.about.regime,
         tasks=tuple(old.identity.tasks),
@@ -132,6 +132,7 @@ def _options(old: Manifest, out: Path, options: ContinueOptions) -> EvalOptions:
         data_dir=options.data_dir,
         seed=_known(old.seed),
     )
+    return for_checkpoint(asked, None if old.about.base is None else Path(old.about.base))
 
 
 def _is_served(old: Manifest) -> bool:

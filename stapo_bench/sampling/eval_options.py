@@ -7,16 +7,26 @@ from pathlib import Path
 from typing import Any
 
 from stapo_bench.engines import EngineOptions, check_params, preset
-from stapo_bench.errors import UsageError
+from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import SamplingParams
-from stapo_bench.runs import Checkpoint, expand, folder_label, read_checkpoint, served_checkpoint
+from stapo_bench.runs import (
+    Checkpoint,
+    base_of,
+    expand,
+    folder_label,
+    is_adapter,
+    read_adapted,
+    read_checkpoint,
+    served_checkpoint,
+    stated_chat_template,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvalOptions:
     """What ``stapo-bench eval`` was asked for, for one checkpoint."""
 
-    checkpoint: Path | None  # None: a model that a server has, named in ``engine``
+    checkpoint: Path | None  # the base where ``engine`` has an adapter; None: a model that a server has, named there
     decoding: str  # a preset's name, or what its changed settings are called
     tasks: tuple[str, ...]
     out: Path  # the run folder
@@ -39,10 +49,33 @@ class EvalOptions:
 
 def checkpoint_of(options: EvalOptions) -> Checkpoint:
     """The checkpoint that is evaluated, read and digested; of a served model its name."""
+    if options.checkpoint is not None and options.engine.adapter is not None:
+        return read_adapted(options.checkpoint, options.engine.adapter)
     if options.checkpoint is not None:
         return read_checkpoint(options.checkpoint)
     assert options.engine.model is not None  # ``run_folders`` asks for it
     return served_checkpoint(options.engine.model)
+
+
+def for_checkpoint(options: EvalOptions, base: Path | None) -> EvalOptions:
+    """The options, whose checkpoint may be an adapter, with the adapter in its place beside its base.
+
+    Raises:
+        UsageError: a base of what is no adapter.
+        StapoError: as ``base_of``, or prompts would not be those that the adapter was trained with.
+    """
+    adapter = options.checkpoint
+    if adapter is None or not is_adapter(adapter):
+        if base is not None:
+            raise UsageError(f"--base: expected an adapter (adapter_config.json) as --ckpt, got {adapter}")
+        return options
+    folder = base_of(adapter, base)
+    if (template := stated_chat_template(adapter)) is not None and template != stated_chat_template(folder):
+        raise StapoError(
+            f"{adapter}: expected the chat template of its base {folder}, which writes the prompts, got another one: "
+            "merge the adapter into its base (peft: merge_and_unload) and save both with its tokenizer"
+        )
+    return replace(options, checkpoint=folder, engine=replace(options.engine, adapter=adapter))
 
 
 def sampling_params(options: EvalOptions) -> SamplingParams:

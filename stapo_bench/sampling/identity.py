@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from pathlib import Path
 
 from stapo_bench import __version__
 from stapo_bench.records import Prompt, SamplingParams
@@ -80,7 +81,8 @@ def run_about(decoding: str, checkpoint: Checkpoint, eval_tasks: Sequence[EvalTa
             )
             for one in eval_tasks
         },
-        checkpoint=name_on_hub(checkpoint.path) or str(checkpoint.path),
+        checkpoint=_name(checkpoint.adapter or checkpoint.path),
+        base=None if checkpoint.adapter is None else _name(checkpoint.path),
         model=checkpoint.model,
         method=checkpoint.method,
         step=checkpoint.step,
@@ -88,6 +90,11 @@ def run_about(decoding: str, checkpoint: Checkpoint, eval_tasks: Sequence[EvalTa
         regime=decoding,
     )
     return started_now(about)
+
+
+def _name(folder: Path) -> str:
+    """A checkpoint's name of the hub, by which it is found again anywhere, or its path."""
+    return name_on_hub(folder) or str(folder)
 
 
 def without_secrets(command: str) -> str:

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from stapo_bench.engines import check_options, check_sampling, declared_context, token_budget
 from stapo_bench.errors import UsageError, tell
-from stapo_bench.runs import check_format, states_chat_template
+from stapo_bench.runs import check_format, stated_chat_template
 from stapo_bench.sampling.eval_options import EvalOptions, samples_asked, sampling_params
 from stapo_bench.sampling.eval_tasks import EvalTask, most_positions
 from stapo_bench.tasks import Task, load_task, resolve_format
@@ -71,7 +71,7 @@ class _Stated:
     """In place of a tokenizer that is not loaded: whether it will have a chat template."""
 
     def __init__(self, checkpoint: Path) -> None:
-        self.chat_template = states_chat_template(checkpoint)
+        self.chat_template = stated_chat_template(checkpoint)
 
 
 def check_context(

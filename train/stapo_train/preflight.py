@@ -5,7 +5,7 @@ from pathlib import Path
 
 from stapo_bench.engines import declared_context, require_vllm
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.runs import checkpoint_files, states_chat_template
+from stapo_bench.runs import checkpoint_files, stated_chat_template
 from stapo_bench.tasks import resolve_format
 from stapo_train.config import TrainConfig
 from stapo_train.data import read_jsonl
@@ -35,7 +35,7 @@ def check_before_loading(config: TrainConfig) -> None:
             f"rollout.max_new_tokens: expected fewer than the {positions} positions of {model}, as the prompt takes "
             f"some, got {limit}"
         )
-    if config.data.prompt_format == "chat" and not states_chat_template(model):
+    if config.data.prompt_format == "chat" and not stated_chat_template(model):
         resolve_format("chat", None)
     if config.rollout.engine == "vllm":
         require_vllm()
