@@ -158,7 +158,7 @@ REFUSED = {
                         for side, shape in (("A", (4, 8)), ("B", (8, 4)))],
         "x: expected a linear layer of the base with weights [8, 8], got none of that name",
     ),
-    "endless settings": (replaced("adapter_config.json", lambda path: path.write_text("[" * 100_000)), "expected a JSON"),
+    "endless settings": (replaced("adapter_config.json", lambda path: path.write_text("[" * 100_000)), "a JSON"),
     "large settings": (replaced("adapter_config.json", lambda path: path.write_text(" " * (1 << 24))), "at most"),
     "a device": (replaced(WEIGHTS, lambda path: path.symlink_to("/dev/zero")), "got a pipe or device"),
     "a pipe": (replaced(WEIGHTS, os.mkfifo), "got a pipe or device"),
