@@ -7,9 +7,9 @@ rendered tables.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:  # grading alone needs no numpy
     import numpy as np
@@ -78,6 +78,21 @@ class SamplingParams(StatedSampling):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PromptStyle:
+    """What stands around a question, beside the prompt's format; what is empty is not there."""
+
+    system: str = ""  # the system's message
+    examples: tuple[tuple[str, str], ...] = ()  # (problem, answer) before the question: few-shot
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)  # of a chat template: enable_thinking
+    assistant_prefix: str = ""  # the reply's first words, which the model is given; part of the completion
+
+    def to_json(self) -> dict[str, Any]:
+        """What is there, as JSON holds it."""
+        parts = {**vars(self), "examples": [list(example) for example in self.examples]}
+        return {name: value for name, value in parts.items() if value}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Prompt:
     """The exact text sent for a problem, and its token ids where the engine takes ids (None: the server tokenizes)."""
 
@@ -85,6 +100,9 @@ class Prompt:
     problem_id: str
     text: str
     token_ids: tuple[int, ...] | None = None
+    chat: Mapping[str, Any] | None = None
+    """What a server that chats is sent in place of the text: ``messages``, ``chat_template_kwargs``. None: the text
+    alone, as a user's message."""
 
 
 class SampleKey(NamedTuple):

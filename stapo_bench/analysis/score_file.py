@@ -114,7 +114,13 @@ def to_json(score: RunScore) -> dict[str, Any]:
     for task in values["tasks"]:
         if not task["num_copies"]:
             del task["num_copies"]  # the file of a run without copies is what it always was
-    for name in ("imported", "top_k", "min_p", "stop"):  # what is off leaves no trace, as before there was such a thing
+    for name in (
+        "imported",
+        "top_k",
+        "min_p",
+        "stop",
+        "prompt",
+    ):  # what is off leaves no trace, as before there was such a thing
         if not values[name]:
             del values[name]
     return {**values, "sha256": canonical_digest(values)}

@@ -36,6 +36,7 @@ from stapo_bench.statistics import (
     score_bounds,
     stability,
 )
+from stapo_bench.tasks import style_in_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +125,7 @@ class RunScore:
     top_k: int | None = None  # as the next two: off, or not known
     min_p: float | None = None
     stop: tuple[str, ...] = ()
+    prompt: str | None = None  # what stands around the questions, in words
 
     @property
     def sampling(self) -> StatedSampling:
@@ -138,6 +140,7 @@ def run_score(manifest: Manifest, name: str, grades: Grades) -> RunScore:
     for task, asked in manifest.about.tasks.items():
         tasks.append(score_task(task, asked.title, samples.get(task, []), asked.problem_ids, asked.num_samples))
     sampling, about = manifest.identity.sampling, manifest.about
+    styles = [style_in_words(task.style) for task in manifest.identity.tasks.values()]
     macro = macro_score(tasks)
     if stopping := about.stopping:
         tasks, macro = _at_every_look(tasks, macro, float(stopping.aim))
@@ -164,6 +167,7 @@ def run_score(manifest: Manifest, name: str, grades: Grades) -> RunScore:
         top_k=sampling.top_k,
         min_p=sampling.min_p,
         stop=sampling.stop,
+        prompt=" / ".join(dict.fromkeys(words for words in styles if words)) or None,
     )
 
 

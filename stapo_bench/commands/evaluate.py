@@ -6,12 +6,14 @@ import click
 
 from stapo_bench.commands import options
 from stapo_bench.commands.parameters import (
+    STYLE,
     ContextCommand,
     DecodingName,
     engine_of,
     engine_option,
     engine_options,
     record_of,
+    style_options,
 )
 from stapo_bench.errors import StapoError
 
@@ -44,6 +46,7 @@ from stapo_bench.errors import StapoError
 @click.option("--shard", default="0/1", callback=options.parse_shard, help="Draw part i of n of the samples: i/n.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--prompt-format", help="chat, base or plain; default: the task file's.")
+@style_options
 @click.option(
     "--out", type=options.RUN, help="Run folder (for many checkpoints, of their folders); default: results/…."
 )
@@ -81,9 +84,10 @@ def eval_command(ctx: click.Context) -> None:
     tasks = options.task_list(given["tasks"], given["suite"])
     changes = {name: given[name] for name in ("temperature", "top_p", "top_k", "min_p", "stop")}
     decoding, sampling = changed_decoding(given["decoding"], changes)
-    common = {**given, "tasks": tasks, "engine": engine, "decoding": decoding, "sampling": sampling}
+    style = {name: given[name] for name in STYLE if given[name] is not None}
+    common = {**given, "tasks": tasks, "engine": engine, "decoding": decoding, "sampling": sampling, "style": style}
     ckpt = given["ckpt"] and local_checkpoint(given["ckpt"], given["revision"])
-    folders = run_folders(ckpt, given["out"], decoding, engine)
+    folders = run_folders(ckpt, given["out"], "-".join([decoding, *style]), engine)
     asked = [
         for_checkpoint(record_of(EvalOptions, {**common, "checkpoint": checkpoint, "out": run_dir}), given["base"])
         for checkpoint, run_dir in folders.items()

@@ -1,7 +1,9 @@
 """Commands with many parameters: the function takes the click context, and makes typed records of what it holds."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import Field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
@@ -9,6 +11,7 @@ from click.types import StringParamType
 
 from stapo_bench.engines import EngineOptions, engine_names, has_engine, preset, preset_names
 from stapo_bench.errors import did_you_mean
+from stapo_bench.records import PromptStyle
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -16,6 +19,10 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 Record = TypeVar("Record", bound="DataclassInstance")
 
+STYLE = [part.name for part in fields(PromptStyle)]
+"""The parameters of ``style_options``; None: the task file's own."""
+
+_LONGEST = 1_000_000  # bytes of a text from a file
 _SHOWN = [option.name for option in fields(EngineOptions) if "flag" in option.metadata]  # options that have a flag
 
 
@@ -66,6 +73,73 @@ class DecodingName(StringParamType):
         """The name itself; a usage error where it names no preset, or its file holds none."""
         preset(value)
         return str(value)
+
+
+class TextOrFile(StringParamType):
+    """A text, or with ``@`` before its name the file that holds it."""
+
+    name = "text|@file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text itself."""
+        from stapo_bench.tasks import read_foreign_text
+
+        if not str(value).startswith("@"):
+            return str(value)
+        path = Path(str(value)[1:])
+        if not path.is_file():
+            self.fail(f"{path}: no such file; a text of its own begins with anything but @", param, ctx)
+        return read_foreign_text(path, _LONGEST)
+
+
+class JsonObject(StringParamType):
+    """A JSON object."""
+
+    name = "json"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Its fields; what is no object, or holds what JSON has no number for, is refused."""
+        try:
+            found = json.loads(value, parse_constant=_no_number)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            self.fail(f"expected a JSON object such as '{{\"enable_thinking\": false}}', got {value!r}", param, ctx)
+        return found
+
+
+def _no_number(constant: str) -> None:
+    raise ValueError(constant)
+
+
+class ExamplesFile(StringParamType):
+    """A file of solved examples."""
+
+    name = "file.jsonl"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The examples."""
+        from stapo_bench.tasks import read_examples
+
+        return read_examples(Path(value))
+
+
+def style_options(function: Function) -> Function:
+    """What stands around the questions, each in place of the task file's: a parameter for each of ``STYLE``."""
+    for option in (
+        click.option("--assistant-prefix", type=TextOrFile(), help="How the reply begins; part of the completion."),
+        click.option(
+            "--chat-template-kwargs",
+            type=JsonObject(),
+            help="What the chat template is told, as '{\"enable_thinking\": false}'.",
+        ),
+        click.option(
+            "--fewshot", "examples", type=ExamplesFile(), help="Solved examples: problem and answer, an object a line."
+        ),
+        click.option("--system", type=TextOrFile(), help="The system's message, in place of the task file's."),
+    ):
+        function = option(function)
+    return function
 
 
 def engine_options(prefix: str = "") -> Callable[[Function], Function]:

@@ -152,7 +152,7 @@ class OpenAIEngine:
     def _body(self, request: Request, params: SamplingParams) -> dict[str, Any]:
         prompt = request.prompt
         if self._chat:
-            asked: dict[str, Any] = {"messages": [{"role": "user", "content": prompt.text}]}
+            asked: dict[str, Any] = dict(prompt.chat or {"messages": [{"role": "user", "content": prompt.text}]})
         else:
             asked = {"prompt": prompt.text if prompt.token_ids is None else prompt.token_ids}
         return {

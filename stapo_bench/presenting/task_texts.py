@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from stapo_bench.errors import safe_text
 from stapo_bench.presenting.words import percent, require_md_or_json
-from stapo_bench.tasks import Overlap, Task, load_errata
+from stapo_bench.tasks import Overlap, Task, load_errata, style_in_words
 
 
 def task_line(task: Task) -> str:
@@ -28,7 +28,7 @@ def task_card(task: Task) -> str:
         "source": place,
         "revision": source.revision or "not known; the digest decides",
         "content digest": task.digest or "not recorded",
-        "prompt format": task.prompt_format,
+        "prompt format": ", ".join(filter(None, (task.prompt_format, style_in_words(task.style)))),
         "answer type": task.answer_type or "inferred from the gold",
         "licence": task.licence,
         "notes": task.notes or "none",

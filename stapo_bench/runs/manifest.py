@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from stapo_bench.errors import StapoError
-from stapo_bench.records import SamplingParams, StatedSampling
+from stapo_bench.records import PromptStyle, SamplingParams, StatedSampling
 from stapo_bench.runs.files import read_bounded, write_atomically
 from stapo_bench.runs.nested import JsonFields, beyond, canonical_digest, flatten, merged
 
@@ -31,6 +31,13 @@ class TaskIdentity:
     data: str  # digest of its problems, see ``data_digest``
     prompts: str | None  # digest of the texts or token ids that the engine gets, see ``prompts_digest``
     prompt_format: str | None  # chat, base or plain
+    style: PromptStyle = field(default_factory=PromptStyle)  # what else stands around a question
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON value in the file; what no prompt has leaves no trace."""
+        style = self.style.to_json()
+        known = {"data": self.data, "prompts": self.prompts, "prompt_format": self.prompt_format}
+        return {**known, "style": style} if style else known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +77,7 @@ class Identity:
         """The JSON value in the file, of which the digest is taken."""
         known = {
             "checkpoint": {"digest": self.checkpoint_digest},
-            "tasks": {name: asdict(task) for name, task in self.tasks.items()},
+            "tasks": {name: task.to_json() for name, task in self.tasks.items()},
             "sampling": _sampling_json(self.sampling),
             "seed": self.seed,
             "engine": dict(self.engine),
@@ -92,6 +99,7 @@ class Identity:
                     data=task.text("data"),
                     prompts=_known(unknown, task, "text", "prompts"),
                     prompt_format=_known(unknown, task, "text", "prompt_format"),
+                    style=_style(task.inner("style")) if task.states("style") else PromptStyle(),
                 )
                 for name, task in fields.members("tasks").items()
             },
@@ -107,6 +115,16 @@ class Identity:
 def _known(unknown: bool, fields: JsonFields, kind: str, name: str) -> Any:
     """A field of that kind (a reader's name); None where it is null and may be unknown."""
     return None if unknown and not fields.states(name) else getattr(fields, kind)(name)
+
+
+def _style(fields: JsonFields) -> PromptStyle:
+    """What stands around a question; an example is a pair of texts."""
+    return PromptStyle(
+        system=fields.text_or_none("system") or "",
+        examples=fields.text_pairs("examples") if fields.states("examples") else (),
+        chat_template_kwargs=fields.object("chat_template_kwargs") if fields.states("chat_template_kwargs") else {},
+        assistant_prefix=fields.text_or_none("assistant_prefix") or "",
+    )
 
 
 def _sampling(fields: JsonFields, unknown: bool) -> StatedSampling:

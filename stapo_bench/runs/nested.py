@@ -71,6 +71,21 @@ class JsonFields:
         values: list[Any] = self._get(key, list)
         return tuple(_of_type(value, str, f"{self._name}.{key}[{i}]") for i, value in enumerate(values))
 
+    def text_pairs(self, key: str) -> tuple[tuple[str, str], ...]:
+        """A list of lists of two texts."""
+        found: list[Any] = self._get(key, list)
+        pairs = [
+            tuple(_of_type(text, str, f"{self._name}.{key}[{i}]") for text in _of_type(pair, list, f"{key}[{i}]"))
+            for i, pair in enumerate(found)
+        ]
+        if any(len(pair) != 2 for pair in pairs):
+            raise ValueError(f"{self._name}.{key}: expected pairs of texts")
+        return tuple((pair[0], pair[1]) for pair in pairs)
+
+    def object(self, key: str) -> dict[str, Any]:
+        """An object of whatever content."""
+        return self._get(key, dict)
+
     def texts(self, key: str) -> dict[str, str]:
         """An object whose fields are texts."""
         inner = self.inner(key)

@@ -13,15 +13,13 @@ evaluation under the larger limit would have given:
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import fsum
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, TextIO
 
 from stapo_bench.engines import Engine, options_of
 from stapo_bench.errors import StapoError, UsageError, tell
-from stapo_bench.records import Completion, Request, Sample, SampleKey, SamplingParams
+from stapo_bench.records import Sample, SampleKey, SamplingParams
 from stapo_bench.runs import (
     SERVED,
     ContinuedFrom,
@@ -44,10 +42,8 @@ from stapo_bench.sampling.evaluation import load_tokenizer
 from stapo_bench.sampling.generate import SamplingResult, engine_failures, shard_label, sole_writer
 from stapo_bench.sampling.identity import run_identity, started_now
 from stapo_bench.sampling.progress import Progress
-from stapo_bench.seeds import derive_seed
+from stapo_bench.sampling.rests import Continuation, known
 from stapo_bench.tasks import load_problems, load_task, render_prompts
-
-Stated = TypeVar("Stated")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +73,7 @@ def continue_run(
         raise StapoError(f"{old.run_dir}: its samples were imported ({old.imported}); only runs sampled here continue")
     if any(task.prompt_format == "message" for task in old.identity.tasks.values()):
         raise StapoError(f"{old.run_dir}: a server that chats cannot go on behind a cut-off answer: evaluate anew")
-    limit = _known(old.identity.sampling.max_new_tokens)
+    limit = known(old.identity.sampling.max_new_tokens)
     if options.max_new_tokens <= limit:
         raise UsageError(f"--max-new-tokens: expected more than the run's {limit}, got {options.max_new_tokens}")
     out = options.out or options.run_dir.with_name(f"{options.run_dir.resolve().name}-{options.max_new_tokens}")
@@ -89,8 +85,8 @@ def continue_run(
     longer = replace(params, max_new_tokens=options.max_new_tokens)
     identity = replace(old.identity, sampling=longer)
     with EngineCache(engine) as engines:
-        known = engines.identity(before)
-        _check_settings(old, run_identity(checkpoint, eval_tasks, params, before.seed, known))
+        said = engines.identity(before)
+        _check_settings(old, run_identity(checkpoint, eval_tasks, params, before.seed, said))
         if (new := find_run(out, identity)) and _holds_all(new, old):
             tell(watch, f"run folder: {out}; nothing is missing")
             return SamplingResult(run_dir=out, num_sampled=0, num_missing=0, num_repeated=0)
@@ -100,7 +96,7 @@ def continue_run(
         run = open_run(out, identity, started_now(replace(old.about, continued_from=origin)))
         tell(watch, f"run folder: {run.run_dir}")
         with sole_writer(run.run_dir, shard_label((0, 1)), watch):
-            return _continue_samples(old, run, _Continuation(opened, longer, eval_tasks, tokenizer), watch)
+            return _continue_samples(old, run, Continuation(opened, longer, eval_tasks, tokenizer), watch)
 
 
 def _check_settings(old: Manifest, now: Identity) -> None:
@@ -130,7 +126,7 @@ def _options(old: Manifest, out: Path, options: ContinueOptions) -> EvalOptions:
         sampling=_known_sampling(old),
         engine=replace(options_of(old.identity.engine), base_urls=options.base_urls),
         data_dir=options.data_dir,
-        seed=_known(old.seed),
+        seed=known(old.seed),
     )
     return for_checkpoint(asked, None if old.about.base is None else Path(old.about.base))
 
@@ -153,21 +149,22 @@ def _eval_tasks(old: Manifest, data_dir: Path | None, tokenizer: Any | None) -> 
         asked = old.about.tasks[name]
         task = load_task(old.task_files[name])
         problems = load_problems(task, data_dir)
-        prompt_format = _known(identity.prompt_format)
+        prompt_format = known(identity.prompt_format)
         eval_tasks.append(
             EvalTask(
                 task=task,
                 problems=problems,
-                prompts=render_prompts(task, problems, tokenizer, prompt_format),
+                prompts=render_prompts(task, problems, tokenizer, prompt_format, identity.style),
                 prompt_format=prompt_format,
                 num_problems=asked.num_problems,
                 num_samples=asked.num_samples,
+                style=identity.style,
             )
         )
     return eval_tasks
 
 
-def _continue_samples(old: Manifest, run: Manifest, continuation: "_Continuation", watch: TextIO) -> SamplingResult:
+def _continue_samples(old: Manifest, run: Manifest, continuation: Continuation, watch: TextIO) -> SamplingResult:
     """Take over what ended, continue what was cut off. Only the cut-off samples are held in memory."""
     stamps = run.stamps
     done, num_repeated = scan_keys(run.run_dir, run.seed, stamps=stamps)
@@ -204,98 +201,3 @@ def _continue_samples(old: Manifest, run: Manifest, continuation: "_Continuation
     return SamplingResult(
         run_dir=run.run_dir, num_sampled=num_continued, num_missing=len(cut), num_repeated=num_repeated
     )
-
-
-class _Continuation:
-    """Generates the rest of cut-off samples."""
-
-    def __init__(
-        self, engine: Engine, params: SamplingParams, eval_tasks: Sequence[EvalTask], tokenizer: Any | None
-    ) -> None:
-        self._engine = engine
-        self._params = params  # with the new limit
-        self._prompts = {(p.task, p.problem_id): p for one in eval_tasks for p in one.prompts}
-        self._tokenizer = tokenizer
-        self._context_length: int | None = getattr(engine, "context_length", None)
-        self.num_asked = sum(one.num_keys for one in eval_tasks)  # samples that the run is to have
-
-    def can_continue(self, sample: Sample) -> bool:
-        """Whether a sample was cut off by the limit; by the end of the model's context it stays cut off."""
-        if sample.finish_reason != "length" or _known(sample.num_tokens) >= self._params.max_new_tokens:
-            return False
-        ids = self._prompts[sample.task, sample.problem_id].token_ids
-        return (
-            self._context_length is None or ids is None or len(ids) + _known(sample.num_tokens) < self._context_length
-        )
-
-    def generate(self, cut: dict[SampleKey, Sample]) -> Iterator[Sample]:
-        """Yield the samples with their rest as each ends, and take them out of ``cut``; what is left there failed."""
-        if self._engine.continues_exactly:
-            for whole in self._engine.generate([self._whole_request(sample) for sample in cut.values()], self._params):
-                if whole.finish_reason != "error":
-                    yield self._extended(cut.pop(whole.key), whole)
-            return
-        for length in sorted({_known(sample.num_tokens) for sample in cut.values()}):  # usually a single length
-            requests = [self._rest_request(sample) for sample in cut.values() if sample.num_tokens == length]
-            params = replace(self._params, max_new_tokens=self._params.max_new_tokens - length)
-            for rest in self._engine.generate(requests, params):
-                if rest.finish_reason != "error":
-                    sample = cut.pop(rest.key)
-                    yield self._extended(sample, self._joined(sample, rest))
-
-    def _whole_request(self, sample: Sample) -> Request:
-        """The sample's own request, with what it has generated."""
-        prompt = self._prompts[sample.task, sample.problem_id]
-        return Request(key=sample.key, prompt=prompt, seed=_known(sample.seed), generated_ids=_stored_ids(sample))
-
-    def _rest_request(self, sample: Sample) -> Request:
-        """A request whose prompt ends with what the sample has generated."""
-        prompt = self._prompts[sample.task, sample.problem_id]
-        return Request(
-            key=sample.key,
-            prompt=replace(
-                prompt,
-                text=prompt.text + sample.completion,
-                token_ids=None if prompt.token_ids is None else prompt.token_ids + _stored_ids(sample),
-            ),
-            seed=derive_seed(_known(sample.seed), "continue", _known(sample.num_tokens)),
-        )
-
-    def _joined(self, sample: Sample, rest: Completion) -> Completion:
-        """The completion from the sample's first token on."""
-        ids = None if sample.token_ids is None or rest.token_ids is None else sample.token_ids + rest.token_ids
-        text = sample.completion + rest.text
-        if self._tokenizer is not None and ids is not None:  # a character may lie across the cut
-            text = self._tokenizer.decode(ids, skip_special_tokens=True)
-        return replace(rest, text=text, token_ids=ids, num_tokens=_known(sample.num_tokens) + rest.num_tokens)
-
-    def _extended(self, sample: Sample, whole: Completion) -> Sample:
-        """The sample under the larger limit; ``whole`` has the log-probs and the time of its rest."""
-        log_prob = None
-        if sample.sum_log_prob is not None and whole.log_probs is not None:
-            log_prob = sample.sum_log_prob + fsum(whole.log_probs)
-        return replace(
-            sample,
-            completion=whole.text,
-            num_tokens=whole.num_tokens,
-            finish_reason=whole.finish_reason,
-            token_ids=whole.token_ids if whole.finish_reason == "length" else None,
-            sum_log_prob=log_prob,
-            seconds=None if sample.seconds is None or whole.seconds is None else sample.seconds + whole.seconds,
-        )
-
-
-def _known(value: Stated | None) -> Stated:
-    """What every run and sample states that was drawn here; only of imported ones something may be unknown."""
-    assert value is not None
-    return value
-
-
-def _stored_ids(sample: Sample) -> tuple[int, ...]:
-    """The token ids of a cut-off sample; StapoError where its engine reported none."""
-    if sample.token_ids is None:
-        raise StapoError(
-            f"{'/'.join(map(str, sample.key))}: its token ids are not stored, so it cannot be continued; "
-            "evaluate anew with the larger limit"
-        )
-    return sample.token_ids

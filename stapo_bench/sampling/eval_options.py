@@ -39,6 +39,7 @@ class EvalOptions:
     shard: tuple[int, int] = (0, 1)  # this command samples part i of n
     seed: int = 0
     prompt_format: str | None = None  # None: the task's own
+    style: Mapping[str, Any] = field(default_factory=dict)  # fields of ``PromptStyle`` in place of the tasks' own
     allow_different: bool = False
 
     @property

@@ -1,9 +1,9 @@
 """The tasks of an evaluation with their prompts, laid out as requests in an order that is fair to all problems."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from stapo_bench.records import Problem, Prompt, Request, SampleKey
+from stapo_bench.records import Problem, Prompt, PromptStyle, Request, SampleKey
 from stapo_bench.runs import KeySet
 from stapo_bench.seeds import derive_seed
 from stapo_bench.tasks import Task
@@ -19,6 +19,7 @@ class EvalTask:
     prompt_format: str
     num_problems: int  # the first of them are asked for
     num_samples: int  # of each problem
+    style: PromptStyle = field(default_factory=PromptStyle)
 
     @property
     def num_keys(self) -> int:

@@ -36,7 +36,7 @@ from stapo_bench.sampling.eval_options import EvalOptions, checkpoint_of, sample
 from stapo_bench.sampling.eval_tasks import EvalTask, sample_keys
 from stapo_bench.sampling.generate import SamplingResult, generate_missing, shard_label, shard_state, sole_writer
 from stapo_bench.sampling.identity import run_about, run_identity
-from stapo_bench.sampling.preflight import asked_format, check_before_loading, check_context
+from stapo_bench.sampling.preflight import asked_format, asked_style, check_before_loading, check_context
 from stapo_bench.sampling.stop_rules import StopRule, is_settled
 from stapo_bench.tasks import Task, load_problems, load_task, render_prompts, resolve_format
 
@@ -164,10 +164,11 @@ def prepare_tasks(tasks: Sequence[Task], options: EvalOptions, checkpoint: Check
         EvalTask(
             task=task,
             problems=problems,
-            prompts=render_prompts(task, problems, tokenizer, asked_format(task, options)),
+            prompts=render_prompts(task, problems, tokenizer, asked_format(task, options), asked_style(task, options)),
             prompt_format=resolve_format(asked_format(task, options), tokenizer),
             num_problems=min(options.limit or len(problems), len(problems)),
             num_samples=samples_asked(options, task.num_samples),
+            style=asked_style(task, options),
         )
         for task, problems in loaded
     ]

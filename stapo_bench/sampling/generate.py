@@ -103,7 +103,7 @@ def generate_missing(
     done, num_repeated = state.keys, state.num_repeated
     progress.start(key for key, _ in sample_keys(eval_tasks, shard) if key not in done)
     waiting: dict[SampleKey, int] = {}  # seeds of requests not yet answered
-    stamps = run.stamps
+    stamps, prefixes = run.stamps, {one.task.name: one.style.assistant_prefix for one in eval_tasks}
     assert run.seed is not None, "nothing is sampled into a run that was imported"
     seed = run.seed
 
@@ -136,7 +136,7 @@ def generate_missing(
                         done.add(key)
                         num_sampled += 1
                         refuse_other_version(completion, state.versions)
-                        sample = to_sample(completion, waiting.pop(key), stamps[key.task])
+                        sample = to_sample(completion, waiting.pop(key), stamps[key.task], prefixes[key.task])
                         for line in state.copies.see(sample):
                             progress.say(line)
                         count_safe(writer.append(sample))
@@ -170,12 +170,15 @@ def engine_failures() -> Iterator[None]:
         ) from error
 
 
-def to_sample(completion: Completion, seed: int, stamp: str) -> Sample:
-    """What is kept of a completion; token ids only of one that was cut off, so that it can be continued."""
+def to_sample(completion: Completion, seed: int, stamp: str, prefix: str = "") -> Sample:
+    """What is kept of a completion; token ids only of one that was cut off, so that it can be continued.
+
+    ``prefix``: with which the prompt has begun the reply, which graders and readers get whole.
+    """
     return Sample(
         **completion.key._asdict(),
         seed=seed,
-        completion=completion.text,
+        completion=prefix + completion.text,
         num_tokens=completion.num_tokens,
         finish_reason=completion.finish_reason,
         token_ids=completion.token_ids if completion.finish_reason == "length" else None,

@@ -29,10 +29,11 @@ from stapo_bench.tasks import resource_dir
 
 
 def prompts_digest(prompts: Iterable[Prompt]) -> str:
-    """sha256 over every problem's exact token ids (its text where the engine takes text), in order of problem ids."""
-    return canonical_digest(
-        sorted([p.problem_id, p.text if p.token_ids is None else list(p.token_ids)] for p in prompts)
-    )
+    """sha256 over every problem's exact token ids (its text where the engine takes text, its messages where it takes
+    several), in order of problem ids.
+    """
+    sent = {p.problem_id: p.chat or (p.text if p.token_ids is None else list(p.token_ids)) for p in prompts}
+    return canonical_digest([[problem_id, sent[problem_id]] for problem_id in sorted(sent)])
 
 
 def run_identity(
@@ -46,6 +47,7 @@ def run_identity(
                 data=data_digest(one.problems),
                 prompts=prompts_digest(one.prompts),
                 prompt_format=one.prompt_format,
+                style=one.style,
             )
             for one in eval_tasks
         },

@@ -4,15 +4,17 @@ check_before_loading([load_task("aime24")], EvalOptions(checkpoint=Path("Qwen3-1
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
 from stapo_bench.engines import check_options, check_sampling, declared_context, token_budget
 from stapo_bench.errors import UsageError, tell
+from stapo_bench.records import PromptStyle
 from stapo_bench.runs import check_format, stated_chat_template
 from stapo_bench.sampling.eval_options import EvalOptions, samples_asked, sampling_params
 from stapo_bench.sampling.eval_tasks import EvalTask, most_positions
-from stapo_bench.tasks import Task, load_task, resolve_format
+from stapo_bench.tasks import Task, check_style, load_task, resolve_format
 
 
 def check_all(asked: Sequence[EvalOptions]) -> None:
@@ -38,6 +40,7 @@ def check_before_loading(tasks: Sequence[Task], options: EvalOptions) -> None:
         check_sampling(options.engine, sampling_params(options))
     for task in tasks:
         samples_asked(options, task.num_samples)
+        check_style(asked_style(task, options), asked_format(task, options))
     for requested in dict.fromkeys(asked_format(task, options) for task in tasks):
         if options.checkpoint is None and requested in ("auto", "chat"):
             raise UsageError(
@@ -65,6 +68,11 @@ def asked_format(task: Task, options: EvalOptions) -> str:
     if requested == "message" and not options.engine.chat:
         raise UsageError("--prompt-format message: expected --chat beside it, for a server that puts a template around")
     return "message" if options.engine.chat else requested or task.prompt_format
+
+
+def asked_style(task: Task, options: EvalOptions) -> PromptStyle:
+    """What is asked to stand around a task's questions: its own style, but for what the options say."""
+    return replace(task.style, **options.style)
 
 
 class _Stated:

@@ -22,6 +22,7 @@ from stapo_bench.errors import StapoError, UsageError, did_you_mean
 from stapo_bench.records import Gold, Problem
 from stapo_bench.tasks.content import ContentDigest, content_digest
 from stapo_bench.tasks.foreign_files import read_foreign_rows, read_foreign_text
+from stapo_bench.tasks.prompt_style import style_of
 from stapo_bench.tasks.resources import offered_task_folders, resource_dir
 from stapo_bench.tasks.task import Source, Task
 from stapo_bench.tasks.task_file import read_yaml
@@ -115,6 +116,7 @@ def read_task(path: Path) -> Task:
         digest=str(metadata.get("digest", "")),
         question_template=str(raw["doc_to_text"]),
         prompt_format=str(metadata.get("prompt_format", "auto")),
+        style=style_of(path, raw),
         integer_answers=bool(metadata.get("integer_answers", False)),
         answer_type=metadata.get("answer_type"),
         licence=str(metadata.get("licence", "not stated")),

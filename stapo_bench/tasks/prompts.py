@@ -9,15 +9,22 @@ Four formats, chosen in the task file (``metadata.prompt_format``) or by ``--pro
 
 ``auto`` in a task file means: ``chat`` where the checkpoint's tokenizer has a chat template, ``base`` elsewhere. What
 was chosen is written into the manifest.
+
+Around the question may stand a ``PromptStyle``: a system's message, solved examples, the reply's beginning, keywords of
+the chat template. In ``base`` and ``plain`` the parts follow one another, an empty line behind each and a blank before
+a reply, as in lm-eval.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.records import Problem, Prompt
+from stapo_bench.records import Gold, Problem, Prompt, PromptStyle
+from stapo_bench.tasks.content import normalise
 from stapo_bench.tasks.limited import in_limits
+from stapo_bench.tasks.prompt_style import check_keywords, check_style, messages_of
 from stapo_bench.tasks.task import Task
 
 FORMATS = ("auto", "chat", "base", "plain", "message")
@@ -25,6 +32,7 @@ CPU_S, CPU_S_EACH = 10.0, 0.01
 """Seconds of CPU time that a task's templates may take, and for each problem: hundreds of times what any needs."""
 LONGEST = 1_000_000
 """Characters of a prompt."""
+_BARE = PromptStyle()
 _PLAIN = re.compile(r"{{\s*problem\s*}}")
 
 
@@ -73,21 +81,34 @@ def resolve_format(requested: str, tokenizer: Any | None) -> str:
 
 
 def render_prompts(
-    task: Task, problems: Sequence[Problem], tokenizer: Any | None, prompt_format: str | None = None
+    task: Task,
+    problems: Sequence[Problem],
+    tokenizer: Any | None,
+    prompt_format: str | None = None,
+    style: PromptStyle | None = None,
 ) -> list[Prompt]:
     """The prompts of a task's problems, in order.
 
     Args:
-        task: gives the question template and the default format.
+        task: gives the question template, the default format and the default style.
         problems: of that task.
         tokenizer: the checkpoint's, from transformers; None for engines that take text (then ids are None).
         prompt_format: overrides the task's.
+        style: overrides the task's.
 
     Raises:
-        StapoError: the problem is lost in the rendered text, or it begins with two BOS tokens.
+        StapoError: the problem is lost in the rendered text, it begins with two BOS tokens, or one of the examples is a
+            problem of the task.
     """
     chosen = resolve_format(prompt_format or task.prompt_format, tokenizer)
-    return render_all(problems, task.question_template, chosen, tokenizer)
+    style = task.style if style is None else style
+    asked = {normalise(problem.question): problem.problem_id for problem in problems}
+    for number, (question, _) in enumerate(style.examples, start=1):
+        if (known := asked.get(normalise(question))) is not None:
+            raise StapoError(
+                f"task {task.name}: example {number} is its problem {known}, with the answer: leave it out"
+            )
+    return render_all(problems, task.question_template, chosen, tokenizer, style)
 
 
 def render_prompt(problem: Problem, template: str, prompt_format: str, tokenizer: Any | None) -> Prompt:
@@ -95,44 +116,97 @@ def render_prompt(problem: Problem, template: str, prompt_format: str, tokenizer
     return render_all([problem], template, prompt_format, tokenizer)[0]
 
 
-def render_all(problems: Sequence[Problem], template: str, prompt_format: str, tokenizer: Any | None) -> list[Prompt]:
+def render_all(
+    problems: Sequence[Problem],
+    template: str,
+    prompt_format: str,
+    tokenizer: Any | None,
+    style: PromptStyle = _BARE,
+) -> list[Prompt]:
     """Prompts in a definite format. Templates may be strangers': what more than inserts the problem is rendered in a
     process that ends at its limits.
 
     Raises:
         StapoError: as ``render_prompts``; or a template fails, takes too long, or makes too long a text.
+        UsageError: the format has no place for what the style asks for.
     """
-
-    def texts() -> list[str]:
-        """All of them; where one is too long, the first such one is an error."""
-        return [_bounded_text(problem, template, prompt_format, tokenizer) for problem in problems]
-
-    if prompt_format != "chat" and not re.search(r"{[{%#]", _PLAIN.sub("", template)):
-        rendered = texts()
-    else:
-        tasks = ", ".join(dict.fromkeys(problem.task for problem in problems))
-        what = f"task {tasks}: doc_to_text" + (" or the chat template" if prompt_format == "chat" else "")
-        rendered = in_limits(texts, CPU_S + CPU_S_EACH * len(problems), what)
-    return [_prompt(problem, text, prompt_format, tokenizer) for problem, text in zip(problems, rendered, strict=True)]
-
-
-def _bounded_text(problem: Problem, template: str, prompt_format: str, tokenizer: Any | None) -> str:
-    """The text of a prompt."""
-    text = question = render_question(template, problem)
+    check_style(style, prompt_format)
     if prompt_format == "chat":
-        text = _chat_text(question, problem, tokenizer)
-    elif prompt_format == "base":
-        text = f"User: {question}\n\nAssistant:"
+        check_keywords(style, getattr(tokenizer, "chat_template", None))
+    place = ", ".join(dict.fromkeys(problem.task for problem in problems))
+    examples = [
+        Problem(task=place, problem_id=f"example {number}", question=question, gold=Gold(answer=""))
+        for number, (question, _) in enumerate(style.examples, start=1)
+    ]
+
+    def rendered_questions() -> list[str]:
+        """Those of the examples, then those of the problems."""
+        return [_bounded(render_question(template, problem), problem) for problem in (*examples, *problems)]
+
+    def chat_texts() -> list[str]:
+        """All prompts in the chat template; where one is too long, the first such one is an error."""
+        questions = rendered_questions()
+        first, rest = questions[: len(examples)], questions[len(examples) :]
+        return [
+            _bounded(_chat_text(style, [*first, question], problem, tokenizer), problem)
+            for question, problem in zip(rest, problems, strict=True)
+        ]
+
+    work = chat_texts if prompt_format == "chat" else rendered_questions
+    if prompt_format != "chat" and not re.search(r"{[{%#]", _PLAIN.sub("", template)):
+        texts = work()
+    else:
+        what = f"task {place}: doc_to_text" + (" or the chat template" if prompt_format == "chat" else "")
+        texts = in_limits(work, CPU_S + CPU_S_EACH * (len(examples) + len(problems)), what)
+    if prompt_format == "chat":
+        return [_prompt(problem, text, "chat", tokenizer, style) for problem, text in zip(problems, texts, strict=True)]
+    first, rest = texts[: len(examples)], texts[len(examples) :]
+    return [
+        _laid_out(problem, messages_of(style, [*first, question]), prompt_format, tokenizer, style)
+        for problem, question in zip(problems, rest, strict=True)
+    ]
+
+
+def _bounded(text: str, problem: Problem) -> str:
+    """The text, which must not be too long."""
     if len(text) > LONGEST:
         raise StapoError(f"{problem.task}/{problem.problem_id}: expected a prompt of at most {LONGEST} characters")
     return text
 
 
-def _chat_text(question: str, problem: Problem, tokenizer: Any) -> str:
-    """The question in the checkpoint's chat template, whose failures are the template's, whatever they are."""
+def _laid_out(
+    problem: Problem,
+    messages: Sequence[Mapping[str, str]],
+    prompt_format: str,
+    tokenizer: Any | None,
+    style: PromptStyle,
+) -> Prompt:
+    """The prompt of these messages without a chat template of ours."""
+    if prompt_format == "message":
+        return _for_chat(problem, messages, style)
+    around = {
+        "base": {"system": "{}\n\n", "user": "User: {}\n\nAssistant:", "assistant": " {}\n\n"},
+        "plain": {"system": "{}\n\n", "user": "{}", "assistant": " {}\n\n"},
+    }[prompt_format]
+    text = "".join(around[one["role"]].replace("{}", one["content"]) for one in messages)
+    begun = text + f" {style.assistant_prefix}" * bool(style.assistant_prefix)
+    return _prompt(problem, _bounded(begun, problem), prompt_format, tokenizer, style)
+
+
+def _for_chat(problem: Problem, messages: Sequence[Mapping[str, str]], style: PromptStyle) -> Prompt:
+    """The prompt for a server that chats: the question, with all messages where there are others beside it."""
+    prompt = _prompt(problem, messages[-1]["content"], "message", None, _BARE)
+    if not style.to_json():
+        return prompt
+    keywords = {"chat_template_kwargs": dict(style.chat_template_kwargs)} if style.chat_template_kwargs else {}
+    return replace(prompt, chat={"messages": list(messages), **keywords})
+
+
+def _chat_text(style: PromptStyle, questions: Sequence[str], problem: Problem, tokenizer: Any) -> str:
+    """The messages in the checkpoint's chat template, whose failures are the template's, whatever they are."""
     try:
         text = tokenizer.apply_chat_template(
-            [{"role": "user", "content": question}], add_generation_prompt=True, tokenize=False
+            messages_of(style, questions), add_generation_prompt=True, tokenize=False, **style.chat_template_kwargs
         )
     except MemoryError:
         raise
@@ -144,18 +218,22 @@ def _chat_text(question: str, problem: Problem, tokenizer: Any) -> str:
         ) from None
     if not isinstance(text, str):
         raise StapoError(f"{problem.task}/{problem.problem_id}: expected a text from the chat template, got {text!r}")
-    return text
+    return text + style.assistant_prefix
 
 
-def _prompt(problem: Problem, text: str, prompt_format: str, tokenizer: Any | None) -> Prompt:
-    """The prompt of a rendered text, which must hold the problem."""
+def _prompt(problem: Problem, text: str, prompt_format: str, tokenizer: Any | None, style: PromptStyle) -> Prompt:
+    """The prompt of a rendered text, which must hold the problem and what stands around it."""
+    place = f"{problem.task}/{problem.problem_id}"
     if problem.question.strip() not in text:
-        raise StapoError(f"{problem.task}/{problem.problem_id}: the {prompt_format} template drops the problem's text")
+        raise StapoError(f"{place}: the {prompt_format} template drops the problem's text")
+    for part in (style.system, *(part for example in style.examples for part in example)):
+        if part.strip() not in text:
+            raise StapoError(f"{place}: the {prompt_format} template drops, or changes, {part[:60]!r}; leave it out")
     if tokenizer is None or prompt_format == "message":
         return Prompt(task=problem.task, problem_id=problem.problem_id, text=text)
     # A chat template writes its own special tokens; elsewhere the tokenizer adds those that the model expects.
     ids = tuple(tokenizer(text, add_special_tokens=prompt_format != "chat")["input_ids"])
     bos = getattr(tokenizer, "bos_token_id", None)
     if bos is not None and ids[:2] == (bos, bos):
-        raise StapoError(f"{problem.task}/{problem.problem_id}: the prompt begins with two BOS tokens ({bos})")
+        raise StapoError(f"{place}: the prompt begins with two BOS tokens ({bos})")
     return Prompt(task=problem.task, problem_id=problem.problem_id, text=text, token_ids=ids)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stapo_bench.records import PromptStyle
+
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
@@ -32,6 +34,7 @@ class Task:
     digest: str  # of the normalised content, see ``content_digest``; "" until recorded
     question_template: str  # jinja2, over ``problem``
     prompt_format: str  # auto | chat | base | plain, see stapo_bench.tasks.prompts
+    style: PromptStyle  # what else stands around a question
     integer_answers: bool
     answer_type: str | None
     licence: str

@@ -11,12 +11,12 @@ from stapo_bench.tasks.foreign_files import BoundedLoader, read_foreign_yaml
 
 _KINDS: Mapping[str, type] = {
     "task": str, "include": str, "dataset_path": str, "dataset_name": str, "test_split": str, "repeats": int,
-    "doc_to_text": str, "metadata": dict,
+    "doc_to_text": str, "metadata": dict, "num_fewshot": int, "fewshot_config": dict, "gen_prefix": str,
 }  # fmt: skip
 _METADATA_KINDS: Mapping[str, type] = {
     "num_problems": int, "title": str, "version": int, "suite": str, "revision": str, "columns": dict,
     "generator": dict, "digest": str, "prompt_format": str, "integer_answers": bool, "answer_type": str,
-    "licence": str, "notes": str,
+    "licence": str, "notes": str, "system": str, "chat_template_kwargs": dict,
 }  # fmt: skip
 _NEEDED = ("task", "repeats", "doc_to_text", "num_problems", "metadata")
 _DEEPEST = 8  # files that include one another

@@ -69,7 +69,7 @@ class Row:
     model: str | None
     method: str
     regime: str | None
-    sampling: str  # in words: temperature and top-p
+    sampling: str  # in words: temperature, top-p, and what else stands around the questions
     cells: Mapping[str, Cell]  # by task
     titles: Mapping[str, str]  # column titles by task
     suites: tuple[str, ...]  # of its tasks; those of a task that names none, or is not at hand, are left out
@@ -129,7 +129,7 @@ def _run_row(score: RunScore, folder: Path | None) -> Row:
         method=score.method,
         step=score.step,
         regime=score.regime,
-        sampling=sampling_in_words(score.sampling),
+        sampling=", ".join(filter(None, (sampling_in_words(score.sampling), score.prompt))),
         cells={task.task: _task_cell(task, wholes[task.task]) for task in score.tasks},
         titles={task.task: task.title for task in score.tasks},
         suites=tuple(dict.fromkeys(suite for file in files.values() if (suite := _task_facts(file)[0]))),
