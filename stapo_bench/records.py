@@ -179,6 +179,10 @@ class Outcome(str, Enum):
     GRADER_ERROR = "GRADER_ERROR"
 
 
+UNREAD = ("response cannot be read", "not comparable", "text, for the gold cannot be read")
+"""How the ``detail`` of a verdict begins that compared texts alone, because nothing else could be compared."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Grade:
     """A grader's verdict on one completion. ``detail`` says which rule decided, or what went wrong."""
@@ -187,6 +191,15 @@ class Grade:
     extracted: str | None
     detail: str = ""
     grader: str = ""  # name and version
+
+    @property
+    def is_unread(self) -> bool:
+        """It counts as wrong because it could not be read or compared, and its text is not the gold's.
+
+        >>> Grade(outcome=Outcome.INCORRECT, extracted="a the", detail="response cannot be read: words").is_unread
+        True
+        """
+        return self.outcome is Outcome.INCORRECT and self.detail.startswith(UNREAD)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -112,15 +112,11 @@ def to_json(score: RunScore) -> dict[str, Any]:
     """A run's scores as plain JSON values, with their digest: NaN becomes null, an interval a pair."""
     values = dict(as_json({"format": FORMAT, **asdict(score)}))
     for task in values["tasks"]:
-        if not task["num_copies"]:
-            del task["num_copies"]  # the file of a run without copies is what it always was
-    for name in (
-        "imported",
-        "top_k",
-        "min_p",
-        "stop",
-        "prompt",
-    ):  # what is off leaves no trace, as before there was such a thing
+        for name in ("num_unread", "num_copies"):
+            if not task[name]:
+                del task[name]  # the file of a run without any is what it always was
+    # What is off leaves no trace, as before there was such a thing.
+    for name in ("imported", "top_k", "min_p", "stop", "prompt"):
         if not values[name]:
             del values[name]
     return {**values, "sha256": canonical_digest(values)}

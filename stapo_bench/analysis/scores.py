@@ -65,6 +65,7 @@ class TaskScore:
     counts: dict[str, tuple[int, int]]  # by problem: right and decided samples, all that paired statistics need
     num_rounds: int = 0  # complete rounds: samples that every problem has, from the first on
     rounds_value: float | None = None  # avg@k over them alone: in a run in progress, short completions end first
+    num_unread: int = 0  # counted as wrong because the answer could not be read or compared
     num_copies: int = 0  # completions that repeat another of their problem too often for chance: they count as none
 
     @property
@@ -200,7 +201,7 @@ def score_task(
     ungraded, drawn = np.zeros((2, *correct.shape), dtype=np.bool_)
     outcomes: Counter[Outcome | None] = Counter()
     cut: Counter[bool | None] = Counter()
-    num_copies = 0
+    num_unread = num_copies = 0
     for sample in samples:  # once: they may be a million, made one at a time
         if sample.problem_id in row_of and sample.sample_index < num_samples:
             place = row_of[sample.problem_id], sample.sample_index
@@ -209,6 +210,7 @@ def score_task(
             drawn[place] = True
             outcomes[sample.outcome] += 1
             cut[sample.truncated] += 1
+            num_unread += sample.is_unread
             num_copies += sample.is_copy
     low, high = score_bounds(correct, ungraded)
     num_rounds = int(drawn.all(axis=0).cumprod().sum())
@@ -241,6 +243,7 @@ def score_task(
         },
         num_rounds=num_rounds,
         rounds_value=None if math.isnan(of_rounds) else of_rounds,
+        num_unread=num_unread,
         num_copies=num_copies,
     )
 

@@ -14,8 +14,11 @@ import numpy as np
 from stapo_bench.records import Outcome, SampleKey
 from stapo_bench.runs.store import MAX_SAMPLE_INDEX
 
-_OUTCOMES: tuple[Outcome | None, ...] = (None, *Outcome)
-_CODE = {outcome: code for code, outcome in enumerate(_OUTCOMES)}
+_FOUND: tuple[tuple[Outcome | None, bool], ...] = (
+    (None, False), *((outcome, False) for outcome in Outcome), (Outcome.INCORRECT, True)
+)  # fmt: skip
+"""Outcome, and whether it says so of an answer that could not be read: what a grade is in a column."""
+_CODE = {found: code for code, found in enumerate(_FOUND)}
 _CUT = (False, True, None)
 _NO_SEED, _NO_COUNT = -(1 << 63), -(1 << 31)  # stand for None in columns; ``store`` refuses them as values
 START_TOKENS = 256  # at the beginning of a completion, by which one that shares no more than that is known
@@ -43,6 +46,7 @@ class GradedSample:
     model: str | None = None  # the version that answered, where a server told one
     text_tokens: int = 0  # tokens that an equal completion has in common with it, at least
     start_digest: bytes | None = None  # of the completion's first ``START_TOKENS``, where it goes on behind them
+    is_unread: bool = False  # INCORRECT because the answer could not be read or compared, see ``Grade``
     is_copy: bool = False  # its completion repeats one of the same problem that counts, see ``stapo_bench.runs.copies``
 
     @property
@@ -115,7 +119,7 @@ class GradedSamples(Sequence[GradedSample]):
         self._model.append(self._models.number(sample.model))
         self._seconds.append(_or_nan(sample.seconds))
         self._log_prob.append(_or_nan(sample.sum_log_prob))
-        self._outcome.append(_CODE[sample.outcome])
+        self._outcome.append(_CODE[sample.outcome, sample.is_unread])
         self._cut.append(_CUT.index(sample.truncated))
         self._failed.append(sample.failed)
         self._copy.append(sample.is_copy)
@@ -169,10 +173,11 @@ class GradedSamples(Sequence[GradedSample]):
         return map(self._row, range(len(self)) if self._order is None else self._order)
 
     def _row(self, i: int) -> GradedSample:
+        outcome, is_unread = _FOUND[self._outcome[i]]
         return GradedSample(
             problem_id=self._problems[self._problem[i]],
             sample_index=self._index[i],
-            outcome=_OUTCOMES[self._outcome[i]],
+            outcome=outcome,
             extracted=self._answers[self._answer[i]],
             truncated=_CUT[self._cut[i]],
             failed=bool(self._failed[i]),
@@ -185,6 +190,7 @@ class GradedSamples(Sequence[GradedSample]):
             model=self._models[self._model[i]],
             text_tokens=self._text_tokens[i],
             start_digest=start if any(start := bytes(self._start[i * DIGEST_SIZE : (i + 1) * DIGEST_SIZE])) else None,
+            is_unread=is_unread,
             is_copy=bool(self._copy[i]),
         )
 
@@ -197,7 +203,7 @@ class GradedKeys(Mapping[SampleKey, tuple[Outcome, str | None]]):
         self._answers: Names[str | None] = Names()
         self._size = 0
 
-    def set(self, key: SampleKey, outcome: Outcome, extracted: str | None) -> None:
+    def set(self, key: SampleKey, outcome: Outcome, extracted: str | None, is_unread: bool = False) -> None:
         """Store a grade; ValueError for an index that no sample has."""
         if not 0 <= key.sample_index < MAX_SAMPLE_INDEX:
             raise ValueError(f"sample_index is {key.sample_index}, expected 0 to {MAX_SAMPLE_INDEX - 1}")
@@ -206,16 +212,21 @@ class GradedKeys(Mapping[SampleKey, tuple[Outcome, str | None]]):
             outcomes.extend(bytes(lacking))
             answers.extend([0] * lacking)
         self._size += not outcomes[key.sample_index]
-        outcomes[key.sample_index] = _CODE[outcome]
+        outcomes[key.sample_index] = _CODE[outcome, is_unread]
         answers[key.sample_index] = self._answers.number(extracted)
 
     def __getitem__(self, key: SampleKey) -> tuple[Outcome, str | None]:
         task, problem_id, index = key
         outcomes, answers = self._columns[task, problem_id]
-        outcome = _OUTCOMES[outcomes[index]] if index < len(outcomes) else None
+        outcome = _FOUND[outcomes[index]][0] if index < len(outcomes) else None
         if outcome is None:
             raise KeyError(key)
         return outcome, self._answers[answers[index]]
+
+    def is_unread(self, key: SampleKey) -> bool:
+        """Whether a grade says INCORRECT of an answer that could not be read; False where there is none."""
+        outcomes, _ = self._columns.get((key.task, key.problem_id), (b"", None))
+        return key.sample_index < len(outcomes) and _FOUND[outcomes[key.sample_index]][1]
 
     def __iter__(self) -> Iterator[SampleKey]:
         for (task, problem_id), (outcomes, _) in self._columns.items():

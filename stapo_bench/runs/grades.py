@@ -47,7 +47,7 @@ class Grades:
     """A grade file: its grader's name and version, and what it found."""
 
     grader: str
-    outcomes: Mapping[SampleKey, tuple[Outcome, str | None]]
+    outcomes: GradedKeys
 
 
 def is_reported(grader: str) -> bool:
@@ -158,7 +158,7 @@ def read_grades(run_dir: Path, grader: str) -> Grades:
 def _outcomes(grades: Iterable[tuple[SampleKey, Grade]]) -> GradedKeys:
     outcomes = GradedKeys()
     for key, grade in grades:
-        outcomes.set(key, grade.outcome, grade.extracted)
+        outcomes.set(key, grade.outcome, grade.extracted, grade.is_unread)
     return outcomes
 
 

@@ -80,6 +80,7 @@ def graded_sample(sample: Sample, segment: str = "", grades: Grades | None = Non
         sample_index=sample.sample_index,
         outcome=outcome,
         extracted=extracted,
+        is_unread=grades is not None and grades.outcomes.is_unread(sample.key),
         truncated=None if sample.finish_reason is None else sample.finish_reason == "length",
         failed=sample.finish_reason == "error",
         num_tokens=sample.num_tokens,

@@ -6,7 +6,6 @@ from fractions import Fraction
 from stapo_bench.grading.compare import Contradiction, Rules, reads_as_region, same
 from stapo_bench.grading.decide import text_answers
 from stapo_bench.grading.decide.verdict import Question, Verdict
-from stapo_bench.grading.evaluate import TooLarge
 from stapo_bench.grading.read import parse
 from stapo_bench.grading.tree import Kind, Node, Refusal, free_symbols, sym
 from stapo_bench.records import Gold
@@ -69,8 +68,6 @@ def _compared(question: Question, given: Node, asked: Node) -> Verdict:
         return Verdict(False, "mathematics")
     except Contradiction:
         return Verdict(False, "the answer contradicts itself")
-    except TooLarge as refusal:
-        return Verdict(_same_text(response, target), str(refusal))
     except Refusal as refusal:
         return Verdict(_same_text(response, target), f"not comparable: {refusal}")
 

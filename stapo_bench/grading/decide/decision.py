@@ -42,7 +42,7 @@ def decide(extracted: str, gold: Gold, asked: Asked | None = None) -> Verdict:
     """
     refill()
     if len(extracted) > MAX_ANSWER:
-        return Verdict(False, f"answer longer than {MAX_ANSWER} characters")
+        return Verdict(False, f"not comparable: longer than {MAX_ANSWER} characters")
     if NEXT_PART in extracted:
         return _by_parts(extracted.split(NEXT_PART), gold, asked)
     if based := _BASED.fullmatch(extracted):

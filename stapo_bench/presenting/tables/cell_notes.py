@@ -27,10 +27,18 @@ def note_on(task: TaskScore, whole: int | None) -> str:
     """
     missing = [] if task.complete else _what_is_missing(task)
     parts = [", ".join([*missing, *([_copies(task)] if task.num_copies else [])])]
+    parts += [_unread(task)] * (task.num_unread > 0)
     parts += [_PART] * is_part(task, whole)
     parts += [_MOSTLY_CUT] * (task.num_samples > 0 and 2 * (task.num_truncated or 0) >= task.num_samples)
     parts += [_FEW_OUTCOMES] * task.few_outcomes
     return f"{task.title}: {said}" if (said := "; ".join(filter(None, parts))) else ""
+
+
+def _unread(task: TaskScore) -> str:
+    return (
+        f"{task.num_unread} of {task.num_samples} completions count as wrong because their answer could not be read or "
+        "compared"
+    )
 
 
 def _copies(task: TaskScore) -> str:
