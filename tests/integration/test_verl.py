@@ -233,8 +233,9 @@ def test_advantages_are_ours_and_a_nan_reward_is_left_out(monkeypatch):
     found, _ = get_adv_estimator_fn(NAME)(token_level_rewards=rewards, response_mask=mask, index=index)
     assert torch.equal(found[:, 0], torch.tensor([0.5, -0.5, -0.5, 0.0, 0.5, 0.0]))
 
+    monkeypatch.setenv(VARIABLE, "stapo")
     with pytest.raises(UsageError, match="norm_adv_by_std_in_grpo: expected True, got False"):
-        config = AlgoConfig(norm_adv_by_std_in_grpo=False)
+        config = AlgoConfig(adv_estimator=NAME, norm_adv_by_std_in_grpo=False)
         get_adv_estimator_fn(NAME)(token_level_rewards=rewards, response_mask=mask, index=index, config=config)
 
 

@@ -86,6 +86,7 @@ def train(folder: Path, checkpoint: Path, steps: int) -> dict[int, dict[str, flo
         },
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-6000:]
+    assert "stapo_objective" in ran.stdout and "'tau_p': 0.9" in ran.stdout  # verl's own print of its configuration
     lines = re.findall(r"step:(\d+) - (.*)", ran.stdout)
     return {int(step): dict(re.findall(r"(\S+):(?:np\.\w+\()?([-+.\de]+|nan)", line)) for step, line in lines}
 

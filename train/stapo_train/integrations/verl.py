@@ -17,8 +17,8 @@ micro-batch: a pass without gradient under the current policy (none where the se
 
 FSDP2 averages gradients over ranks, which cancels the size. The loss replaces verl's completely: weights, mask and
 denominator are the selection's. verl counts its own denominator from ``loss_mask``, which silencing in
-``response_mask`` would not change; ours depends on neither. Settings of verl's own loss are refused, but for those that
-say what the objective does anyway. verl's rollout correction is used where it is on, and the first step says which way.
+``response_mask`` would not change; ours depends on neither. verl_launch.py says which of verl's settings are taken.
+verl's rollout correction is used where it is on, and the first step says which way.
 The model must be the same function in both passes: dropout has to be off.
 
 Tested on a CPU: steps of the engine, its checkpoints, and Ray-managed training of a tiny model from sampling to merged
@@ -27,7 +27,7 @@ weights (tests/integration/test_verl.py, test_verl_ray.py). Not tested: GPUs, se
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
@@ -39,22 +39,16 @@ from verl.trainer.ppo.core_algos import register_adv_est
 from verl.utils import tensordict_utils
 from verl.utils.device import get_device_id
 from verl.utils.metric import AggregationType, Metric
-from verl.workers.config import ActorConfig, PolicyLossConfig
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 from verl.workers.utils.padding import no_padding_2_padding
 
-from stapo_bench.errors import StapoError, UsageError, tell
+from stapo_bench.errors import StapoError, tell
 from stapo_train.batch import KEY_STRIDE
 from stapo_train.distributed import ProcessGroup
 from stapo_train.integrations.verl_entropy import chunked_entropy
+from stapo_train.integrations.verl_launch import check_actor, check_advantages, check_correction, extend_verls_check
 from stapo_train.integrations.verl_settings import NAME, objective_from_environment
-from stapo_train.objective import Objective, Selection, TokenStats, policy_loss, select
-
-REFUSED = (
-    "clip_ratio", "clip_ratio_low", "clip_ratio_high", "clip_ratio_c", "tau_pos", "tau_neg", "loss_agg_mode",
-    "loss_scale_factor", "entropy_coeff", "kl_loss_coef", "kl_loss_type",
-)  # fmt: skip
-"""Settings under ``actor_rollout_ref.actor`` that the objective replaces."""
+from stapo_train.objective import Selection, TokenStats, policy_loss, select
 
 ROW = "stapo_row"
 """Field of a mini-batch, [B] int64: each row's number, so that rows can be identified in verl's micro-batches."""
@@ -195,37 +189,6 @@ def row_names(input_ids: Tensor) -> Tensor:
     return torch.stack(names).cpu()
 
 
-def own_settings(objective: Objective) -> dict[str, Any]:
-    """What the objective does, in verl's names: a launch script that states it says nothing else, and is taken."""
-    settings = {
-        "clip_ratio_low": objective.clip_low,
-        "clip_ratio_high": objective.clip_high,
-        "clip_ratio_c": objective.dual_clip,
-        "kl_loss_coef": getattr(objective, "kl_beta", 0.0),
-    }
-    return {name: value for name, value in settings.items() if value is not None}
-
-
-def check_actor(objective: Objective, actor: ActorConfig | None) -> None:
-    """Refuse objectives that cannot be computed here, and settings that would have no effect."""
-    if actor is None:
-        raise UsageError("verl: expected its PPO loss in the actor, got another; distillation cannot be combined")
-    place = "actor_rollout_ref.actor."
-    if actor.strategy != "fsdp2":
-        raise UsageError(f"{place}strategy: expected fsdp2, got {actor.strategy}; its other engines are not tested")
-    expected: dict[str, Any] = {f.name: f.default for f in fields(ActorConfig) if f.name in REFUSED}
-    expected["use_kl_loss"] = objective.needs_reference  # this makes verl compute the reference's log-probs
-    loss = {f.name: f.default for f in fields(PolicyLossConfig) if f.name != "rollout_correction"}
-    expected |= {f"policy_loss.{name}": value for name, value in (loss | {"loss_mode": NAME}).items()}
-    own = own_settings(objective)
-    for name, value in expected.items():
-        got: Any = actor
-        for part in name.split("."):
-            got = getattr(got, part)
-        if got != value and (name not in own or got != own[name]):
-            raise UsageError(f"{place}{name}: expected {value!r}, got {got!r}; the objective's own settings decide")
-
-
 @register_adv_est(NAME)  # type: ignore[untyped-decorator]
 def advantages(
     token_level_rewards: Tensor, response_mask: Tensor, index: Any, config: Any = None, **others: Any
@@ -242,10 +205,12 @@ def advantages(
     Returns:
         [B, T] advantages, 0 outside of responses; twice, since verl asks for returns too.
     """
-    if config is not None and not config.get("norm_adv_by_std_in_grpo", True):
-        raise UsageError("algorithm.norm_adv_by_std_in_grpo: expected True, got False; the objective decides")
     _, groups = np.unique(np.asarray(index).astype(str), return_inverse=True)
-    of_rows = objective_from_environment().advantages(
+    objective = objective_from_environment()
+    if config is not None:  # again, for a driver that has not loaded this module
+        check_advantages(objective, config)
+        check_correction(config.get("rollout_correction"), has_log_probs=True)
+    of_rows = objective.advantages(
         token_level_rewards.sum(dim=-1).double().cpu().numpy(),
         groups.astype(np.int64),
         response_mask.sum(dim=-1).cpu().numpy(),
@@ -266,3 +231,4 @@ def _notes(selection: Selection) -> dict[str, float]:
 
 
 ActorRolloutRefWorker.actor_worker_cls = StapoTrainingWorker
+extend_verls_check()

@@ -3,13 +3,13 @@
     export STAPO_OBJECTIVE=stapo                        # its default settings
     export STAPO_OBJECTIVE='{name: stapo, q: 0.5}'      # the ``objective:`` section of a config, in YAML or JSON
 
-verl's own configuration cannot hold it: its dataclasses refuse unknown keys. Values that our own trainer fills in must
-be given here where an objective needs them: ``seed``, and Dr. GRPO's ``max_length``.
+verl's own settings cannot hold it: its records refuse unknown keys, and its workers see nothing else. Values that our
+own trainer fills in must be given here where an objective needs them: ``seed``, and Dr. GRPO's ``max_length``.
 """
 
 import os
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, asdict, fields
 from typing import Any
 
 import yaml
@@ -45,6 +45,15 @@ def parse_objective(text: str) -> Objective:
         example = {**settings, **dict.fromkeys(missing, 0)}
         raise UsageError(f"{VARIABLE}: {settings['name']} needs {' and '.join(missing)}; write '{example}' with yours")
     return build(**settings)
+
+
+def all_settings(text: str) -> dict[str, Any]:
+    """The objective's name and all of its settings, the defaults too, so that a log says what ran.
+
+    >>> [all_settings("stapo")[name] for name in ("name", "tau_p", "q")]
+    ['stapo', 0.002, 0.75]
+    """
+    return {"name": _mapping(text)["name"], **asdict(parse_objective(text))}
 
 
 def _mapping(text: str) -> Mapping[str, Any]:

@@ -164,19 +164,17 @@ def compose(overrides: Sequence[str]) -> Any:
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import omega_conf_to_dataclass, validate_config
 
-    from stapo_train.integrations.verl import check_actor
-    from stapo_train.integrations.verl_settings import VARIABLE, parse_objective
+    from stapo_train.integrations.verl_launch import check_launch
 
     folder = Path(verl.trainer.__file__).parent / "config"
     try:
         with initialize_config_dir(str(folder), version_base=None):
             config = hydra_compose("ppo_trainer", list(overrides))
         OmegaConf.resolve(config)
+        check_launch(config)
         validate_config(config, need_reference_policy(config), need_critic(config))
         for part in (config.actor_rollout_ref.rollout, config.algorithm):
             omega_conf_to_dataclass(part)  # verl's records check their values
-        actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
     except (HydraException, OmegaConfBaseException, AssertionError, ValueError, TypeError) as error:
         raise StapoError(f"verl refuses the configuration: {' '.join(str(error).split())}") from None
-    check_actor(parse_objective(config.ray_kwargs.ray_init.runtime_env.env_vars[VARIABLE]), actor)
     return config
