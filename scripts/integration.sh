@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # What needs environments of its own, run for real: our task files under lm-eval, our gradients beside TRL's and inside
-# verl, the Triton kernels (interpreted where there is no GPU), the vLLM engine (on a CPU too), the report in a browser.
+# verl, the Triton kernels (interpreted where there is no GPU), the vLLM engine (on a CPU too), the report in a browser,
+# the site.
 #
-#   scripts/integration.sh [lm-eval] [trl] [verl] [triton] [vllm] [report]      # default: all
+#   scripts/integration.sh [lm-eval] [trl] [verl] [triton] [vllm] [report] [site]   # default: all
 #
 # The environments of lm-eval (.venv-lm-eval), TRL (.venv-trl), Triton (.venv-triton) and the report (.venv-report:
 # Selenium; Chromium is the system's) are layers over .venv; vLLM's (.venv-vllm, 3 GB) and verl's (.venv-verl, 2 GB)
@@ -11,32 +12,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/environment.sh
+source scripts/layers.sh
 
 skip() { echo "integration: $1 skipped: $2"; }
-
-# current FOLDER FILE... : was this environment made from these files as they are now?
-current() {
-    local folder="$1"
-    shift
-    stamp_now="$(cat "$@" scripts/integration.sh | sha256sum | cut -c1-16)"
-    [ "$(cat "$folder/stamp" 2>/dev/null || true)" = "$stamp_now" ]
-}
-
-# make_layer NAME REQUIREMENT : .venv-NAME, which sees the core's packages. pip sees them too: only what REQUIREMENT adds
-# to them is installed, as requirements/NAME.txt says.
-make_layer() {
-    local folder=".venv-$1" constraints="requirements/$1.txt"
-    current "$folder" requirements/core.txt "$constraints" .venv/stamp && return
-    rm -rf "$folder"
-    .venv/bin/python -m venv "$folder" &&
-        .venv/bin/python -c '
-import pathlib, sys, sysconfig
-core, layer = (sysconfig.get_path("purelib", vars=base) for base in ({}, {"base": sys.argv[1]}))
-pathlib.Path(layer, "core.pth").write_text(f"import site; site.addsitedir({core!r})\n")
-' "$folder" &&
-        "$folder/bin/pip" install -q -c requirements/core.txt -c "$constraints" "$2" &&
-        echo "$stamp_now" > "$folder/stamp"
-}
 
 make_lm_eval() { make_layer lm-eval "lm-eval[hf]==0.4.13"; }
 
@@ -153,7 +131,15 @@ part_report() {
     fi
 }
 
-for part in ${@:-lm-eval trl verl triton vllm report}; do
+part_site() {
+    if prepare site make_site; then
+        local started=$SECONDS
+        scripts/site.sh
+        echo "integration: site built in $((SECONDS - started)) s"
+    fi
+}
+
+for part in ${@:-lm-eval trl verl triton vllm report site}; do
     case "$part" in
         lm-eval) part_lm_eval ;;
         trl) part_trl ;;
@@ -161,8 +147,9 @@ for part in ${@:-lm-eval trl verl triton vllm report}; do
         triton) part_triton ;;
         vllm) part_vllm ;;
         report) part_report ;;
+        site) part_site ;;
         *)
-            echo "scripts/integration.sh: unknown part '$part': expected lm-eval, trl, verl, triton, vllm or report" >&2
+            echo "scripts/integration.sh: unknown part '$part': expected lm-eval, trl, verl, triton, vllm, report or site" >&2
             exit 2
             ;;
     esac

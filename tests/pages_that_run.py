@@ -1,0 +1,73 @@
+"""Pages whose commands run: what a page shows is what its commands print.
+
+In a page of docs/, a block ```` ```console ```` holds commands after ``$ `` and what they print; a block with
+``title="NAME"`` is a file of that name, in the folder where they run. A line ``…`` stands for any lines.
+
+    python tests/pages_that_run.py docs/start.md      # writes what the commands print now into the page
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n?", re.MULTILINE)
+_NAMED = re.compile(r'title="([^"]+)"')
+
+
+def run_page(page: Path, folder: Path) -> list[tuple[str, str, str]]:
+    """(command, what the page shows, what it printed) of every command of a page, run in order in ``folder``."""
+    found = []
+    for language, options, body in BLOCK.findall(page.read_text(encoding="utf-8")):
+        named = _NAMED.search(options)
+        if named:
+            path = folder / named[1]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(body, encoding="utf-8")
+        elif language == "console":
+            _, *parts = _COMMAND.split(body)
+            found += [(c, shown, _printed(c, folder)) for c, shown in zip(parts[::2], parts[1::2], strict=True)]
+    return found
+
+
+def agrees(shown: str, printed: str) -> bool:
+    """Are these the same lines, where ``…`` stands for any?
+
+    >>> agrees("a\\n…\\nd\\n", "a\\nb\\nc\\nd\\n"), agrees("a\\n", "b\\n")
+    (True, False)
+    """
+    lines = [".*" if line == "…" else re.escape(line) for line in _lines(shown)]
+    return re.fullmatch("\n".join(lines), "\n".join(_lines(printed)), re.DOTALL) is not None
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.strip("\n").split("\n")]
+
+
+def _printed(command: str, folder: Path) -> str:
+    """What a command writes to standard output; what it writes beside that is progress."""
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "train")])
+    env = {**os.environ, "PYTHONPATH": paths, "COLUMNS": "120", "HOME": str(folder), "LC_ALL": "C.UTF-8"}
+    env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.defpath])
+    env.pop("STAPO_BENCH_DATA", None)
+    done = subprocess.run(["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True, check=False)
+    return done.stdout if done.stdout or not done.stderr else done.stderr
+
+
+def main() -> None:
+    """Write what the commands print into the pages that are named, but where a page shows less with ``…``."""
+    for page in map(Path, sys.argv[1:]):
+        with tempfile.TemporaryDirectory() as folder:
+            text = page.read_text(encoding="utf-8")
+            for command, shown, printed in run_page(page, Path(folder)):
+                if not agrees(shown, printed):
+                    text = text.replace(f"$ {command}\n{shown}", f"$ {command}\n{printed.rstrip()}\n", 1)
+            page.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
