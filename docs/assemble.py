@@ -1,6 +1,6 @@
-"""The site's sources in one folder: docs/, the pages that stand beside what they describe, and every command's own help.
+"""The site's sources in one folder: docs/, the pages beside what they describe, and every command's own help.
 
-    python docs/assemble.py build/site        # then: zensical build
+python docs/assemble.py build/site        # then: zensical build
 """
 
 import posixpath

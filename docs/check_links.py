@@ -1,6 +1,6 @@
 """Does every link of the built site lead to a page, and to an anchor on it?
 
-    python docs/check_links.py site
+python docs/check_links.py site
 """
 
 import sys

@@ -204,8 +204,12 @@ def _content_ids(problems: Sequence[FoundProblem]) -> list[str]:
 
 
 def _stem(found: Survey, key: ProblemKey) -> str:
-    """What a file is called, without its ending and a number: the files of several seeds are one set."""
+    """What a file is called, without its ending and a number: the files of several seeds are one set.
+
+    Of lm-eval's ``samples_<task>_<time>.jsonl`` the task.
+    """
     name = found.sources[min(found.problems[key].files)].opened.label.name.split(".jsonl")[0]
+    name = re.sub(r"^samples_(.+)_\d{4}-\d\d-\d\dT[-.\d]+$", r"\1", name)
     return re.sub(r"[-_.]?(rs|seed|s)?\d+$", "", name.rsplit(".", 1)[0]) or "problems"
 
 
