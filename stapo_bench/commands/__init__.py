@@ -8,6 +8,7 @@ COMMANDS = (
     evaluate.continue_command,
     import_files.import_command,
     score.grade,
+    score.arena,
     score.score,
     score.table,
     score.truncation,

@@ -56,6 +56,34 @@ def grade(ctx: click.Context) -> None:
         tell(sys.stdout, f"{done.grader}: {done.num_graded} samples graded, {done.num_kept} graded before")
 
 
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--graders", help="Comma-separated names; default: all.")
+@click.option("--limit", type=click.IntRange(min=1), help="Only the first so many responses.")
+@options.output_format("md", "json")
+def arena(file: Path, graders: str | None, limit: int | None, format_: str) -> None:
+    """Put graders side by side on responses that are labelled right or wrong: agreement, errors each way, time, hangs.
+
+    FILE: JSON lines, CSV or Parquet, packed or not, with columns completion (or response), gold (or answer) and label
+    (or correct: true or false). JSON names the rows on which each grader errs.
+
+    Example: stapo-bench arena responses.jsonl.gz --graders math,math-verify
+    """
+    from stapo_bench.analysis import graders_at_hand, judge_graders
+    from stapo_bench.grading import all_graders
+    from stapo_bench.presenting import render_arena
+    from stapo_bench.runs.importing import read_labelled
+
+    names = [name.strip() for name in graders.split(",")] if graders else list(all_graders())
+    ready, missing = graders_at_hand(names)
+    responses = read_labelled(file, limit)
+    contenders = []
+    for contender in judge_graders(responses, ready):
+        tell(sys.stderr, f"{contender.name}: done")
+        contenders.append(contender)
+    click.echo(render_arena(contenders, missing, format_))
+
+
 @click.command(cls=ContextCommand)
 @click.argument("run", type=options.RUN_OR_TABLE, metavar="RUN|TABLE")
 @options.columns

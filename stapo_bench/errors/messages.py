@@ -39,6 +39,7 @@ EXTRAS: Mapping[str, str] = {
     "matplotlib": "plots",
     "sympy": "graders",
     "latex2sympy2_extended": "graders",
+    "math_verify": "graders",
     "vllm": "vllm",
     "lm_eval": "lm-eval",
     "trl": "trl",

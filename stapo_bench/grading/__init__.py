@@ -14,5 +14,5 @@ from stapo_bench.grading.graders.mathematics import (
 )
 from stapo_bench.grading.pool import GraderPool, grade_many
 from stapo_bench.grading.process import Limits
-from stapo_bench.grading.registry import DEFAULT_GRADER, GRADERS, Grader, get_grader
+from stapo_bench.grading.registry import DEFAULT_GRADER, GRADERS, Grader, all_graders, get_grader
 from stapo_bench.grading.voting import equal_answers

@@ -11,6 +11,7 @@ Workers are plain subprocesses that speak JSON lines: no pickle, no ``__main__``
 from daemonic processes and from inside an event loop (``await asyncio.to_thread(pool.grade, pairs)``).
 """
 
+import math
 import os
 import threading
 from collections.abc import Iterable
@@ -86,21 +87,29 @@ class GraderPool:
         request = Request(text=extracted, is_extracted=True, gold=gold)
         return self._grades([request])[request]
 
+    def grade_timed(self, pairs: Iterable[Pair]) -> list[tuple[Grade, float]]:
+        """Grade and CPU seconds of each pair, in order: all of it done by a worker, nothing shared or remembered.
+
+        Of a pair that no worker survives, or that raised, the time is NaN.
+        """
+        golds = [(pair[0], _as_gold(pair[1], pair[2] if len(pair) == 3 else None)) for pair in pairs]
+        return self._ask_all([Request(text=text, is_extracted=False, gold=gold) for text, gold in golds])
+
     def _grades(self, requests: Iterable[Request]) -> dict[Request, Grade]:
         """The grades of the requests; those of new ones are asked for and remembered."""
         requests = list(dict.fromkeys(requests))
         with self._lock:
             asked = {request: self._known[request] for request in requests if request in self._known}
         if new := [request for request in requests if request not in asked]:
-            asked.update(zip(new, self._ask_all(new), strict=True))
+            asked.update(zip(new, (grade for grade, _ in self._ask_all(new)), strict=True))
             self._remember({request: asked[request] for request in new})
         return asked
 
-    def _ask_all(self, requests: list[Request]) -> list[Grade]:
+    def _ask_all(self, requests: list[Request]) -> list[tuple[Grade, float]]:
         """Ask as many workers at a time as the pool has."""
         if self.workers == 1:  # in the caller's thread: then its CPU time is the caller's, who may want to hold it low
             return [self._ask(request) for request in requests]
-        with ThreadPoolExecutor(min(self.workers, len(requests))) as threads:
+        with ThreadPoolExecutor(max(1, min(self.workers, len(requests)))) as threads:
             return list(threads.map(self._ask, requests))
 
     def _remember(self, grades: dict[Request, Grade]) -> None:
@@ -128,17 +137,19 @@ class GraderPool:
     ) -> None:
         self.close()
 
-    def _ask(self, request: Request) -> Grade:
-        """The grade of one request; a request that no worker survives is GRADER_ERROR."""
+    def _ask(self, request: Request) -> tuple[Grade, float]:
+        """The grade of one request, and its CPU seconds; a request that no worker survives is GRADER_ERROR."""
         reply = self._reply(request)
         if reply.get("error") == KILLED:  # perhaps before it saw this pair
             reply = self._reply(request)
         if "error" not in reply:
-            return Grade(**{**reply, "outcome": Outcome(reply["outcome"])})
+            cpu_s = reply.pop("cpu_s")
+            return Grade(**{**reply, "outcome": Outcome(reply["outcome"])}), cpu_s
         extracted = request.text if request.is_extracted else None
-        return Grade(
+        failed = Grade(
             outcome=Outcome.GRADER_ERROR, extracted=extracted, detail=reply["error"], grader=self._module.GRADER_VERSION
         )
+        return failed, math.nan
 
     def _reply(self, request: Request) -> dict[str, Any]:
         """What a free worker replies; waits until one is free."""

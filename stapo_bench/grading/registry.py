@@ -92,6 +92,29 @@ GRADERS = {
             module="stapo_bench.grading.graders.qwen",
             preload=("sympy", "latex2sympy2_extended"),
         ),
+        Grader(
+            name="math-verify",
+            summary="Hugging Face's package of that name, boxes first",
+            module="stapo_bench.grading.graders.math_verify",
+            preload=("math_verify",),
+        ),
+        Grader(
+            name="minerva",
+            summary="Minerva's normalised text, then sympy (lm-eval's minerva_math)",
+            module="stapo_bench.grading.graders.minerva",
+            preload=("sympy", "latex2sympy2_extended"),
+        ),
+        Grader(
+            name="prm800k",
+            summary="text, tuples, whole numbers, then sympy (PRM800K, MathRuler)",
+            module="stapo_bench.grading.graders.prm800k",
+            preload=("sympy", "latex2sympy2_extended"),
+        ),
+        Grader(
+            name="hendrycks",
+            summary="normalised text alone (MATH)",
+            module="stapo_bench.grading.graders.hendrycks",
+        ),
     )
 }
 

@@ -1,5 +1,6 @@
 """What people read, made from objects: words, tables, figures and the report page."""
 
+from stapo_bench.presenting.arena import render_arena
 from stapo_bench.presenting.curves import render_curve
 from stapo_bench.presenting.finish import finish_run
 from stapo_bench.presenting.gates import render_gate

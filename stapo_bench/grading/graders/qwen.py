@@ -19,8 +19,8 @@ pool.
 
 import math
 import re
-from typing import Any
 
+from stapo_bench.grading.graders.latex import read_latex
 from stapo_bench.records import Gold, Grade, Outcome
 
 GRADER_VERSION = "qwen-1"
@@ -235,7 +235,7 @@ def _same_value(answer: str, target: str) -> bool:
     """Rule 5, for texts of expressions."""
     import sympy
 
-    left, right = _read(answer), _read(target)
+    left, right = read_latex(answer), read_latex(target)
     if left is None or right is None:
         return False
     if left == right:
@@ -244,21 +244,3 @@ def _same_value(answer: str, target: str) -> bool:
         return bool(sympy.simplify(left - right) == 0) or _close(float(left.evalf()), float(right.evalf()))
     except (TypeError, ValueError, AttributeError, NotImplementedError, OverflowError):
         return False  # sets, relations, free symbols, complex values: they have no difference or no float
-
-
-# Numbers that take their parser minutes to write out: long ones, towers of powers, large exponents and factorials.
-_TOO_HEAVY = re.compile(r"\d{60}|\^\{?-?\d{5}|\^\{?\d+\}?\^|!!|\d{4}!|(\^.*){8}", re.DOTALL)
-
-
-def _read(text: str) -> Any:
-    """A sympy expression, or None where the text cannot be read as one."""
-    from latex2sympy2_extended import latex2sympy
-
-    if not text or _TOO_HEAVY.search(text):
-        return None
-    try:
-        return latex2sympy(text)
-    except MemoryError:
-        raise
-    except Exception:  # the parser raises whatever it stumbles over; by this grader's rule unreadable is not equal
-        return None

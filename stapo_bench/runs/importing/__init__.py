@@ -2,5 +2,6 @@
 
 from stapo_bench.runs.importing.answers import Stated
 from stapo_bench.runs.importing.formats import format_names
+from stapo_bench.runs.importing.labelled import Labelled, read_labelled
 from stapo_bench.runs.importing.plain import USUAL, parse_map
 from stapo_bench.runs.importing.writing import Imported, ImportOptions, import_run
