@@ -241,6 +241,8 @@ def test_a_real_run_draws_grades_and_logs(checkpoint, tmp_path):
         assert (abs(logs[1]["objective/ratio"] - 1) > 1e-5) == moves
         assert any(not torch.equal(before[name], value) for name, value in model.state_dict().items()) == moves
         assert math.isfinite(trainer.evaluate()["eval_loss"])
+        stored = trainer.model.config.to_dict()["stapo_objective"]  # by every tracker, and in every checkpoint
+        assert (stored["label"], stored["tau_p"], stored["q"], stored["dual_clip"]) == ("STAPO", 0.0035, 0.75, 10.0)
 
 
 def test_the_readme_s_example_runs(checkpoint, tmp_path, monkeypatch):
@@ -275,7 +277,9 @@ def test_rewards_are_the_grader_s_and_a_failure_is_unknown(monkeypatch):
 @pytest.mark.parametrize(
     ("objective", "changed", "message"),
     [
-        ("stapo", {"epsilon_high": 0.28}, "GRPOConfig.epsilon_high: expected None, got 0.28"),
+        ("stapo", {"epsilon_high": 0.3}, "GRPOConfig.epsilon_high: expected None, got 0.3"),
+        ("dapo", {"delta": 10.0}, "GRPOConfig.delta: expected None, got 10.0"),
+        ("rloo", {"scale_rewards": "none"}, "GRPOConfig.scale_rewards: expected 'group', got 'none'"),
         ("stapo", {"beta": 0.1}, "GRPOConfig.beta: expected 0.0, got 0.1"),
         ("grpo", {"scale_rewards": "none"}, "GRPOConfig.scale_rewards: expected 'group', got 'none'"),
         ("stapo", {"gradient_accumulation_steps": 4, "steps_per_generation": 2}, "expected a multiple of"),
@@ -288,6 +292,12 @@ def test_what_would_not_be_heard_is_refused(objective, changed, message, tmp_pat
     with pytest.raises(UsageError, match=message) as caught:
         StapoGRPOTrainer(objective={"name": objective}, args=settings(tmp_path, 2, **changed), model="not read")
     assert "\n" not in str(caught.value)
+
+
+def test_what_a_script_says_of_the_objective_itself_is_taken(tmp_path):
+    said = {"epsilon": 0.2, "epsilon_high": 0.28, "delta": 10.0, "scale_rewards": "group"}
+    integration._check(objective_of("stapo"), settings(tmp_path, 2, **said))
+    integration._check(objective_of("dr-grpo"), settings(tmp_path, 2, scale_rewards="none"))
 
 
 def one_rank(checkpoint: str, name: str, accumulate: str, folder: str) -> None:

@@ -14,12 +14,14 @@ loss is then
 TRL's trainer adds micro-batches up undivided (``loss_is_scaled_for_ga``) and averages over ranks, which cancels
 ``num_processes``. The model must be the same function in both passes: dropout has to be off.
 
-GRPOConfig's own settings of loss and advantages have no effect here; changed ones are refused.
+GRPOConfig's own settings of loss and advantages have no effect here; changed ones are refused, but for those that say
+what the objective does anyway. The objective is written into the model's configuration, which trackers store and every
+checkpoint has.
 """
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from itertools import pairwise
 from typing import Any
 
@@ -72,6 +74,7 @@ class StapoGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         if self.aux_loss_enabled:
             raise UsageError("router_aux_loss_coef: expected 0, the objective has no such term; set it in GRPOConfig")
         self.objective = objective
+        self.model.config.stapo_objective = {"label": objective.label, **asdict(objective)}
         self._reduce: Reduce = (
             ProcessGroup(self.accelerator.device) if self.accelerator.num_processes > 1 else ONE_PROCESS
         )
@@ -232,14 +235,28 @@ def correction_in_words(args: GRPOConfig) -> str:
     )
 
 
+def own_settings(objective: Objective) -> dict[str, Any]:
+    """What the objective does, in GRPOConfig's names; its ``delta`` bounds failed tokens as a dual clip does."""
+    own: dict[str, Any] = {
+        "epsilon": objective.clip_low,
+        "epsilon_high": objective.clip_high,
+        "delta": objective.dual_clip,
+    }
+    if type(objective).advantages is Objective.advantages:
+        own["scale_rewards"] = "group" if objective.divide_by_std else "none"
+    return {name: value for name, value in own.items() if value is not None}
+
+
 def _check(objective: Objective, args: GRPOConfig) -> None:
     """Refuse objectives that cannot be computed here, and settings that would have no effect."""
     check_supported(objective, "TRL")
     defaults = {f.name: f.default for f in fields(GRPOConfig)}
     expected = {name: defaults[name] for name in REFUSED} | {"beta": getattr(objective, "kl_beta", 0.0)}
+    own = own_settings(objective)
     for name, value in expected.items():
-        if getattr(args, name) != value:
-            raise UsageError(f"GRPOConfig.{name}: expected {value!r}, got {getattr(args, name)!r}; set the objective's")
+        got = getattr(args, name)
+        if got != value and (name not in own or got != own[name]):
+            raise UsageError(f"GRPOConfig.{name}: expected {value!r}, got {got!r}; set the objective's")
     if args.steps_per_generation % args.gradient_accumulation_steps:
         raise UsageError(
             f"GRPOConfig.steps_per_generation: expected a multiple of gradient_accumulation_steps "
