@@ -16,8 +16,8 @@ from stapo_bench.engines.engine import (
     declared_identity,
     engine_names,
     has_engine,
-    open_engine,
     options_of,
     require_vllm,
 )
+from stapo_bench.engines.opening import open_engine
 from stapo_bench.engines.params import check_params, declared_context, token_budget

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import warnings
 
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, UsageError
 
 _SMI_SECONDS = 30.0  # a driver that hangs has to end too
 
@@ -56,6 +56,30 @@ def gpu_names() -> list[str]:
         return []
     # Names are kept, serial numbers are not: "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-...)".
     return [line.split(" (UUID")[0] for line in done.stdout.splitlines() if line.startswith("GPU ")]
+
+
+def gpu_groups(replicas: str, each: int) -> list[str | None]:
+    """What every replica gets as CUDA_VISIBLE_DEVICES: ``each`` of this machine's GPUs; None: as it is, without GPUs.
+
+    Args:
+        replicas: a number, or ``auto``: as many as there are GPUs for.
+        each: GPUs that share a model.
+
+    Raises:
+        UsageError: no number from 1 up, more than there are GPUs for, or ``auto`` without any.
+    """
+    if replicas != "auto" and not (replicas.isdecimal() and int(replicas) > 0):
+        raise UsageError(f"--replicas: expected a number from 1 up or auto, got {replicas!r}")
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
+    found = map(str, range(len(gpu_names()))) if hidden is None else hidden.split(",")
+    gpus = [gpu for gpu in found if gpu not in ("", "-1", "NoDevFiles")]
+    number = len(gpus) // each if replicas == "auto" else int(replicas)
+    if number * each > len(gpus) > 0 or number == 0:
+        raise UsageError(
+            f"--replicas {replicas}: expected {max(number, 1)} × {each} GPUs, found {len(gpus)}"
+            + ("; without GPUs give a number" if not gpus else "")
+        )
+    return [",".join(gpus[each * i : each * (i + 1)]) if gpus else None for i in range(number)]
 
 
 def default_dtype(device: str) -> str:

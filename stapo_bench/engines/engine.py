@@ -1,6 +1,6 @@
 """What an engine is, what it can be asked for, and which engines there are by name.
 
-    engine = open_engine(EngineOptions(name="vllm", tensor_parallel=2), Path("checkpoint"))
+    engine = open_here(EngineOptions(name="vllm", tensor_parallel=2), Path("checkpoint"))
 
 An engine is a class that is an ``EngineType``. One of ours is a file in this package and a line in ``BUILT_IN``;
 another package's is an entry point, loaded when it is asked for:
@@ -18,6 +18,7 @@ from pkgutil import resolve_name
 from typing import Any, Protocol, cast, runtime_checkable
 from urllib.parse import urlsplit
 
+from stapo_bench.engines.devices import default_device, gpu_groups
 from stapo_bench.engines.params import check_applied, check_params
 from stapo_bench.errors import StapoError, UsageError, did_you_mean
 from stapo_bench.plugins import load_offered, offered
@@ -34,7 +35,7 @@ BUILT_IN = {
 _LOADING = ("transformers", "vllm")  # ours that load weights themselves
 _DTYPES = ("float32", "bfloat16", "float16")
 
-WITH_TORCH = {"transformers": frozenset({"adapter", "dtype", "device", "slots"})}
+WITH_TORCH = {"transformers": frozenset({"adapter", "dtype", "device", "replicas", "slots"})}
 """Those that import torch -> what they take: known here, so that an option is refused before torch is imported."""
 
 EVERY_SETTING = frozenset({"greedy", "top_k", "min_p", "stop"})
@@ -84,6 +85,11 @@ class EngineOptions:
         "--tensor-parallel",
         "GPUs that share the model, for --engine vllm.",
         refusal="--tensor-parallel: expected engine vllm, got {name}, which cannot split a model over GPUs",
+    )
+    replicas: str | None = _option(
+        "--replicas",
+        "Processes with an engine each, that share the work and the GPUs: a number, or auto for one per GPU (group).",
+        refusal="--replicas: expected engine vllm, transformers or scripted, got {name}",
     )
     gpu_memory: float | None = _option(
         "--gpu-memory",
@@ -164,7 +170,7 @@ def check_options(options: EngineOptions, checkpoint: Path) -> None:
     """Refuse what an engine of ours cannot do, as far as that is known without importing torch.
 
     Raises:
-        UsageError: as for ``open_engine``, or a file in place of the folder that the engine reads.
+        UsageError: as for ``open_here``, or a file in place of the folder that the engine reads.
         StapoError: vLLM is asked for and not installed, or transformers cannot load what the folder holds.
     """
     name = "transformers" if options.name == AUTO and not has_vllm() else options.name
@@ -176,6 +182,8 @@ def check_options(options: EngineOptions, checkpoint: Path) -> None:
         raise UsageError(_SERVER.format(name=name))
     if options.dtype is not None and options.dtype not in _DTYPES:
         raise UsageError(f"--dtype: expected one of {', '.join(_DTYPES)}, got {options.dtype!r}")
+    if options.replicas is not None:
+        gpu_groups(options.replicas, options.tensor_parallel or 1)
     if name == "vllm":
         require_vllm()
     if name == "openai":
@@ -217,8 +225,13 @@ def check_urls(base_urls: Sequence[str]) -> None:
             raise UsageError(f"--base-url: expected http:// or https://, got {url!r}")
 
 
-def open_engine(options: EngineOptions, checkpoint: Path) -> Engine:
-    """Start an engine.
+def check_taken(options: EngineOptions) -> None:
+    """Refuse what the engine does not take; UsageError as for ``open_here``."""
+    _resolved(options)
+
+
+def open_here(options: EngineOptions, checkpoint: Path) -> Engine:
+    """Start an engine in this process.
 
     Raises:
         UsageError: no engine has that name, or the engine does not take one of the options.
@@ -230,7 +243,7 @@ def open_engine(options: EngineOptions, checkpoint: Path) -> Engine:
 def declared_identity(options: EngineOptions, checkpoint: Path) -> dict[str, str]:
     """What an engine's ``identity()`` will say, as far as the options tell.
 
-    Enough to refuse another engine or another script before a model is loaded. Raises as ``open_engine`` does.
+    Enough to refuse another engine or another script before a model is loaded. Raises as ``open_here`` does.
     """
     engine_type, options = _resolved(options)
     identity = engine_type.declared_identity(checkpoint, options)
@@ -312,6 +325,4 @@ def _vllm_on_gpu() -> bool:
     """Whether ``auto`` means vLLM on this machine."""
     if not has_vllm():
         return False
-    from stapo_bench.engines.devices import default_device
-
     return default_device() == "cuda"

@@ -8,7 +8,8 @@
     spread: 0.5                          # standard deviation of the log of the length
     crash_after: 1000                    # faults: the engine dies after so many samples of this process,
     duplicates: 0.01                     #         returns this share of samples twice,
-    delay_s: 0.001                       #         and takes so long over each
+    delay_s: 0.001                       #         takes so long over each,
+    token_s: 0.0001                      #         and so long over each token, of up to 16 sequences at once
 
 What a request gets is a function of its seed and the script. ``--engine scripted --ckpt script.yaml`` runs one.
 """
@@ -20,10 +21,12 @@ import random
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
-from itertools import islice
+from heapq import heappop, heappush
+from itertools import count, islice
 from pathlib import Path
 
 from stapo_bench.engines.engine import EngineOptions
+from stapo_bench.engines.feed import arrived
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Request, SamplingParams
 from stapo_bench.tasks import read_foreign_yaml
@@ -31,8 +34,9 @@ from stapo_bench.tasks import read_foreign_yaml
 Golds = Mapping[tuple[str, str], str]
 """(task, problem_id) -> the answer as the grader compares it."""
 
-_WINDOW = 16  # requests in flight; they end in the order of their lengths, as in an engine that batches
-_FAULTS = ("crash_after", "duplicates", "delay_s")  # change what happens, not what a sample is
+_WINDOW = 16  # sequences at once; each ends as its tokens are there, as in an engine that batches
+_STEP = 16  # tokens after which it looks for requests that have arrived meanwhile
+_FAULTS = ("crash_after", "duplicates", "delay_s", "token_s")  # change what happens, not what a sample is
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,14 +53,18 @@ class Script:
     crash_after: int | None = None
     duplicates: float = 0.0
     delay_s: float = 0.0
+    token_s: float = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.wrong, tuple) or not isinstance(self.right, str):
             raise TypeError("expected a text for right and a list of texts for wrong")
         if self.crash_after is not None and type(self.crash_after) is not int:
             raise TypeError(f"crash_after: expected a whole number, got {self.crash_after!r}")
-        if not all(math.isfinite(value) and value >= 0 for value in (self.spread, self.delay_s, self.median_tokens)):
-            raise ValueError("expected spread, delay_s and median_tokens from 0 up")
+        if not all(
+            math.isfinite(value) and value >= 0
+            for value in (self.spread, self.delay_s, self.token_s, self.median_tokens)
+        ):
+            raise ValueError("expected spread, delay_s, token_s and median_tokens from 0 up")
         rates = self.success if isinstance(self.success, Mapping) else {"*": self.success}
         most = 1 - self.truncated
         for name, rate in rates.items():
@@ -96,7 +104,8 @@ class ScriptedEngine:
 
     continues_exactly = True  # what a request gets does not depend on the limit, except where it is cut
 
-    takes = frozenset({"golds"})  # it has to know what is right
+    takes = frozenset({"golds", "replicas"})  # it has to know what is right
+    at_once = _WINDOW
 
     def __init__(self, script: Script, golds: Golds) -> None:
         """``golds``: the answers of all problems that it is to be asked."""
@@ -120,19 +129,35 @@ class ScriptedEngine:
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
         return {"engine": "scripted", "script_sha256": digest}
 
-    def generate(self, requests: Iterable[Request], params: SamplingParams) -> Iterator[Completion]:
+    def generate(self, requests: Iterable[Request | None], params: SamplingParams) -> Iterator[Completion]:
         """Yield completions in the order in which they would end."""
-        pending = iter(requests)
-        while window := list(islice(pending, _WINDOW)):
-            completions = [(request, self._complete(request, params)) for request in window]
-            for request, completion in sorted(completions, key=lambda pair: pair[1].num_tokens):
-                if self._num_generated == self._script.crash_after:
-                    raise RuntimeError(f"scripted crash after {self._num_generated} samples")
-                time.sleep(self._script.delay_s)
-                self._num_generated += 1
+        pending, number = iter(requests), count()
+        running: list[tuple[int, int, int, Completion]] = []  # the token at which it ends, a number, its seed
+        now = 0  # tokens of each sequence at once since the start
+        due = 0.0  # when that token is, where tokens take time: late steps are made up for
+        while True:
+            was_idle = not running
+            for request in islice(arrived(pending), _WINDOW - len(running)):
+                completion = self._complete(request, params)
+                heappush(running, (now + completion.num_tokens, next(number), request.seed, completion))
+            if not running:
+                return
+            step = running[0][0] - now
+            if self._script.token_s:
+                step = min(step, _STEP)
+                due = (time.monotonic() if was_idle else due) + step * self._script.token_s
+                time.sleep(max(0.0, due - time.monotonic()))
+            now += step
+            if now < running[0][0]:
+                continue
+            _, _, seed, completion = heappop(running)
+            if self._num_generated == self._script.crash_after:
+                raise RuntimeError(f"scripted crash after {self._num_generated} samples")
+            time.sleep(self._script.delay_s)
+            self._num_generated += 1
+            yield completion
+            if random.Random(f"duplicate {seed}").random() < self._script.duplicates:
                 yield completion
-                if random.Random(f"duplicate {request.seed}").random() < self._script.duplicates:
-                    yield completion
 
     def close(self) -> None:
         """Nothing to give back."""

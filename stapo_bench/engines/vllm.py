@@ -13,15 +13,16 @@ stands in docs/gpu.md.
 """
 
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from stapo_bench.engines.adapter import read_adapter
 from stapo_bench.engines.engine import EVERY_SETTING, EngineOptions
+from stapo_bench.engines.feed import arrived
 from stapo_bench.engines.foreign_checkpoint import check_folder, cleaned, offline
 from stapo_bench.engines.params import check_params, cut_at_stop, refuse_generated_ids, token_budget
 from stapo_bench.engines.vllm_requests import asked_of, completion_of, lora_rank, vllm_params
@@ -60,7 +61,7 @@ class VllmEngine:
     """Generates completions with vLLM; see the module's docstring."""
 
     continues_exactly = False  # its generator starts with the request, not with the sample
-    takes = frozenset({"adapter", "dtype", "gpu_memory", "slots", "tensor_parallel"})
+    takes = frozenset({"adapter", "dtype", "gpu_memory", "replicas", "slots", "tensor_parallel"})
     applies = EVERY_SETTING
 
     def __init__(
@@ -152,6 +153,11 @@ class VllmEngine:
         return {"engine": "vllm", "tensor_parallel": str(options.tensor_parallel or 1)}
 
     @property
+    def at_once(self) -> int:
+        """Sequences that run at once, at most."""
+        return int(self._llm.llm_engine.vllm_config.scheduler_config.max_num_seqs)
+
+    @property
     def context_length(self) -> int:
         """Positions that the model can take, prompt and completion together."""
         return self._context_length
@@ -174,12 +180,13 @@ class VllmEngine:
             "sampler": "vLLM's, seeded by request; top-k, min-p and penalties off, read back",
         }
 
-    def generate(self, requests: Iterable[Request], params: SamplingParams) -> Iterator[Completion]:
+    def generate(self, requests: Iterable[Request | None], params: SamplingParams) -> Iterator[Completion]:
         """Yield one completion per request as each ends. What cannot be generated is refused before the first token."""
         check_params(params)
-        budgets = [(request, self._budget(request, params)) for request in requests]
+        arriving = iter(requests)
+        queue = deque((request, self._budget(request, params)) for request in arrived(arriving))
         self._check_effective(params)
-        return self._run(budgets, params)
+        return self._run(queue, arriving, params)
 
     def load_weights(self, weights: Mapping[str, Any]) -> None:
         """Put other weights in the place of the engine's, in memory, and drop what the old ones computed.
@@ -234,14 +241,18 @@ class VllmEngine:
             )
         return budget
 
-    def _run(self, budgets: list[tuple[Request, int]], params: SamplingParams) -> Iterator[Completion]:
+    def _run(
+        self, queue: deque[tuple[Request, int]], arriving: Iterator[Request | None], params: SamplingParams
+    ) -> Iterator[Completion]:
         dead_error: type[Exception] = import_module("vllm.v1.engine.exceptions").EngineDeadError
-        engine, pending = self._llm.llm_engine, iter(budgets)
+        engine = self._llm.llm_engine
         running: dict[str, Request] = {}
         number = 0
         try:
             while True:
-                for request, budget in islice(pending, AHEAD - len(running)):
+                queue.extend((request, self._budget(request, params)) for request in arrived(arriving))
+                while queue and len(running) < AHEAD:
+                    request, budget = queue.popleft()
                     name = str(number)
                     engine.add_request(
                         name,

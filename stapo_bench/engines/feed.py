@@ -1,0 +1,49 @@
+"""Requests that arrive while an engine generates.
+
+An iterable of requests may yield None: no other is there yet, ask again after a step. ``arrived`` takes what is there;
+of an ordinary list that is all of it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from queue import Empty
+
+from stapo_bench.records import Request
+
+
+class Feed:
+    """The requests of one generation as another thread brings them; it waits where nothing runs, or yields None."""
+
+    def __init__(self, get: Callable[[bool], Sequence[Request] | None]) -> None:
+        """``get``: the next requests, None at the end; told not to wait it raises ``queue.Empty`` for none yet."""
+        self._get = get
+        self._here: Iterator[Request] = iter(())
+        self._ended = False
+        self._num_running = 0
+
+    def __iter__(self) -> "Feed":
+        return self
+
+    def __next__(self) -> Request | None:
+        try:
+            while not self._ended and (found := next(self._here, None)) is None:
+                more = self._get(self._num_running == 0)
+                self._here, self._ended = iter(more or ()), more is None
+        except Empty:
+            return None
+        if self._ended:
+            raise StopIteration
+        self._num_running += 1
+        return found
+
+    def answered(self) -> None:
+        """A request that was handed over has ended."""
+        self._num_running -= 1
+
+
+def arrived(requests: Iterator[Request | None]) -> Iterable[Request]:
+    """The requests that are there now: up to the first None, or the end.
+
+    A feed waits for the first one where nothing runs: nothing arrived then means that nothing will.
+    """
+    return chain.from_iterable(iter(lambda: [] if (r := next(requests, None)) is None else [r], []))
