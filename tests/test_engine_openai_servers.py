@@ -39,9 +39,9 @@ def test_a_dead_server_is_passed_over_at_once_and_taken_back(serve):
     asked: Counter[str] = Counter()
     send = engine._http.send
 
-    def counting(url, body, timeout_s):
+    async def counting(url, body, timeout_s):
         asked[url.removesuffix("/completions")] += 1
-        return send(url, body, timeout_s)
+        return await send(url, body, timeout_s)
 
     engine._http.send = counting
     servers[0].shutdown()
@@ -179,3 +179,26 @@ def test_a_server_that_counts_another_prompt_is_refused(serve):
         StapoError, match=r"expected a prompt of the 4 tokens that were sent, the server counts 5: it has"
     ):
         list(engine.generate(make_requests(3, num_prompt=4), PARAMS))
+
+
+def test_a_server_that_dies_is_named_once_and_again_when_it_is_back(serve):
+    servers = [serve(), serve()]
+    engine = OpenAIEngine([server.url for server in servers], retries=Retries(rest_s=0.2, timeout_s=5.0), concurrency=4)
+    told: list[str] = []
+    engine.tell = told.append
+    servers[0].shutdown()
+    servers[0].server_close()
+    assert len(list(engine.generate(make_requests(60), PARAMS))) == 60
+    dead = f"127.0.0.1:{servers[0].server_address[1]}"
+    (line,) = told
+    assert line.startswith(f"{dead}: ConnectionRefusedError: ")
+    assert line.endswith(": passed over until it is back, as 1 of 2 servers answer")
+    back = FakeServer(servers[0].models, port=servers[0].server_address[1])
+    threading.Thread(target=back.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    time.sleep(0.25)
+    try:
+        assert len(list(engine.generate(make_requests(20), PARAMS))) == 20
+    finally:
+        back.shutdown()
+        back.server_close()
+    assert told[1:] == [f"{dead}: answers again"]

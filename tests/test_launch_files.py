@@ -42,20 +42,17 @@ def evaluate(*arguments, **environment):
     )
 
 
-def test_an_evaluation_has_a_client_for_every_eight_engines(stub, tmp_path):
+def test_an_evaluation_is_one_client_for_all_engines(stub, tmp_path):
     calls = stub("stapo-bench", f"mkdir -p {tmp_path}/run")
     done = evaluate("ckpt", "justrl", tmp_path / "run", 20, 2, BASE_URL="http://x/v1", EVAL_OPTIONS="--limit 5")
     assert done.returncode == 0, done.stderr
-    *asked, scored = calls.read_text().splitlines()
+    asked, scored = calls.read_text().splitlines()
     assert scored == f"stapo-bench score {tmp_path}/run" and (tmp_path / "run" / "finished").exists()
-    for number, line in enumerate(sorted(asked)):
-        assert f"--shard {number}/3 --out {tmp_path}/run --limit 5" in line
-        assert "--base-url http://x/v1 --slots 853" in line  # 20 x 128 / 3
-    assert len(asked) == 3
+    assert f"--base-url http://x/v1 --slots 2560 --out {tmp_path}/run --limit 5" in asked  # 20 x 128
 
 
-def test_an_evaluation_that_lost_a_client_is_not_finished(stub, tmp_path):
-    stub("stapo-bench", f'mkdir -p {tmp_path}/run; [[ "$*" != *"--shard 0/2"* ]]')
+def test_an_evaluation_whose_client_failed_is_not_finished(stub, tmp_path):
+    stub("stapo-bench", f'mkdir -p {tmp_path}/run; [[ "$1" != eval ]]')
     done = evaluate("ckpt", "justrl", tmp_path / "run", 16, 1, BASE_URL="http://x/v1")
     assert done.returncode == 1 and not (tmp_path / "run" / "finished").exists()
 
@@ -67,6 +64,7 @@ def test_a_server_that_does_not_start_is_said_to_be(stub, tmp_path):
     assert done.returncode == 1 and "vllm serve ended before it was ready" in done.stderr
     served = "vllm serve ckpt --port 1 --data-parallel-size 4 --data-parallel-size-local 4 --tensor-parallel-size 2"
     assert calls.read_text().startswith(f"{served} --data-parallel-backend ray")
+    assert "--dtype bfloat16 " in calls.read_text()
 
 
 SPREAD = """

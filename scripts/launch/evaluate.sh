@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # One evaluation on a whole Ray cluster: vLLM serves the checkpoint on every GPU by its own data parallelism, and one
-# process for every eight engines asks it for a part of the samples. Stopped and started again, it goes on where it was.
+# process asks it for all samples. Stopped and started again, it goes on where it was.
 #
 #   scripts/launch/evaluate.sh CHECKPOINT training|justrl RUN ENGINES TENSOR_PARALLEL [ENGINES_PER_NODE]
 #
 # ENGINES_PER_NODE is needed where ENGINES are more than one node's: vLLM else wants all of them on the first.
 # From the environment: SERVE_BACKEND=mp (one machine, no Ray), BASE_URL=http://host:port/v1 (a server of yours),
-# EVAL_OPTIONS="--tasks aime24 --limit 5" (more options of stapo-bench eval), MAX_MODEL_LEN, PORT.
+# EVAL_OPTIONS="--tasks aime24 --limit 5" (more options of stapo-bench eval), DTYPE, MAX_MODEL_LEN, PORT.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 checkpoint="$1" regime="$2" run="$3" engines="$4" tensor_parallel="$5" local_engines="${6:-$4}"
@@ -19,7 +19,7 @@ if [ -z "${BASE_URL:-}" ]; then
     VLLM_USE_FLASHINFER_SAMPLER=0 vllm serve "$checkpoint" --port "$port" --data-parallel-size "$engines" \
         --data-parallel-size-local "$local_engines" --tensor-parallel-size "$tensor_parallel" \
         --data-parallel-backend "${SERVE_BACKEND:-ray}" --max-model-len "${MAX_MODEL_LEN:-24576}" \
-        --generation-config vllm &
+        --dtype "${DTYPE:-bfloat16}" --generation-config vllm &
     server=$!
     trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true' EXIT
     BASE_URL="http://127.0.0.1:$port/v1"
@@ -32,14 +32,8 @@ if [ -z "${BASE_URL:-}" ]; then
     done
 fi
 
-# A request is a thread of its process, and an engine wants 128 at once.
-clients=$(((engines + 7) / 8))
-asking=()
-for ((client = 0; client < clients; client++)); do
-    stapo-bench eval --ckpt "$checkpoint" --decoding "$regime" --engine openai --base-url "$BASE_URL" \
-        --slots "$((engines * 128 / clients))" --shard "$client/$clients" --out "$run" ${EVAL_OPTIONS:-} >/dev/null &
-    asking+=("$!")
-done
-for process in "${asking[@]}"; do wait "$process"; done
+# An engine wants 128 requests at once.
+stapo-bench eval --ckpt "$checkpoint" --decoding "$regime" --engine openai --base-url "$BASE_URL" \
+    --slots "$((engines * 128))" --out "$run" ${EVAL_OPTIONS:-} >/dev/null
 stapo-bench score "$run"
 touch "$run/finished"

@@ -21,3 +21,4 @@ from stapo_bench.engines.engine import (
 )
 from stapo_bench.engines.opening import open_engine
 from stapo_bench.engines.params import check_params, declared_context, token_budget
+from stapo_bench.engines.probe import Probes

@@ -1,30 +1,36 @@
 """JSON over HTTP to servers that may fail; this module alone decides which failures are worth another try.
 
-    answer = Http(api_key=None).send("http://localhost:8000/v1/models", None, timeout_s=30.0)
+    answer = await Http(api_key=None).send("http://localhost:8000/v1/models", None, timeout_s=30.0)
+
+Thousands of requests may be under way in one event loop, each on a connection of its own: an answer takes minutes, so
+that nothing is won by keeping one open, and the next request never meets a connection that has died in the meantime.
 
 No message contains the key. An answer is bounded in size and time as a whole, heads that go on or come byte by byte
-included: Python's limits are for a line, and for the time between two bytes.
+included. Bounds on bytes hang on the stream from the network, which httpcore, the layer beneath httpx, lets be given.
 """
 
-import http.client
-import io
 import json
-import socket
-import time
-import urllib.error
-import urllib.request
+import math
+import ssl
 from collections.abc import Mapping
-from typing import Any
-from urllib.parse import urlsplit
+from contextlib import suppress
+from typing import Any, TypeGuard
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
-from stapo_bench.errors import StapoError
+import anyio
+import httpcore2
+
+from stapo_bench.errors import StapoError, UsageError
 
 API_KEY = "OPENAI_API_KEY"
 """The environment variable that holds the key."""
 LONGEST_PAUSE_S = 60.0
-LONGEST_TRY_S = 86400.0  # where no limit is set
-LARGEST_ANSWER = 64 << 20  # bytes; a million tokens with their ids take less
-LARGEST_HEAD = 256 << 10  # bytes before the body: status, headers, and any number of "100 Continue"
+CONNECT_S = 60.0  # for a connection; a server with a thousand requests may take its time
+LARGEST_ANSWER = 64 << 20  # bytes, its head included; a million tokens with their ids take less
+
+_SHOWN = 500  # bytes of an error page
+_FILES = 64  # that a process needs beside its connections
 
 
 class PassingError(Exception):
@@ -55,46 +61,136 @@ class Http:
 
     def __init__(self, api_key: str | None) -> None:
         self._api_key = api_key
-        self._open = urllib.request.build_opener(_NoRedirect, _Plain, _Encrypted).open
+        self._tls = ssl.create_default_context()
 
-    def send(self, url: str, body: Mapping[str, Any] | None, timeout_s: float) -> Any:
+    async def send(self, url: str, body: Mapping[str, Any] | None, timeout_s: float) -> Any:
         """Send a body, or none, and return the answer; PassingError, or StapoError where trying again is no use."""
-        headers = {"Content-Type": "application/json"}
+        try:
+            with anyio.fail_after(timeout_s):
+                status, headers, content = await self._exchange(url, body)
+            if 200 <= status < 300:
+                return json.loads(content)
+        except (httpcore2.ConnectError, httpcore2.ConnectTimeout, httpcore2.ProxyError) as error:
+            raise PassingError(_cause(error), is_unreachable=True) from None
+        except TimeoutError:
+            raise PassingError(f"no whole answer after {timeout_s:g} s") from None
+        except (httpcore2.NetworkError, httpcore2.ProtocolError, OSError, ValueError, RecursionError) as error:
+            raise PassingError(_cause(error)) from None  # cut off, not HTTP, not JSON
+        message = self.masked(f"HTTP {status} {' '.join(content[:_SHOWN].decode(errors='replace').split())}")
+        if status in (408, 425, 429) or (status >= 500 and status != 501):
+            wait = headers.get("retry-after")
+            is_busy = status == 429 or (status == 503 and wait is not None)
+            raise PassingError(message, _retry_after(wait), is_busy=is_busy)
+        if status in (401, 403):
+            given = "the key in it is not accepted" if self._api_key else "it is not set"
+            message += f"; the key is read from the environment variable {API_KEY}: {given}"
+        refused = NoSuchPathError if status in (404, 405, 501) else StapoError
+        raise refused(f"{address(url)}: the server refuses the request: {message}")
+
+    async def _exchange(self, url: str, body: Mapping[str, Any] | None) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers by their names in small letters, and content; of an error page its beginning."""
+        headers = {"Content-Type": "application/json", "Connection": "close"}
         if self._api_key:
             headers["Authorization"] = f"Bearer {self._api_key}"
-        request = urllib.request.Request(url, None if body is None else json.dumps(body).encode(), headers)
-        try:
-            with self._open(request, timeout=timeout_s) as response:
-                return json.loads(_read(response))
-        except urllib.error.HTTPError as error:
-            detail = _detail(error)
-            message = self.masked(f"HTTP {error.code} {detail}")
-            if error.code in (408, 425, 429) or (error.code >= 500 and error.code != 501):
-                wait = error.headers.get("Retry-After")
-                is_busy = error.code == 429 or (error.code == 503 and wait is not None)
-                raise PassingError(message, _retry_after(wait), is_busy=is_busy) from None
-            if error.code in (401, 403):
-                given = "the key in it is not accepted" if self._api_key else "it is not set"
-                message += f"; the key is read from the environment variable {API_KEY}: {given}"
-            refused = NoSuchPathError if error.code in (404, 405, 501) else StapoError
-            raise refused(f"{address(url)}: the server refuses the request: {message}") from None
-        except urllib.error.URLError as error:  # before anything was answered
-            raise PassingError(f"{type(error).__name__}: {error}", is_unreachable=True) from None
-        except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
-            # cut off, timed out, not JSON
-            raise PassingError(f"{type(error).__name__}: {error}") from None
+        sent = None if body is None else json.dumps(body).encode()
+        content = bytearray()
+        async with (
+            httpcore2.AsyncConnectionPool(self._tls, _proxy(url), network_backend=_Bounding()) as connections,
+            connections.stream(
+                "GET" if body is None else "POST",
+                url,
+                headers=headers,
+                content=sent,
+                extensions={"timeout": {"connect": CONNECT_S}},
+            ) as response,
+        ):
+            is_error = not 200 <= response.status < 300
+            with suppress(*([httpcore2.NetworkError, httpcore2.ProtocolError] if is_error else [])):
+                async for part in response.aiter_stream():
+                    content += part
+                    if is_error and len(content) >= _SHOWN:
+                        break
+        told = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
+        return response.status, told, bytes(content)
 
     def masked(self, text: str) -> str:
         """A message without the key."""
         return text.replace(self._api_key, "***") if self._api_key else text
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects: one would carry the key to a place that nobody named."""
+class _Bounded(httpcore2.AsyncNetworkStream):
+    """A connection from which at most LARGEST_ANSWER bytes are read."""
 
-    def redirect_request(self, *arguments: Any, **keywords: Any) -> None:
-        """No request: the redirect becomes an error."""
+    def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
+        self._stream = stream
+        self._most = self._left = LARGEST_ANSWER
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Read what is there; ReadError for an answer that never ends."""
+        content = await self._stream.read(max_bytes, timeout)
+        self._left -= len(content)
+        if self._left < 0:
+            raise httpcore2.ReadError(f"an answer, or its head, of more than {self._most >> 10} KiB")
+        return content
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Send it all."""
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        await self._stream.aclose()
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.AsyncNetworkStream:
+        """The same connection, encrypted from now on."""
+        self._stream = await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        return self
+
+    def get_extra_info(self, info: str) -> Any:
+        """What the connection is known to be."""
+        return self._stream.get_extra_info(info)
+
+
+class _Bounding(httpcore2.AnyIOBackend):
+    """Makes connections that are bounded."""
+
+    async def connect_tcp(self, *arguments: Any, **keywords: Any) -> httpcore2.AsyncNetworkStream:
+        """One to a server."""
+        return _Bounded(await super().connect_tcp(*arguments, **keywords))
+
+
+def _proxy(url: str) -> httpcore2.Proxy | None:
+    """The proxy that the environment names for an address (``https_proxy``, ``no_proxy``, …)."""
+    parts = urlsplit(url)
+    proxy = getproxies().get(parts.scheme)
+    if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    named = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    auth = (unquote(named.username), unquote(named.password or "")) if named.username else None
+    return httpcore2.Proxy(f"{named.scheme}://{named.netloc.rpartition('@')[2]}", auth=auth)
+
+
+def make_room(connections: int) -> None:
+    """Raise this process's limit of open files where that many connections need it.
+
+    Raises:
+        UsageError: the system allows fewer.
+    """
+    try:
+        import resource
+    except ImportError:  # a system without such a limit
         return
+    soft, hard = (math.inf if one < 0 else one for one in resource.getrlimit(resource.RLIMIT_NOFILE))
+    wanted = connections + _FILES
+    if wanted > hard:
+        raise UsageError(
+            f"--slots: expected at most {hard - _FILES:.0f} requests at once, as a process may open {hard:.0f} files "
+            f"here (ulimit -Hn), got {connections}"
+        )
+    if wanted > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
 def address(url: str) -> str:
@@ -103,92 +199,15 @@ def address(url: str) -> str:
     return parts.hostname + (f":{parts.port}" if parts.port else "") if parts.hostname else url
 
 
-def _read(response: Any) -> bytes:
-    """A whole answer, a part at a time: a length that the server states is not made room for."""
-    content = bytearray()
-    while part := response.read1(1 << 16):
-        content += part
-    return bytes(content)
+def _cause(error: BaseException) -> str:
+    """What the system said: httpcore's own errors hold it as their argument, and a group of attempts one for each."""
+    while inner := [one for one in (error.__cause__, *error.args, *getattr(error, "exceptions", ())) if _is_error(one)]:
+        error = inner[0]
+    return f"{type(error).__name__}: {error}"
 
 
-class _Bounded(io.RawIOBase):
-    """What a server sends, up to ``most`` bytes and until the socket's time is over, counted from now."""
-
-    def __init__(self, connection: socket.socket, most: int) -> None:
-        self._socket = connection
-        self._raw = connection.makefile("rb", buffering=0)
-        self._seconds = connection.gettimeout() or LONGEST_TRY_S
-        self._until = time.monotonic() + self._seconds
-        self._num_read = 0
-        self.most = most
-
-    def readable(self) -> bool:
-        """Yes."""
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        """Read what is there, once; OSError for an answer that takes too long, or never ends."""
-        left = self._until - time.monotonic()
-        try:
-            if left <= 0:
-                raise TimeoutError
-            self._socket.settimeout(left)
-            count = self._raw.readinto(buffer)
-        except TimeoutError:
-            raise TimeoutError(f"no whole answer after {self._seconds:g} s") from None
-        self._num_read += count or 0
-        if self._num_read > self.most:
-            raise OSError(f"an answer, or its head, of more than {self.most >> 10} KiB")
-        return count
-
-    def close(self) -> None:
-        """Let go of the socket."""
-        self._raw.close()
-        super().close()
-
-
-class _Response(http.client.HTTPResponse):
-    """An answer that is read through ``_Bounded``, from its first byte on."""
-
-    def __init__(self, sock: socket.socket, *arguments: Any, **keywords: Any) -> None:
-        super().__init__(sock, *arguments, **keywords)
-        self._bounded = _Bounded(sock, LARGEST_HEAD)
-        self.fp.close()
-        self.fp = io.BufferedReader(self._bounded)
-
-    def begin(self) -> None:
-        """Read the head; the body may be larger."""
-        super().begin()
-        self._bounded.most = LARGEST_ANSWER
-
-
-class _PlainConnection(http.client.HTTPConnection):
-    response_class = _Response
-
-
-class _EncryptedConnection(http.client.HTTPSConnection):
-    response_class = _Response
-
-
-class _Plain(urllib.request.HTTPHandler):
-    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        """Over a connection whose answers are bounded."""
-        return self.do_open(_PlainConnection, req)
-
-
-class _Encrypted(urllib.request.HTTPSHandler):
-    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        """The same, encrypted."""
-        return self.do_open(_EncryptedConnection, req)
-
-
-def _detail(error: urllib.error.HTTPError) -> str:
-    """The beginning of what an error page says, on one line."""
-    try:
-        content = error.read(500)
-    except (OSError, http.client.HTTPException):  # cut off
-        content = b""
-    return " ".join(content.decode(errors="replace").split())
+def _is_error(value: object) -> TypeGuard[BaseException]:
+    return isinstance(value, BaseException)
 
 
 def _retry_after(value: str | None) -> float:

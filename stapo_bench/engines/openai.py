@@ -6,36 +6,36 @@ The exact prompt goes out (token ids where it has them): chat templates are ours
 chat, what stands around the question is the server's affair, and the manifest says so. Every sampling setting is sent,
 so that no default of the server's applies. The server seeds each request with the sample's seed.
 
-Every server must answer when the engine starts. One that dies later is passed over: its requests in flight go to the
-others, and now and then one request checks whether it is back.
+Every server must answer when the engine starts. Requests are under way together in one event loop, which has a thread
+of its own: thousands of them cost memory for their prompts and a connection each. ``servers`` says which failures are
+tried again, and where.
 
-Failures: a request that fails temporarily (429, 5xx, a timeout, a broken answer) is sent again after a pause, to the
-next server; it has one answer or none, never two. One whose last try fails comes back with finish_reason ``error``.
-When several in a row do, the run stops; what was answered by then is returned first. Being told to wait (429, or 503
-with Retry-After) uses up no try while the servers work on other requests of ours.
-
-Another model's answer is no sample and is asked for again: ``answering_model`` says what counts as another.
+When several requests in a row fail with every try, the run stops; what was answered by then is returned first, and so
+it is where Ctrl-C ends it. Another model's answer is no sample and is asked for again: ``answering_model`` says what
+counts as another.
 """
 
-import itertools
 import json
 import os
-import random
 import sys
-import threading
-import time
-from collections import Counter
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
+import anyio
+from anyio.from_thread import start_blocking_portal
+
 from stapo_bench.engines.engine import EVERY_SETTING, EngineOptions, check_urls
-from stapo_bench.engines.http import API_KEY, LONGEST_PAUSE_S, Http, PassingError, address
-from stapo_bench.engines.openai_answers import check_completions, find_model, read_completion
+from stapo_bench.engines.http import API_KEY, Http, PassingError, address, make_room
+from stapo_bench.engines.openai_answers import read_completion
 from stapo_bench.engines.params import check_params, refuse_generated_ids, token_budget
-from stapo_bench.engines.waiting import Waiting
+from stapo_bench.engines.probe import probe
+from stapo_bench.engines.served_model import ServedModel, check_completions, find_model
+from stapo_bench.engines.servers import Retries, Servers
 from stapo_bench.errors import StapoError, UsageError, tell
 from stapo_bench.records import Completion, Request, SamplingParams
 
@@ -44,19 +44,9 @@ OFF = {"n": 1, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "presence_p
 
 LOST_IN_A_ROW = 3  # requests with every try failed, after which the servers count as gone
 START_TIMEOUT_S = 30.0  # for a server to say what it serves
+PROBE_TIMEOUT_S = 60.0  # for a short answer before the first sample
 
-
-@dataclass(frozen=True, kw_only=True)
-class Retries:
-    """How often and how patiently a request is tried: two to three minutes in all, enough for a server to restart.
-
-    Told to wait by servers that work on other requests of ours, a request waits for as long as they do.
-    """
-
-    tries: int = 9
-    first_pause_s: float = 0.5  # doubled each time, up to LONGEST_PAUSE_S; a random part of up to half is added
-    rest_s: float = 10.0  # for which an unreachable server is passed over, where there are others
-    timeout_s: float = 3600.0  # of one try: an answer comes whole, after its last token
+_ANY_LENGTH = 1 << 31
 
 
 class OpenAIEngine:
@@ -87,20 +77,25 @@ class OpenAIEngine:
         if concurrency is not None and concurrency < 1:
             raise UsageError(f"concurrency: expected at least 1, got {concurrency}")
         self._urls = [url.rstrip("/") for url in base_urls]
-        self._rests_until = dict.fromkeys(self._urls, 0.0)  # this and the next two on the monotonic clock
-        self._answered_at = 0.0  # when a request was last answered, at first when the run began
-        self._sent_at: dict[int, float] = {}  # of each request that a server has now, by the thread that waits for it
-        self._lock = threading.Lock()  # for that table and the next
-        self.turned_away: Counter[str] = Counter()  # answers by models that were not asked for, which are no samples
-        self.tell: Callable[[str], None] = lambda line: tell(sys.stderr, line)
         self._http = Http(api_key)
         self._retries = retries or Retries()
-        self._waiting = Waiting(f"each is sent up to {self._retries.tries} times, over minutes; see to the server")
         self._chat = chat
+        self._path = "/chat/completions" if chat else "/completions"
         self._concurrency = concurrency or 128 * len(base_urls)
-        self._served = find_model(self._http, self._urls, model, min(START_TIMEOUT_S, self._retries.timeout_s))
+        make_room(self._concurrency)
+        with start_blocking_portal() as portal:
+            self._served = portal.call(self._ask, model)
+        self.tell: Callable[[str], None] = lambda line: tell(sys.stderr, line)
+        self._servers = Servers(self._urls, self._http, self._retries, self._read, self._say)
+        self.turned_away = self._servers.turned_away
+        self._probed: set[SamplingParams] = set()
+
+    async def _ask(self, model: str | None) -> ServedModel:
+        """What every server serves, and whether it can be asked for completions."""
+        served = await find_model(self._http, self._urls, model, min(START_TIMEOUT_S, self._retries.timeout_s))
         for url in self._urls:
-            check_completions(self._http, url, self._served.name, chat)
+            await check_completions(self._http, url, served.name, self._chat)
+        return served
 
     @classmethod
     def open(cls, checkpoint: Path, options: EngineOptions) -> "OpenAIEngine":
@@ -120,8 +115,9 @@ class OpenAIEngine:
         return self._served.context_length
 
     def identity(self) -> dict[str, str]:
-        """The served name and what is sent; not the addresses, which may change between two parts of a run."""
+        """The served name, what servers tell of themselves and what is sent; not their addresses, which may change."""
         return {
+            **self._served.facts,
             "engine": "openai",
             "model": self._served.name,
             "context_length": str(self._served.context_length),
@@ -132,11 +128,37 @@ class OpenAIEngine:
     def generate(self, requests: Iterable[Request], params: SamplingParams) -> Iterator[Completion]:
         """Yield one completion per request as each is answered. What cannot be sampled is refused before the first."""
         check_params(params)
-        todo: SimpleQueue[Request] = SimpleQueue()
+        todo: deque[Request] = deque()
         for request in requests:
             self._budget(request, params)
-            todo.put(request)  # not its body: a million prompts with their ids would take gigabytes
+            todo.append(request)  # not its body: a million prompts with their ids would take gigabytes
         return self._run(todo, params)
+
+    def probe(self, request: Request, params: SamplingParams) -> list[str]:
+        """What each server does otherwise than it is asked to, see ``probe``; a line says it once."""
+        if params in self._probed:
+            return []
+        self._probed.add(params)
+        with start_blocking_portal() as portal:
+            return portal.call(self._probe, request, params)
+
+    async def _probe(self, request: Request, params: SamplingParams) -> list[str]:
+        found: list[str] = []
+        for url in self._urls:
+
+            async def ask(seed: int, asked: SamplingParams, url: str = url) -> Completion | None:
+                one = replace(request, seed=seed)
+                try:
+                    answer = await self._http.send(url + self._path, self._body(one, asked), PROBE_TIMEOUT_S)
+                    return read_completion(one, self._served, _ANY_LENGTH, answer, 0.0)
+                except (PassingError, StapoError):
+                    return None
+
+            try:
+                found += [f"{address(url)}: {line}" for line in await probe(ask, params)]
+            except StapoError as error:
+                raise StapoError(f"{address(url)}: {error}") from None
+        return found
 
     def close(self) -> None:
         """Nothing is kept open between requests."""
@@ -169,116 +191,61 @@ class OpenAIEngine:
             **({"stop": list(params.stop)} if params.stop else {}),
         }
 
-    def _run(self, todo: SimpleQueue[Request], params: SamplingParams) -> Iterator[Completion]:
-        done: SimpleQueue[Completion | Exception | None] = SimpleQueue()
-        turns = itertools.count()
-        stop = threading.Event()
-        self._answered_at = time.monotonic()
+    def _say(self, line: str) -> None:
+        self.tell(line)  # which a caller may have set since
 
-        def work() -> None:
-            """Complete requests until none is left; what goes wrong is the caller's to raise."""
+    def _read(self, request: Request, max_tokens: int, answer: Mapping[str, Any], seconds: float) -> Completion:
+        return read_completion(request, self._served, max_tokens, answer, seconds)
+
+    def _run(self, todo: deque[Request], params: SamplingParams) -> Iterator[Completion]:
+        done: SimpleQueue[Completion | None] = SimpleQueue()
+        with start_blocking_portal() as portal:  # left early, it cancels what is under way
+            running = portal.start_task_soon(self._complete_all, todo, params, done.put)
+            running.add_done_callback(lambda _: done.put(None))
             try:
-                while not stop.is_set():
-                    request = todo.get_nowait()
-                    done.put(self._complete(request, self._body(request, params), next(turns), stop))
-            except Empty:
-                pass
-            except Exception as error:  # carried to the caller's thread, where it is raised
-                stop.set()
-                done.put(error)
-            finally:
-                done.put(None)
+                yield from iter(done.get, None)
+            except KeyboardInterrupt:
+                running.cancel()
+                with suppress(Empty):
+                    while (answered := done.get_nowait()) is not None:
+                        yield answered
+                raise
+            running.result()
 
-        running = min(self._concurrency, todo.qsize())
-        for _ in range(running):
-            # Daemons: a request may run for minutes, and Ctrl-C has to end the program now.
-            threading.Thread(target=work, daemon=True).start()
-        failure: Exception | None = None
+    async def _complete_all(
+        self, todo: deque[Request], params: SamplingParams, put: Callable[[Completion], None]
+    ) -> None:
+        """Complete requests until none is left. After a failure none is begun, and those under way come to an end."""
+        stop = anyio.Event()
+        failures: list[Exception] = []
         lost = 0
-        try:
-            while running:
-                item = done.get()
-                if item is None:
-                    running -= 1
-                elif isinstance(item, Exception):
-                    failure = failure or item
-                else:
-                    lost = lost + 1 if item.finish_reason == "error" else 0
-                    if lost == LOST_IN_A_ROW:
-                        stop.set()
-                        failure = failure or StapoError(
+
+        async def work() -> None:
+            nonlocal lost
+            while todo and not stop.is_set():
+                request = todo.popleft()
+                try:
+                    completion = await self._servers.complete(request, self._path, self._body(request, params), stop)
+                except Exception as error:  # raised in the caller's thread, after what was answered
+                    failures.append(error)
+                    stop.set()
+                    return
+                is_lost = completion.finish_reason == "error"
+                lost = lost + 1 if is_lost else 0
+                put(replace(completion, text="") if is_lost else completion)
+                if lost == LOST_IN_A_ROW:
+                    failures.append(
+                        StapoError(
                             f"{lost} requests in a row failed {self._retries.tries} times each, the last with: "
-                            f"{item.text}; see to {', '.join(map(address, self._urls))} and run the same command again"
+                            f"{completion.text}; see to {', '.join(map(address, self._urls))} and run the same command "
+                            "again"
                         )
-                    yield replace(item, text="") if item.finish_reason == "error" else item
-        finally:
-            stop.set()
-        if failure:
-            raise failure
+                    )
+                    stop.set()
 
-    def _complete(self, request: Request, body: Mapping[str, Any], first: int, stop: threading.Event) -> Completion:
-        """One request to its end, from the server whose turn is ``first``; if given up, ``text`` holds the reason."""
-        jitter, pause, tries, reason = random.Random(request.seed), self._retries.first_pause_s, 0, ""
-        since = time.monotonic()  # this request's last failure; before it, its beginning
-        for turn in itertools.count(first):
-            url = self._pick(turn)
-            try:
-                return self._try(url, request, body)
-            except PassingError as error:
-                reason = f"{address(url)}: {self._http.masked(str(error))}"
-                if error.other_model:
-                    with self._lock:
-                        self.turned_away[error.other_model] += 1
-                self._waiting.failed(reason, self.tell)
-                tries += not (error.is_busy and self._is_at_work(since))
-                since = time.monotonic()
-                # Jitter: without it all requests of a restarting server, or all given the same Retry-After, would come
-                # back at once. It only adds: no request comes earlier than asked.
-                delay = max(error.pause_s, pause) * jitter.uniform(1.0, 1.5)
-                if error.is_unreachable:
-                    self._rests_until[url] = since + self._retries.rest_s
-                    delay = 0.0 if self._awake() else delay
-                pause = min(2 * pause, LONGEST_PAUSE_S)
-                if tries >= self._retries.tries or stop.wait(delay):
-                    break
-        return Completion(key=request.key, text=reason, finish_reason="error", num_tokens=0)
-
-    def _try(self, url: str, request: Request, body: Mapping[str, Any]) -> Completion:
-        """One try; only its duration counts as the completion's, not the waiting before it."""
-        me, started = threading.get_ident(), time.monotonic()
-        with self._lock:
-            self._sent_at[me] = started
-        try:
-            answer = self._http.send(f"{url}{'/chat' if self._chat else ''}/completions", body, self._retries.timeout_s)
-            self._rests_until[url] = 0.0
-            completion = read_completion(request, self._served, body["max_tokens"], answer, time.monotonic() - started)
-            self._answered_at = time.monotonic()
-            self._waiting.answered(self.tell)
-            return completion
-        finally:
-            with self._lock:
-                del self._sent_at[me]
-
-    def _is_at_work(self, since: float) -> bool:
-        """Whether servers that refuse a request have answered another since ``since``, or still hold one sent before.
-
-        They are then full, not gone, and only waiting helps. A held request counts, as a completion may take longer
-        than all tries of another. It must be from before, as some of several refused requests are always under way.
-        After a whole try's time without any answer none counts: they hang.
-        """
-        with self._lock:
-            may_answer = time.monotonic() - self._answered_at < self._retries.timeout_s
-            return self._answered_at > since or (may_answer and any(sent < since for sent in self._sent_at.values()))
-
-    def _awake(self) -> list[str]:
-        """The servers that are not passed over."""
-        now = time.monotonic()
-        return [url for url in self._urls if self._rests_until[url] <= now]
-
-    def _pick(self, turn: int) -> str:
-        """Servers take turns, those that are not passed over; all of them where none is left."""
-        urls = self._awake() or self._urls
-        url = urls[turn % len(urls)]
-        if self._rests_until[url]:  # this request checks whether it is back; the others wait for its answer
-            self._rests_until[url] = time.monotonic() + self._retries.rest_s
-        return url
+        self._servers.begin()
+        async with anyio.create_task_group() as workers:
+            for _ in range(min(self._concurrency, len(todo))):
+                workers.start_soon(work)
+        if failures:
+            raise failures[0]

@@ -3,7 +3,6 @@
 A request that fails is tried again for minutes, so that a server may restart; without a word that looks like work.
 """
 
-import threading
 import time
 from collections.abc import Callable
 
@@ -12,7 +11,7 @@ AGAIN_S = 30.0  # until it is said again
 
 
 class Waiting:
-    """Tells of failures that last, and of their end; several threads may use it.
+    """Tells of failures that last, and of their end.
 
     >>> now = [0.0]
     >>> waiting = Waiting("each is sent up to 9 times", clock=lambda: now[0])
@@ -30,22 +29,19 @@ class Waiting:
         self._clock = clock
         self._since: float | None = None  # the first failure after the last answer
         self._told: float | None = None
-        self._lock = threading.Lock()
 
     def failed(self, reason: str, tell: Callable[[str], None]) -> None:
         """A request failed, and is tried again."""
         now = self._clock()
-        with self._lock:
-            self._since = now if self._since is None else self._since
-            seconds = now - self._since
-            if seconds < FIRST_S or (self._told is not None and now - self._told < AGAIN_S):
-                return
-            self._told = now
+        self._since = now if self._since is None else self._since
+        seconds = now - self._since
+        if seconds < FIRST_S or (self._told is not None and now - self._told < AGAIN_S):
+            return
+        self._told = now
         tell(f"{reason}; no request has been answered for {seconds:.0f} s; {self._patience}")
 
     def answered(self, tell: Callable[[str], None]) -> None:
         """A request was answered."""
-        with self._lock:
-            told, self._since, self._told = self._told, None, None
-        if told is not None:
+        if self._told is not None:
             tell("requests are answered again")
+        self._since = self._told = None

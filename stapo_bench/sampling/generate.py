@@ -9,11 +9,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from math import fsum
 from pathlib import Path
 from typing import TextIO
 
-from stapo_bench.engines import Engine, Tells
+from stapo_bench.engines import Engine, Probes, Tells
 from stapo_bench.errors import StapoError, tell
 from stapo_bench.records import Completion, Request, Sample, SampleKey, SamplingParams
 from stapo_bench.runs import (
@@ -129,6 +130,7 @@ def generate_missing(
     num_sampled = 0
     try:
         with engine_failures():
+            _probe(engine, (one for one in requests(eval_tasks, seed, shard) if one.key not in done), params, progress)
             for completion in engine.generate(missing(), params):
                 key = completion.key
                 if key in waiting:
@@ -156,6 +158,14 @@ def generate_missing(
     return SamplingResult(
         run_dir=run.run_dir, num_sampled=num_sampled, num_missing=len(waiting), num_repeated=num_repeated
     )
+
+
+def _probe(engine: Engine, missing: Iterator[Request], params: SamplingParams, progress: Progress) -> None:
+    """Before the first sample: say what an engine that somebody else runs does otherwise than it is asked to."""
+    if isinstance(engine, Probes):
+        for first in islice(missing, 1):
+            for line in engine.probe(first, params):
+                progress.say(line)
 
 
 @contextmanager

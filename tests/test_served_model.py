@@ -1,0 +1,101 @@
+"""What servers of each kind tell of how they serve a model: part of a run's identity, and the same for all of a run."""
+
+import json
+
+import pytest
+from fake_server import QUICK, Handler, serving
+
+from stapo_bench.engines.openai import OpenAIEngine
+from stapo_bench.errors import StapoError
+from stapo_bench.runs import load_manifest
+
+serve = pytest.fixture(serving)
+
+EVAL = ("eval", "--engine", "openai", "--model", "tiny", "--tasks", "sums.yaml", "--data-dir", ".")
+REST = ("--decoding", "justrl", "--samples", "1", "--max-new-tokens", "50", "--prompt-format", "plain")
+
+CARD = {"id": "tiny", "max_model_len": 4096, "root": "/models/tiny-base"}
+KINDS = {
+    "vllm": (CARD, "/version", {"version": "0.32.0"},
+             {"server": "vllm 0.32.0", "context_length": "4096", "root": "tiny-base"}),
+    "sglang": ({"id": "tiny"}, "/server_info",
+               {"version": "0.6.1", "model_path": "/m/tiny-base/", "dtype": "bfloat16", "quantization": None,
+                "context_length": 8192, "tp_size": 1},
+               {"server": "sglang 0.6.1", "root": "tiny-base", "dtype": "bfloat16", "context_length": "8192"}),
+    "llama.cpp": ({"id": "tiny", "meta": {"n_params": 1720574976, "size": 1828500480, "n_vocab": 151936}}, "/props",
+                  {"build_info": "b9000-abc", "model_path": "/m/tiny-q8_0.gguf",
+                   "default_generation_settings": {"n_ctx": 2048}},
+                  {"server": "llama.cpp b9000-abc", "root": "tiny-q8_0.gguf", "context_length": "2048",
+                   "parameters": "1720574976", "bytes": "1828500480"}),
+    "ollama": ({"id": "tiny", "owned_by": "library"}, "/api/version", {"version": "0.20.1"},
+               {"server": "ollama 0.20.1"}),
+    "a hosted one": ({"id": "tiny", "owned_by": "system", "created": 1}, "/none", {}, {}),
+}  # fmt: skip
+
+
+@pytest.fixture
+def told(monkeypatch) -> dict[tuple[int, str], dict]:
+    """(port, path) -> what a server answers there, beside its list of models."""
+    answers: dict[tuple[int, str], dict] = {}
+    get = Handler.do_GET
+
+    def do_get(handler) -> None:
+        answer = answers.get((handler.server.server_address[1], handler.path))
+        handler.reply(200, json.dumps(answer).encode()) if answer is not None else get(handler)
+
+    monkeypatch.setattr(Handler, "do_GET", do_get)
+    return answers
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_server_is_known_by_what_it_tells(serve, told, kind):
+    card, path, answer, facts = KINDS[kind]
+    server = serve(card)
+    told[server.server_address[1], path] = answer
+    engine = OpenAIEngine([server.url], retries=QUICK)
+    identity = engine.identity()
+    assert {name: identity[name] for name in facts} == facts
+    assert identity.keys() - facts.keys() == {"engine", "model", "sent"} | ({"context_length"} - facts.keys())
+    assert engine.context_length == (int(facts["context_length"]) if "context_length" in facts else None)
+
+
+@pytest.mark.parametrize(
+    ("card", "version", "words"),
+    [
+        ({**CARD, "max_model_len": 2048}, "0.32.0", "as context_length .* tells '4096', .* '2048'"),
+        ({**CARD, "root": "/models/tiny-tuned"}, "0.32.0", "as root .* tells 'tiny-base', .* 'tiny-tuned'"),
+        (CARD, "0.31.0", "as server .* tells 'vllm 0.32.0', .* 'vllm 0.31.0'"),
+        (CARD, None, "as server .* tells 'vllm 0.32.0', .* nothing; a run takes samples of one kind: leave one out"),
+    ],
+)
+def test_servers_that_differ_are_not_asked_as_one(serve, told, card, version, words):
+    servers = [serve(CARD), serve(card)]
+    for server, says in zip(servers, ("0.32.0", version), strict=True):
+        if says:
+            told[server.server_address[1], "/version"] = {"version": says}
+    with pytest.raises(StapoError, match=f"the servers serve tiny differently: {words}"):
+        OpenAIEngine([server.url for server in servers], retries=QUICK)
+
+
+def test_the_same_weights_in_another_folder_are_the_same(serve, told):
+    servers = [serve(CARD), serve({**CARD, "root": "/scratch/tiny-base"})]
+    assert OpenAIEngine([server.url for server in servers], retries=QUICK).identity()["root"] == "tiny-base"
+
+
+@pytest.mark.parametrize("answer", [[], {"version": None}, {"version": {"a": 1}}, {"version": "v" * 10_000}, {}])
+def test_what_makes_no_sense_is_cut_short(serve, told, answer):
+    server = serve(CARD)
+    told[server.server_address[1], "/version"] = answer
+    assert len(OpenAIEngine([server.url], retries=QUICK).identity().get("server", "")) <= 200
+
+
+def test_a_run_goes_on_at_a_server_of_the_same_kind_alone(small, stapo, serve, told):
+    first, second = serve(CARD), serve(CARD)
+    for server, version in ((first, "0.32.0"), (second, "0.33.0")):
+        told[server.server_address[1], "/version"] = {"version": version}
+    assert stapo(*EVAL, *REST, "--base-url", first.url)[0] == 0
+    assert load_manifest(small / "results/tiny-justrl").identity.engine["server"] == "vllm 0.32.0"
+    code, _, error = stapo(*EVAL, *REST, "--samples", "2", "--base-url", second.url)
+    assert code == 1
+    assert "engine.server: the run has vllm 0.32.0, now vllm 0.33.0" in error
+    assert stapo(*EVAL, *REST, "--samples", "2", "--base-url", first.url)[0] == 0
