@@ -90,7 +90,7 @@ def test_an_answer_by_a_gateways_fallback_is_asked_for_again_and_said(serve, tmp
     server, watch = serve(), io.StringIO()
     evaluate(make_options(tmp_path), engine=OpenAIEngine([server.url], retries=QUICK), watch=watch)
     assert {sample.model for sample in read_samples(tmp_path / "run")} == {None}
-    assert set(server.attempts.values()) == {2}
+    assert {count for seed, count in server.attempts.items() if seed > 7} == {2}  # smaller ones are the probe's
     assert "192 answers turned away: another model, 'small', gave them\n192 new samples are safe" in watch.getvalue()
 
 

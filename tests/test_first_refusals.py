@@ -132,8 +132,13 @@ def test_every_objective_reads_its_settings_without_torch():
 
 
 def test_a_server_that_fails_for_seconds_is_told_of_and_so_is_its_end(folder, servers):
-    server, until = servers["plain"], time.monotonic() + 2.5
-    server.fault = lambda seed, attempt: "500" if time.monotonic() < until else "answer"
+    server, asked_at = servers["plain"], []
+
+    def fault(seed: int, attempt: int) -> str:
+        asked_at.append(time.monotonic())
+        return "500" if asked_at[-1] < asked_at[0] + 2.5 else "answer"
+
+    server.fault = fault
     asked = "eval --engine openai --decoding justrl --tasks tiny_aime24 --limit 1 --samples 2"
     place = ["--ckpt", str(folder / "s.yaml"), "--base-url", server.url, "--out", str(folder / "failing")]
     done = CliRunner().invoke(cli, [*asked.split(), *place])

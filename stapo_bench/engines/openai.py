@@ -151,11 +151,13 @@ class OpenAIEngine:
                 try:
                     answer = await self._http.send(url + self._path, self._body(one, asked), PROBE_TIMEOUT_S)
                     return read_completion(one, self._served, _ANY_LENGTH, answer, 0.0)
-                except (PassingError, StapoError):
+                except StapoError:  # a setting that it does not take
                     return None
 
             try:
                 found += [f"{address(url)}: {line}" for line in await probe(ask, params)]
+            except PassingError:  # busy or down: the samples' own requests are more patient
+                continue
             except StapoError as error:
                 raise StapoError(f"{address(url)}: {error}") from None
         return found

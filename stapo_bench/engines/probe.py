@@ -42,7 +42,7 @@ _NOT_AGAIN = (
 )
 
 Ask = Callable[[int, SamplingParams], Awaitable[Completion | None]]
-"""(seed, params) -> what a server answers; None: it refuses, or does not answer in time, and nothing is concluded."""
+"""(seed, params) -> what a server answers; None: it refuses, and nothing is concluded."""
 
 
 async def probe(ask: Ask, params: SamplingParams) -> list[str]:
