@@ -1,7 +1,8 @@
 """Pages whose commands run: what a page shows is what its commands print.
 
-In a page of docs/, a block ```` ```console ```` holds commands after ``$ `` and what they print; a block with
-``title="NAME"`` is a file of that name, in the folder where they run. A line ``…`` stands for any lines.
+In the README and the pages of docs/, a block ```` ```console ```` holds commands after ``$ `` and what they print; a
+block with ``title="NAME"`` is a file of that name. They run in a folder that holds those files and tests/. A line ``…``
+stands for any lines.
 
     python tests/pages_that_run.py docs/start.md      # writes what the commands print now into the page
 """
@@ -62,6 +63,7 @@ def main() -> None:
     """Write what the commands print into the pages that are named, but where a page shows less with ``…``."""
     for page in map(Path, sys.argv[1:]):
         with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "tests").symlink_to(ROOT / "tests")
             text = page.read_text(encoding="utf-8")
             for command, shown, printed in run_page(page, Path(folder)):
                 if not agrees(shown, printed):

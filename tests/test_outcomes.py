@@ -106,7 +106,7 @@ def test_a_table_says_what_it_could_not_look_at(write):
     assert [(item.field, item.weight) for item in found.parity] == [(field, "unknown") for field in fields]
     text = render_comparison(found)
     assert "Not enough data to tell b from a: +50.0 points" in text
-    assert "engine, grader, prompts, sampling.max_new_tokens and 2 more fields are not known of both" in text
+    assert "6 settings (below) are not known of both" in text
     assert "truncation, copied samples and early stopping were not looked at" in text
     assert json.loads(render_comparison(found, "json"))["fair"] is None
 

@@ -15,17 +15,18 @@ from assemble import assemble, linked, site_path
 from check_links import broken_links
 
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-RUN = [page for page in PAGES if "```console" in page.read_text(encoding="utf-8")]
+RUN = [page for page in [ROOT / "README.md", *PAGES] if "```console" in page.read_text(encoding="utf-8")]
 
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
 def test_a_page_shows_what_its_commands_print(page, tmp_path):
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
     for command, shown, printed in run_page(page, tmp_path):
         assert agrees(shown, printed), f"$ {command}\nthe page shows:\n{shown}\nthe command prints:\n{printed}"
 
 
 def test_the_pages_that_run_are_found():
-    assert {page.stem for page in RUN} >= {"start", "two-checkpoints", "other-harness"}
+    assert {page.stem for page in RUN} >= {"README", "start", "two-checkpoints", "other-harness"}
 
 
 def test_a_page_that_shows_something_else_is_noticed(tmp_path):

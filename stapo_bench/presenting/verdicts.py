@@ -45,7 +45,9 @@ def sentence(comparison: Comparison) -> str:
     doubtful = [item for item in comparison.parity if item.weight == "caution"]
     caution = f" With caution: {_fields(doubtful)} differ." if doubtful else ""
     unknown = [item for item in comparison.parity if item.weight == "unknown"]
-    caution += f" With caution: {_fields(unknown)} are not known of both and may differ." if unknown else ""
+    if unknown:
+        named = _fields(unknown) if len(unknown) <= _LISTED else f"{len(unknown)} settings (below)"
+        caution += f" With caution: {named} are not known of both and may differ."
     if lacking := comparison.unfinished:
         caution += f" With caution: {' and '.join(lacking)} {'lack' if len(lacking) > 1 else 'lacks'} samples (below)."
     return _verdict(comparison) + caution + _sign(comparison)
