@@ -56,6 +56,8 @@ class StatedSampling:
     top_k: int | None = None  # as the next one: off, or not known
     min_p: float | None = None
     stop: tuple[str, ...] = ()  # texts before which a completion ends
+    thinking_budget: int | None = None  # tokens of a reply after which thinking that goes on is ended; None: it is not
+    thinking_end: str | None = None  # the text that ends it
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,13 +47,14 @@ Steps = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class CurvePoint:
-    """One checkpoint on the curve. ``gain`` is over the first checkpoint, with its simultaneous band."""
+    """One run on the curve. ``gain`` is over the first, with its simultaneous band."""
 
     name: str
-    step: int | None
+    step: int | None  # of training; on a curve over token budgets the budget
     value: float  # mean over tasks of avg@k
     gain: float
     band: Interval
+    tokens: float | None = None  # of a curve over token budgets: mean over tasks of a sample's tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +98,7 @@ def curve_runs(run_dirs: Sequence[Path], grader: str = DEFAULT_GRADER) -> Curve:
         if confounders := [str(item) for item in parity(runs[0], run) if item.weight == "confounds"]:
             raise StapoError(f"{run.name} and {runs[0].name} differ besides the weights: {'; '.join(confounders)}")
     tasks = [task for task in runs[0].tasks if all(task in run.tasks for run in runs)]
-    matrices = [_common_matrices(runs, task) for task in tasks]
+    matrices = [common_matrices(runs, task) for task in tasks]
     if not matrices or any(len(of_task[0]) < 2 for of_task in matrices):
         raise StapoError("expected at least one task, and two problems of each, that all runs have sampled")
     names, steps = [run.name for run in runs], [run.manifest.about.step for run in runs]
@@ -221,7 +222,7 @@ def _held_out_best(matrices: Sequence[Sequence[Matrix]]) -> float:
     return (float(halves[1][picked[0]]) + float(halves[0][picked[1]])) / 2
 
 
-def _common_matrices(runs: Sequence[LoadedRun], task: str) -> list[Matrix]:
+def common_matrices(runs: Sequence[LoadedRun], task: str) -> list[Matrix]:
     """Outcome matrices of a task over the problems that every run has decided."""
     ids = shared_problems(runs, task)
     found = [run.outcomes[task].of(ids).scores for run in runs]

@@ -38,7 +38,7 @@ _CONTRASTS = {
     "regime on B": (0.0, -1.0, 0.0, 1.0),
     "interaction": (1.0, -1.0, -1.0, 1.0),
 }
-_DECODING = ("temperature", "top_p", "top_k", "min_p", "stop")  # what a regime is
+_DECODING = ("temperature", "top_p", "top_k", "min_p", "stop", "thinking_budget", "thinking_end")  # what a regime is
 _EDGES = ((0, 1), (2, 3), (0, 2), (1, 3))  # of A1, B1, A2, B2: pairs that differ in one thing alone
 
 

@@ -116,7 +116,7 @@ def to_json(score: RunScore) -> dict[str, Any]:
             if not task[name]:
                 del task[name]  # the file of a run without any is what it always was
     # What is off leaves no trace, as before there was such a thing.
-    for name in ("imported", "top_k", "min_p", "stop", "prompt"):
+    for name in ("imported", "top_k", "min_p", "stop", "prompt", "thinking_budget", "thinking_end"):
         if not values[name]:
             del values[name]
     return {**values, "sha256": canonical_digest(values)}

@@ -126,6 +126,8 @@ class RunScore:
     top_k: int | None = None  # as the next two: off, or not known
     min_p: float | None = None
     stop: tuple[str, ...] = ()
+    thinking_budget: int | None = None
+    thinking_end: str | None = None
     prompt: str | None = None  # what stands around the questions, in words
 
     @property
@@ -168,6 +170,8 @@ def run_score(manifest: Manifest, name: str, grades: Grades) -> RunScore:
         top_k=sampling.top_k,
         min_p=sampling.min_p,
         stop=sampling.stop,
+        thinking_budget=sampling.thinking_budget,
+        thinking_end=sampling.thinking_end,
         prompt=" / ".join(dict.fromkeys(words for words in styles if words)) or None,
     )
 

@@ -221,14 +221,16 @@ def audit(run_a: Path, run_b: Path | None, columns: str, grader: str, format_: s
 def curve(runs: tuple[Path, ...], columns: str, grader: str, format_: str) -> None:
     """Scores over the checkpoints of one training run, the first being the base, with simultaneous bands.
 
+    Runs of one checkpoint under several token limits or thinking budgets are drawn over these, the smallest first.
+
     Example: stapo-bench curve results/base-justrl results/stapo-step-20-justrl results/stapo-step-40-justrl
     """
-    from stapo_bench.analysis import curve_runs, curve_tables
+    from stapo_bench.analysis import curve_of, curve_tables
     from stapo_bench.presenting import render_curve
     from stapo_bench.runs.outcomes import parse_outcome_map
 
     tables = options.are_tables(runs, columns)
-    found = curve_tables(runs, parse_outcome_map(columns)) if tables else curve_runs(list(runs), grader)
+    found = curve_tables(runs, parse_outcome_map(columns)) if tables else curve_of(list(runs), grader)
     click.echo(render_curve(found, format_))
 
 

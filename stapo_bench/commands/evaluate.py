@@ -9,6 +9,7 @@ from stapo_bench.commands.parameters import (
     STYLE,
     ContextCommand,
     DecodingName,
+    TextOrFile,
     engine_of,
     engine_option,
     engine_options,
@@ -107,16 +108,22 @@ def eval_command(ctx: click.Context) -> None:
     complain(num_missing)
 
 
-@click.command("continue")
+@click.command("continue", cls=ContextCommand)
 @click.argument("run", type=options.RUN)
 @click.option("--max-new-tokens", type=click.IntRange(min=1), required=True, help="The new limit, above the run's.")
 @engine_option("base_urls")
 @options.data_dir
 @click.option("--out", type=options.RUN, help="Folder of the new run; default: RUN-<max-new-tokens>.")
+@click.option(
+    "--thinking-budget",
+    "budgets",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="End thinking that goes on after so many tokens, and answer; may be repeated: a run each.",
+)
+@click.option("--thinking-end", type=TextOrFile(), help="The text that ends it; default: </think> and line breaks.")
 @options.long
-def continue_command(
-    run: Path, max_new_tokens: int, *, base_urls: tuple[str, ...], data_dir: Path | None, out: Path | None, long: bool
-) -> None:
+def continue_command(ctx: click.Context) -> None:
     """Give a run's cut-off samples more tokens: they go on from where they were cut, in a new run.
 
     With --engine transformers the new run has the very tokens of an evaluation under the new limit (up to rounding);
@@ -124,14 +131,22 @@ def continue_command(
 
     Example: stapo-bench continue results/base-justrl --max-new-tokens 32768
     """
-    from stapo_bench.presenting import finish_run, render_table, rows_from_scores
-    from stapo_bench.sampling import ContinueOptions, continue_run
+    from stapo_bench.analysis import curve_of
+    from stapo_bench.presenting import finish_run, render_curve, render_table, rows_from_scores
+    from stapo_bench.sampling import ContinueOptions, continue_run, continue_to_budgets
 
-    asked = ContinueOptions(run_dir=run, max_new_tokens=max_new_tokens, out=out, data_dir=data_dir, base_urls=base_urls)
-    result = continue_run(asked)
-    score = finish_run(result.run_dir, data_dir=data_dir)
-    click.echo(render_table(rows_from_scores([score], run_dirs=[result.run_dir]), long=long))
-    complain(result.num_missing)
+    given = {name: value for name, value in ctx.params.items() if value is not None}
+    asked = record_of(ContinueOptions, {**given, "run_dir": given["run"]})
+    results = continue_to_budgets(asked, given["budgets"]) if given["budgets"] else [continue_run(asked)]
+    scores, run_dirs, num_missing = [], [], 0
+    for result in results:
+        scores.append(finish_run(result.run_dir, data_dir=asked.data_dir))
+        run_dirs.append(result.run_dir)
+        num_missing += result.num_missing
+    click.echo(render_table(rows_from_scores(scores, run_dirs=run_dirs), long=given["long"]))
+    if len(run_dirs) > 1:
+        click.echo("\n" + render_curve(curve_of(run_dirs)))
+    complain(num_missing)
 
 
 def complain(num_missing: int) -> None:

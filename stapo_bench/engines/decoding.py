@@ -88,6 +88,7 @@ def sampling_in_words(sampling: StatedSampling) -> str:
     words = ["greedy"] if sampling.temperature == 0 and sampling.top_p in (None, 1) else [f"T={t}", f"top-p {p}"]
     words += [f"top-k {sampling.top_k}"] * (sampling.top_k is not None)
     words += [f"min-p {sampling.min_p}"] * (sampling.min_p is not None)
+    words += [f"thinking up to {sampling.thinking_budget}"] * (sampling.thinking_budget is not None)
     words += [f"stop at {' or '.join(map(repr, sampling.stop))}"] * bool(sampling.stop)
     return ", ".join(words)
 

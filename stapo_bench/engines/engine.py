@@ -38,7 +38,7 @@ _DTYPES = ("float32", "bfloat16", "float16")
 WITH_TORCH = {"transformers": frozenset({"adapter", "dtype", "device", "replicas", "slots"})}
 """Those that import torch -> what they take: known here, so that an option is refused before torch is imported."""
 
-EVERY_SETTING = frozenset({"greedy", "top_k", "min_p", "stop"})
+EVERY_SETTING = frozenset({"greedy", "top_k", "min_p", "stop", "thinking_budget"})
 """What an engine may apply of ``SamplingParams`` beside temperature, top-p and the limit; greedy is temperature 0."""
 
 AUTO = "auto"

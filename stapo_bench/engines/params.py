@@ -22,8 +22,16 @@ def check_params(params: SamplingParams) -> None:
         raise UsageError("temperature 0 is greedy decoding: expected no top-p, top-k or min-p beside it")
     if not all(params.stop):
         raise UsageError("stop: expected texts of at least one character, got an empty one")
+    if params.thinking_budget is not None and not 1 <= params.thinking_budget < params.max_new_tokens:
+        raise UsageError(
+            f"thinking-budget: expected 1 to {params.max_new_tokens - 1}, as the answer comes behind it within "
+            f"{params.max_new_tokens} new tokens, got {params.thinking_budget}"
+        )
     if params.max_new_tokens < 1:
         raise UsageError(f"max-new-tokens: expected at least 1, got {params.max_new_tokens}")
+
+
+_BEYOND = ("top_k", "min_p", "stop", "thinking_budget")  # what an engine need not apply
 
 
 def check_applied(params: SamplingParams, engine: str, applies: Collection[str]) -> None:
@@ -32,7 +40,7 @@ def check_applied(params: SamplingParams, engine: str, applies: Collection[str])
     Raises:
         UsageError: a setting that is on and not among them; ``greedy`` stands for temperature 0.
     """
-    settings = {"greedy": params.is_greedy, "top_k": params.top_k, "min_p": params.min_p, "stop": params.stop}
+    settings = {"greedy": params.is_greedy, **{name: getattr(params, name) for name in _BEYOND}}
     for name, value in settings.items():
         if value and name not in applies:
             flag = "temperature 0" if name == "greedy" else f"--{name.replace('_', '-')}"

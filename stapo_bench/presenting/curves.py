@@ -1,4 +1,4 @@
-"""The curve over the checkpoints of a training run, in words and as a table."""
+"""The curve over a training's checkpoints, or over one checkpoint's token budgets, in words and as a table."""
 
 import json
 import math
@@ -14,6 +14,19 @@ from stapo_bench.presenting.words import (
     require_md_or_json,
 )
 
+_HEADERS = {
+    "step": ("| Checkpoint | step | avg@k | over the first | simultaneous band |", "|---|---|---|---|---|"),
+    "budget": (
+        "| Run | budget | tokens a sample | avg@k | over the first | simultaneous band |",
+        "|---|---|---|---|---|---|",
+    ),
+}
+
+
+def _what(found: Curve) -> str:
+    """What the curve is over."""
+    return "step" if found.points[0].tokens is None else "budget"
+
 
 def render_curve(found: Curve, format_: str = "md") -> str:
     """The curve as Markdown or JSON."""
@@ -24,17 +37,18 @@ def render_curve(found: Curve, format_: str = "md") -> str:
         markdown_line(f"**{curve_sentence(found)}**"),
         "",
         markdown_line(
-            f"Mean over {', '.join(found.tasks)}; percent. Bands hold for all steps together with 95 %, for problems "
-            f"like these ({found.critical:.2f} standard errors)."
+            f"Mean over {', '.join(found.tasks)}; percent. Bands hold for all {_what(found)}s together with 95 %, for "
+            f"problems like these ({found.critical:.2f} standard errors)."
         ),
         "",
-        "| Checkpoint | step | avg@k | over the first | simultaneous band |",
-        "|---|---|---|---|---|",
+        *_HEADERS[_what(found)],
     ]
     for point in found.points:
-        step = "–" if point.step is None else str(point.step)
+        where = ["–" if point.step is None else str(point.step)]
+        if point.tokens is not None:
+            where.append(f"{point.tokens:,.0f}")
         band = "–" if point is found.points[0] else change_interval(point.band)
-        lines.append(markdown_row([point.name, step, percent(point.value), points(point.gain), band]))
+        lines.append(markdown_row([point.name, *where, percent(point.value), points(point.gain), band]))
     if found.notes:
         lines += ["", *(markdown_line(f"- {note}") for note in found.notes)]
     return "\n".join(lines)
@@ -43,11 +57,12 @@ def render_curve(found: Curve, format_: str = "md") -> str:
 def curve_sentence(found: Curve) -> str:
     """First step clearly above the reference, and the best step, corrected for having been picked."""
     best = found.points[found.best]
-    said = "No checkpoint is clearly above the first"
+    kind = "checkpoint" if _what(found) == "step" else "budget"
+    said = f"No {kind} is clearly above the first"
     if found.first_above is not None:
         first = found.points[found.first_above]
         gain = f"{points(first.gain)} points"
-        said = f"The first checkpoint clearly above {found.points[0].name} is {first.name} ({gain})"
+        said = f"The first {kind} clearly above {found.points[0].name} is {first.name} ({gain})"
     corrected = "unknown" if math.isnan(found.best_corrected) else percent(found.best_corrected)
     return (
         f"{said}; the highest is {best.name} with {percent(found.best_value)}, "

@@ -139,7 +139,9 @@ def _sampling(fields: JsonFields, unknown: bool) -> StatedSampling:
     return StatedSampling(**values) if None in values.values() else SamplingParams(**values)
 
 
-_OPTIONAL_SAMPLING = {"top_k": "count", "min_p": "number", "stop": "text_list"}
+_OPTIONAL_SAMPLING = {
+    "top_k": "count", "min_p": "number", "stop": "text_list", "thinking_budget": "count", "thinking_end": "text",
+}  # fmt: skip
 """Settings that stand in the file where they are on, by the reader of their kind."""
 
 

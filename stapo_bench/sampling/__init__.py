@@ -1,5 +1,6 @@
 """From a checkpoint to stored samples: missing ones are sampled, graded on the way, with early stopping."""
 
+from stapo_bench.sampling.budgets import continue_to_budgets
 from stapo_bench.sampling.continuation import ContinueOptions, continue_run
 from stapo_bench.sampling.engine_cache import EngineCache, open_for
 from stapo_bench.sampling.eval_options import (

@@ -13,11 +13,12 @@ evaluation under the larger limit would have given:
 
 import sys
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from stapo_bench.engines import Engine, options_of
+from stapo_bench.engines import Engine, check_sampling, options_of
 from stapo_bench.errors import StapoError, UsageError, tell
 from stapo_bench.records import Sample, SampleKey, SamplingParams
 from stapo_bench.runs import (
@@ -43,6 +44,7 @@ from stapo_bench.sampling.generate import SamplingResult, engine_failures, shard
 from stapo_bench.sampling.identity import run_identity, started_now
 from stapo_bench.sampling.progress import Progress
 from stapo_bench.sampling.rests import Continuation, known
+from stapo_bench.sampling.thinking import END_OF_THINKING, thinking_fields
 from stapo_bench.tasks import load_problems, load_task, render_prompts
 
 
@@ -55,16 +57,23 @@ class ContinueOptions:
     out: Path | None = None  # folder of the new run; None: ``<run>-<max_new_tokens>`` beside it
     data_dir: Path | None = None  # as for ``evaluate``: the prompts are rendered again, and have to be the same
     base_urls: tuple[str, ...] = ()  # servers, where the run's engine is ``openai``
+    thinking_budget: int | None = None  # the run's limit: those still thinking there end it; None: they go on thinking
+    thinking_end: str = END_OF_THINKING
 
 
 def continue_run(
-    options: ContinueOptions, *, engine: Engine | None = None, watch: TextIO | None = None
+    options: ContinueOptions,
+    *,
+    engine: Engine | None = None,
+    engines: EngineCache | None = None,
+    watch: TextIO | None = None,
 ) -> SamplingResult:
     """Continue the cut-off samples of a run; stopped and started again, it goes on where it was.
 
     Args:
         options: the run and its new limit.
         engine: an open one; None: the run's, opened and closed here.
+        engines: opens the engine instead, and may keep it for the next run.
         watch: where progress goes; None: standard error.
     """
     watch = watch or sys.stderr
@@ -82,15 +91,18 @@ def continue_run(
     tokenizer = load_tokenizer(checkpoint)
     eval_tasks = _eval_tasks(old, options.data_dir, tokenizer)
     params = sampling_params(before)
-    longer = replace(params, max_new_tokens=options.max_new_tokens)
+    ending = thinking_fields(old, options.thinking_budget, options.thinking_end)
+    longer = replace(params, max_new_tokens=options.max_new_tokens, **ending)
+    if options.thinking_budget is not None:
+        check_sampling(before.engine, longer)
     identity = replace(old.identity, sampling=longer)
-    with EngineCache(engine) as engines:
-        said = engines.identity(before)
+    with nullcontext(engines) if engines else EngineCache(engine) as cache:
+        said = cache.identity(before)
         _check_settings(old, run_identity(checkpoint, eval_tasks, params, before.seed, said))
         if (new := find_run(out, identity)) and _holds_all(new, old):
             tell(watch, f"run folder: {out}; nothing is missing")
             return SamplingResult(run_dir=out, num_sampled=0, num_missing=0, num_repeated=0)
-        opened = engines.engine(replace(before, max_new_tokens=options.max_new_tokens), eval_tasks)
+        opened = cache.engine(replace(before, max_new_tokens=options.max_new_tokens), eval_tasks)
         _check_settings(old, run_identity(checkpoint, eval_tasks, params, before.seed, opened.identity()))
         origin = ContinuedFrom(run=old.name, max_new_tokens=limit)
         run = open_run(out, identity, started_now(replace(old.about, continued_from=origin)))
@@ -169,16 +181,20 @@ def _continue_samples(old: Manifest, run: Manifest, continuation: Continuation, 
     stamps = run.stamps
     done, num_repeated = scan_keys(run.run_dir, run.seed, stamps=stamps)
     cut: dict[SampleKey, Sample] = {}
-    num_old = num_continued = 0
+    num_old = num_continued = num_ended = 0
     writer = SegmentWriter(run.run_dir, "continued")
     try:
         for sample in read_samples(old.run_dir, old.stamps):
             num_old += 1
             if sample.key not in done:
-                if continuation.can_continue(sample):
-                    cut[sample.key] = sample
+                begun = continuation.begun(sample)
+                if continuation.can_continue(begun):
+                    cut[sample.key] = begun
+                    num_ended += begun is not sample
                 else:
                     writer.append(replace(sample, stamp=stamps[sample.task]))
+        if run.identity.sampling.thinking_budget is not None:
+            tell(watch, f"{num_ended} of {len(cut)} cut-off samples were still thinking, and end it now")
         writer.sync()  # progress counts continued samples, not those taken over
         progress = Progress(Counter(key.task for key in cut), stream=watch)
         progress.start(cut)

@@ -1,4 +1,8 @@
-"""The rest of a cut-off sample: generated behind its stored tokens, and joined to one sample under a larger limit."""
+"""The rest of a cut-off sample: generated behind its stored tokens, and joined to one sample under a larger limit.
+
+A sample that a thinking budget has cut off while it was thinking gets the end of its thinking first: it is part of the
+completion and of its tokens, and what follows is sampled as if the model had written it.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -9,6 +13,7 @@ from stapo_bench.engines import Engine
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Completion, Request, Sample, SampleKey, SamplingParams
 from stapo_bench.sampling.eval_tasks import EvalTask
+from stapo_bench.sampling.thinking import end_ids, is_thinking
 from stapo_bench.seeds import derive_seed
 
 Stated = TypeVar("Stated")
@@ -21,12 +26,31 @@ class Continuation:
         self, engine: Engine, params: SamplingParams, eval_tasks: Sequence[EvalTask], tokenizer: Any | None
     ) -> None:
         self._engine = engine
-        self._params = params  # with the new limit
+        self._params = replace(params, thinking_budget=None, thinking_end=None)  # with the new limit
+        self._budget, self._end = params.thinking_budget, params.thinking_end or ""
+        self._end_ids = () if tokenizer is None or not self._end else end_ids(tokenizer, self._end)
         self._prompts = {(p.task, p.problem_id): p for one in eval_tasks for p in one.prompts}
         self._tokenizer = tokenizer
         self._prefixes = {one.task.name: one.style.assistant_prefix for one in eval_tasks}
         self._context_length: int | None = getattr(engine, "context_length", None)
         self.num_asked = sum(one.num_keys for one in eval_tasks)  # samples that the run is to have
+
+    def begun(self, sample: Sample) -> Sample:
+        """The sample with the end of its thinking, where it was cut off by the budget while it was thinking."""
+        if sample.finish_reason != "length" or sample.num_tokens != self._budget:
+            return sample
+        if not is_thinking(self._prompts[sample.task, sample.problem_id].text + self._written(sample)):
+            return sample
+        return replace(
+            sample,
+            completion=sample.completion + self._end,
+            token_ids=None if sample.token_ids is None else sample.token_ids + self._end_ids,
+            num_tokens=known(sample.num_tokens) + len(self._end_ids),
+        )
+
+    def _written(self, sample: Sample) -> str:
+        """What the model has written of a sample: all but what its prompt gave it."""
+        return sample.completion.removeprefix(self._prefixes[sample.task])
 
     def can_continue(self, sample: Sample) -> bool:
         """Whether a sample was cut off by the limit; by the end of the model's context it stays cut off."""
@@ -63,7 +87,7 @@ class Continuation:
             key=sample.key,
             prompt=replace(
                 prompt,
-                text=prompt.text + sample.completion.removeprefix(self._prefixes[sample.task]),
+                text=prompt.text + self._written(sample),
                 token_ids=None if prompt.token_ids is None else prompt.token_ids + _stored_ids(sample),
             ),
             seed=derive_seed(known(sample.seed), "continue", known(sample.num_tokens)),
