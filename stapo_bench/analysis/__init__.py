@@ -4,6 +4,7 @@ from stapo_bench.analysis.arena import MOST_CPU_S, Contender, graders_at_hand, j
 from stapo_bench.analysis.audit_check import AuditCheck
 from stapo_bench.analysis.audits import audit, audit_runs, engine_drift
 from stapo_bench.analysis.budget_curve import curve_of
+from stapo_bench.analysis.checkpoint_runs import look_at_checkpoint
 from stapo_bench.analysis.compare import (
     Compared,
     Comparison,

@@ -1,6 +1,8 @@
 """Commands that sample: ``eval``, ``continue``."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,6 +21,53 @@ from stapo_bench.commands.parameters import (
 from stapo_bench.errors import StapoError
 
 
+def asked_of_a_checkpoint(function: options.Function) -> options.Function:
+    """The options that say how a checkpoint is evaluated; ``options_of`` reads them."""
+    for option in reversed(
+        (
+            click.option(
+                "--decoding",
+                type=DecodingName(),
+                required=True,
+                help="How tokens are sampled; see tasks/decoding.yaml.",
+            ),
+            click.option(
+                "--temperature", type=float, help="In place of the preset's; 0: greedy, one sample a problem."
+            ),
+            click.option("--top-p", type=float, help="In place of the preset's."),
+            click.option("--top-k", type=int, help="Keep the K most probable tokens."),
+            click.option("--min-p", type=float, help="Keep tokens with this share of the greatest probability."),
+            click.option("--stop", multiple=True, help="End before this text; may be repeated."),
+            click.option("--tasks", help="Comma-separated task names; 'stapo-bench tasks' lists them."),
+            click.option("--suite", help="All tasks of a suite: paper (the default) or tiny."),
+            click.option(
+                "--samples", type=click.IntRange(min=1), help="Samples per problem; default: each task's own (32 or 4)."
+            ),
+            click.option("--limit", type=click.IntRange(min=1), help="Only the first K problems of each task."),
+            click.option("--max-new-tokens", type=click.IntRange(min=1), help="Default: the preset's, else 20480."),
+            engine_options(),
+            options.data_dir,
+            click.option("--seed", type=int, default=0, show_default=True),
+            click.option("--prompt-format", help="chat, base or plain; default: the task file's."),
+            style_options,
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def options_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of ``EvalOptions``: all parameters, with tasks, engine, decoding and sampling as it has them."""
+    from stapo_bench.sampling import changed_decoding
+
+    changes = {name: given[name] for name in ("temperature", "top_p", "top_k", "min_p", "stop")}
+    decoding, sampling = changed_decoding(given["decoding"], changes)
+    tasks = options.task_list(given["tasks"], given["suite"])
+    style = {name: given[name] for name in STYLE if given[name] is not None}
+    named = {"tasks": tasks, "decoding": decoding, "style": style}
+    return {**given, **named, "engine": engine_of(given), "sampling": sampling}
+
+
 @click.command("eval", cls=ContextCommand)
 @click.option(
     "--ckpt",
@@ -31,23 +80,8 @@ from stapo_bench.errors import StapoError
     help="Base of an adapter, a folder or of the hub; default: the one that it names.",
 )
 @click.option("--revision", help="Branch, tag or commit of the hub's model; default: main.")
-@click.option("--decoding", type=DecodingName(), required=True, help="How tokens are sampled; see tasks/decoding.yaml.")
-@click.option("--temperature", type=float, help="In place of the preset's; 0: greedy, one sample a problem.")
-@click.option("--top-p", type=float, help="In place of the preset's.")
-@click.option("--top-k", type=int, help="Keep the K most probable tokens.")
-@click.option("--min-p", type=float, help="Keep tokens with this share of the greatest probability.")
-@click.option("--stop", multiple=True, help="End before this text; may be repeated.")
-@click.option("--tasks", help="Comma-separated task names; 'stapo-bench tasks' lists them.")
-@click.option("--suite", help="All tasks of a suite: paper (the default) or tiny.")
-@click.option("--samples", type=click.IntRange(min=1), help="Samples per problem; default: each task's own (32 or 4).")
-@click.option("--limit", type=click.IntRange(min=1), help="Only the first K problems of each task.")
-@click.option("--max-new-tokens", type=click.IntRange(min=1), help="Default: the preset's, else 20480.")
-@engine_options()
-@options.data_dir
+@asked_of_a_checkpoint
 @click.option("--shard", default="0/1", callback=options.parse_shard, help="Draw part i of n of the samples: i/n.")
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--prompt-format", help="chat, base or plain; default: the task file's.")
-@style_options
 @click.option(
     "--out", type=options.RUN, help="Run folder (for many checkpoints, of their folders); default: results/…."
 )
@@ -72,7 +106,6 @@ def eval_command(ctx: click.Context) -> None:
     from stapo_bench.sampling import (
         EngineCache,
         EvalOptions,
-        changed_decoding,
         check_all,
         evaluate,
         for_checkpoint,
@@ -80,15 +113,11 @@ def eval_command(ctx: click.Context) -> None:
         stop_rule,
     )
 
-    given, engine = ctx.params, engine_of(ctx.params)
-    rule = stop_rule(given["until_width"], given["until_decided"])
-    tasks = options.task_list(given["tasks"], given["suite"])
-    changes = {name: given[name] for name in ("temperature", "top_p", "top_k", "min_p", "stop")}
-    decoding, sampling = changed_decoding(given["decoding"], changes)
-    style = {name: given[name] for name in STYLE if given[name] is not None}
-    common = {**given, "tasks": tasks, "engine": engine, "decoding": decoding, "sampling": sampling, "style": style}
+    given = ctx.params
+    rule, common = stop_rule(given["until_width"], given["until_decided"]), options_of(given)
     ckpt = given["ckpt"] and local_checkpoint(given["ckpt"], given["revision"])
-    folders = run_folders(ckpt, given["out"], "-".join([decoding, *style]), engine)
+    named = "-".join([common["decoding"], *common["style"]])
+    folders = run_folders(ckpt, given["out"], named, common["engine"])
     asked = [
         for_checkpoint(record_of(EvalOptions, {**common, "checkpoint": checkpoint, "out": run_dir}), given["base"])
         for checkpoint, run_dir in folders.items()

@@ -3,6 +3,7 @@
 from stapo_bench.presenting.arena import render_arena
 from stapo_bench.presenting.curves import render_curve
 from stapo_bench.presenting.finish import finish_run
+from stapo_bench.presenting.followed import first_shown, followed_line, write_curve
 from stapo_bench.presenting.gates import render_gate
 from stapo_bench.presenting.graders import render_graders
 from stapo_bench.presenting.notebook import Run

@@ -84,3 +84,4 @@ from stapo_bench.runs.run_grading import Grading, grade_run
 from stapo_bench.runs.sample_writer import SegmentWriter, lock_file, repair
 from stapo_bench.runs.sealed import complete_lines, seal, unseal
 from stapo_bench.runs.store import KeySet, num_lines, read_samples, scan_keys, segment_sizes, segments
+from stapo_bench.runs.training_folder import FoundCheckpoint, complete_checkpoints, has_whole_weights, is_final

@@ -52,7 +52,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         return Checkpoint(path=path, digest="script", method=path.stem, model=None)
     files, weights = checkpoint_files(path)
     parts = [file for file in files if _PARTS.fullmatch(file.name) and file.name not in _NOT_PARTS]
-    labels = _labels(path / "stapo.json")
+    labels = _labels(path / "stapo.json") or _trainer_labels(path)
     hashes = file_hashes([*weights, *parts])
     check_hashes(path, labels.get("sha256", {}), hashes)
     return Checkpoint(
@@ -215,6 +215,14 @@ def _labels(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise StapoError(f"{path}: expected a JSON object with method and base, got damage: {reason}") from None
+
+
+def _trainer_labels(checkpoint: Path) -> dict[str, Any]:
+    """The step of a checkpoint that a Trainer of transformers wrote, and as its method the name of its training."""
+    step = _settings(checkpoint / "trainer_state.json").get("global_step")
+    if type(step) is not int or checkpoint.name != f"checkpoint-{step}":
+        return {}
+    return {"method": folder_label(checkpoint).removesuffix(f"-{checkpoint.name}"), "step": step}
 
 
 def file_hashes(files: Sequence[Path]) -> dict[str, str]:

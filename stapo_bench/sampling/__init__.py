@@ -12,6 +12,7 @@ from stapo_bench.sampling.eval_options import (
 )
 from stapo_bench.sampling.eval_tasks import EvalTask, requests
 from stapo_bench.sampling.evaluation import evaluate, prepare_tasks
+from stapo_bench.sampling.following import Entry, FollowOptions, follow
 from stapo_bench.sampling.generate import SamplingResult, generate_missing, shard_label, shard_state, sole_writer
 from stapo_bench.sampling.identity import run_about, run_identity, this_command
 from stapo_bench.sampling.judging import JudgeOptions, judge_run, open_judge

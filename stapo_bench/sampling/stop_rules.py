@@ -1,7 +1,9 @@
-"""Early stopping: an evaluation samples only as much as a decision needs (``--until-width``, ``--until-decided``).
+"""Early stopping: an evaluation samples only as much as a decision needs (``--until-width``, ``--until-decided``, and
+every checkpoint that ``follow`` evaluates).
 
-A running evaluation asks these rules between rounds. Their decisions, made by ``statistics.sequential``, stay valid
-however often they are asked for. ``analysis.early_stopping`` says how a run that stopped early is read afterwards.
+A running evaluation asks these rules between rounds. Their decisions, made by ``statistics.sequential`` and
+``statistics.checkpoint_looks``, stay valid however often they are asked for. ``analysis.early_stopping`` says how a run
+that stopped early is read afterwards.
 """
 
 from collections.abc import Callable
@@ -9,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
-from stapo_bench.analysis import parity, same_weights
+from stapo_bench.analysis import look_at_checkpoint, parity, same_weights
 from stapo_bench.errors import StapoError, UsageError, tell
 from stapo_bench.runs import LoadedRun, Stopping, grade_run, load_run, state_stopping
-from stapo_bench.statistics import MARGIN, StopDecision, stop_at_width, stop_when_decided
+from stapo_bench.statistics import MARGIN, StopDecision, planned_aim, stop_at_width, stop_when_decided
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +66,23 @@ def decided_against(other_dir: Path) -> StopRule:
         return replace(decision, reason=f"{decision.reason}; {unfair}")
 
     return StopRule(words=f"--until-decided {other.name}", aim=MARGIN, decide=decide)
+
+
+def against_base(base_dir: Path, number: int) -> StopRule:
+    """Stop when the ``number``-th checkpoint of a training is told from its base, tied with it, or hardly will be."""
+    base = load_run(base_dir)
+    tasks = base.tasks.values()
+
+    def decide(run: LoadedRun) -> StopDecision:
+        look = look_at_checkpoint(run, base, number)
+        now = f"{100 * look.value:+.1f} points over {base.name} after {look.rounds} rounds"
+        said = f"{look.state}: {now}" if look.state != "open" else now
+        if look.stop and look.state == "open":
+            said += ", which all rounds will hardly decide"
+        return StopDecision(stop=look.stop, reason=said, rounds=look.rounds, value=look.value, interval=look.interval)
+
+    aim = planned_aim([len(task.problem_ids) for task in tasks], [task.num_samples for task in tasks])
+    return StopRule(words=f"follow: checkpoint {number} against {base.name}", aim=aim, decide=decide)
 
 
 def is_settled(rule: StopRule, run_dir: Path, data_dir: Path | None, watch: TextIO) -> bool:

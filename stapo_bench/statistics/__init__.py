@@ -3,6 +3,7 @@
 numpy and scipy alone: nothing here knows what a run or a file is.
 """
 
+from stapo_bench.statistics.checkpoint_looks import CheckpointLook, LookState, look_at, planned_aim
 from stapo_bench.statistics.clusters import Clustering, Labels, clustering
 from stapo_bench.statistics.conventions import ALARM, LEVEL, MARGIN, POWER
 from stapo_bench.statistics.copies import copy_evidence, is_copied, most_log_probability, problem_evidence

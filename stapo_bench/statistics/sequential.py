@@ -65,7 +65,7 @@ def complete_rounds(correct: Matrix) -> int:
 
 def stop_at_width(tasks: Sequence[Matrix], width: float) -> StopDecision:
     """Stop when the interval of the mean over tasks is no wider than ``width`` (a fraction)."""
-    drawn = [_in_rounds(task) for task in tasks]
+    drawn = [in_rounds(task) for task in tasks]
     rounds = [task.shape[1] for task in drawn]
     interval = anytime_interval(drawn, aim=width / 2.0)
     ready = min(rounds) >= MIN_ROUNDS
@@ -114,7 +114,7 @@ def stop_when_decided(tasks: Sequence[Matrix], others: Sequence[Matrix], margin:
         others: the finished run on the same tasks and problems, row by row.
         margin: a difference below it is of no interest, a fraction.
     """
-    drawn, finished = [_in_rounds(task) for task in tasks], [_in_rounds(other) for other in others]
+    drawn, finished = [in_rounds(task) for task in tasks], [in_rounds(other) for other in others]
     parts = [paired_difference(b, a, "these problems") for a, b in zip(drawn, finished, strict=True)]
     difference = mean_difference(parts)
     interval = anytime(difference, aim=margin).interval()
@@ -153,7 +153,7 @@ def _verdict(interval: Interval, margin: float) -> str | None:
     return f"tied within ±{100 * margin:g} points" if max(-interval.low, interval.high) <= margin else None
 
 
-def _in_rounds(correct: Matrix) -> Matrix:
+def in_rounds(correct: Matrix) -> Matrix:
     """The first decided samples of each problem, as many of each: [num_problems, complete rounds]."""
     rounds = complete_rounds(correct)
     decided = [row[~np.isnan(row)][:rounds] for row in correct]

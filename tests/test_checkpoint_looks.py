@@ -1,0 +1,109 @@
+"""Decisions on the checkpoints of a training: false alarms over whole trainings, samples against a fixed design."""
+
+import math
+
+import numpy as np
+import pytest
+
+from stapo_bench.statistics import paired_difference
+from stapo_bench.statistics.checkpoint_looks import level_of, look_at, planned_aim, quantile_of
+
+SAMPLES = 32
+
+
+def draw(rng, rates, samples=SAMPLES):
+    return (rng.random((len(rates), samples)) < rates[:, None]).astype(float)
+
+
+def stopped(correct, base, number):
+    """The look at which a checkpoint stops, every four rounds."""
+    looks = (look_at([correct[:, :k]], [base], [SAMPLES], number) for k in range(4, SAMPLES + 1, 4))
+    return next(look for look in looks if look.stop)
+
+
+def training(rng, gain, checkpoints=8, num_problems=24):
+    """A training whose checkpoints gain evenly up to ``gain`` over a base of rates from Beta(0.4, 0.6): their looks,
+    and whether a fixed design with the same levels shows each."""
+    rates = rng.beta(0.4, 0.6, num_problems)
+    base, looks, fixed = draw(rng, rates), [], []
+    for number in range(1, checkpoints + 1):
+        share = gain * number / checkpoints / (1.0 - rates.mean())
+        correct = draw(rng, rates + (1.0 - rates) * min(share, 1.0))
+        looks.append(stopped(correct, base, number))
+        fixed.append(paired_difference(base, correct, "these problems").interval(1.0 - level_of(number)).low > 0)
+    return looks, fixed
+
+
+def test_the_levels_of_all_checkpoints_add_up_to_five_in_a_hundred():
+    assert level_of(1) == 0.025 and level_of(2) == pytest.approx(0.05 / 6)
+    assert sum(level_of(n) for n in range(1, 100_000)) == pytest.approx(0.05, abs=1e-6)
+    assert quantile_of(1) == pytest.approx(2.4977, abs=1e-4)  # Phi(2.4977) = 1 - 0.025 / 4
+
+
+def test_trainings_that_change_nothing_hardly_ever_show_a_change():
+    rng = np.random.default_rng(5)
+    alarms = sum(any(look.state in ("better", "worse") for look in training(rng, 0.0)[0]) for _ in range(80))
+    assert alarms / 80 <= 0.05
+
+
+def test_ordinary_intervals_at_every_look_would_be_wrong_far_more_often():
+    rng, alarms = np.random.default_rng(6), 0
+    for _ in range(30):
+        rates = rng.beta(0.4, 0.6, 24)
+        base = draw(rng, rates)
+        looks = (
+            paired_difference(base, correct[:, :k], "these problems").p_value < 0.05
+            for correct in (draw(rng, rates) for _ in range(8))
+            for k in range(4, SAMPLES + 1, 4)
+        )
+        alarms += any(looks)
+    assert alarms / 30 > 0.3
+
+
+def test_half_of_the_samples_find_the_gain_nearly_as_soon():
+    rng, used, delays = np.random.default_rng(7), [], []
+    for gain in [0.1, 0.2, 0.3] * 12:
+        looks, fixed = training(rng, gain)
+        used += [look.rounds / SAMPLES for look in looks]
+        shown = [look.state == "better" for look in looks]
+        if any(fixed) and any(shown):
+            delays.append(shown.index(True) - fixed.index(True))
+    assert np.mean(used) <= 0.5
+    assert np.mean(delays) <= 1.0 and len(delays) >= 20
+
+
+def test_the_last_look_is_hardly_wider_than_a_single_one():
+    rng = np.random.default_rng(8)
+    rates = rng.beta(0.4, 0.6, 24)
+    base, correct = draw(rng, rates), draw(rng, rates)
+    look = look_at([correct], [base], [SAMPLES], 1)
+    single = paired_difference(base, correct, "these problems").interval(1.0 - level_of(1))
+    assert look.stop  # nothing is left to draw
+    assert 1.0 < look.interval.width / single.width < 1.15  # 2.50 against 2.24 standard errors
+    early = look_at([correct[:, :8]], [base], [SAMPLES], 1)
+    # V / sqrt(V_end) in units of the last one's: (1/32 + 1/8) / (2/32) = 2.5 for equal variances
+    assert early.interval.width / look.interval.width == pytest.approx(2.5, rel=0.15)
+
+
+def test_too_few_rounds_decide_nothing_and_one_round_of_greedy_samples_may():
+    ones, zeros = np.ones((30, 8)), np.zeros((30, 8))
+    early = look_at([ones[:, :3]], [zeros], [8], 1)
+    assert (early.state, early.stop) == ("open", False) and math.isnan(early.interval.low)
+    assert look_at([ones[:, :4]], [zeros], [8], 1).state == "better"
+    assert look_at([zeros[:, :4]], [ones], [8], 1).state == "worse"
+    assert look_at([ones[:, :1]], [zeros[:, :1]], [1], 1).stop
+    assert look_at([zeros], [zeros[:, :1]], [8], 1).rounds == 8
+    assert look_at([zeros[:, :4]], [zeros[:, :1]], [8], 1).value == 0.0
+    ungraded = np.full((30, 8), np.nan)
+    assert not look_at([ungraded], [zeros], [8], 1).stop
+
+
+def test_equal_scores_of_many_problems_are_a_tie():
+    rng = np.random.default_rng(9)
+    rates = rng.uniform(0.0, 1.0, 800)
+    look = look_at([draw(rng, rates)], [draw(rng, rates)], [SAMPLES], 1)
+    assert look.state == "tied"
+
+
+def test_tasks_weigh_alike_in_the_plan():
+    assert planned_aim([30, 30], [32, 32]) == pytest.approx(planned_aim([30], [32]) / math.sqrt(2))
