@@ -1,5 +1,6 @@
 """What tasks/README.md shows is what happens, and it names every key that a task file uses."""
 
+import json
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from stapo_bench.engines.decoding import preset
 from stapo_bench.tasks.content import ContentDigest, content_digest
 from stapo_bench.tasks.loading import load_problems, load_task
 from stapo_bench.tasks.resources import resource_dir
+from stapo_bench.tasks.task_file import _KINDS, _METADATA_KINDS
 
 TASKS = resource_dir("tasks")
 README = (TASKS / "README.md").read_text(encoding="utf-8")
@@ -67,3 +69,25 @@ def test_every_key_of_the_task_files_is_explained():
     assert len(used) > 20
     explained = set(re.findall(r"[a-z_]+", README))
     assert used - plumbing - explained == set()
+
+
+JSON_TYPES = {str: "string", int: "integer", bool: "boolean", dict: "object"}
+
+
+def test_the_schema_for_editors_has_the_keys_and_types_that_are_checked():
+    keys = json.loads((TASKS / "task.schema.json").read_text(encoding="utf-8"))["properties"]
+    metadata = keys["metadata"]["properties"]
+    for properties, kinds in ((keys, _KINDS), (metadata, _METADATA_KINDS)):
+        assert {key: value["type"] for key, value in properties.items()} == {k: JSON_TYPES[t] for k, t in kinds.items()}
+        assert all(value["description"].endswith(".") for value in properties.values())
+
+
+def test_the_task_files_fit_the_schema():
+    keys = json.loads((TASKS / "task.schema.json").read_text(encoding="utf-8"))["properties"]
+    formats = keys["metadata"]["properties"]["prompt_format"]["enum"]
+    stated = [content["metadata"]["prompt_format"] for content in contents() if "prompt_format" in content["metadata"]]
+    assert stated and set(stated) <= set(formats)
+    for content in contents():
+        for properties, values in ((keys, content), (keys["metadata"]["properties"], content.get("metadata", {}))):
+            for key in properties.keys() & values.keys():
+                assert JSON_TYPES[type(values[key])] == properties[key]["type"], (content.get("task"), key)
