@@ -40,3 +40,26 @@ def test_every_template_asks_for_something(path):
 def test_links_to_files_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)", read(page)):
         assert target.startswith("https://") or (ROOT / target).exists(), target
+
+
+def test_the_public_workflow_runs_every_part_of_ci():
+    jobs = yaml.safe_load(read(".github/workflows/ci.yml"))["jobs"]
+    commands = [step["run"].split()[0] for job in jobs.values() for step in job["steps"] if "run" in step]
+    parts = [line for line in read(".ci/run").splitlines() if line.startswith("scripts/")]
+    assert sorted(commands) == sorted(parts)
+    default = re.search(r"\$\{@:-([\w -]+)\}", read("scripts/integration.sh"))
+    assert default and jobs["integration"]["strategy"]["matrix"]["part"] == default[1].split()
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "stapo-bench.def"])
+def test_a_container_is_given_what_the_package_is_built_from_and_versions_that_were_resolved(name):
+    recipe = read(f"scripts/container/{name}")
+    given = set(re.findall(r"/src/([\w./]+)", recipe)) - {"requirements/vllm.txt"}
+    given |= {path for line in re.findall(r"^COPY (.*) /src/$", recipe, re.MULTILINE) for path in line.split()}
+    assert given == {
+        *("pyproject.toml", "README.md", "LICENSE"),
+        *("requirements", "results/published", "stapo_bench", "tasks", "train"),
+    }
+    assert all((ROOT / path).exists() for path in given)
+    assert 'pip install --no-cache-dir -c /src/requirements/vllm.txt "/src[vllm]"' in recipe
+    assert "python:3.12" in recipe and re.search(r"^vllm==[\d.]+", read("requirements/vllm.txt"), re.MULTILINE)
