@@ -132,7 +132,7 @@ part_vllm() {
         skip vllm "$obstacle"
     elif prepare vllm make_vllm; then
         export VLLM_CPU_KVCACHE_SPACE=1
-        run_tests vllm .venv-vllm/bin/python tests/test_engine_vllm.py tests/integration/test_{eval,train}_vllm.py
+        run_tests vllm .venv-vllm/bin/python tests/test_engine_vllm.py tests/integration/test_{eval_vllm,train_vllm,vllm_server}.py
     fi
 }
 

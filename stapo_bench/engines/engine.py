@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from stapo_bench.engines.devices import default_device, gpu_groups
 from stapo_bench.engines.params import check_applied, check_params
+from stapo_bench.engines.spent import prices
 from stapo_bench.errors import StapoError, UsageError, did_you_mean
 from stapo_bench.plugins import load_offered, offered
 from stapo_bench.records import Completion, Request, SamplingParams
@@ -75,6 +76,11 @@ class EngineOptions:
         "Send --engine openai's questions to /chat/completions: the server's template goes around them.",
         refusal="--chat: expected --engine openai, got {name}",
         default=False,
+    )
+    price: str | None = _option(
+        "--price",
+        "Of a million prompt and completion tokens, for --engine openai: 0.15/0.60; what was spent is said at the end.",
+        refusal="--price: expected --engine openai, got {name}, which nobody charges for",
     )
     slots: int | None = _option(
         "--slots",
@@ -188,6 +194,8 @@ def check_options(options: EngineOptions, checkpoint: Path) -> None:
         require_vllm()
     if name == "openai":
         check_urls(options.base_urls)
+        if options.price is not None:
+            prices(options.price)
     if name in (AUTO, "transformers", "vllm") and checkpoint.is_file():
         raise UsageError(
             f"{checkpoint}: expected a Hugging Face folder (config.json and weights) for --engine {options.name}, "

@@ -36,6 +36,7 @@ from stapo_bench.engines.params import check_params, refuse_generated_ids, token
 from stapo_bench.engines.probe import probe
 from stapo_bench.engines.served_model import ServedModel, check_completions, find_model
 from stapo_bench.engines.servers import Retries, Servers
+from stapo_bench.engines.spent import Spent
 from stapo_bench.errors import StapoError, UsageError, tell
 from stapo_bench.records import Completion, Request, SamplingParams
 
@@ -53,7 +54,7 @@ class OpenAIEngine:
     """Has servers generate completions; see the module's docstring."""
 
     continues_exactly = False  # a server seeds a request from its first token on
-    takes = frozenset({"adapter", "base_urls", "chat", "model", "slots"})
+    takes = frozenset({"adapter", "base_urls", "chat", "model", "price", "slots"})
     applies = EVERY_SETTING
 
     def __init__(
@@ -64,6 +65,7 @@ class OpenAIEngine:
         chat: bool = False,
         api_key: str | None = None,
         concurrency: int | None = None,
+        price: str | None = None,
         retries: Retries | None = None,
     ) -> None:
         """Ask every server what it serves.
@@ -72,12 +74,14 @@ class OpenAIEngine:
         model: the served name; default the one model that the servers have.
         chat: prompts are user's messages for ``/chat/completions``, which puts the server's template around them.
         concurrency: requests in flight over all servers; default 128 a server.
+        price: of a million prompt and completion tokens, ``0.15/0.60``: what was spent is then said in money, too.
         """
         check_urls(base_urls)
         if concurrency is not None and concurrency < 1:
             raise UsageError(f"concurrency: expected at least 1, got {concurrency}")
         self._urls = [url.rstrip("/") for url in base_urls]
         self._http = Http(api_key)
+        self._spent = Spent(price)
         self._retries = retries or Retries()
         self._chat = chat
         self._path = "/chat/completions" if chat else "/completions"
@@ -100,8 +104,14 @@ class OpenAIEngine:
     @classmethod
     def open(cls, checkpoint: Path, options: EngineOptions) -> "OpenAIEngine":
         """The key is read from the environment, and nothing of the checkpoint: the servers have a model."""
-        key = os.environ.get(API_KEY)
-        return cls(options.base_urls, model=options.model, chat=options.chat, api_key=key, concurrency=options.slots)
+        return cls(
+            options.base_urls,
+            model=options.model,
+            chat=options.chat,
+            api_key=os.environ.get(API_KEY),
+            concurrency=options.slots,
+            price=options.price,
+        )
 
     @classmethod
     def declared_identity(cls, checkpoint: Path, options: EngineOptions) -> dict[str, str]:
@@ -150,6 +160,7 @@ class OpenAIEngine:
                 one = replace(request, seed=seed)
                 try:
                     answer = await self._http.send(url + self._path, self._body(one, asked), PROBE_TIMEOUT_S)
+                    self._spent.add(answer)
                     return read_completion(one, self._served, _ANY_LENGTH, answer, 0.0)
                 except StapoError:  # a setting that it does not take
                     return None
@@ -163,7 +174,9 @@ class OpenAIEngine:
         return found
 
     def close(self) -> None:
-        """Nothing is kept open between requests."""
+        """Say what was spent. Nothing is kept open between requests."""
+        if line := self._spent.line():
+            self.tell(line)
 
     def _budget(self, request: Request, params: SamplingParams) -> int:
         """New tokens to ask for; StapoError for a request that cannot be sampled."""
@@ -197,6 +210,7 @@ class OpenAIEngine:
         self.tell(line)  # which a caller may have set since
 
     def _read(self, request: Request, max_tokens: int, answer: Mapping[str, Any], seconds: float) -> Completion:
+        self._spent.add(answer)
         return read_completion(request, self._served, max_tokens, answer, seconds)
 
     def _run(self, todo: deque[Request], params: SamplingParams) -> Iterator[Completion]:

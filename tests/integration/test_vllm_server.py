@@ -1,0 +1,133 @@
+"""`vllm serve` for real, on a CPU too: asked for completions and for chat, killed in the middle, started again.
+
+Run by ``scripts/integration.sh vllm``, in an environment with vLLM.
+"""
+
+import importlib.util
+import io
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from stapo_bench.engines import EngineOptions
+from stapo_bench.engines.openai import OpenAIEngine
+from stapo_bench.engines.servers import Retries
+from stapo_bench.errors import StapoError
+from stapo_bench.runs.manifest import load_manifest
+from stapo_bench.runs.store import read_samples
+from stapo_bench.sampling.eval_options import EvalOptions
+from stapo_bench.sampling.evaluation import evaluate
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("vllm") is None, reason="vLLM is not installed: scripts/integration.sh runs this"
+)
+
+IMPATIENT = Retries(tries=3, first_pause_s=0.2)
+TEMPLATE = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
+START_S = 600
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/models", timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def start(checkpoint, tmp_path) -> Iterator[Callable[[], tuple[str, subprocess.Popen]]]:
+    """Starts the server at one address, again and again; each is ended with all its processes."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url, running = f"http://127.0.0.1:{port}/v1", []
+    (tmp_path / "template.jinja").write_text(TEMPLATE)
+    command = [Path(sys.executable).with_name("vllm"), "serve", checkpoint, "--port", port, "--dtype", "float32"]
+    command += ["--served-model-name", "tiny", "--generation-config", "vllm", "--enforce-eager"]
+    command += ["--chat-template", tmp_path / "template.jinja"]
+    environment = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_WAIT_POLICY": "PASSIVE"} | os.environ
+
+    def begin() -> tuple[str, subprocess.Popen]:
+        with (tmp_path / "server.log").open("ab") as log:
+            running.append(
+                subprocess.Popen(
+                    list(map(str, command)), stdout=log, stderr=log, env=environment, start_new_session=True
+                )
+            )
+        until = time.monotonic() + START_S
+        while not answers(url):
+            assert running[-1].poll() is None, (tmp_path / "server.log").read_text()[-3000:]
+            assert time.monotonic() < until, (tmp_path / "server.log").read_text()[-3000:]
+            time.sleep(1)
+        return url, running[-1]
+
+    yield begin
+    for server in running:
+        end(server)
+
+
+def end(server: subprocess.Popen) -> None:
+    """Kill a server and the processes that it started."""
+    if server.poll() is None:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+
+
+def test_a_server_is_asked_both_ways_killed_and_gone_on_with(start, checkpoint, tmp_path):
+    url, server = start()
+
+    def draw(name: str, samples: int, *, chat: bool = False, watch: io.StringIO | None = None) -> Path:
+        """4 problems of the tiny suite."""
+        options = EvalOptions(
+            checkpoint=None if chat else checkpoint,
+            decoding="justrl",
+            tasks=("tiny_aime24",),
+            out=tmp_path / name,
+            samples=samples,
+            limit=4,
+            max_new_tokens=24,
+            engine=EngineOptions(name="openai", base_urls=(url,), model="tiny", chat=chat),
+        )
+        engine = OpenAIEngine([url], model="tiny", chat=chat, retries=IMPATIENT, concurrency=4)
+        return evaluate(options, engine=engine, watch=watch or io.StringIO()).run_dir
+
+    for name, chat in (("completions", False), ("chat", True)):
+        watch = io.StringIO()
+        run = draw(name, 2, chat=chat, watch=watch)
+        assert len({sample.key for sample in read_samples(run)}) == 4 * 2
+        assert len({sample.completion for sample in read_samples(run)}) == 4 * 2
+        engine = load_manifest(run).identity.engine
+        assert engine["server"].startswith("vllm 0.")
+        assert (engine["context_length"], engine.get("api")) == ("512", "chat" if chat else None)
+        assert "ignored" not in watch.getvalue() and "limit of its own" not in watch.getvalue()
+
+    before = {sample.key: sample.completion for sample in read_samples(tmp_path / "completions")}
+
+    class Watch(io.StringIO):
+        """Kills the server as the run begins to draw."""
+
+        def write(self, text: str) -> int:
+            if "run folder" in text:
+                end(server)
+            return super().write(text)
+
+    with pytest.raises(StapoError, match=r"requests in a row failed 3 times each.* run the same command again"):
+        draw("completions", 8, watch=Watch())
+    assert {sample.key: sample.completion for sample in read_samples(tmp_path / "completions")} == before
+
+    _, server = start()
+    draw("completions", 8)
+    after = {sample.key: sample.completion for sample in read_samples(tmp_path / "completions")}
+    assert len(after) == 4 * 8
+    assert {key: after[key] for key in before} == before
+    again = {sample.key: sample.completion for sample in read_samples(draw("again", 2))}
+    assert again == before  # the same seeds at a server that was started again
