@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stapo_bench.statistics.difference import Difference
-from stapo_bench.statistics.intervals import ERROR_NAMES, Interval
+from stapo_bench.statistics.intervals import ERROR_NAMES, Interval, t_quantile
 from stapo_bench.statistics.paired import (
     contrast,
     contrast_variances,
@@ -44,17 +44,31 @@ def test_by_hand():
     # differences 1/2, 1/2, 0: sum of squares 1/6 and the priors; / 2, / 3
     assert like.standard_error == pytest.approx(math.sqrt((1 / 6 + 1 / 16) / 2 / 3))
     assert like.degrees == 2
-    # sum of cubes 2 / 216 - 1 / 27 = -1 / 36 over the squares to the power 1.5; two changed alike: 2 / 35 is believed
-    assert like.skewness == pytest.approx(-1 / 36 / (1 / 6 + 1 / 16) ** 1.5 * 2 / 35)
+    # sum of cubes 2 / 216 - 1 / 27 = -1 / 36, its noise sqrt(2 / 6^6 + 1 / 3^6) = 1 / 26.6: nothing is beyond it
+    assert like.skewness == 0.0
     # unseen losses: 5 / 7 of the cubes and a quarter of a full problem; gains: a share alone, as the mean shows some
     share = 0.25 * math.exp(-((1 / 3 / like.standard_error) ** 2))
     losses, gains = (5 / 7 / 36 + 0.25) / (1 / 6 + 0.25) / 3, share / (1 / 6 + share) / 3
     assert like.unseen == (pytest.approx(losses), pytest.approx(gains))
-    # t with 2 degrees: q = 4.30265; T + s T^2 / 3 + s^2 T^3 / 27 + s / 6 = q at T = -4.21402, which reaches beyond
-    # the estimate by 4.21402 standard errors, and further by what was not seen: y^2 = l^2 + 3 (1 - 0.025^(1/3)) gains y
-    length, half = 4.21402 * like.standard_error, 3 * (1 - 0.025 ** (1 / 3)) * gains / 2
+    # t with 2 degrees: q = 4.30265, which reaches beyond the estimate by as many standard errors, and further by what
+    # was not seen: y^2 = l^2 + 3 (1 - 0.025^(1/3)) gains y
+    length, half = 4.30265 * like.standard_error, 3 * (1 - 0.025 ** (1 / 3)) * gains / 2
     assert like.unclipped().high == pytest.approx(1 / 3 + half + math.hypot(half, length), abs=1e-4)
     assert like.interval().high == 1.0  # no share rises by more
+
+
+def test_skewness_by_hand():
+    """4 of 16 problems are gained in full, 4 samples each: c = 3/4 four times, -1/4 twelve times."""
+    gained = np.zeros((16, 4))
+    gained[:4] = 1.0
+    found = paired_difference(np.zeros((16, 4)), gained, "problems like these")
+    # sum of squares 4 * 9/16 + 12/16 = 3 and the priors 1/16; of cubes (4 * 27 - 12) / 64 = 3/2; of sixth powers
+    # (4 * 729 + 12) / 4096 = 2928/4096, a share 0.3177 of (3/2)^2; four changed alike: 4 / 24 of the rest is believed
+    beyond = 1 - 2928 / 4096 / 2.25
+    assert found.skewness == pytest.approx(1.5 / (3 + 1 / 16) ** 1.5 * beyond * 4 / 24)
+    # the lower bound lies T standard errors below the estimate, T + s T^2 / 3 + s^2 T^3 / 27 + s / 6 = q
+    s, below = found.skewness, (0.25 - found.unclipped().low) / found.standard_error
+    assert below + s * below**2 / 3 + s**2 * below**3 / 27 + s / 6 == pytest.approx(t_quantile(0.95, 15))
 
 
 def test_only_common_problems_count():

@@ -5,14 +5,17 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from scipy.special import stdtr
 from scipy.stats import studentized_range
 
+from bench.pairs import from_aime
 from stapo_bench.statistics import (
     ERROR_NAMES,
     Difference,
     all_differences,
     groups_of,
     judge_together,
+    paired_difference,
     places_of,
     t_quantile,
 )
@@ -103,6 +106,25 @@ def test_differences_are_over_what_all_have_decided_and_add_up():
     found = all_differences(runs, "problems like these")
     assert found[0, 1].value + found[1, 2].value == pytest.approx(found[0, 2].value)
     assert found[0, 2].num_problems == 19 + 30
+
+
+def test_the_noise_of_the_skewness_makes_no_claims():
+    """Of six equal models the two farthest apart: their p-value is no smaller than Student's, on the average.
+
+    All claims among equal models come from such pairs. Third moments that were believed with their noise made their
+    p-values 3 % smaller (standard error 0.4), and claimed a difference among the six in 5.7 of 100 where Student's t
+    did in 4.6.
+    """
+    rng, ratios = np.random.default_rng(0), []
+    pairs = np.array(list(combinations(range(6), 2)))
+    for _ in range(300):
+        rates = from_aime(rng, 100)
+        runs = (rng.random((6, 100, 4)) < rates[:, None]).astype(float)
+        changes = runs.mean(axis=2)[pairs[:, 1]] - runs.mean(axis=2)[pairs[:, 0]]
+        t = np.abs(changes.mean(axis=1)) / (changes.std(axis=1, ddof=1) / 10.0)
+        a, b = pairs[t.argmax()]
+        ratios.append(paired_difference(runs[a], runs[b], "problems like these").p_value / (2 * stdtr(99, -t.max())))
+    assert np.mean(ratios) > 0.985
 
 
 def test_six_equal_models_are_seldom_told_apart():

@@ -9,10 +9,10 @@ Pairing takes the difficulty of the problems out of the error (Miller 2024, arXi
 Gains are skewed where few problems have them: with 30 problems of which 9 can gain, the t interval held the truth in
 91 of 100, not 95. Interval and test therefore know the skewness, and what the problems may not have shown; see
 ``difference``. The skewness of few differences is mostly noise, and differences are few where few problems changed:
-it is shrunk by m / (m + 33), with m = (sum_i d_i^2)^2 / sum_i d_i^4 their effective number (n / 3 for normal ones).
-The size gamma of changes that were not seen follows from those that were, c_i = d_i - mean, as long as they are few,
-and from a quarter of a problem that changed in full. This quarter fades where the mean shows a change in this direction
-that no problem shows alone, for then all have changed a little:
+it is shrunk by m / (m + 20), with m = (sum_i d_i^2)^2 / sum_i d_i^4 their effective number (n / 3 for normal ones), and
+by 1 - sum_i c_i^6 / (sum_i c_i^3)^2, c_i = d_i - mean, the share that is not its own noise. The size gamma of changes
+that were not seen follows from those that were, as long as they are few, and from a quarter of a problem that changed
+in full. This quarter fades where the mean shows a change in this direction that no problem shows alone:
 
     gamma = (max(0, ±f sum_i c_i^3) + w R^3) / (sum_i c_i^2 + w R^2),
     f = 5 / (m + 5), w = exp(-max(0, ±t)^2) / 4, R the range of d_i
@@ -20,13 +20,8 @@ that no problem shows alone, for then all have changed a little:
 ``bench.coverage`` measures the coverage and the false ties.
 
 Runs with the same seeds are not independent: sample j of a problem meets the same random numbers in both, and models
-that are alike write alike. Their shared noise is taken out of the error, with s_ABi the covariance over the m_i samples
-j that both have:
-
-    Var = sum_i (s_Ai^2 / k_Ai + s_Bi^2 / k_Bi - 2 m_i s_ABi / (k_Ai k_Bi)) / n^2
-
-That is right whether the numbers couple the samples or not, and where one run lacks samples that the other has. Without
-gaps it is the variance of the differences of samples.
+that are alike write alike. Their shared noise is taken out of the error, coupled or not, with s_ABi the covariance over
+the m_i samples j that both have: Var = sum_i (s_Ai^2 / k_Ai + s_Bi^2 / k_Bi - 2 m_i s_ABi / (k_Ai k_Bi)) / n^2.
 
 A problem with a single sample shows no noise of its own. Its part in the first variance is then only bounded from
 above, by p (1 - p) of the pooled mean; the second variance is a bound of the first, too, and the smaller is taken.
@@ -45,9 +40,9 @@ from stapo_bench.statistics.difference import UNDECIDED, Difference, Pairs
 from stapo_bench.statistics.estimators import Matrix, Vector, problem_means
 from stapo_bench.statistics.intervals import ErrorName
 
-_SKEWNESS_PRIOR = 33
-"""Effective number of changed problems at which the observed skewness is shrunk by half. A smaller prior tells equal
-runs apart in more than 6 of 100; with a larger one, fewer rare gains are found."""
+_SKEWNESS_PRIOR = 20
+"""Effective number of changed problems at which the skewness beyond its noise is shrunk by half. With a smaller one,
+some of six equal runs are told apart in more than 5 of 100; with a larger one, fewer rare gains are found."""
 
 _FEW = 5
 """Effective number of changed problems at which their skewness counts by half for those unseen; from there on Hall's
@@ -57,6 +52,11 @@ are false in more than 5 of 100."""
 _UNSEEN_PROBLEMS = 0.25
 """Problems that changed in full and were not drawn. More of them widen the intervals of spread differences; with fewer,
 intervals of rare ones cover less than 94 of 100."""
+
+_FAR = 3.0
+"""Standard deviations of normal scores' third moment (its variance is 6 n sigma^6) beyond which a few changed by
+themselves: one that was not drawn may then change twice as far. With fewer, intervals of ordinary scores are a tenth
+longer than Student's; with more, rare gains in full are covered less often."""
 
 
 def paired_difference(
@@ -161,9 +161,12 @@ def like_these(changes: Vector, beyond: Beyond, clusters: Labels | None = None) 
     standard_error = math.sqrt((squares + prior) / (num - 1) / num)
     fourth = float((units.totals**4).sum())
     changed = float((units.totals**2).sum()) ** 2 / fourth if fourth else 0.0
-    believed, few = changed / (changed + _SKEWNESS_PRIOR), _FEW / (changed + _FEW)
-    if beyond.prior == 0.0:  # of scores, only as far as the skewness is beyond its own noise
-        few *= max(0.0, 1.0 - float((units.centered**6).sum()) / cubes**2) if cubes else 0.0
+    beyond_noise = _beyond_noise(cubes, float((units.centered**6).sum()))
+    believed, few = beyond_noise * changed / (changed + _SKEWNESS_PRIOR), _FEW / (changed + _FEW)
+    if beyond.prior == 0.0:  # of scores, as far as the skewness is beyond its own noise or by far that of normal ones
+        alone = _beyond_noise(cubes, _FAR**2 * 6.0 * squares**3 / num**2)
+        few *= max(alone, beyond_noise)
+        beyond = beyond._replace(reach=min(beyond.farthest, (1.0 + alone) * beyond.reach))
 
     def unseen(reach: float) -> tuple[float, float]:
         sizes = []
@@ -184,6 +187,10 @@ def like_these(changes: Vector, beyond: Beyond, clusters: Labels | None = None) 
         unseen_by_ties=unseen(beyond.farthest) if beyond.prior == 0.0 else None,
         farthest=beyond.farthest,
     )
+
+
+def _beyond_noise(cubes: float, variance: float) -> float:  # share of cubes^2 that is no noise of this variance
+    return max(0.0, 1.0 - variance / cubes**2) if cubes else 0.0
 
 
 def _pairs(runs: Sequence[Matrix], weights: Sequence[float]) -> Pairs | None:
