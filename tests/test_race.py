@@ -1,0 +1,102 @@
+"""The race: what is counted of the answers, by hand; a tool on a file of data sets; the page and its record."""
+
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.race.__main__ import row
+from bench.race.adapters import JUDGES, TOGETHER
+from bench.race.cells import cells
+from bench.race.environments import judge
+from bench.race.page import TABLES, table
+
+CELLS = {cell.name: cell for cell in cells()}
+
+
+def test_shares_by_hand():
+    answers = [  # low, high, claim, tied, said
+        [-0.01, 0.03, False, True, False],  # covers 0.02; a tie although the truth is the margin
+        [0.03, 0.05, True, False, False],  # does not
+        [-0.30, 0.10, False, False, True],
+        [0.02, 0.04, True, False, False],  # at its end
+    ]
+    found = {"answers": answers, "each_s": 0.0025, "peak_kb": 2048}
+    counted = row("errorbars", "a kind", 0.02, np.zeros(4), found)
+    assert (counted["coverage"], counted["claims"], counted["false_ties"], counted["said"]) == (0.75, 0.5, 0.25, 0.25)
+    assert counted["width"] == pytest.approx((0.04 + 0.02 + 0.40 + 0.02) / 4)
+    assert (counted["sets"], counted["each_ms"], counted["peak_mb"]) == (4, 2.5, 2)
+    # who speaks of the items as they are has to cover their difference, and calls no tie falsely where it is 0
+    fixed = row("stapo-bench, these problems", "a kind", 0.02, np.zeros(4), found)
+    assert (fixed["coverage"], fixed["false_ties"]) == (0.5, 0.0)
+
+
+def test_a_test_without_an_interval_has_no_coverage():
+    found = {"answers": [[math.nan, math.nan, True, False, False]], "each_s": 0.1, "peak_kb": 1024}
+    counted = row("McNemar", "a kind", 0.0, np.zeros(1), found)
+    assert counted["claims"] == 1.0 and "coverage" not in counted and "width" not in counted
+
+
+def test_formulas_by_hand():
+    a, b = np.zeros((4, 1)), np.array([[1.0], [1.0], [0.0], [0.0]])  # mean 1/2, s^2 = 1/3, error sqrt(1/12)
+    found = JUDGES["Miller's z"](a, b, None)
+    assert found.high == pytest.approx(0.5 + 1.959964 * math.sqrt(1 / 12)) and not found.claim
+    # two clusters of sums 1 and -1 of residuals: sqrt(2) / 4
+    assert JUDGES["Miller's z"](a, b, np.array([0, 0, 1, 1])).high == pytest.approx(0.5 + 1.959964 * math.sqrt(2) / 4)
+    assert JUDGES["paired t"](a, b, None).low == pytest.approx(0.5 - 3.182446 * math.sqrt(1 / 12))
+    assert JUDGES["McNemar"](np.zeros((6, 1)), np.ones((6, 1)), None).claim  # 2 / 2^6
+    assert not JUDGES["McNemar"](np.zeros((5, 1)), np.ones((5, 1)), None).claim  # 2 / 2^5
+    lacking = np.vstack([b, [[np.nan]]])
+    assert JUDGES["paired t"](np.zeros((5, 1)), lacking, None) == JUDGES["paired t"](a, b, None)
+
+
+def test_ours_is_asked_by_matrix_and_by_rows_alike():
+    a, b = np.zeros((8, 2)), np.repeat([[1.0], [0.0]], [6, 2], axis=0) * np.ones((8, 2))
+    ours = JUDGES["stapo-bench, problems like these"]
+    alone, each = ours(a, b, None), ours(a, b, np.arange(8))
+    assert alone.claim and each.claim and alone.low == pytest.approx(each.low)
+    b[0] = np.nan
+    assert ours(a, b, None).low != alone.low
+
+
+def test_a_tool_is_given_files_and_what_it_refuses_is_named(tmp_path):
+    cell = CELLS["30 × 32, 7 points"]
+    data, single = tmp_path / "a.npz", tmp_path / "b.npz"
+    np.savez(data, **cell.data(3))
+    np.savez(single, runs=np.stack([np.zeros((6, 1)), np.ones((6, 1))])[None], truths=np.ones(1))
+    refused, judged = judge(Path(sys.executable), "McNemar", [data, single], 5.0)
+    assert refused == {"refused": "ValueError: McNemar: one sample of each item, 0 or 1, alone"}
+    assert judged["answers"][0][2] is True and judged["peak_kb"] > 0
+    (lost,) = judge(Path(sys.executable), "no such tool", [data], 5.0)
+    assert "no such tool" in lost["refused"]
+
+
+def test_data_sets_are_the_same_each_time_and_differ_by_what_they_are_called():
+    cell = CELLS["30 × 32, 4 points"]
+    first, again = cell.data(40), cell.data(40)
+    assert np.array_equal(first["runs"], again["runs"])
+    assert not np.array_equal(first["runs"], CELLS["30 × 32, 2 points"].data(40)["runs"])
+    assert first["truths"].mean() == pytest.approx(cell.truth, abs=0.005)
+    lacking = CELLS["missing items, 30 × 32"].data(40)["runs"]
+    assert np.isnan(lacking[:, 1]).all(axis=2).mean() == pytest.approx(0.2, abs=0.06)
+    assert not np.isnan(lacking[:, 0]).any()
+
+
+def test_every_column_of_the_page_is_of_a_kind_of_data_that_is_drawn():
+    assert {cell for columns in TABLES.values() for _, cell, _ in columns} <= CELLS.keys()
+    assert TOGETHER.keys() <= JUDGES.keys()
+
+
+def test_a_table_has_a_dash_where_a_tool_says_nothing():
+    rows = [
+        {"tool": "evalci", "cell": "x", "claims": 0.051, "each_ms": 12.34},
+        {"tool": "scorio", "cell": "x", "refused": "no"},
+        {"tool": "McNemar", "cell": "y", "claims": 0.5},
+    ]
+    columns = [("claims", "x", "claims"), ("ms", "x", "each_ms"), ("other", "y", "claims")]
+    assert table({"rows": rows, "tools": {"evalci": "0.1"}}, columns).splitlines()[2:] == [
+        "| evalci 0.1 | 5.1 | 12.3 | – |",
+        "| McNemar | – | – | 50.0 |",
+    ]
