@@ -1,5 +1,7 @@
 """Every objective beside the code of those who made it: losses and gradients on the same random tokens, in float64.
 
+    python -m bench.objectives [CHECKOUTS]          # all of them, each in its environment, and the page
+
     python -m bench.objectives reference            # our slow references, in the core's environment
     python -m bench.objectives verl                 # verl's own functions, in its environment (.venv-verl)
     python -m bench.objectives trl                  # TRL's own loss, in its environment (.venv-trl)
@@ -13,6 +15,7 @@ of the gradient by the log-probs over its largest element, whichever is larger.
 import ast
 import csv
 import math
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bench.objectives_page import ROWS, Row, read_rows, write_page
+from bench.objectives_page import ROOT, ROWS, Row, read_rows, write_page
 from stapo_train.check.check_objective import check_objective
 from stapo_train.objective import TokenStats, policy_loss, select
 from stapo_train.objectives import BUILT_IN, for_run
@@ -330,17 +333,38 @@ def reference_rows() -> Iterator[Row]:
         yield Row(objective=name, oracle="slow reference, from the paper", difference=worst)
 
 
+def every_oracle(checkouts: Sequence[str]) -> None:
+    """Each oracle by a command of its own, where its environment or the authors' checkouts are there; then the page."""
+    pythons = {"reference": Path(sys.executable), **{o: ROOT / f".venv-{o}/bin/python" for o in ("verl", "trl")}}
+    for oracle, python in pythons.items():
+        if python.is_file():
+            subprocess.run([python, "-m", "bench.objectives", oracle], check=True, cwd=ROOT)
+        else:
+            print(f"{oracle}: its rows stay as they are; scripts/integration.sh {oracle} makes the environment")
+    if checkouts:
+        subprocess.run([sys.executable, "-m", "bench.objectives", "authors", *checkouts], check=True, cwd=ROOT)
+    else:
+        print("authors: their rows stay as they are; name a folder with checkouts of their repositories")
+    write_page()
+
+
 def main(arguments: Sequence[str]) -> None:
     """Measure, and keep the other oracles' rows."""
-    if arguments[0] == "page":
-        write_page()
-        return
     makers = {
         "verl": verl_rows,
         "trl": trl_rows,
         "reference": reference_rows,
         "authors": lambda: author_rows(Path(arguments[1])),
     }
+    if arguments[:1] == ["page"]:
+        write_page()
+        return
+    if not arguments or Path(arguments[0]).is_dir():
+        every_oracle(arguments)
+        return
+    if arguments[0] not in makers:
+        known = ", ".join(["page", *makers])
+        sys.exit(f"error: expected {known} or a folder with checkouts, got {arguments[0]!r}")
     new = list(makers[arguments[0]]())
     kept = [row for row in read_rows() if (row.objective, row.oracle) not in {(r.objective, r.oracle) for r in new}]
     order = list(BUILT_IN)

@@ -28,7 +28,7 @@ that the iteration's earlier steps have made four times as likely (A > 0) or a q
 four times the probability where the policy is unsure, and leaves the token out where it is sure; STARE's gate is open;
 LUSPO's 25 is the rollouts' length. Objectives that differ in their advantages alone have JustRL's row but for the clip.
 
-Made by `python -m bench.objectives page`.
+Made by `python -m bench.objectives`.
 """
 
 LEFT_OUT = """
@@ -37,6 +37,8 @@ LEFT_OUT = """
 * RSI (arXiv:2606.31575): tokens whose index lies in an interval are kept. Code by others reads the index as -ln pi / H;
   the authors have published none, and the ends of the interval, on which everything hangs, could not be had from the
   paper: others' defaults are their own guesses.
+* STAPO as a baseline in TACO's repository is neither version of the paper's: a token of a good rollout with pi < 0.002
+  is left out where its entropy is below the 10 % quantile of all good rollouts' tokens, of one micro-batch alone.
 * ReMax needs a greedy rollout per prompt; verl's optimal-token baselines need sums of squared probabilities per token
   beside the advantages; GDPO needs several rewards. The rollout stage gives none of these.
 * TRL's A*-PO regresses on values of the base model, which are sampled before training.
