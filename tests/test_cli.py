@@ -1,11 +1,13 @@
 """Commands: what they print, their exit codes, and what they leave on disk."""
 
 import json
+import re
 import subprocess
 import sys
 
 import pytest
 from cli_setup import EVAL, NUM_PROBLEMS, one_line
+from click.testing import CliRunner
 
 from stapo_bench import cli
 from stapo_bench.sampling.evaluation import SamplingResult
@@ -247,3 +249,14 @@ def test_help_loads_nothing_heavy_and_is_quick():
     seconds, loaded = result.stderr.split(" ", 1)
     assert loaded.strip() == "[]"
     assert float(seconds) < 0.3  # CPU time: says the same on a busy machine
+
+
+def test_options_stand_under_headings_each_once():
+    text = CliRunner().invoke(cli.cli, ["eval", "--help"]).output
+    _, *parts = re.split(r"^(What is evaluated|On what|Prompts|Decoding|Engine|Options):$", text, flags=re.MULTILINE)
+    named = zip(parts[::2], parts[1::2], strict=True)
+    listed = {title: re.findall(r"^  (?:-h, )?(--[\w-]+)", body, re.MULTILINE) for title, body in named}
+    assert listed["Decoding"][:2] == ["--decoding", "--temperature"] and listed["Engine"][0] == "--engine"
+    assert "--out" in listed["Options"] and "--ckpt" in listed["What is evaluated"]
+    every = [option for options in listed.values() for option in options]
+    assert len(every) == len(set(every)) == len(cli.cli.commands["eval"].params) + 1  # and --help

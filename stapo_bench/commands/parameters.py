@@ -26,8 +26,31 @@ _LONGEST = 1_000_000  # bytes of a text from a file
 _SHOWN = [option.name for option in fields(EngineOptions) if "flag" in option.metadata]  # options that have a flag
 
 
+_SECTIONS = {
+    "What is evaluated": ("ckpt", "base", "revision", "model", "dtype", "quantization"),
+    "On what": ("tasks", "suite", "samples", "limit", "data_dir", "seed"),
+    "Prompts": ("prompt_format", *STYLE),
+    "Decoding": ("decoding", "temperature", "top_p", "top_k", "min_p", "stop", "max_new_tokens"),
+    "Engine": ("engine", *_SHOWN),
+}
+"""Headings of a long help, and the parameters below each; the others stand under "Options"."""
+
+
 class ContextCommand(click.Command):
     """A command whose function takes its context alone; ``context.params`` holds the parameters."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Options under headings, so that each is found."""
+        heading = {name: title for title, names in reversed(_SECTIONS.items()) for name in names}
+        records: dict[str, list[tuple[str, str]]] = {title: [] for title in (*_SECTIONS, "Options")}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            if record is not None:
+                records[heading.get(parameter.name or "", "Options")].append(record)
+        for title, listed in records.items():
+            if listed:
+                with formatter.section(title):
+                    formatter.write_dl(listed)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Call the function with the context."""
