@@ -13,7 +13,8 @@ from test_prompts import PROBLEM, ChatTokenizer
 
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import PromptStyle
-from stapo_bench.runs import load_manifest, read_samples
+from stapo_bench.runs import canonical_digest, load_manifest, read_samples
+from stapo_bench.sampling.identity import prompts_digest
 from stapo_bench.tasks import check_style, load_task, render_all
 from stapo_bench.tasks.prompts import render_prompts
 
@@ -42,7 +43,7 @@ def text_of(style, prompt_format, tokenizer=None):
     return prompt.text
 
 
-def test_without_a_template_the_parts_follow_one_another_as_in_lm_eval():
+def test_without_a_template_the_parts_follow_one_another():
     assert text_of(STYLE, "plain") == f"Be terse.\n\n1 + 1? Box it. It is 2.\n\n{Q} Box it. It is"
     assert text_of(STYLE, "base") == (
         f"Be terse.\n\nUser: 1 + 1? Box it.\n\nAssistant: It is 2.\n\nUser: {Q} Box it.\n\nAssistant: It is"
@@ -66,6 +67,13 @@ def test_a_server_that_chats_gets_messages_and_keywords():
     assert prompt.chat["chat_template_kwargs"] == {"enable_thinking": False}
     (bare,) = render_all([PROBLEM], "{{problem}}", "message", None)
     assert (bare.text, bare.chat) == (Q, None)
+
+
+def test_the_prompts_digest_is_of_what_a_chatting_server_is_sent():
+    styles = (PromptStyle(), PromptStyle(system="Be terse."), PromptStyle(system="Be brief."))
+    sent = [prompts_digest(render_all([PROBLEM], "{{problem}}", "message", None, style)) for style in styles]
+    assert len(set(sent)) == 3
+    assert sent[0] == canonical_digest([["p", Q]])  # as it was before there were styles
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ was chosen is written into the manifest.
 
 Around the question may stand a ``PromptStyle``: a system's message, solved examples, the reply's beginning, keywords of
 the chat template. In ``base`` and ``plain`` the parts follow one another, an empty line behind each and a blank before
-a reply, as in lm-eval.
+a reply.
 """
 
 import re
