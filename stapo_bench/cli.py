@@ -15,8 +15,14 @@ class Commands(HintingGroup):
     """The built-in commands, then those of installed packages, which are looked up only when needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names: ours in alphabetical order, then the others."""
-        return [*super().list_commands(ctx), *offered(GROUP, self.commands)]
+        """All names: ours in the order of ``COMMANDS``, then the others."""
+        return [*self.commands, *offered(GROUP, self.commands)]
+
+    def headed(self, ctx: click.Context) -> dict[str, list[str]]:
+        """Ours under their headings, then those of other packages."""
+        ours = {title: [str(command.name) for command in commands] for title, commands in COMMANDS.items()}
+        others = [*offered(GROUP, self.commands)]
+        return {**ours, "More": others} if others else ours
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name, ours before another's; None: there is none."""
@@ -35,8 +41,9 @@ def cli(ctx: click.Context, debug: bool) -> None:
     ctx.obj = {"debug": debug}
 
 
-for command in COMMANDS:
-    cli.add_command(command)
+for commands in COMMANDS.values():
+    for command in commands:
+        cli.add_command(command)
 
 
 def main() -> None:

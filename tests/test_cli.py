@@ -260,3 +260,10 @@ def test_options_stand_under_headings_each_once():
     assert "--out" in listed["Options"] and "--ckpt" in listed["What is evaluated"]
     every = [option for options in listed.values() for option in options]
     assert len(every) == len(set(every)) == len(cli.cli.commands["eval"].params) + 1  # and --help
+
+
+def test_every_command_stands_under_a_heading_once():
+    text = CliRunner().invoke(cli.cli, ["--help"]).output
+    body = text.split("Get samples:\n")[1]
+    assert re.findall(r"^(\w[\w ]+):$", body, re.MULTILINE) == ["Ask", "Show", "Grade", "Look around", "More"]
+    assert sorted(re.findall(r"^  (\w+)  ", body, re.MULTILINE)) == sorted([*cli.cli.commands, "experiment"])

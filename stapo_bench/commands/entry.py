@@ -28,13 +28,18 @@ FINDINGS = 3
 class HintingGroup(click.Group):
     """Commands; for one that it does not know, the nearest is suggested. Its list has a whole clause of each."""
 
+    def headed(self, ctx: click.Context) -> dict[str, list[str]]:
+        """Names of all commands by the heading that they stand under."""
+        return {"Commands": self.list_commands(ctx)}
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Click's own list, which cuts a sentence in the middle of a clause where it is too long for the line."""
-        found = {name: command for name in self.list_commands(ctx) if (command := self.get_command(ctx, name))}
-        width = formatter.width - 6 - max(map(len, found))
-        rows = [(name, first_clauses(command.get_short_help_str(10_000), width)) for name, command in found.items()]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        width = formatter.width - 6 - max(map(len, self.list_commands(ctx)))
+        for title, names in self.headed(ctx).items():
+            found = {name: command for name in names if (command := self.get_command(ctx, name))}
+            rows = [(name, first_clauses(command.get_short_help_str(10_000), width)) for name, command in found.items()]
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -62,7 +62,7 @@ def grade(ctx: click.Context) -> None:
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first so many responses.")
 @options.output_format("md", "json")
 def arena(file: Path, graders: str | None, limit: int | None, format_: str) -> None:
-    """Put graders side by side on responses that are labelled right or wrong: agreement, errors each way, time, hangs.
+    """Put graders side by side on labelled responses: agreement, errors each way, time, hangs.
 
     FILE: JSON lines, CSV or Parquet, packed or not, with columns completion (or response), gold (or answer) and label
     (or correct: true or false). JSON names the rows on which each grader errs.
