@@ -1,6 +1,7 @@
 """docs/objectives.md says what the code does and what was measured; every objective was compared with somebody's."""
 
 import math
+import re
 
 import pytest
 
@@ -29,6 +30,13 @@ def test_the_weights_by_hand():
     assert of("ce-gppo")[8:] == pytest.approx([1.2, 0.4])
     assert of("dppo-tv")[8:] == pytest.approx([4, 0.25])
     assert len(PROBES) == 10
+
+
+def test_the_trainers_readme_names_each_once():
+    text = (PAGE.parents[1] / "train" / "README.md").read_text(encoding="utf-8")
+    rows = text.split("| name | what it is |", 1)[1].split("\n\n", 1)[0].splitlines()
+    named = [name for row in rows for name in re.findall(r"`([^`]+)`", row.split(" | ", 1)[0])]
+    assert sorted(named) == sorted(BUILT_IN)
 
 
 def test_every_objective_was_compared_and_none_is_apart():
