@@ -23,6 +23,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,8 @@ from stapo_bench.records import Gold
 from stapo_train.batch import KEY_STRIDE
 from stapo_train.distributed import ProcessGroup
 from stapo_train.integrations.limits import check_supported
+from stapo_train.integrations.metrics_file import TRL, MetricsFile, record_of
+from stapo_train.integrations.metrics_file import stated as stated_settings
 from stapo_train.objective import ONE_PROCESS, Metrics, Objective, Reduce, Selection, TokenStats, policy_loss, select
 from stapo_train.objectives import for_run
 from stapo_train.reward import REWARDS
@@ -66,6 +69,7 @@ class StapoGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         objective: one that is built, or the ``objective:`` section of a config, such as ``{"name": "stapo"}``.
         others: GRPOTrainer's other arguments, by name.
         """
+        stated = stated_settings(objective)
         if not isinstance(objective, Objective):
             objective = for_run(objective, seed=args.seed, max_new_tokens=args.max_completion_length)
         _check(objective, args)
@@ -74,6 +78,13 @@ class StapoGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         if self.aux_loss_enabled:
             raise UsageError("router_aux_loss_coef: expected 0, the objective has no such term; set it in GRPOConfig")
         self.objective = objective
+        self._metrics_file = MetricsFile(
+            Path(args.output_dir),
+            seed=args.seed,
+            objective=stated,
+            iterations=args.max_steps,
+            trainer="TRL",
+        )
         self.model.config.stapo_objective = {"label": objective.label, **asdict(objective)}
         self._reduce: Reduce = (
             ProcessGroup(self.accelerator.device) if self.accelerator.num_processes > 1 else ONE_PROCESS
@@ -188,6 +199,14 @@ class StapoGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         denominator = max(selection.denominator.item(), 1.0)  # 0: nothing was kept, and the gradient is 0
         num_processes: int = self.accelerator.num_processes
         return out.numerator.sum() * (num_processes / denominator)
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """TRL's, and a line of ``metrics.jsonl`` in its ``output_dir``, next to the checkpoints."""
+        means = {name: float(np.nanmean(values)) for name, values in self._metrics["train"].items() if values}
+        record = record_of(TRL, {**logs, **means})
+        if self.model.training and record is not None and self.accelerator.is_main_process:
+            self._metrics_file.add(self.state.global_step, record)
+        super().log(logs, start_time)
 
     def _add(self, sums: Metrics, is_last: bool) -> None:
         """Add a micro-batch's sums; note the means over the window's tokens when it ends."""

@@ -47,11 +47,15 @@ from stapo_train.batch import KEY_STRIDE
 from stapo_train.distributed import ProcessGroup
 from stapo_train.integrations.verl_entropy import chunked_entropy
 from stapo_train.integrations.verl_launch import check_actor, check_advantages, check_correction, extend_verls_check
+from stapo_train.integrations.verl_log import extend_verls_log
 from stapo_train.integrations.verl_settings import NAME, objective_from_environment
 from stapo_train.objective import Selection, TokenStats, policy_loss, select
 
 ROW = "stapo_row"
 """Field of a mini-batch, [B] int64: each row's number, so that rows can be identified in verl's micro-batches."""
+
+ROLLOUT_LOG_PROBS = "rollout_log_probs"
+"""Field of a mini-batch, [B, T], where the engine reports its log-probs (rollout.calculate_log_probs)."""
 
 OPTIONAL = {"ref_log_prob": "ref_log_probs", "rollout_is_weights": "importance"}
 """Optional fields of a mini-batch: verl's name, ours."""
@@ -64,6 +68,7 @@ class MiniBatch:
     stats: TokenStats  # [N] under the policy before the step; NaN where the selection does not depend on it
     selection: Selection
     starts: tuple[int, ...]  # [B + 1] where a row's tokens begin in [N], and where the last row's end
+    mismatch: float | None  # mean |ln pi_trainer - ln pi_engine| per token of all ranks, nats; None: not reported
 
     def tokens(self, rows: Tensor) -> Tensor:
         """[n] where the tokens of these rows stand in [N]."""
@@ -98,13 +103,14 @@ class StapoTrainingWorker(TrainingWorker):  # type: ignore[misc]
         data[ROW] = torch.arange(len(data))
         output: TensorDict | None = super().train_batch(data)
         if output is not None:  # else another rank of this one's sequence-parallel group reports
-            metrics = tensordict_utils.get(output, "metrics") | _notes(self._mini_batch.selection)
+            metrics = tensordict_utils.get(output, "metrics") | _notes(self._mini_batch)
             tensordict_utils.assign_non_tensor(output, metrics=metrics)
         return output
 
     def _decide(self, data: TensorDict) -> MiniBatch:
         """Make the mini-batch's selection, together with the other ranks."""
-        names = ["response_mask", "old_log_probs", "advantages", *(name for name in OPTIONAL if name in data)]
+        optional = (name for name in (*OPTIONAL, ROLLOUT_LOG_PROBS) if name in data)
+        names = ["response_mask", "old_log_probs", "advantages", *optional]
         padded = data.select(*names).to_padded_tensor()  # each [B, T]
         mask = padded["response_mask"].bool()
         given = {name: padded[name].to(self._device)[mask.to(self._device)] for name in names[1:]}
@@ -127,7 +133,11 @@ class StapoTrainingWorker(TrainingWorker):  # type: ignore[misc]
             **{ours: given.get(theirs) for theirs, ours in OPTIONAL.items()},
         )
         starts = tuple(accumulate(lengths.tolist(), initial=0))
-        return MiniBatch(stats=stats, selection=select(stats, self.objective, self._reduce), starts=starts)
+        selection, mismatch = select(stats, self.objective, self._reduce), None
+        if (theirs := given.get(ROLLOUT_LOG_PROBS)) is not None:
+            apart = (stats.old_log_probs.double() - theirs.double()).abs().sum()
+            mismatch = float(self._reduce.sum(apart)) / max(selection.num_tokens, 1)
+        return MiniBatch(stats=stats, selection=selection, starts=starts, mismatch=mismatch)
 
     def _probe(self, data: TensorDict, mask: Tensor) -> tuple[Tensor, Tensor]:
         """[N] log-probs and entropies under the current policy, NaN where the selection does not depend on them.
@@ -219,9 +229,11 @@ def advantages(
     return spread, spread
 
 
-def _notes(selection: Selection) -> dict[str, float]:
-    """What the trainer logs of a selection, under ``actor/objective/``."""
+def _notes(mini: MiniBatch) -> dict[str, float]:
+    """What the trainer logs of a mini-batch, under ``actor/objective/``."""
+    selection = mini.selection
     return {
+        **({} if mini.mismatch is None else {"objective/rollout_mismatch": mini.mismatch}),
         "objective/num_tokens": float(selection.num_tokens),
         "objective/num_candidates": float(selection.num_candidates),
         "objective/num_silenced": float(selection.num_tokens - selection.num_kept),
@@ -232,3 +244,4 @@ def _notes(selection: Selection) -> dict[str, float]:
 
 ActorRolloutRefWorker.actor_worker_cls = StapoTrainingWorker
 extend_verls_check()
+extend_verls_log()

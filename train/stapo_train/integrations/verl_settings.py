@@ -39,7 +39,7 @@ def parse_objective(text: str) -> Objective:
     >>> parse_objective("{name: stapo, q: 0.5}").label
     'STAPO'
     """
-    settings = _mapping(text)
+    settings = stated_settings(text)
     missing = [name for name in _needed(settings["name"]) if name not in settings]
     if missing:
         example = {**settings, **dict.fromkeys(missing, 0)}
@@ -53,10 +53,11 @@ def all_settings(text: str) -> dict[str, Any]:
     >>> [all_settings("stapo")[name] for name in ("name", "tau_p", "q")]
     ['stapo', 0.002, 0.75]
     """
-    return {"name": _mapping(text)["name"], **asdict(parse_objective(text))}
+    return {"name": stated_settings(text)["name"], **asdict(parse_objective(text))}
 
 
-def _mapping(text: str) -> Mapping[str, Any]:
+def stated_settings(text: str) -> Mapping[str, Any]:
+    """The settings that a value of ``STAPO_OBJECTIVE`` states, its name among them."""
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
