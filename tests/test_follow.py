@@ -5,6 +5,7 @@ import json
 import shutil
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -152,9 +153,9 @@ def test_verls_are_complete_up_to_the_step_that_it_names(tmp_path):
         (tmp_path / f"global_step_{step}/actor/huggingface").mkdir(parents=True)
     assert names(tmp_path) == []
     (tmp_path / "latest_checkpointed_iteration.txt").write_text("10")
-    assert [(found.step, found.in_shards) for found in complete_checkpoints(tmp_path)] == [(10, True)]
+    assert names(tmp_path) == [(10, "actor")]
     write_weights(tmp_path / "global_step_10/actor/huggingface", 5)  # the training saves the model as well
-    assert [(found.path.name, found.in_shards) for found in complete_checkpoints(tmp_path)] == [("huggingface", False)]
+    assert names(tmp_path) == [(10, "huggingface")]
 
 
 def test_a_trainers_checkpoint_states_its_step_and_its_training(tmp_path):
@@ -250,6 +251,32 @@ def test_it_waits_for_checkpoints_and_ends_with_the_final_one(training):
 
 def test_until_leaves_later_steps_out(training):
     assert [entry.step for entry in followed(options(training, once=False, until=15))] == [None, 10]
+
+
+def test_verls_shards_are_merged_once_evaluated_and_removed(tmp_path, monkeypatch):
+    write_weights(tmp_path / "base", 2)
+    (tmp_path / "run/global_step_10/actor/huggingface").mkdir(parents=True)
+    (tmp_path / "run/latest_checkpointed_iteration.txt").write_text("10")
+    asked = options(tmp_path / "run")
+    monkeypatch.setattr("stapo_bench.sampling.merging.find_spec", lambda _: None)
+    with pytest.raises(StapoError, match="global_step_10/actor: expected verl in this environment"):
+        followed(asked)
+    monkeypatch.setattr("stapo_bench.sampling.merging.find_spec", lambda _: "found")
+    commands = []
+
+    def merge(command, **_):
+        commands.append(command)
+        if len(commands) == 2:
+            write_weights(Path(command[-1]), 9)
+        return SimpleNamespace(returncode=int(len(commands) == 1), stderr="no shard of rank 1")
+
+    monkeypatch.setattr("stapo_bench.sampling.merging.subprocess", SimpleNamespace(run=merge))
+    with pytest.raises(StapoError, match=r"verl's merger failed \(exit 1\): no shard of rank 1"):
+        followed(asked)
+    assert followed(asked)[1].state == "better"
+    assert commands[1][1:4] == ["-m", "verl.model_merger", "merge"] and not any((tmp_path / "out/merged").iterdir())
+    manifest = json.loads((tmp_path / "out/step-000010/manifest.json").read_text())
+    assert (manifest["about"]["step"], manifest["about"]["method"]) == (10, "run")
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

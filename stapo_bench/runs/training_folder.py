@@ -29,8 +29,7 @@ class FoundCheckpoint:
     """A complete checkpoint of a training."""
 
     step: int
-    path: Path  # a Hugging Face folder; of verl what it wrote for the actor
-    in_shards: bool = False  # verl's, to be merged into a Hugging Face folder
+    path: Path  # a Hugging Face folder; of verl ``actor``, where that is in shards
 
 
 def complete_checkpoints(folder: Path) -> list[FoundCheckpoint]:
@@ -71,7 +70,7 @@ def _complete(path: Path) -> Iterator[FoundCheckpoint]:
         merged = path / "actor" / "huggingface"
         if mark.isdecimal() and step <= int(mark) and merged.is_dir():
             whole = has_whole_weights(merged)  # where the training was asked to save the model as well
-            yield FoundCheckpoint(step=step, path=merged if whole else path / "actor", in_shards=not whole)
+            yield FoundCheckpoint(step=step, path=merged if whole else path / "actor")
 
 
 def has_whole_weights(folder: Path) -> bool:

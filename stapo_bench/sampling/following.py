@@ -10,6 +10,7 @@ training deleted meanwhile stays with the samples that it has.
 """
 
 import math
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,6 +39,7 @@ from stapo_bench.runs import (
 from stapo_bench.sampling.engine_cache import EngineCache
 from stapo_bench.sampling.eval_options import EvalOptions, for_checkpoint
 from stapo_bench.sampling.evaluation import evaluate
+from stapo_bench.sampling.merging import in_shards, merged, merged_folder
 from stapo_bench.sampling.stop_rules import against_base
 
 LOG = "followed.jsonl"
@@ -173,9 +175,11 @@ def _evaluate(
 ) -> Entry:
     """Sample a checkpoint until it is decided, or the base to its end."""
     out, path = options.asked.out, Path(entry.checkpoint)
-    asked, base = replace(options.asked, checkpoint=path, out=out / entry.run), out / log[0].run
+    base = out / log[0].run
     rule = against_base(base, entry.number) if entry.number else None
     try:
+        folder = merged(path, out, entry.step or 0) if in_shards(path) else path
+        asked = replace(options.asked, checkpoint=folder, out=out / entry.run)
         if entry.number and is_adapter(path):
             asked = for_checkpoint(asked, options.base)
         result = evaluate(asked, engines=engines, rule=rule, watch=watch)
@@ -189,6 +193,8 @@ def _evaluate(
     if not entry.number:
         grade_run(asked.out, data_dir=asked.data_dir)  # all looks at others read its grades
         return replace(entry, state="base")
+    if in_shards(path):
+        shutil.rmtree(merged_folder(out, entry.step or 0), ignore_errors=True)
     look = look_at_checkpoint(load_run(asked.out), load_run(base), entry.number)
     numbers = (look.value, look.interval.low, look.interval.high)
     value, low, high = (None if math.isnan(number) else number for number in numbers)

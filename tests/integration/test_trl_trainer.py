@@ -26,6 +26,7 @@ from random_rollouts import GROUP_SIZE, GROUPS, MAX_NEW_TOKENS, check_reported, 
 from trl import GRPOConfig
 
 from stapo_bench.errors import UsageError
+from stapo_bench.presenting.figures import Sources
 from stapo_bench.records import Grade, Outcome
 from stapo_train.batch import Batch, collate
 from stapo_train.integrations import trl as integration
@@ -232,6 +233,11 @@ def test_a_real_run_draws_grades_and_logs(checkpoint, tmp_path):
         )
         trainer.train()
         logs = trainer.state.log_history[:3]
+        (training,) = Sources(logs=[tmp_path]).trainings  # the same numbers, as a training log of ours
+        assert (training.method, training.iterations, training.objective["tau_p"]) == ("STAPO", (1, 2, 3), 0.0035)
+        assert training.column("entropy").tolist() == pytest.approx([log["objective/entropy"] for log in logs])
+        shares = [log["objective/num_silenced"] / log["objective/num_tokens"] for log in logs]
+        assert training.column("masked_share").tolist() == pytest.approx(shares)
         assert all(math.isfinite(log["loss"]) for log in logs)
         assert all((log["objective/num_silenced"] > 0) == moves for log in logs)
         assert all(0 < log["objective/num_kept"] <= log["objective/num_tokens"] for log in logs)

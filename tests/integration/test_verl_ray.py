@@ -17,6 +17,7 @@ pytest.importorskip("verl", reason="verl is not installed: scripts/integration.s
 import torch
 import transformers
 
+from stapo_bench.presenting.figures import Sources
 from stapo_bench.records import Gold, Problem
 from stapo_train.integrations.verl_data import chat_template, verl_rows, write_parquet
 from stapo_train.tiny.random_model import END, random_model, save
@@ -109,6 +110,13 @@ def test_ray_trains_saves_and_goes_on(checkpoint, tmp_path):
         assert value["training/rollout_probs_diff_max"] < 1e-4  # what draws has the trainer's weights
         assert math.isnan(value["critic/score/mean"])  # some rewards are unknown,
         assert value["critic/advantages/max"] > 0 > value["critic/advantages/min"]  # and cost their own rollout alone
+    (training,) = Sources(logs=[tmp_path / "run"]).trainings  # the same numbers, as a training log of ours
+    assert (training.method, training.iterations, training.objective["tau_p"]) == ("STAPO", (1, 2), 0.9)
+    assert training.column("entropy").tolist() == pytest.approx(
+        [float(logs[step]["actor/entropy"]) for step in (1, 2)], abs=1e-3
+    )
+    assert (training.column("masked_share") > 0).all()
+    assert (training.column("rollout_mismatch") < 1e-3).all()
 
     merge = ["-m", "verl.model_merger", "merge", "--backend", "fsdp", "--target_dir", str(tmp_path / "merged")]
     actor = tmp_path / "run" / "global_step_2" / "actor"

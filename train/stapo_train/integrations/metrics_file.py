@@ -23,12 +23,12 @@ from stapo_train.objective import Objective
 from stapo_train.objectives import REGISTRY
 
 _OBJECTIVE = {
-    name: f"objective/{name}"
-    for name in (
-        "num_tokens", "num_candidates", "num_kept", "num_silenced", "ratio_mean", "clip_high_share", "clip_low_share",
-        "kl_to_old", "rollout_mismatch",
-    )
-}  # fmt: skip
+    **{name: f"objective/{name}" for name in ("num_tokens", "num_candidates", "num_kept", "num_silenced", "kl_to_old")},
+    "ratio_mean": "objective/ratio",
+    "clip_high_share": "objective/clipped_high",
+    "clip_low_share": "objective/clipped_low",
+    "rollout_mismatch": "objective/rollout_mismatch",
+}
 
 VERL: Mapping[str, str] = {
     "entropy": "actor/entropy",
