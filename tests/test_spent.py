@@ -25,7 +25,7 @@ def test_every_answer_counts_also_one_that_is_no_sample(serve):
     # Completions of seed % 7 + 1 tokens: 1 + 2 + 3 + 4 + 5 and 3 of the answer that was aborted; 6 prompts of 4.
     # 24 / 10^6 x 1000 + 18 / 10^6 x 2000 = 0.024 + 0.036
     (line,) = told
-    assert line == "6 answers: 24 prompt and 18 completion tokens; at 1,000.00 and 2,000.00 a million 0.06"
+    assert line == "6 answers: 24 prompt and 18 completion tokens; at 1000 and 2000 a million 0.06"
 
 
 def test_what_a_server_does_not_count_is_said_to_be_unknown():
@@ -49,7 +49,7 @@ def test_a_run_ends_with_what_it_cost_and_its_identity_does_not_know_of_it(small
     code, _, error = stapo(*EVAL, *REST, "--base-url", server.url, "--price", "0.15/0.6")
     assert code == 0, error
     (line,) = [line for line in error.splitlines() if "completion tokens" in line]
-    assert "at 0.15 and 0.60 a million 0.00" in line
+    assert "at 0.15 and 0.6 a million " in line
     code, _, error = stapo(*EVAL, *REST, "--base-url", server.url)
     assert (code, "nothing is missing" in error) == (0, True)
 

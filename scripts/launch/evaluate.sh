@@ -19,7 +19,7 @@ if [ -z "${BASE_URL:-}" ]; then
     VLLM_USE_FLASHINFER_SAMPLER=0 vllm serve "$checkpoint" --port "$port" --data-parallel-size "$engines" \
         --data-parallel-size-local "$local_engines" --tensor-parallel-size "$tensor_parallel" \
         --data-parallel-backend "${SERVE_BACKEND:-ray}" --max-model-len "${MAX_MODEL_LEN:-24576}" \
-        --dtype "${DTYPE:-bfloat16}" --generation-config vllm &
+        --dtype "${DTYPE:-bfloat16}" --logprobs-mode processed_logprobs --generation-config vllm &
     server=$!
     trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true' EXIT
     BASE_URL="http://127.0.0.1:$port/v1"

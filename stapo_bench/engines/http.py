@@ -14,6 +14,7 @@ import math
 import ssl
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from typing import Any, TypeGuard
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -62,6 +63,7 @@ class Http:
     def __init__(self, api_key: str | None) -> None:
         self._api_key = api_key
         self._tls = ssl.create_default_context()
+        self._proxy = cache(_proxy)  # the environment is read once for each address
 
     async def send(self, url: str, body: Mapping[str, Any] | None, timeout_s: float) -> Any:
         """Send a body, or none, and return the answer; PassingError, or StapoError where trying again is no use."""
@@ -95,7 +97,7 @@ class Http:
         sent = None if body is None else json.dumps(body).encode()
         content = bytearray()
         async with (
-            httpcore2.AsyncConnectionPool(self._tls, _proxy(url), network_backend=_Bounding()) as connections,
+            httpcore2.AsyncConnectionPool(self._tls, self._proxy(url), network_backend=_Bounding()) as connections,
             connections.stream(
                 "GET" if body is None else "POST",
                 url,

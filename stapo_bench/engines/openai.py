@@ -22,6 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -35,6 +36,7 @@ from stapo_bench.engines.openai_answers import read_completion
 from stapo_bench.engines.params import check_params, refuse_generated_ids, token_budget
 from stapo_bench.engines.probe import probe
 from stapo_bench.engines.served_model import ServedModel, check_completions, find_model
+from stapo_bench.engines.server_log_probs import AS_DRAWN, asking_for, gives_as_drawn, log_probs_of
 from stapo_bench.engines.servers import Retries, Servers
 from stapo_bench.engines.spent import Spent
 from stapo_bench.errors import StapoError, UsageError, tell
@@ -85,6 +87,7 @@ class OpenAIEngine:
         self._retries = retries or Retries()
         self._chat = chat
         self._path = "/chat/completions" if chat else "/completions"
+        self._log_probs = False  # whether the servers' are those with which tokens were drawn
         self._concurrency = concurrency or 128 * len(base_urls)
         make_room(self._concurrency)
         with start_blocking_portal() as portal:
@@ -99,7 +102,18 @@ class OpenAIEngine:
         served = await find_model(self._http, self._urls, model, min(START_TIMEOUT_S, self._retries.timeout_s))
         for url in self._urls:
             await check_completions(self._http, url, served.name, self._chat)
+        if served.facts.get("server", "").startswith("vllm "):  # no other is known to give them as drawn
+            given = [await gives_as_drawn(partial(self._first_token, url, served.name)) for url in self._urls]
+            self._log_probs = all(given)
         return served
+
+    async def _first_token(self, url: str, model: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The choice in an answer of one token."""
+        asked = {"messages": [{"role": "user", "content": "?"}]} if self._chat else {"prompt": "?"}
+        body = {"model": model, **asked, "max_tokens": 1, **settings, **asking_for(self._chat, 1)}
+        answer = await self._http.send(url + self._path, body, PROBE_TIMEOUT_S)
+        choice: Mapping[str, Any] = answer["choices"][0]
+        return choice
 
     @classmethod
     def open(cls, checkpoint: Path, options: EngineOptions) -> "OpenAIEngine":
@@ -128,6 +142,7 @@ class OpenAIEngine:
         """The served name, what servers tell of themselves and what is sent; not their addresses, which may change."""
         return {
             **self._served.facts,
+            **({"log_probs": AS_DRAWN} if self._log_probs else {}),
             "engine": "openai",
             "model": self._served.name,
             "context_length": str(self._served.context_length),
@@ -200,6 +215,7 @@ class OpenAIEngine:
             "top_p": params.top_p,
             "seed": request.seed,
             "return_token_ids": True,  # vLLM; others leave it aside
+            **(asking_for(self._chat) if self._log_probs else {}),
             **OFF,
             **({} if params.top_k is None else {"top_k": params.top_k}),
             **({} if params.min_p is None else {"min_p": params.min_p}),
@@ -211,7 +227,9 @@ class OpenAIEngine:
 
     def _read(self, request: Request, max_tokens: int, answer: Mapping[str, Any], seconds: float) -> Completion:
         self._spent.add(answer)
-        return read_completion(request, self._served, max_tokens, answer, seconds)
+        found = read_completion(request, self._served, max_tokens, answer, seconds)
+        drawn = log_probs_of(answer["choices"][0], found.num_tokens) if self._log_probs else None
+        return replace(found, log_probs=drawn)
 
     def _run(self, todo: deque[Request], params: SamplingParams) -> Iterator[Completion]:
         done: SimpleQueue[Completion | None] = SimpleQueue()

@@ -12,7 +12,7 @@ class Spent:
     >>> spent = Spent("0.15/0.60")
     >>> spent.add({"usage": {"prompt_tokens": 400_000, "completion_tokens": 2_000_000}})
     >>> spent.line()
-    '1 answers: 400,000 prompt and 2,000,000 completion tokens; at 0.15 and 0.60 a million 1.26'
+    '1 answers: 400,000 prompt and 2,000,000 completion tokens; at 0.15 and 0.6 a million 1.26'
     """
 
     def __init__(self, price: str | None = None) -> None:
@@ -42,7 +42,8 @@ class Spent:
             text += f" ({self.num_uncounted:,} answers without a count)"
         if self._price is not None:
             money = sum(price * count for price, count in zip(self._price, self.num_tokens, strict=True)) / 1e6
-            text += f"; at {self._price[0]:,.2f} and {self._price[1]:,.2f} a million {money:,.2f}"
+            shown = f"{money:,.2f}" if money >= 1 else f"{money:.2g}"
+            text += f"; at {self._price[0]:g} and {self._price[1]:g} a million {shown}"
         return text
 
 

@@ -53,7 +53,7 @@ def start(checkpoint, tmp_path) -> Iterator[Callable[[], tuple[str, subprocess.P
     (tmp_path / "template.jinja").write_text(TEMPLATE)
     command = [Path(sys.executable).with_name("vllm"), "serve", checkpoint, "--port", port, "--dtype", "float32"]
     command += ["--served-model-name", "tiny", "--generation-config", "vllm", "--enforce-eager"]
-    command += ["--chat-template", tmp_path / "template.jinja"]
+    command += ["--chat-template", tmp_path / "template.jinja", "--logprobs-mode", "processed_logprobs"]
     environment = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_WAIT_POLICY": "PASSIVE"} | os.environ
 
     def begin() -> tuple[str, subprocess.Popen]:
@@ -108,6 +108,8 @@ def test_a_server_is_asked_both_ways_killed_and_gone_on_with(start, checkpoint, 
         engine = load_manifest(run).identity.engine
         assert engine["server"].startswith("vllm 0.")
         assert (engine["context_length"], engine.get("api")) == ("512", "chat" if chat else None)
+        assert engine["log_probs"] == "as drawn"
+        assert all(sample.sum_log_prob < 0 for sample in read_samples(run))
         assert "ignored" not in watch.getvalue() and "limit of its own" not in watch.getvalue()
 
     before = {sample.key: sample.completion for sample in read_samples(tmp_path / "completions")}

@@ -1,0 +1,100 @@
+"""Log-probabilities of servers are taken where they are those with which tokens were drawn, and only there."""
+
+import json
+import math
+
+import pytest
+from fake_server import PARAMS, QUICK, Handler, make_requests, serving
+
+from stapo_bench.engines.openai import OpenAIEngine
+from stapo_bench.engines.server_log_probs import log_probs_of
+
+serve = pytest.fixture(serving)
+
+LOGITS = [3.0, 2.0, 0.0]
+
+
+def log_softmax(logits):
+    return [one - math.log(sum(map(math.exp, logits))) for one in logits]
+
+
+def raw(body):
+    return log_softmax(LOGITS)[0]
+
+
+def at_temperature(body):  # and not after the cut
+    return log_softmax([one / body["temperature"] for one in LOGITS])[0]
+
+
+def as_drawn(body):
+    return 0.0 if body["top_p"] < 0.5 else at_temperature(body)
+
+
+@pytest.fixture
+def vllm(serve, monkeypatch):
+    """A server of vLLM's kind that gives the log-probability which ``kind(body)`` is."""
+    server = serve({"id": "tiny", "max_model_len": 64})
+    get = Handler.do_GET
+
+    def do_get(handler) -> None:
+        handler.reply(200, b'{"version": "0.32.0"}') if handler.path == "/version" else get(handler)
+
+    def do_post(handler) -> None:
+        body = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
+        server.bodies.append(body)
+        if not body.get("prompt") and not body.get("messages"):
+            handler.reply(400, b"no prompt")
+            return
+        value, choice = server.kind(body), {"finish_reason": "stop"}
+        if "messages" in body:
+            choice |= {"message": {"content": "a"}}
+            token = {"token": "a", "logprob": value, "top_logprobs": [{"token": "a", "logprob": value}]}
+            told = {"content": [token]} if body.get("logprobs") else None
+        else:
+            choice |= {"text": "a"}
+            told = {"token_logprobs": [value], "top_logprobs": [{"a": value, "b": value - 1}]}
+        answer = {"choices": [choice | {"logprobs": told}], "usage": {"completion_tokens": 1}}
+        handler.reply(200, json.dumps(answer).encode())
+
+    monkeypatch.setattr(Handler, "do_GET", do_get)
+    monkeypatch.setattr(Handler, "do_POST", do_post)
+    return server
+
+
+@pytest.mark.parametrize("chat", [False, True])
+@pytest.mark.parametrize("kind", [raw, at_temperature, as_drawn, lambda body: -1e-6, lambda body: "x"])
+def test_those_of_the_drawing_are_taken_and_said(vllm, chat, kind):
+    vllm.kind = kind
+    engine = OpenAIEngine([vllm.url], chat=chat, retries=QUICK)
+    (completion,) = engine.generate(make_requests(1), PARAMS)
+    if kind is as_drawn:
+        # T = 0.7: log softmax(3/0.7, 2/0.7, 0)_1 = -log(1 + e^(-1/0.7) + e^(-3/0.7))
+        assert completion.log_probs == pytest.approx([-math.log(1 + math.exp(-1 / 0.7) + math.exp(-3 / 0.7))])
+        assert engine.identity()["log_probs"] == "as drawn"
+    else:
+        assert completion.log_probs is None
+        assert "log_probs" not in engine.identity()
+        assert "logprobs" not in vllm.bodies[-1]
+
+
+def test_other_servers_are_not_asked(serve):
+    server = serve()
+    assert "log_probs" not in OpenAIEngine([server.url], retries=QUICK).identity()
+    assert server.bodies == []
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ({"token_logprobs": [-0.5, -1.0]}, (-0.5, -1.0)),
+        ({"content": [{"logprob": -0.5}, {"logprob": 0.0}]}, (-0.5, 0.0)),
+        ({"token_logprobs": [-0.5]}, None),
+        ({"token_logprobs": [-0.5, None]}, None),
+        ({"token_logprobs": [-0.5, 0.1]}, None),
+        ({"token_logprobs": [-0.5, float("nan")]}, None),
+        ({"content": None}, None),
+        (None, None),
+    ],
+)
+def test_there_is_one_for_each_token_or_none(told, found):
+    assert log_probs_of({"logprobs": told}, 2) == found
