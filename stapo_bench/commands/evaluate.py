@@ -158,6 +158,9 @@ def continue_command(ctx: click.Context) -> None:
     With --engine transformers the new run has the very tokens of an evaluation under the new limit (up to rounding);
     vllm and openai sample what follows the cut under another seed: the distribution is the same, the tokens are not.
 
+    With --thinking-budget, samples that are still thinking at the budget end it and answer: a run for each budget, all
+    from the same first tokens, and the curve over them.
+
     Example: stapo-bench continue results/base-justrl --max-new-tokens 32768
     """
     from stapo_bench.analysis import curve_of

@@ -30,7 +30,17 @@ _SECTIONS = {
     "What is evaluated": ("ckpt", "base", "revision", "model", "dtype", "quantization"),
     "On what": ("tasks", "suite", "samples", "limit", "data_dir", "seed"),
     "Prompts": ("prompt_format", *STYLE),
-    "Decoding": ("decoding", "temperature", "top_p", "top_k", "min_p", "stop", "max_new_tokens"),
+    "Decoding": (
+        "decoding",
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "stop",
+        "max_new_tokens",
+        "budgets",
+        "thinking_end",
+    ),
     "Engine": ("engine", *_SHOWN),
 }
 """Headings of a long help, and the parameters below each; the others stand under "Options"."""
