@@ -73,6 +73,7 @@ _unit("H", "1", "H henry henries")
 _unit("bit", "1", "bit bits")
 _unit("bit", "8", "byte bytes")
 
+_CURRENCIES = frozenset("$€£¥₹")
 _POWER_WORDS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 _COMPOUND = {"mph": "mi/h", "kph": "km/h", "kmph": "km/h", "kmh": "km/h", "mps": "m/s", "amu": "amu"}
 _FILLER = frozenset(["of", "the", "a", "an", "in", "total", "is", "are", "per"])
@@ -96,6 +97,7 @@ HEDGES = frozenset({
 BOUNDS = frozenset({"minimum", "maximum"})  # behind a value, or its unit
 PERCENT_APART = "(in percent)"  # the unit of a bare number whose percent sign stands elsewhere in the response
 BASE_APART = "(in base"  # behind a bare number whose base stands in words beside it
+NEXT_VALUE = r" \text{(and)} "  # between values that have names of their own
 NEXT_PART = r" \text{(next part)} "  # between the answers to the parts of one question
 # Words that open a condition behind a value, or a reason for it.
 CONDITIONS = frozenset({
@@ -211,4 +213,8 @@ def relation(left: str, right: str) -> Fraction | None:
     if isinstance(a, frozenset) or isinstance(b, frozenset):
         loose = a if isinstance(a, frozenset) else b
         return Fraction(1) if not loose else None
-    return a[1] / b[1] if a[0] == b[0] else None
+    if a[0] == b[0]:
+        return a[1] / b[1]
+    priced = [tuple(part for part in dims if part[0] not in _CURRENCIES) for dims in (a[0], b[0])]
+    one_is_bare = (priced[0] == a[0]) is not (priced[1] == b[0])  # "1.50/kg" leaves out the dollar of "$1.50/kg"
+    return a[1] / b[1] if one_is_bare and priced[0] == priced[1] else None

@@ -1,14 +1,23 @@
-r"""What the question decides where the bare answer cannot: whether it asks for a percentage, and in which base.
+r"""What the question decides where the bare answer cannot: a percentage, a base, a unit, a letter, a rounded value.
 
-With a question two rules apply, and no others; without one nothing changes.
+With a question these rules apply, and no others; without one nothing changes.
 
 * It asks for a percentage ("what percent", "as a percentage"): ``10`` and ``10\%`` are one answer. ``0.1`` is not.
 * It asks for a number in a base ("in base 6", "in binary"): digits without their base have it, on either side.
+* It asks for a unit ("how many minutes", "in cm"): a gold without a unit has this one, so an answer in another unit is
+  converted, or wrong. Where it names several, none is asked for.
+* It asks for one letter ("what is k in terms of m"): of an answer that gives several letters their values, this one's
+  counts.
+* It asks for a rounded value ("to the nearest tenth", "estimate"): "about 42" is 42.
+
+"In terms of pi" needs no rule: an exact gold takes no rounded answer.
 """
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
+from stapo_bench.grading import units
 from stapo_bench.grading.read import BASE_NAMES
 
 MAX_QUESTION = 20_000  # characters of a question that are read
@@ -17,9 +26,26 @@ _PERCENT = re.compile(
     r"|\b(?:as|in)\s+(?:a\s+|the\s+)?(?:percent(?:age)?s?|per\s?cent)\b(?!\s+points)"
     r"|\b(?:find|what\s+is|what's|what\s+was|determine|calculate|compute|give|state|estimate)\s+the\s+(?:\w+\s+){0,2}"
     r"percent(?:age)?(?:\s+(?:of|by|change|increase|decrease|error|yield|loss|gain|profit|that|which|composition))?\b"
-    r"|(?:answer|express\w*)\b[^.?]{0,40}\bpercent(?:age)?\b|\bpercent(?:age)?\s+(?:increase|decrease|change|error)\s*\?",
+    r"|(?:answer|express\w*)\b[^.?]{0,40}\bpercent(?:age)?\b|\bpercent(?:age)?\s+(?:increase|decrease|change"
+    r"|error)\s*\?",
     re.IGNORECASE,
 )
+_UNIT = re.compile(
+    r"\bhow many (?:more |total |full |whole )?([A-Za-z]+)\b"
+    r"|(?:,|\bmeasured|\banswer|\bexpressed|\bgiven?|\bcm|\b\w+) in (?:the )?([A-Za-z]+)(?=[?,.)]|$)|\((?:in "
+    r")?([A-Za-z]+)\)",
+    re.IGNORECASE,
+)
+_LETTER = re.compile(
+    r"\b(?:what is|what's|find|determine|solve for|the value of|compute)\s+(?:the value "
+    r"of\s+)?\$?([A-Za-z])\$?(?=\s*(?:[?.,]|$|(?:in"
+    r" terms|if|when|such|so that|as a)\b))",
+    re.IGNORECASE,
+)
+_ROUNDED = re.compile(
+    r"\bnearest\b|\bround\w*|\bapproximat\w+|\bestimat\w+|\bdecimal places?\b|\bsignificant\b", re.IGNORECASE
+)
+_ASKING = re.compile(r"[^.?!]*(?:[.?!]|$)")
 _BASE = re.compile(
     r"\bbase[\s${-]{0,3}(\d{1,2}|" + "|".join(BASE_NAMES) + r")\b|\b(binary|octal|hexadecimal)\b", re.IGNORECASE
 )
@@ -31,21 +57,41 @@ class Asked:
 
     percent: bool = False
     base: int | None = None
+    unit: str | None = None
+    letter: str | None = None
+    rounded: bool = False
 
 
+@lru_cache(maxsize=1024)
 def asked_by(question: str) -> Asked:
-    """What a question asks for, by the two rules.
+    """What a question asks for, by the rules above.
 
-    >>> asked_by("What percent of 50 is 5?"), asked_by("Write 95 in base 6.").base
-    (Asked(percent=True, base=None), 6)
-    >>> asked_by("A price falls by 10 percent. What is it now?")
-    Asked(percent=False, base=None)
+    >>> asked_by("What percent of 50 is 5?").percent, asked_by("Write 95 in base 6.").base
+    (True, 6)
+    >>> asked_by("A price falls by 10 percent. What is it now?") == Asked()
+    True
+    >>> asked_by("How many minutes are 3 hours?").unit, asked_by("What is $k$ in terms of $m$?").letter
+    ('minutes', 'k')
     """
     question = question[:MAX_QUESTION]
     bases = {_base(next(group for group in match.groups() if group)) for match in _BASE.finditer(question)} - {10}
     last = [_base(next(group for group in match.groups() if group)) for match in _BASE.finditer(question)]
     base = last[-1] if last and last[-1] in bases else None
-    return Asked(percent=_PERCENT.search(question) is not None, base=base)
+    letters = _LETTER.findall(question)
+    return Asked(
+        percent=_PERCENT.search(question) is not None,
+        base=base,
+        unit=_unit(question),
+        letter=letters[-1] if letters else None,
+        rounded=_ROUNDED.search(question) is not None,
+    )
+
+
+def _unit(question: str) -> str | None:
+    """The one unit that the question asks for."""
+    words = [next(filter(None, match.groups())) for match in _UNIT.finditer(question)]
+    asked = {word for word in words if word in units.WORDS and isinstance(units.canonical(word), tuple)}
+    return asked.pop() if len(asked) == 1 else None
 
 
 def _base(name: str) -> int:

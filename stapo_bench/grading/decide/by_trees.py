@@ -6,7 +6,7 @@ from fractions import Fraction
 from stapo_bench.grading.compare import Contradiction, Rules, reads_as_region, same
 from stapo_bench.grading.decide import text_answers
 from stapo_bench.grading.decide.verdict import Question, Verdict
-from stapo_bench.grading.read import parse
+from stapo_bench.grading.read import clean, parse, region_in_words
 from stapo_bench.grading.tree import Kind, Node, Refusal, free_symbols, sym
 from stapo_bench.records import Gold
 
@@ -31,6 +31,8 @@ _EXCEPT = re.compile(
 )
 # Layout between signs, which two equal texts may differ in.
 _SQUEEZED = re.compile(r"\\text(?=\{)|(?<![0-9A-Za-z])\s+|\s+(?![0-9A-Za-z])|(?<=[A-Za-z])\s+(?=\d)")
+_STYLED = re.compile(r"\\(?:text|mathrm)\s*\{([^{}]*)\}")
+_WORDED = re.compile(r"\s*[A-Za-z]{3}")
 _DEGREE = re.compile(r"\^?\s*\{?\s*\\circ\s*\}?|°")
 _REAL = re.compile(r"([a-z]) \\in \\mathbb\{R\} ?, ?(?=\1 ?(?:[<>]|\\(?:ne|le|ge)\b))")
 
@@ -103,7 +105,9 @@ def _named_set(text: str) -> Node | None:
     """The set that words stand for: "no solution", "all real numbers"."""
     kind = text_answers.special(text)
     if kind is None:
-        return None
+        words = _STYLED.sub(r"\1", text)
+        region = region_in_words(words) if _WORDED.match(words) else None
+        return None if region is None else parse(clean(region))
     return Node(Kind.SET) if kind == "empty" else sym("mathbb(R)")
 
 

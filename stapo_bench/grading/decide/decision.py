@@ -8,11 +8,12 @@ from dataclasses import replace
 
 from stapo_bench.grading.decide.asked import Asked
 from stapo_bench.grading.decide.by_trees import by_mathematics
+from stapo_bench.grading.decide.parts import labelled, listed, without_names
 from stapo_bench.grading.decide.verdict import Question, Verdict
 from stapo_bench.grading.decide.word_rules import by_words
 from stapo_bench.grading.evaluate import refill
 from stapo_bench.grading.read import clean
-from stapo_bench.grading.units import BASE_APART, NEXT_PART
+from stapo_bench.grading.units import BASE_APART, NEXT_VALUE
 from stapo_bench.records import Gold
 
 MAX_ANSWER = 20_000  # characters of an extracted answer that are looked at at all
@@ -43,15 +44,21 @@ def decide(extracted: str, gold: Gold, asked: Asked | None = None) -> Verdict:
     refill()
     if len(extracted) > MAX_ANSWER:
         return Verdict(False, f"not comparable: longer than {MAX_ANSWER} characters")
-    if NEXT_PART in extracted:
-        return _by_parts(extracted.split(NEXT_PART), gold, asked)
+    if (parts := labelled(extracted)) is not None:
+        verdict = _by_parts(parts, gold, asked)
+        together = NEXT_VALUE in extracted and not verdict.correct  # names may come in any order
+        return decide(", ".join(parts), gold, asked) if together else verdict
     if based := _BASED.fullmatch(extracted):
         plain = _decide(based[1], gold)
         return plain if plain.correct else _decide(f"{based[1]}_{{{based[2]}}}", gold)
+    if asked is not None and asked.unit and gold.unit is None and _NUMBER.fullmatch(clean(gold.answer)):
+        gold = replace(gold, unit=asked.unit)
     verdict = _decide(extracted, gold)
-    if asked is None or verdict.correct:
+    if verdict.correct:
         return verdict
-    return _as_asked(extracted, gold, asked) or verdict
+    if (named := without_names(listed(gold.answer))) and len(given := listed(extracted)) == len(named):
+        return _each(without_names(given) or given, named, gold, asked)
+    return (_as_asked(extracted, gold, asked) if asked else None) or verdict
 
 
 def _decide(extracted: str, gold: Gold) -> Verdict:
@@ -67,25 +74,14 @@ def _decide(extracted: str, gold: Gold) -> Verdict:
 
 def _by_parts(answers: list[str], gold: Gold, asked: Asked | None) -> Verdict:
     """The answers to several parts: each the gold's at its place, or the last one where the gold has no parts."""
-    golds = _listed(gold.answer)
-    if len(golds) != len(answers):
-        return decide(answers[-1], gold, asked)
+    golds = labelled(gold.answer) or listed(gold.answer)
+    return _each(answers, golds, gold, asked) if len(golds) == len(answers) else decide(answers[-1], gold, asked)
+
+
+def _each(answers: list[str], golds: list[str], gold: Gold, asked: Asked | None) -> Verdict:
+    """Each answer against the gold at its place."""
     verdicts = [decide(answer, replace(gold, answer=part), asked) for answer, part in zip(answers, golds, strict=True)]
     return next((verdict for verdict in verdicts if not verdict.correct), Verdict(True, "each part"))
-
-
-def _listed(text: str) -> list[str]:
-    """What the commas and semicolons of a text outside its brackets part; brackets around the whole are left out."""
-    bare = text.strip().strip("$").strip()
-    parts, depth, start = [], 0, 0
-    if bare[:1] == "(" and bare[-1:] == ")" and bare.find(")") == len(bare) - 1:
-        bare = bare[1:-1]
-    for index, char in enumerate(bare):
-        depth += (char in "([{") - (char in ")]}")
-        if char in ",;" and depth == 0:
-            parts.append(bare[start:index])
-            start = index + 1
-    return [part.strip() for part in [*parts, bare[start:]]]
 
 
 def _as_asked(extracted: str, gold: Gold, asked: Asked) -> Verdict | None:
@@ -94,6 +90,13 @@ def _as_asked(extracted: str, gold: Gold, asked: Asked) -> Verdict | None:
         bare = replace(gold, answer=_PERCENT.sub("", gold.answer).strip())
         if _decide(_PERCENT.sub("", extracted).strip(), bare).correct:
             return Verdict(True, "the question asks for a percentage")
+    if asked.rounded and extracted.startswith("≈") and _decide(extracted.lstrip("≈ "), gold).correct:
+        return Verdict(True, "the question asks for a rounded value")
+    if asked.letter is not None:
+        named = [part.partition("=") for part in listed(extracted.replace("\\quad", ""))]
+        own = [value for name, sign, value in named if sign and name.strip(" \\$") == asked.letter]
+        if len(named) > 1 and len(own) == 1 and _decide(own[0], gold).correct:
+            return Verdict(True, f"the question asks for {asked.letter}")
     if asked.base is not None:
         given, target = clean(extracted), clean(gold.answer)
         left, right = _IN_BASE.fullmatch(given), _IN_BASE.fullmatch(target)

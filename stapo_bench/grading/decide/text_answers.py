@@ -5,20 +5,8 @@ Each has one canonical form, and forms of different types never meet.
 
 import re
 
-_NUMBER_WORDS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen twenty"
-)
-NUMBERS = {word: value for value, word in enumerate(_NUMBER_WORDS.split())}
-NUMBERS |= {
-    w: 10 * v
-    for v, w in enumerate(["_", "_", "_", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"])
-    if w != "_"
-}
-NUMBERS |= {"hundred": 100, "thousand": 1000, "million": 10**6, "dozen": 12}
-_PARTS = {"half": 2, "halves": 2, "quarter": 4, "quarters": 4}
-_ORDINALS = "third fourth fifth sixth seventh eighth ninth tenth"
-_PARTS |= {name + ending: value for value, name in enumerate(_ORDINALS.split(), start=3) for ending in ("", "s")}
+from stapo_bench.grading.read import in_digits
+
 _MONTHS = {
     "january": 1, "february": 2, "march": 3, "april": 4, "may": 5, "june": 6, "july": 7, "august": 8, "september": 9,
     "october": 10, "november": 11, "december": 12,
@@ -33,7 +21,9 @@ _REALS = frozenset({
     "all real numbers", "all reals", "all real x", "any real number", "the real numbers", "real numbers",
     "all real values",
 })  # fmt: skip
-_FORMS = {"undefined": "does not exist", "dne": "does not exist"}
+_FORMS = {"undefined": "does not exist", "dne": "does not exist", "divergent": "diverges", "convergent": "converges"}
+_FORMS |= dict.fromkeys(("sí", "si", "oui", "ja", "да", "是", "是的", "はい", "예", "네"), "yes")
+_FORMS |= dict.fromkeys(("non", "nein", "нет", "不是", "否", "いいえ", "아니요"), "no")
 _JOINT = re.compile(r"\s*,\s*(?:and\s+)?|\s+and\s+")
 # Layout within words and between them. Signs and commas beside single letters and digits are the answer: "a-b", "1, 2".
 _LAYOUT = re.compile(
@@ -46,7 +36,7 @@ _BLANKS = re.compile(r"\s+")
 _AROUND_CHOICE = re.compile(r"\\(?:text|math)\w*\s*(?=\{)|[{}$*~]|\\[ ,;]")
 _CHOICE = re.compile(r"\(\s*([A-Ja-j])\s*\)")
 _AROUND_TIME = re.compile(r"\\(?:text|math)\w*|[{}$\s~]|\\[ ,;!]")
-_TIME = re.compile(r"(\d{1,2}):([0-5]\d)(?::([0-5]\d))?([ap]m|noon|midnight)?")
+_TIME = re.compile(r"(\d{1,2}):([0-5]\d)(?::([0-5]\d))?([ap]m|noon|midnight)?(?:h|hrs?|hours?)?")
 _HOUR = re.compile(r"(\d{1,2})([ap]m)")
 _ORDINAL = re.compile(r"(\d)\s*(?:\^\s*)?(?:st|nd|rd|th)\b")
 _AROUND_DATE = re.compile(r"\b(?:the|of|on|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b")
@@ -60,9 +50,12 @@ def plain(text: str) -> str:
     >>> plain(r"\text{The  East}."), plain(r"\textbf{(B)}")
     ('east', '(b)')
     """
-    text = _SIGNS.sub(" ", _STYLE.sub("", text))
-    text = _BLANKS.sub(" ", text).strip(" .,;:!*\"'`").lower()
-    return _ARTICLE.sub("", text)
+    return _ARTICLE.sub("", _words(text))
+
+
+def _words(text: str) -> str:
+    """The text in lower case, layout removed."""
+    return _BLANKS.sub(" ", _SIGNS.sub(" ", _STYLE.sub("", text))).strip(" .,;:!*\"'`").lower()
 
 
 def special(text: str) -> str | None:
@@ -79,39 +72,13 @@ def special(text: str) -> str | None:
     return None
 
 
-def number(text: str) -> int | None:
-    """A number in words: ``four``, ``twenty-one``.
+def number(text: str) -> str | None:
+    r"""A number in words, in digits: ``four``, ``\\text{twenty-one}``, ``two thirds``.
 
-    >>> number("Twenty-one"), number("four"), number("fourth")
-    (21, 4, None)
+    >>> number("Twenty-one"), number("two thirds"), number("fourth")
+    ('21', '2/3', None)
     """
-    parts = plain(text).replace("-", " ").replace(" and ", " ").split()
-    if not parts or any(part not in NUMBERS for part in parts):
-        return None
-    total = current = 0
-    for part in parts:
-        value = NUMBERS[part]
-        if value >= 1000:
-            total, current = total + max(current, 1) * value, 0
-        elif value == 100:
-            current = max(current, 1) * value
-        elif current % 100 == 0 or (value < 10 and current % 10 == 0 and current % 100 >= 20):
-            current += value
-        else:
-            return None
-    return total + current
-
-
-def fraction(text: str) -> tuple[int, int] | None:
-    """A fraction in words, as numerator and denominator: ``two thirds``, ``one half``.
-
-    >>> fraction("Two thirds"), fraction("one half"), fraction("two sides")
-    ((2, 3), (1, 2), None)
-    """
-    above, _, below = plain(text).replace("-", " ").rpartition(" ")
-    if below not in _PARTS or (top := 1 if above in ("a", "one") or not above else number(above)) is None:
-        return None
-    return (top, _PARTS[below]) if above or below in ("half", "quarter", "third") else None
+    return in_digits(_words(text)) if text[-1:].isalpha() or text[-1:] in "}." else None
 
 
 def choice(text: str, strict: bool = True, whole: bool = False) -> str | None:

@@ -10,7 +10,6 @@ from stapo_bench.grading.read import clean, parse
 from stapo_bench.grading.tree import Kind, Refusal
 
 _LETTER = re.compile(r"[A-J]")
-_DIGITS = re.compile(r"[+-]?\d+")
 _WORDY = re.compile(r"[A-Za-z]{2,}")
 _OPTION = re.compile(r"(?:\\text)?\{?\(([A-E])\)\s*\}?\s+(.+)")
 _TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
@@ -73,30 +72,13 @@ def choice(question: Question) -> Verdict | None:
     return Verdict(text_answers.choice(response, strict=False, whole=True) == letter, "choice")
 
 
-def number_word_in_gold(question: Question) -> Verdict | None:
-    """A gold such as "four"; the response may use the word or any number."""
-    response, target, gold = question
-    number = text_answers.number(target)
-    if number is None or not _WORDY.search(target):
+def number_in_words(question: Question) -> Verdict | None:
+    """A number in words, such as "four" or "two thirds", on either side; the other may use words or signs."""
+    asked, given = text_answers.number(question.target), text_answers.number(question.response)
+    if asked is None and (given is None or not re.search(r"\d", question.target)):
         return None
-    if text_answers.number(response) == number:
-        return Verdict(True, "number word")
-    return by_mathematics(Question(response, str(number), gold))
-
-
-def number_word_in_response(question: Question) -> Verdict | None:
-    """A response such as "four" to a gold in digits."""
-    number = text_answers.number(question.response)
-    if number is None or not _DIGITS.fullmatch(question.target):
-        return None
-    return Verdict(str(number) == question.target, "number word")
-
-
-def fraction_in_response(question: Question) -> Verdict | None:
-    """A response such as "two thirds" to a gold in signs."""
-    if not question.response[-1:].isalpha() or (parts := text_answers.fraction(question.response)) is None:
-        return None
-    return by_mathematics(question._replace(response=rf"\frac{{{parts[0]}}}{{{parts[1]}}}"))
+    read = question._replace(response=given or question.response, target=asked or question.target)
+    return by_mathematics(read)
 
 
 def text(question: Question) -> Verdict | None:
@@ -114,9 +96,7 @@ RULES: tuple[Callable[[Question], Verdict | None], ...] = (
     calendar_date,
     option_with_text,
     choice,
-    number_word_in_gold,
-    number_word_in_response,
-    fraction_in_response,
+    number_in_words,
     text,
 )
 

@@ -21,9 +21,13 @@ _LOGARITHM = re.compile(
     r"\\log\$?\s{0,3}(?:denotes|means|is|stands for|=)\s{0,3}(?:the\s)?\$?(?:\\log_\{?10|common log|(?:base"
     r"|decimal)[ -](?:10|log))"
 )
-_MINUS = re.compile(r"(?:[=≈:(\[,$]|\\[(\[]|\b(?:is|are|equals))[ \t]*[-−–][ \t]*\$?[ \t]*$")
+_MINUS = re.compile(
+    r"(?:[=≈:(\[,$]|\\[(\[]|\b(?:is|are|was|equals|gives?|get|yields?|at|to|of|by))[ \t]*[-−–](?:[ \t]|\\[,;:! "
+    r"])*\$?[ \t]*$"
+)
 _PART = re.compile(
-    r"(?:^|\n|[.;$]\s|\bFor )[ \t*#-]*(?:(?:Part|Question|Answer)\s*)?(?:\(([a-h]|i{1,3}|iv|v|\d)\)|([a-h])\)"
+    r"(?:^|\n|[.,;:$]\s|(?<=\})\s|\bFor )[ \t*#-]*(?:(?:Part|Question|Answer)\s*)?(?:\(([a-h]|i{1,3}|iv|v|\d)\)"
+    r"|([a-h])\)"
     r"|Part\s+([a-hA-H]|\d)\b|(?<=\n)[ \t]*(\d)\.\s|^(\d)\.\s)",
     re.IGNORECASE,
 )

@@ -6,6 +6,10 @@ _EQUALS = re.compile(r"(?<![<>=!:\\])=(?!=)")
 _RELATIONS = re.compile(
     r"[<>≤≥≠]|\\(?:le|ge|lt|gt|leq|geq|ne|neq|equiv|in|approx|implies|iff|Rightarrow|to)(?![A-Za-z])"
 )
+_IMPLIED = re.compile(
+    r"\\(?:iff|implies|Rightarrow|Leftrightarrow|Longrightarrow|Longleftrightarrow|to|longrightarrow)(?![A-Za-z])|[⇒⇔⟹⟺→]"
+)
+_OTHER_FORM = re.compile(r",\s+or\s+[^=,]+$")
 _NAME_SIDE = re.compile(
     r"\s*(?:\\?[A-Za-z]+|[A-Za-z])(?:_\{?\w{1,3}\}?)?'*\s*|\s*\([\s\w,\\]+\)\s*|\s*[A-Z]\s*(?::\s*[A-Z]\s*)+"
 )
@@ -22,7 +26,10 @@ def chain_end(text: str) -> str:
     >>> chain_end("A = \\pi r^2 = 16\\pi"), chain_end("x = 5"), chain_end("gcd(48, 18) = 6"), chain_end("y = 2x + 3")
     ('16\\pi', 'x = 5', '6', 'y = 2x + 3')
     """
+    text = _IMPLIED.split(text)[-1].strip()
     sides = _sides(text)
+    if len(sides) > 1 and not _NAME_SIDE.fullmatch(sides[0]) and (other := _OTHER_FORM.search(text)):
+        return chain_end(text[: other.start()])
     if len(sides) < 2 or any(_RELATIONS.search(side.replace("≈", "").replace("\\approx", "")) for side in sides[:-1]):
         return text
     name, last = sides[0], sides[-1].strip()

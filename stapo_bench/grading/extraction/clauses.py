@@ -2,10 +2,12 @@
 
 import re
 
+from stapo_bench.grading.extraction.chains import chain_end
 from stapo_bench.grading.extraction.formulas import Hidden
 from stapo_bench.grading.extraction.languages import COPULAS, VERBS
 from stapo_bench.grading.extraction.spans import Span, spans
 from stapo_bench.grading.extraction.tokens import Token, tokens
+from stapo_bench.grading.units import NEXT_VALUE
 
 MAX_RUNS = 60  # values of a clause, from its end, that are looked at
 MAX_BEFORE = 60  # characters before a value that may hedge it
@@ -18,11 +20,25 @@ _SUBORDINATE = re.compile(
     re.IGNORECASE,
 )
 _KNOWN = re.compile(r"\b(?:the|these|those|all|both|other|remaining|first|last|original)\s+$", re.IGNORECASE)
-_AT = re.compile(r"\b(?:at|when|where|with|for|if|from|by|after|since|as|using|because|given)\s+$", re.IGNORECASE)
+_AT = re.compile(
+    r"(?<!end up )(?<!ends up )(?<!left )\b(?:at|when|where|with|for|if|from|by|after|since|as|using|because"
+    r"|given)\s+$",
+    re.IGNORECASE,
+)
 _CONSEQUENCE = re.compile(
     r"[,;:—–-]\s*(?:and\s+)?(?:so|hence|thus|therefore|consequently|then|which means|meaning|it follows"
-    r"|that is|donc|also|daher|somit|luego|поэтому|значит)\b(?: that)?"
+    r"|that is|in other words|namely|altogether|in total"
+    r"|which (?:comes to|amounts to|totals|gives|makes|equals|leaves|yields|reads|simplifies to|evaluates to)|donc"
+    r"|also|daher|somit|luego|поэтому|значит)\b(?: that)?"
+    r"|\s(?:so|hence|thus|therefore)\s(?=\d|[a-z] ?=|the\b|it\b|there\b)"
     r"|[,，;；]\s*(?:所以|因此|故|即|于是|よって|ゆえに)",
+    re.IGNORECASE,
+)
+# "Since the time is 2 hours, ...": what opens a sentence and states nothing.
+_OPENING = re.compile(
+    r"\W*(?:since|because|as|if|when|while|although|given that|seeing that)\b.*,\s+(?=(?:the|it|he|she|they|we|you"
+    r"|there|this"
+    r"|that|each|his|her|its|their|our)\b[^,]*\b(?:\d|[\ue000-\uf8ff]))",
     re.IGNORECASE,
 )
 _TAIL = re.compile(
@@ -34,18 +50,22 @@ _TAIL = re.compile(
 _FILLER_WORDS = """
     about approximately roughly around exactly just therefore thus then hence also simply equal to given by
     only now the a an number value total of precisely indeed actually either clearly equivalent obviously
-    always still donc also genau alors entonces somit folglich als así ровно значит поэтому 约 約 于 为 for as
-    him her them us it me you each every both all in total altogether my our your his
+    always still up out back donc also genau alors entonces somit folglich als así ровно значит поэтому 约 約 于 为 for
+    as him her them us it me you each every both all in total altogether my our your his
 """
 _FILLER = frozenset(_FILLER_WORDS.split())
 _HEDGE = re.compile(
     r"\b(?:at least|at most|no more than|no less than|no fewer than|not more than|not less than|more than"
     r"|less than|fewer than|greater than|larger than|smaller than|bigger than"
-    r"|up to|over|under|above|below|nearly|almost|between|neither|either|maybe|perhaps|possibly|might be"
+    r"|up to|over|under|above|below|nearly|almost|between|neither|maybe|perhaps|possibly|might be"
     r"|may be|could be|cannot be|can't be|never|not|isn['’]t|aren['’]t|n['’]t|bounded by|off by"
     r"|mod|modulo|divisible by|multiple of|power of|multiples of|base|step|case|equation|lemma|theorem|figure"
     r"|part|modulus|degree|order|dimension)\s*(?:to\s+|be\s+|exactly\s+|a\s+|the\s+)?(?:[^\w\s(]\s*)?$",
     re.IGNORECASE,
+)
+# "On day 4 it is taller than 20 cm" bounds its subject, and gives no value.
+_BOUNDED = re.compile(
+    r"\b(?:is|are|was|were)\s+(?:\w+\s)?(?:\w+er|more|less|at least|at most)\s(?:than\s)?\W?\d", re.IGNORECASE
 )
 _ROUGH = re.compile(
     r"\b(?:about|approximately|approx\.?|roughly|around|circa|environ|etwa|ungefähr|aproximadamente|unos"
@@ -59,13 +79,15 @@ _MORE = re.compile(
     re.IGNORECASE,
 )
 _NAME_BETWEEN = re.compile(
-    r"^\s*(?:,|;|,?\s*and)\s+(?:the\s+|its\s+|a\s+)?([a-zA-Z-]+)(?:\s+[a-zA-Z]+){0,2}\s*(?:\bis|\bare|\bequals"
+    r"^\s*(?:,|;|,?\s*(?:and|y|et|und))\s+(?:the\s+|its\s+|a\s+|el\s+|la\s+"
+    r"|le\s+)?([a-zA-Zé-]+)(?:\s+[a-zA-Z]+){0,3}\s*(?:\bis|\bare|\bequals|\bhas|\bhave"
     r"|=|:)?\s*(?:the\s+)?$",
     re.IGNORECASE,
 )
 _PARTS_WORDS = """
     center centre radius diameter quotient remainder vertex focus slope intercept mean median mode length
-    width height numerator denominator period amplitude maximum minimum larger smaller first second
+    width height numerator denominator period amplitude maximum minimum larger smaller first second symmetry argument
+    modulus mayor menor
 """
 _PARTS = frozenset(_PARTS_WORDS.split())
 _NOT_NAMES_WORDS = """
@@ -77,6 +99,7 @@ _NOT_NAMES = VERBS | COPULAS | frozenset(_NOT_NAMES_WORDS.split())
 
 def in_clause(clause: str, hidden: Hidden) -> str | None:
     """The value that the main clause of a sentence gives."""
+    clause = clause[opening.end() :] if (opening := _OPENING.match(clause)) else clause
     starts = [match.end() for match in _CONSEQUENCE.finditer(clause)]
     if starts and (last := in_clause(clause[starts[-1] :], hidden)) is not None:
         return last
@@ -108,7 +131,8 @@ def in_clause(clause: str, hidden: Hidden) -> str | None:
         if "=" in hidden.shown(run.text) and not run.in_words and not _AT.search(clause[: run.start])
     ]
     chosen = _chosen(clause, runs, firm, related)
-    if chosen is None or _MORE.match(clause[chosen.end :]):
+    bounded = not firm and not related and _BOUNDED.search(clause)
+    if chosen is None or bounded or _MORE.match(clause[chosen.end :]):
         return None
     rough = _ROUGH.search(clause[: chosen.start])
     return ("≈ " if rough else "") + chosen.text
@@ -167,18 +191,20 @@ def _named(clause: str, runs: list[Span]) -> str | None:
         return None
     taken = [runs[-1]]
     for run in reversed(runs[:-1]):
-        if "=" in run.text or not _NAME_BETWEEN.match(clause[run.end : taken[0].start]):
+        if not _NAME_BETWEEN.match(clause[run.end : taken[0].start]):
             break
         taken.insert(0, run)
-    if len(taken) < 2 or "=" in taken[-1].text:
+    if len(taken) < 2:
         return None
     before = [clause[a.end : b.start] for a, b in zip([Span(0, 0, "", False, False), *taken], taken, strict=False)]
     before[0] = clause[: taken[0].start]
     names = [re.findall(r"[A-Za-z]+", words.lower()) for words in before]
-    stated_each = all(re.search(r"(?:\b(?:is|are|equals)|[:=])\s*(?:the\s+)?$", words) for words in before)
-    called_each = all(words and words[-1] in _PARTS for words in names)
+    stated_each = all(
+        re.search(r"(?:\b(?:is|are|equals|has|have|gets?)|[:=])\s*(?:the\s+)?$", words) for words in before
+    )
+    called_each = all(set(words[-3:]) & _PARTS for words in names)
     if not stated_each and not called_each:
         return None
     if any(set(words[:-1]) & _NOT_NAMES for words in names[1:]):
         return None
-    return ", ".join(run.text for run in taken)
+    return NEXT_VALUE.join(chain_end(run.text) for run in taken)

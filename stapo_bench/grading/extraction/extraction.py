@@ -12,10 +12,12 @@ from stapo_bench.grading.extraction.boxes import Box, based, boxes, join, measur
 from stapo_bench.grading.extraction.chains import chain_end
 from stapo_bench.grading.extraction.formulas import FORMULA, is_money
 from stapo_bench.grading.extraction.languages import answer_phrases, with_points
-from stapo_bench.grading.extraction.markup import json_reply, plain_text, tagged
+from stapo_bench.grading.extraction.markup import NO_VALUE, json_reply, plain_text, tagged
+from stapo_bench.grading.extraction.numerals import with_digits
+from stapo_bench.grading.extraction.spans import spans
 from stapo_bench.grading.extraction.statements import has_contrast, stated
 from stapo_bench.grading.extraction.tokens import tokens
-from stapo_bench.grading.extraction.turns import until_end_token, until_next_question
+from stapo_bench.grading.extraction.turns import until_end_token, until_next_question, without_loop
 from stapo_bench.grading.read import clean, parse
 from stapo_bench.grading.tree import Refusal
 
@@ -24,18 +26,24 @@ MAX_TAIL = 20_000  # characters from the end that are searched where there is no
 MIN_CUT_OFF = 2_000  # characters of a response that may have run into a length limit
 MAX_DECLINED = 1_500  # characters of a final section that may decline to answer
 MAX_RETRACTION = 1_500  # characters behind a box that may take it back
-MAX_LOOP = 4_000  # characters from the end in which the copies of a loop are looked for
 MAX_STATED = 200  # characters of a line behind a final-answer phrase that is read as prose
 MAX_LAST = 30  # characters of a last line that need no full stop to be whole
 _THINK_END = re.compile(r"</think(?:ing)?>|<\|end_of_thought\|>|◁/think▷")
 _HEADING = re.compile(r"^[ \t#*]{0,20}(?:the\s)?(?:final\s)?answer[ \t*:]{0,20}$", re.IGNORECASE | re.MULTILINE)
+_LIST_BELOW = re.compile(r"[ \t*:]*\n\s*[-*+•][ \t]")
+_LATER = re.compile(
+    r",? (?:but|however|still|nevertheless)\b|[.;] (?:But|However|Still|Since|So|Hence|Thus|Therefore)\b"
+)
+_OPEN_END = re.compile(r"(?:^|\s)[A-Za-z]+\Z")
 _HASHES = re.compile(r"####[ \t]*([^\n]+)")
 _BOLD = re.compile(r"\*\*([^*\n]{1,300})\*\*")
 _GIVES_UP = re.compile(
     r"\b(?:cannot|can't|could not|couldn't|unable to|not able to|impossible to) (?:be )?"
-    r"(?:determined?|solved?|find|found|answer(?:ed)?|conclude|computed?|give|say|tell|decide|provide)"
-    r"|\bdo(?:n't| not) (?:know|have (?:an|the|enough))\b|\b(?:not enough|insufficient) information\b"
-    r"|\bmore information\b"
+    r"(?:determined?|solved?|find|found|answer(?:ed)?|conclude|computed?|give|say|tell|decide|provide|help|assist"
+    r"|continue)"
+    r"|\bdo(?:n['’]t| not) (?:know|have (?:an|the|enough))\b|\b(?:not enough|n['’]t enough|insufficient) "
+    r"(?:information|data)\b"
+    r"|\bmore (?:information|details|context)\b"
     r"|\bno idea\b|\bI give up\b|\bran out of\b|\bwithout (?:giving|reaching|finding|a final"
     r"|an)\b[^.]{0,20}\banswer\b",
     re.IGNORECASE,
@@ -43,8 +51,9 @@ _GIVES_UP = re.compile(
 # What takes back a box before it, in so many words.
 _RETRACTED = re.compile(
     r"\b(?:wrong|incorrect|mistaken?|mistake|error|correction|corrected|sorry|apolog\w+|misread|hold on"
-    r"|scratch that|not right"
-    r"|should (?:be|have been)|instead of|on second thought|I retract)\b",
+    r"|scratch that|not right|ignore|disregard|I (?:forgot|dropped|missed|overlooked|misread|miscounted"
+    r"|miscalculated)|instead"
+    r"|\bnot \S{1,20},? but\b|should (?:be|have been)|instead of|on second thought|I retract)\b",
     re.IGNORECASE,
 )
 _UNRETRACTED = re.compile(
@@ -60,8 +69,6 @@ _SUPPOSED = re.compile(
 _CONDITION = re.compile(r"\b(?:where|for|if|when|with|unless|provided)\b", re.IGNORECASE)
 _COPULA = re.compile(r"\s(?:is|are|equals|est|vaut|ist|beträgt|es|son|è|é)\s", re.IGNORECASE)
 _ENDS = re.compile(r"(?:\b(?:is|are|be|equals|use)|=|:)\s{1,3}[-+−]?\d[\d,.]*(?: [A-Za-z/]{1,12})?$")
-_LINE = re.compile(r"\n")
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
 _SENTENCE_END = re.compile(r"[.!?:][*)\"']*\s|\n")
 _OPEN_WORD = re.compile(
     r"\b(?:a|an|and|as|because|but|by|for|if|in|into|is|let|of|or|since|so|than|that|the|then|to|we|when|which"
@@ -102,7 +109,7 @@ def extract_answer(completion: str) -> str | None:
 
 def _section(text: str) -> str | None:
     """The answer in one section of a completion, which ends where a new question begins."""
-    text = with_points(plain_text(_unlooped(text)))
+    text = with_digits(with_points(plain_text(without_loop(text))))
     return _extract(until_next_question(text, lambda part: _extract(part) is not None))
 
 
@@ -110,7 +117,7 @@ def _extract(text: str) -> str | None:
     """The answer to one question, by the places in their order."""
     inside = tagged(text)
     if inside is not None:
-        if "boxed" in inside or answer_phrases(inside):
+        if "boxed" in inside or "\n" in inside or answer_phrases(inside):
             return _extract(inside)
         return _in_prose(inside, _cut(inside) or inside)
     found = boxes(text)
@@ -121,7 +128,7 @@ def _extract(text: str) -> str | None:
 
 def _boxed(text: str, found: list[Box]) -> str:
     """The answer in the last boxes, or what takes its place where it is taken back."""
-    behind = text[found[-1].end :]
+    behind = text[found[-1].end :].lstrip("$\\)] ")
     if _is_retraction(behind[:MAX_RETRACTION]) and (instead := _phrase(behind) or stated(behind)) is not None:
         return instead
     return measured(join(text, found), text[: found[-1].start], behind)
@@ -131,26 +138,13 @@ def _without_box(text: str) -> str | None:
     """The answer where there is no box, by ``PLACES``."""
     for rule in PLACES:
         found = rule(text)
+        if found == NO_VALUE:
+            return None
         if found is not None and found.strip(" .$*:,"):
             found = found.strip()
             place = text.rfind(found)
             return found if place < 0 else based(found, text[:place], text[place + len(found) :])
     return None
-
-
-def _unlooped(text: str) -> str:
-    """The text without its last line or sentence where that is the cut-off copy of one that stands twice before it."""
-    end = text.rstrip()
-    if end[-1:] in ".!?}$)":
-        return text
-    for separator in (_LINE, _SENTENCE):
-        pieces = [piece for piece in separator.split(end[-MAX_LOOP:]) if piece.strip()]
-        if len(pieces) < 3:
-            continue
-        last, whole = pieces[-1].strip(), pieces[-2].strip()
-        if whole != last and whole.startswith(last) and pieces[-3].strip().endswith(whole):
-            return end[: len(end) - len(last)]
-    return text
 
 
 def _is_retraction(behind: str) -> bool:
@@ -174,6 +168,8 @@ def _heading(text: str) -> str | None:
 def _phrase(text: str) -> str | None:
     """What the last final-answer phrase leads to."""
     for match in reversed(answer_phrases(text)):
+        if _LIST_BELOW.match(text, match.end()) and (listed := stated(text[match.end() :])) is not None:
+            return listed
         line = re.split(
             r"\n|。|(?<=[^\d\s.])\.(?=\s|$)|(?<=\d)\.(?=\s|$)", text[match.end() :].lstrip(" \n*:："), maxsplit=1
         )[0]
@@ -236,6 +232,10 @@ def _bold(text: str) -> str | None:
 
 def _formula(text: str) -> str | None:
     """The value that the last sentences state in plain text or in formulas; else the last formula."""
+    if (given_up := list(_GIVES_UP.finditer(text[-MAX_DECLINED:]))) and len(text) < MAX_DECLINED:
+        behind = text[given_up[-1].end() :]
+        later = _LATER.search(behind)
+        return stated(behind[later.end() :]) if later else None
     if _GIVES_UP.search(text[-300:]) or any(text.rfind(a) > text.rfind(b) for a, b in (("\\[", "\\]"), ("\\(", "\\)"))):
         return None  # given up, or cut off in the middle of a formula
     formulas = [match for match in FORMULA.finditer(text) if not (match[2] and is_money(match[2]))]
@@ -268,6 +268,15 @@ def _breaks_off(text: str, end: int) -> bool:
     return len(text) >= MIN_CUT_OFF or _OPEN_WORD.search(tail) is not None
 
 
+def _first_line(text: str) -> str | None:
+    """The value that the first line is, where the rest breaks off and gives none: "81\\nSince three to the"."""
+    first, _, rest = text.strip().partition("\n")
+    runs = spans(tokens(first.strip()))
+    is_value = len(runs) == 1 and not first.strip(" .$")[len(first.strip(" .$")) :] and "=" not in first
+    covers = is_value and len(first.strip(" .$*")) <= runs[0].end - runs[0].start
+    return first.strip(" .*") if covers and _OPEN_END.search(rest) else None
+
+
 def _whole(text: str) -> str | None:
     """A completion that is nothing but an answer."""
     bare = text.strip()
@@ -277,4 +286,13 @@ def _whole(text: str) -> str | None:
 
 
 # Where the answer stands in a text without a box: the first of these that holds one.
-PLACES: tuple[Callable[[str], str | None], ...] = (json_reply, _heading, _phrase, _hashes, _bold, _formula, _whole)
+PLACES: tuple[Callable[[str], str | None], ...] = (
+    json_reply,
+    _heading,
+    _phrase,
+    _hashes,
+    _first_line,
+    _bold,
+    _formula,
+    _whole,
+)

@@ -2,12 +2,14 @@
 
 import re
 
+from stapo_bench.grading.extraction.chains import chain_end
 from stapo_bench.grading.extraction.spans import spans
 from stapo_bench.grading.extraction.tokens import tokens
+from stapo_bench.grading.units import NEXT_VALUE
 
 BULLET = re.compile(r"^\s*(?:[-*+•–·▪◦‣]|\(?\d{1,2}[.)]|\(?[a-z]\))\s+")
 _NAMED_LINE = re.compile(
-    r"^\s*\**([b-zB-Z]|"
+    r"^\s*\**([b-zB-Z]|a(?=\s*=)|"
     r"[A-Za-z\u00c0-\u00dd][A-Za-z\u00c0-\u024f'-][A-Za-z\u00c0-\u024f' -]{0,30}?)\**\s*[:=]\**\s*(\S.*)$"
 )
 
@@ -16,8 +18,10 @@ def block(lines: list[str], last: int) -> str | None:
     """The values of the list whose last line this is, joined; None where it is none."""
     first = last
     values: list[str] = []
-    while first >= 0 and (value := _item(lines[first])) is not None:
-        values.insert(0, value)
+    names: set[str] = set()
+    while first >= 0 and (item := _item(lines[first])) is not None:
+        values.insert(0, item[1])
+        names.add(item[0])
         first -= 1
     while len(values) > 1 and first + 1 <= last and not BULLET.match(lines[first + 1]) and BULLET.match(lines[last]):
         values.pop(0)
@@ -29,29 +33,35 @@ def block(lines: list[str], last: int) -> str | None:
         opens = (
             before.endswith((":", "："))
             or first < 0
+            or names == {""}
             or re.search(r"\b(?:are|is|roots?|solutions?|values?|pairs?|points?)\s*$", before, re.IGNORECASE)
             or lines[first].lstrip().startswith(("#", "**"))
         )
         if not opens:
             return None
-    return ", ".join(values)
+    return (NEXT_VALUE if any(len(name) > 1 for name in names) else ", ").join(values)
 
 
-def _item(line: str) -> str | None:
-    """The value of a line that is nothing but one: a list item "x = 4", or "Quotient: 7"; None of any other line."""
+def _item(line: str) -> tuple[str, str] | None:
+    """Name and value of a line that is nothing but these: a list item "x = 4", or "Quotient: 7"; None of any other."""
+    name = ""
     bullet = BULLET.match(line)
     content = line[bullet.end() :] if bullet else line
     content = re.sub(r"[\s.,;*]*(?:\s+(?:and|or))?[\s.,;*]*$", "", content.replace("**", "")).strip()
     if named := _NAMED_LINE.match(content):
-        if re.match(
-            r"(?:answer|check|step|confidence|note|final|solution|problem|question|given|proof|result|q|a|total)\b",
-            named[1],
-            re.IGNORECASE,
+        if (
+            re.match(
+                r"(?:answer|check|step|confidence|note|final|solution|problem|question|given|proof|result|q|total|we|so)\b",
+                named[1],
+                re.IGNORECASE,
+            )
+            or named[1] == "A"
         ):
             return None
-        content = named[2]
+        name, content = named.groups()
     elif not bullet:
         return None
+    content = re.sub(r"(?<=[^\s=])\s+\([^()]*\)$", "", content)  # a remark
     runs = spans(tokens(content))
     if (
         len(runs) != 1
@@ -61,6 +71,6 @@ def _item(line: str) -> str | None:
     ):
         return None
     sides = re.split(r"(?<![<>=!:])=(?!=)", runs[0].text)
-    if len(sides) > 2 or (len(sides) == 2 and re.search(r"[\d+*/]", sides[0])):
+    if not name and (len(sides) > 2 or (len(sides) == 2 and re.search(r"[\d+*/]", sides[0]))):
         return None
-    return runs[0].text
+    return name, chain_end(runs[0].text) if name else runs[0].text

@@ -3,8 +3,10 @@ r"""Markup around an answer: HTML, code, answer tags and JSON replies become pla
 import html
 import json
 import re
+import unicodedata
 from typing import Any
 
+NO_VALUE = "null"  # the answer of a reply that says that it has none
 MAX_JSON = 20_000  # characters of a reply that is read as JSON
 
 _TAG = re.compile(
@@ -19,8 +21,12 @@ _STRONG = frozenset({"b", "strong"})
 _INLINE = frozenset({"em", "i", "mark", "u", "ins", "span", "small", "big", "font", "math", "s", "del", "sup", "sub"})
 _CELLS = frozenset({"td", "th"})
 _FENCE = re.compile(r"```[ \t]*([A-Za-z+#]*)[ \t]*\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
+_CITATION = re.compile(r"(?<=[.!?])\s*(?:\[\d+\]\s*)+\Z")
 _CODE = re.compile(r"`([^`\n]{1,300})`")
-_ANSWER_TAG = re.compile(r"<\s*(answer|final[_ ]?answer|ans|result)\s*>(.*?)<\s*/\s*\1\s*>", re.IGNORECASE | re.DOTALL)
+_ANSWER_TAG = re.compile(
+    r"<\s*(answer|final(?:[_ -]?answer)?|ans|result|solution|output)(?:\s[^<>\n]{0,100})?>(.*?)<\s*/\s*\1\s*>",
+    re.IGNORECASE | re.DOTALL,
+)
 _PLACEHOLDER = re.compile(
     r"\W*(?:your |the |final |numerical |insert )*(?:answer|value|result|number)?(?: here| goes here)?\W*", re.I
 )
@@ -46,7 +52,7 @@ def plain_text(text: str) -> str:
     ('It is **10^{12}**.', 'so 7')
     """
     if not text.isascii() and _WIDE.search(text):
-        text = text.translate(_FULL_WIDTH)
+        text = _ALPHABETS.sub(lambda m: unicodedata.normalize("NFKC", m[0]), text.translate(_FULL_WIDTH))
     if "~~" in text or "<" in text:
         text = _STRUCK.sub(" ", text)
     if "</" in text or "<br" in text:
@@ -54,13 +60,16 @@ def plain_text(text: str) -> str:
         text = _TAG.sub(_untagged, text)
     if "&" in text:
         text = _ENTITY.sub(lambda m: html.unescape(m[0]), text)
+    if text.rstrip().endswith("]"):
+        text = _CITATION.sub("", text)
     if "`" in text:
         text = _FENCE.sub(_unfenced, text)
         text = _CODE.sub(r"\1", text)
     return text
 
 
-_WIDE = re.compile("[\uff01-\uff5e\u3000]")
+_WIDE = re.compile("[\uff01-\uff5e\u3000\U0001d400-\U0001d7ff]")
+_ALPHABETS = re.compile("[\U0001d400-\U0001d7ff]+")
 _FULL_WIDTH = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)} | {0x3000: " ", 0x3002: "\u3002"}
 
 
@@ -125,6 +134,8 @@ def _answer_in(found: Any) -> str | None:
         return None
     named = {str(key).lower(): value for key, value in found.items()}
     key = next((key for key in _KEYS if key in named), None)
+    if key is not None and named[key] in (None, "", [], {}):
+        return NO_VALUE
     return None if key is None else _spelled(named[key])
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from stapo_bench.grading.extraction.formulas import FIRST_HIDDEN, LAST_HIDDEN
 from stapo_bench.grading.extraction.languages import JOINERS
 from stapo_bench.grading.extraction.tokens import TRAILING, Token
+from stapo_bench.grading.read import in_digits
 
 _OPENING, _CLOSING = "([{", ")]}"
 _LEADING = frozenset(
@@ -67,11 +68,7 @@ def _trimmed(run: list[Token]) -> list[Span]:
     if not any(token.kind in ("value", "number") for token in run):
         return []
     in_words = any(token.kind == "number" for token in run)
-    text = (
-        "".join(_written(token) for token in run)
-        if not in_words
-        else " ".join(t.text for t in run if t.kind == "number")
-    )
+    text = "".join(_written(token) for token in run)
     is_letter = len([t for t in run if t.kind == "value"]) == 1 and len(run) == 1 and text.isalpha() and len(text) == 1
     text = _UNIT_PRODUCT.sub(r"\\text{ \1 \2 }", text)
     text = _UNIT_BELOW.sub(lambda m: rf"\text{{ {m[1]}/{m[2]} {m[3]} }}", text)
@@ -88,6 +85,8 @@ def _trimmed(run: list[Token]) -> list[Span]:
 
 def _written(token: Token) -> str:
     """A token as an answer writes it."""
+    if token.kind == "number":
+        return in_digits(token.text) or token.text
     if token.kind == "joiner":
         return ", " if token.text in ",;\uff1b\u3001" else f" {JOINERS[token.text.lower()]} "
     if token.kind == "unit" and token.text.isalpha() and token.text not in ("am", "pm"):

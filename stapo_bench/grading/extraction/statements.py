@@ -11,33 +11,51 @@ from collections.abc import Iterator
 from stapo_bench.grading.extraction.chains import chain_end
 from stapo_bench.grading.extraction.clauses import in_clause
 from stapo_bench.grading.extraction.formulas import Hidden, hide_formulas
-from stapo_bench.grading.extraction.languages import NUMBER_WORDS
 from stapo_bench.grading.extraction.lists import BULLET, block
-from stapo_bench.grading.extraction.words import MAX_WORDS, YES_NO, in_words
-from stapo_bench.grading.read import KNOWN_NAMES
+from stapo_bench.grading.extraction.words import MAX_WORDS, YES_NO, in_words, winner
+from stapo_bench.grading.read import KNOWN_NAMES, NUMERAL, in_digits, region_in_words
+from stapo_bench.grading.units import NEXT_VALUE
 
 MAX_PROSE = 3_000  # characters from the end that are read
+MAX_LETTERS = 3  # that sentences side by side give values
 MAX_BACK = 6  # sentences that state nothing and are passed over
 MAX_ABBREVIATED = 12  # characters before a full stop that may be abbreviated
 MAX_SENTENCE = 200  # characters of a sentence whose last words may be the answer
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:i\.e|e\.g|approx|vs|No|Fig|Eq|cf|resp|Rs|St|Mr|Mrs|Dr|[ap]\.m|sq|ca|z\.B|d\.h|[a-z]\.[a-z])"
+    r"(?:\b(?:i\.e|e\.g|approx|vs|No|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|кв|куб|Fig|Eq|cf|resp|Rs|St|Mr"
+    r"|Mrs|Dr|[ap]\.m|sq|ca|z\.B|d\.h|[a-z]\.[a-z])"
     r"|^\s*\(?\w{1,2})$"
 )
 _STOP = re.compile(r"[。！？]|[.!?](?=[\"')*\]]{0,3}(?:\s|$))[\"')*\]]{0,3}")
 _ASIDE = re.compile(
-    r"^\W*(?:(?:quick\s|sanity\s|double[ -])?checks?\b(?!ing\sgives)|verif\w+|confidence|note\b|i hope|hope\s"
+    r"^\W*(?:(?:quick\s|sanity\s|double[ -])?(?:checks?|checking|test(?:ing)?|double-check\w*)\b(?! gives)|verif\w+"
+    r"|confidence|note\b|i hope|hope\s"
     r"|let me know|thanks?\b|thank\syou"
     r"|feel free|please|as a check|you can|remember|q\.?e\.?d|done\b|this (?:completes|matches|agrees|confirms"
     r"|is (?:the )?(?:correct|final|required))"
-    r"|indeed|we can (?:verify|check)|to (?:verify|check|confirm)|substitut\w+|plugging|for (?:instance"
+    r"|indeed|we can (?:verify|check)|to (?:verify|check|confirm|double-check)|for (?:comparison|reference|context)"
+    r"|both sides|the (?:left|right)(?:-hand)? side|[LR]HS\b"
+    r"|then both|before round\w+|(?:substitut\w+|plugging)\b(?!.*[,;:]\s[a-z]\s?=|\b(?:i|we) get\b)|for (?:instance"
     r"|example)|e\.g|compare|remark|zum vergleich"
     r"|if you (?:have|need|want)|would you|do you|is there|any (?:other )?questions|good luck|happy|great|nice"
     r"|that'?s it|in case|proof|difficulty|tags?\b|source|i (?:think|believe|guess|feel|am"
     r"|don['’]t see)\b[^=\d\ue000-\uf8ff]*$|i['’]m\b|that['’]?s? (?:is )?(?:the |my )?(?:final )?answer)",
     re.IGNORECASE,
 )
+# An equality of numbers that a word of approval follows: "As 8 × 3 = 24, this works."
+_APPROVED = re.compile(
+    r"^(?!\W*(?:so|thus|therefore|hence)\b)(?:[^=≈]*[\d)]\s*[=≈]\s*[-\d.,]+|[^=≈]*[\ue000-\uf8ff][^=≈\d]*?)[^=≈]{0,20}"
+    r"(?:\b(?:as (?:required|expected|desired|needed|claimed|given|stated|it should)|this (?:works|fits)|which "
+    r"(?:matches|fits|works|agrees"
+    r"|checks out|is (?:correct|right|true|consistent))|checks out|works|matches|OK)|[✓✔✅])[\s.!)]*$",
+    re.IGNORECASE,
+)
+_EQUALITY_ASIDE = re.compile(
+    r"(?<=[\w\d)%°²³\ue000-\uf8ff])\s+[(\[][^()\[\]=≈<>]*(?:\([^()]*\)[^()=≈<>]*)*[=≈][^()]*(?:\([^()]*\)[^()]*)*[)\]](?!\s*[=*/^+-])"
+)
 _PARENTHESIS = re.compile(r"\s*[(（][^()（）]*?[A-Za-z\u0400-\u04ff]{3,}[^()（）]*(?:\([^()]*\)[^()（）]*)?[)）]")
+# "3, 5 and 7, which are consecutive odds": what follows a value and holds none.
+_PLAIN_REMARK = re.compile(r"(?<=[\w)%\ue000-\uf8ff]),? which (?:is|are|was|were)\s[^\d\ue000-\uf8ff=]*$")
 _BOLD = re.compile(r"(?<![\w)}])\*\*(?=\S)|(?<=\S)\*\*(?![\w({\\-])")
 _CONTRAST = re.compile(
     r",?\s+(?:instead of|rather than|as opposed to|in contrast to|and not|but not"
@@ -46,11 +64,6 @@ _CONTRAST = re.compile(
 )
 _BUT = re.compile(
     r"(?:\b(?:is|are|was)(?:n['’]t| not)\b|\bnot\b)[^.]*?(?:,\s*|\s)but\s+(?:rather\s+|instead\s+|actually\s+)?",
-    re.IGNORECASE,
-)
-_INCLUSIVE = re.compile(
-    r"\b(?:from|between)\s+(\S+)\s+(?:to|and)\s+(\S+?)\s*,?\s*\(?(inclusive|exclusive|both included|included"
-    r"|excluded)\b",
     re.IGNORECASE,
 )
 _AND_HENCE = re.compile(r",?\s+and\s+(?:hence|thus|therefore|then|consequently|so)\s+(?=[$\ue000-\uf8ff]|[a-z]\s*=)")
@@ -63,23 +76,26 @@ _FRONT = re.compile(
 _CHECK = re.compile(r"[\W_]*(?:quick )?(?:check|checking|verification|proof|sanity check)[\W_]*", re.IGNORECASE)
 _NOT_SO = re.compile(r"(?<=[\d)%\ue000-\uf8ff])\s+not(?= [\d\ue000-\uf8ff−+-])\s.*")
 _SUBJECT = re.compile(
-    r"(?:(?:hence|so|thus|therefore|then)\b,?\s+)?"
-    r"((?=\S{0,60}[\d\ue000-\uf8ff])\S{1,60}(?: [=+*/^-] \S{1,40}){0,4}) is\s+(?:the|our|indeed)\b[^\d=]*",
+    r"(?:.*\b(?:hence|so|thus|therefore|then|that)\b,?\s+)?"
+    r"((?=\S{0,60}[\d\ue000-\uf8ff])\S{1,60}(?:(?:,|,? and|,? or| [=+*/^-]) \S{1,40}){0,6}) (?:is|are)\s+(?:the|our"
+    r"|its|their|indeed)\b[^\d=]*",
     re.IGNORECASE,
 )
 _HALF_OF_DAY = re.compile(r"(\d)\s*([ap])\.\s?m\b\.?", re.IGNORECASE)
-_BOUNDS = {
-    "at least": r"\ge", "at most": r"\le", "greater than": ">", "less than": "<", "more than": ">", "larger than": ">",
-    "smaller than": "<", "no more than": r"\le", "no less than": r"\ge", "not more than": r"\le",
-    "strictly less than": "<", "strictly greater than": ">",
-}  # fmt: skip
-_BOUND = re.compile(
-    r"(?<![A-Za-z])([a-zA-Z\ue000-\uf8ff])\s+(?:must be|has to be|should be|is|to be|needs to be|can be)\s+"
-    rf"({'|'.join(_BOUNDS)})\s+(?:or equal to\s+)?([-−\w./\ue000-\uf8ff]+)$",
+_TO = re.compile(r"\b(\d+) to (\d+)$")
+_SATISFIED = re.compile(
+    r"\s(?:works?|satisf\w+(?: it| this)?|qualif\w+|is a solution)\b[^\d\ue000-\uf8ff]*$", re.IGNORECASE
+)
+_NAMED_BASE = re.compile(r"\b(?:is|was) base (\d+)$")
+_LETTER_VALUE = re.compile(r"([A-Za-z]) = ([^=,;]+)")
+_CHANCE = re.compile(
+    r"\b(?:probability|chance|odds|likelihood)\b.*?\b(\S+) (?:in|out of) (?:every )?(\S+)$", re.IGNORECASE
+)
+_ALL_REALS = re.compile(
+    r"\b(?:all|every|any) (?:the )?(?:reals?|real (?:numbers?|values?|[a-z])(?: of [a-z])?)(?: (?:works?|satisf\w+"
+    r"|is a solution))?$",
     re.IGNORECASE,
 )
-_TO = re.compile(r"\b(\d+) to (\d+)$")
-_ALL_REALS = re.compile(r"\ball (?:the )?real (?:numbers|values)(?: of [a-z])?$|\ball reals$", re.IGNORECASE)
 
 
 def stated(text: str) -> str | None:
@@ -95,18 +111,30 @@ def stated(text: str) -> str | None:
     checks = next((place for place, line in enumerate(lines) if place and _CHECK.fullmatch(line)), len(lines))
     lines = lines[:checks]
     passed = 0
+    values: list[str] = []  # of letters, from sentences side by side: "... so x = 3. Then y = 4."
     for index in range(len(lines) - 1, -1, -1):
         listed = block(lines, index)
         if listed is not None:
-            return hidden.shown(listed)
+            return NEXT_VALUE.join([hidden.shown(listed), *values])
         for sentence in reversed(list(sentences(_bare(lines[index])))):
             found = value_of(sentence, hidden)
-            if found is not None:
+            if found is None:
+                passed += 1
+            elif values and (_letter(found) is None or _letter(found) in map(_letter, values)):
+                return NEXT_VALUE.join(values)
+            elif _letter(found) is None:
                 return found
-            passed += 1
-            if passed >= MAX_BACK:
-                return None
-    return None
+            else:
+                values.insert(0, found)
+            if passed >= MAX_BACK or len(values) == MAX_LETTERS:
+                return NEXT_VALUE.join(values) if values else None
+    return NEXT_VALUE.join(values) if values else None
+
+
+def _letter(value: str) -> str | None:
+    """The letter of "x = 4"; None of any other value."""
+    found = _LETTER_VALUE.fullmatch(value)
+    return found[1] if found else None
 
 
 def sentences(line: str) -> Iterator[str]:
@@ -125,21 +153,24 @@ def sentences(line: str) -> Iterator[str]:
         yield line[start:].strip()
 
 
-def value_of(sentence: str, hidden: Hidden) -> str | None:
+def value_of(sentence: str, hidden: Hidden) -> str | None:  # noqa: PLR0911 - one return for each kind of statement
     """What one sentence states, with its formulas shown; None where it states nothing."""
     sentence = sentence.strip()
-    if sentence.endswith(("?", "？")) or _ASIDE.match(sentence):
+    if sentence.endswith(("?", "？")) or _ASIDE.match(sentence) or _APPROVED.search(sentence):
         return None
     bold = _emphasised(sentence)
     clause = _main(bold or _without_stop(sentence))
     phrased = _by_phrase(clause)
     if phrased is not None:
         return hidden.shown(phrased)
+    if (name := winner(clause)) is not None:
+        return name
     value = in_clause(clause, hidden)
     if (answer := _yes_or_no(clause, hidden, value)) is not None:
         return answer
     words = in_words(clause) if len(clause) <= MAX_SENTENCE else None
-    counts = words is not None and any(word in NUMBER_WORDS for word in re.split(r"[\s-]", words.lower()))
+    words = None if words == clause and sentence[:-1] != clause else words  # a word alone needs its full stop
+    counts = words is not None and NUMERAL.search(clause[-len(words) - len("a ") :]) is not None
     if words is not None and (value is None or (clause.endswith(words) and not counts)):
         return words
     if value is None:
@@ -150,15 +181,20 @@ def value_of(sentence: str, hidden: Hidden) -> str | None:
 def _without_stop(sentence: str) -> str:
     """The sentence without its stop and marks around it; a factorial stays before a full stop."""
     bare = sentence.rstrip(" *_\"'”’✓✔✅∎□■")
+    if re.search(r"\d\.\d+\.\.\.+$", bare):
+        return bare
     return (bare[:-1] if bare.endswith("!.") else bare.rstrip(" .!。！")).strip("*_\"'”’ ")
 
 
 def _main(sentence: str) -> str:
     """A sentence without what it denies, remarks in parentheses, and marks; its abbreviations and names in one form."""
     clause = _HALF_OF_DAY.sub(r"\1 \2m", _BOLD.sub("", sentence))
-    clause = re.sub(r"\bi\.\s?e\.,?", "that is", clause)
+    clause = re.sub(r"\bi\.\s?e\.,?", "that is", clause).replace(" as well as ", " and ")
+    clause = _PLAIN_REMARK.sub("", clause)
     clause = clause[match.end() :] if (match := _BUT.search(clause)) else clause
-    clause = _NOT_SO.sub("", _CONTRAST.sub("", _PARENTHESIS.sub(_without_remark, clause))).strip()
+    clause = _NOT_SO.sub(
+        "", _CONTRAST.sub("", _EQUALITY_ASIDE.sub("", _PARENTHESIS.sub(_without_remark, clause)))
+    ).strip()
     clause = subject[1] if (subject := _SUBJECT.fullmatch(clause)) else clause
     clause = _AND_HENCE.sub(" and ", clause)
     clause = re.sub(r"(?<![A-Za-z])([a-zA-Z])(\d)(?=\s*=)", r"\1_\2", clause)
@@ -169,16 +205,23 @@ def _main(sentence: str) -> str:
 
 def _by_phrase(clause: str) -> str | None:
     """Intervals, bounds and ratios that a clause says in words: "from 2 to 6 inclusive", "x is at least 7"."""
-    if found := _INCLUSIVE.search(clause):
-        opening, closing = ("(", ")") if found[3].lower().startswith("ex") else ("[", "]")
-        return f"{opening}{found[1]}, {found[2]}{closing}"
     if _ALL_REALS.search(clause):
         return "all real numbers"
-    if found := _BOUND.search(clause):
-        return f"{found[1]} {_BOUNDS[found[2].lower()]} {found[3]}"
-    if (found := _TO.search(clause)) and "ratio" in clause.lower():
+    counted = NUMERAL.sub(lambda numeral: in_digits(numeral[0]) or numeral[0], clause)
+    if found := _NAMED_BASE.search(counted):
+        return found[1]
+    if region := region_in_words(_SATISFIED.sub("", counted)):
+        return region
+    if (found := _CHANCE.search(clause)) and (chance := [_number(text) for text in found.groups()]) and all(chance):
+        return "/".join(map(str, chance))
+    if (found := _TO.search(counted)) and "ratio" in clause.lower():
         return f"{found[1]}:{found[2]}"
     return None
+
+
+def _number(text: str) -> str | None:
+    """A whole number in digits or words, as digits."""
+    return text if text.isdigit() else in_digits(text)
 
 
 def _yes_or_no(clause: str, hidden: Hidden, value: str | None) -> str | None:

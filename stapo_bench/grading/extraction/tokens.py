@@ -4,12 +4,13 @@ import re
 from typing import NamedTuple
 
 from stapo_bench.grading import units
-from stapo_bench.grading.extraction.languages import JOINERS, NUMBER_WORDS
-from stapo_bench.grading.read import KNOWN_NAMES
+from stapo_bench.grading.extraction.languages import JOINERS
+from stapo_bench.grading.read import KNOWN_NAMES, NUMERAL, in_digits
 
 _TOKEN = re.compile(
-    r"""(?P<hidden>[\ue000-\uf8ff])
-    |(?P<number>(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:[eE][+-]?\d+(?!\w))?|\.\d+)
+    rf"(?P<numeral>(?i:{NUMERAL.pattern}))"
+    r"""|(?P<hidden>[\ue000-\uf8ff])
+    |(?P<number>0[xX][0-9A-Fa-f]+\b|0b[01]+\b|(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+(?:\.\.\.|…)?)?(?:[eE][+-]?\d+(?!\w))?|\.\d+)
     |(?P<command>\\(?:[A-Za-z]+|.)(?:\{[^{}]*\})?)
     |(?P<word>[A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f]+(?:['\u2019][A-Za-z\u00c0-\u024f]+|-[A-Za-z\u00c0-\u024f]{2,})*|[\u0400-\u04ff]+
       |[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|[\u0370-\u03ff])
@@ -37,8 +38,14 @@ _WORDY = frozenset(_WORDS_TOO.split())
 _ENDS_UNIT = re.compile(r"\s*(?:[.,;)\u00b2\u00b3^]|$|by\b|\u00d7)")
 _LETTER_UNIT = re.compile(r"(?:[/\u00b7.]| (?:/|per\b)|[\u00b2\u00b3^]|\W*$|[ ,.])")
 _LAST = re.compile(r"\W*$|[.,] ")
+_BEHIND_SIGN = re.compile("[=+*/−·-] $")
 _BEFORE_SIGN = re.compile(r"\s*[=+*/^<>\u2264\u2265)\u2212\u00b2\u00b3\u2070-\u209c_-]")
 _BEFORE_VALUE = re.compile(r"(\s*)(?:[\d(\\\ue000-\uf8ff\u2212-]|[a-z]\s*=)")
+
+
+_NOT_A_COUNT = re.compile(
+    r"\b(?:the|this|that|each|every|no|any|other|another|which|[a-z]+(?:er|est))\s$", re.IGNORECASE
+)
 
 
 class Token(NamedTuple):
@@ -59,6 +66,9 @@ def tokens(sentence: str) -> list[Token]:
             kind = "value"
         elif group == "space":
             kind = "space"
+        elif group == "numeral":
+            pronoun = text.lower() == "one" and _NOT_A_COUNT.search(sentence[: match.start()][-20:])
+            kind = "word" if pronoun or in_digits(text) is None else "number"
         elif group == "sign":
             kind = _kind_of_sign(sentence, match, found)
         else:
@@ -79,8 +89,8 @@ def _kind_of_sign(  # noqa: PLR0911 - one return for each kind of sign
     if char in ",;\uff1b\u3001":
         return "joiner"
     if char == ":":
-        is_ratio = re.search(r"(?:\d|(?<![A-Za-z\d\u2080-\u2089])[A-Z]) ?$", sentence[: match.start()])
-        return "sign" if is_ratio and re.match(r"\s*[\dA-Z](?![a-z])", sentence[match.end() :]) else "stop"
+        is_ratio = re.search(r"(?:[\dπ]|(?<![A-Za-z\d\u2080-\u2089])[A-Z])( ?)$", sentence[: match.start()])
+        return "sign" if is_ratio and re.match(rf"{is_ratio[1]}[\dA-Z](?![a-z])", sentence[match.end() :]) else "stop"
     if char in "\u2013-" and sentence[match.start() - 1 : match.start()] == " " and sentence[match.end() :][:1] == " ":
         return (
             "sign"
@@ -118,11 +128,12 @@ def _kind_of_word(sentence: str, match: re.Match[str], before: list[Token]) -> s
         return "value"
     if lower in JOINERS:
         return "joiner"
-    if all(part in NUMBER_WORDS for part in lower.split("-")):
-        return "number"
     before_sign = sentence[end : end + 1] in tuple("^\u00b2\u00b3_=/*") or sentence[end : end + 2] == " ="
     is_letters = word.isascii() and len(word) <= 3 and not word.istitle() and lower not in _SHORT_WORDS
-    return "value" if is_letters and (glued or before_sign) else "word"
+    is_product = (
+        len(word) == 2 and word.islower() and _BEHIND_SIGN.search(sentence[:start]) and _LAST.match(sentence, end)
+    )
+    return "value" if (is_letters and (glued or before_sign)) or is_product else "word"
 
 
 def _kind_of_unit(  # noqa: PLR0911 - one return for each kind of unit

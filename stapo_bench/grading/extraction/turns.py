@@ -1,4 +1,4 @@
-"""Where a completion ends that goes on: end tokens, the next turn of a conversation, a question that the model invents.
+"""Where a completion ends that goes on: end tokens, the next turn, a question that the model invents, a loop.
 
 What follows answers something else. A new question ends the completion only where an answer stands before it, so a
 question restated at the beginning ends nothing.
@@ -7,12 +7,9 @@ question restated at the beginning ends nothing.
 import re
 from collections.abc import Callable
 
+MAX_LOOP = 4_000  # characters from the end in which the copies of a loop are looked for
+MAX_PERIOD = 5  # sentences that a loop repeats
 MAX_TURNS = 8  # beginnings of a next turn that are looked at
-MAX_ASKED = re.compile(
-    r"\n[ \t]*\n[ \t*]*(?:What (?:is|are|was|will)|How (?:many|much|long|far|old)|Which|Who|Find|Compute|Evaluate"
-    r"|Solve|Calculate|If)\b"
-    r"[^\n]{8,300}[?.][ \t]*\n"
-)
 _GIVEN = re.compile(r"\banswer\b|\\boxed|^#### ", re.IGNORECASE)  # the line that gives an answer
 
 _ASSISTANT = re.compile(
@@ -46,13 +43,14 @@ _NEXT = re.compile(
     re.VERBOSE | re.MULTILINE | re.IGNORECASE,
 )
 _ASKED = re.compile(
-    r"\n[ \t]*\n[ \t*]*(?:What (?:is|are|was|will)|How (?:many|much|long|far|old)|Which|Who|Find|Compute|Evaluate"
+    r"\n[ \t]*\n(?:[#*_-]{3,}[ \t]*\n\s*)?[ \t*]*(?:What (?:is|are|was|will)|How (?:many|much|long|far|old)|Which"
+    r"|Who|Find|Compute|Evaluate"
     r"|Solve|Calculate|If)\b"
     r"[^\n]{8,300}[?.][ \t]*\n"
 )
-_GIVEN = re.compile(r"\banswer\b|\\boxed|^#### ", re.IGNORECASE)  # the line that gives an answer
 _BARE = re.compile(
-    r"([^\n]{1,60})\n[ \t]*\n(?:[^\n]{3,200}\?[ \t]*(?:\n|$)|[*# ]*(?:Q|Question|Problem|Exercise|Example|Task)\b)"
+    r"([^\n]{1,60})\n[ \t]*\n(?:[^\n]{3,200}\?[ \t]*(?:\n|$)|(?:Find|Compute|Evaluate|Solve|Calculate|Simplify"
+    r"|Determine)\b[^\n]{3,200}\n|[*# ]*(?:Q|Question|Problem|Exercise|Example|Task)\b)"
 )
 _HEADED = re.compile(r"\s*(?:Q|Question|Problem|Exercise|Task)\b", re.IGNORECASE)
 _SETS_OUT = re.compile(
@@ -60,6 +58,26 @@ _SETS_OUT = re.compile(
     r"|example)\b[^.\n]*$",
     re.IGNORECASE,
 )
+
+_LINE = re.compile(r"\n")
+_SENTENCE = re.compile(r"(?<=[.!?])(?:\s+|(?=[A-Z]))|\n")
+
+
+def without_loop(text: str) -> str:
+    """The text without its last line or sentence where that is a cut-off copy of one that stands twice before it."""
+    end = text.rstrip()
+    if end[-1:] in ".!?}$)":
+        return text
+    for separator in (_LINE, _SENTENCE):
+        pieces = [piece for piece in separator.split(end[-MAX_LOOP:]) if piece.strip()]
+        if len(pieces) < 3:
+            continue
+        last = pieces[-1].strip()
+        for period in range(1, min(MAX_PERIOD, (len(pieces) - 1) // 2) + 1):
+            whole, before = pieces[-1 - period].strip(), pieces[-1 - 2 * period].strip()
+            if whole != last and whole.startswith(last) and before.endswith(whole):
+                return end[: len(end) - len(last)]
+    return text
 
 
 def until_end_token(text: str) -> str:

@@ -6,12 +6,18 @@ MAX_WORDS = 3  # of an answer that is a name or a few words
 YES_NO = re.compile(r"^\W*(yes|no|true|false|sí|oui|ja|nein|да|нет)\b\s*[,.;:!—–-](?=\s|$)", re.IGNORECASE)
 _VERDICTS = re.compile(
     r"\b(no (?:real |integer |such )?(?:solutions?|roots?|answer|limit)|does not (?:exist|converge)"
-    r"|doesn['’]t exist|undefined|(?:diverge|converge)s?|infinitely many(?: solutions)?)\b[^,;]*$",
+    r"|doesn['’]t exist|DNE|undefined|(?:diverge|converge)s?|infinitely many(?: solutions)?)\b[^,;]*$",
+    re.IGNORECASE,
+)
+# "No solution" in other languages.
+_UNSOLVABLE = re.compile(
+    r"无解|無解|没有(?:实数)?解|解なし|\b(?:(?:pas de|aucune) solution|no (?:tiene|hay) soluci[óo]n(?:es)?"
+    r"|keine Lösung(?:en)?|нет решений)\b",
     re.IGNORECASE,
 )
 _MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _DATE = re.compile(
-    rf"\b((?:{_MONTH}) \d{{1,2}}(?:st|nd|rd|th)?(?:, \d{{4}})?"
+    rf"\b((?:{_MONTH}|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.?) \d{{1,2}}(?:st|nd|rd|th)?(?:, \d{{4}})?"
     rf"|\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH}(?:,? \d{{4}})?)$"
 )
 _OPTION = re.compile(
@@ -32,15 +38,33 @@ _SUPERLATIVE = re.compile(
     r"(?:(?:So|Hence|Thus|Therefore|Then),? )?(?!The\b|This\b|That\b|It\b|She\b|There\b|Which\b)"
     r"([A-Z][a-z]{2,}) (?:is|was) the "
     r"(?:\w+est|first|last|only one|winner|most \w+)"
+    r"|(?:.*[,;] (?:so|hence|thus|therefore) )?(?!The\b|This\b|That\b|It\b|She\b|He\b)([A-Z][a-z]{2,}) (?:(?:is|was) "
+    r"(?:\w+er|more \w+) than\b.*"
+    r"|(?:wins|won|arrives first|finishes first|is right|is correct|was first))"
+)
+_ONE_WORD = re.compile(
+    r"(?!(?:Done|Correct|Great|Good|Okay|Right|Perfect|Check|Checked|Verified|Hence|Thus|Answer|Solution|Proof"
+    r"|Thanks|Nice"
+    r"|Wait|Hmm|Note|Finally|Simplify|Yes|Sure|Exactly|Indeed|Simple|Easy|End|Stop|Next|Therefore|Then|The|And|Step"
+    r"|Final"
+    r"|Explanation|Result|Conclusion|Verification)\b)[A-Z][a-z]{2,14}"
 )
 
 
-def in_words(clause: str) -> str | None:
+def winner(clause: str) -> str | None:
+    """The name that a clause says is the first, the tallest, or taller than another: "so Ann is taller than Bea"."""
+    found = _SUPERLATIVE.fullmatch(clause)
+    return (found[1] or found[2]) if found else None
+
+
+def in_words(clause: str) -> str | None:  # noqa: PLR0911 - one return for each kind of words
     """The name or the few words that a clause says its subject is, does or has."""
     if found := _DATE.search(clause) or _OPTION.search(clause):
         return found[1]
-    if found := _SUPERLATIVE.fullmatch(clause):
-        return found[1]
+    if _ONE_WORD.fullmatch(clause):
+        return clause
+    if _UNSOLVABLE.search(clause):
+        return "no solution"
     if found := _VERDICTS.search(clause):
         return found[1].lower()
     if found := _WORDS_AFTER.search(clause):

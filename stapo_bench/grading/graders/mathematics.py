@@ -10,7 +10,7 @@ from stapo_bench.grading.decide import Verdict, asked_by, decide, decide_at_sigh
 from stapo_bench.grading.extraction import extract_answer
 from stapo_bench.records import Gold, Grade, Outcome
 
-GRADER_VERSION = "math-4"
+GRADER_VERSION = "math-5"
 # The gold's own text decides its type; "text" forces a comparison of words, and "multi", "set" and "tuple" make every
 # comma a separator. A type that is none of these changes nothing.
 ANSWER_TYPES = ("number", "expression", "tuple", "interval", "set", "multi", "equation", "matrix", "text")

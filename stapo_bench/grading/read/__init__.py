@@ -4,3 +4,5 @@ from stapo_bench.grading.read.answer_parser import BASE_NAMES, parse
 from stapo_bench.grading.read.cleaning import clean
 from stapo_bench.grading.read.conditions import DOMAIN_WORDS, RESTRICTIONS
 from stapo_bench.grading.read.lexer import KNOWN_NAMES
+from stapo_bench.grading.read.numerals import NUMERAL, in_digits
+from stapo_bench.grading.read.region_words import region_in_words

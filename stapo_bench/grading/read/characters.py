@@ -45,6 +45,12 @@ _SYMBOLS |= {
     )
 }
 _SYMBOLS |= {"ϕ": r"\phi ", "ϵ": r"\epsilon ", "ϑ": r"\theta ", "µ": r"\mu ", "ς": r"\sigma "}
+_FOREIGN_UNITS = {
+    "см": "cm", "мм": "mm", "км": "km", "м": "m", "кг": "kg", "г": "g", "мин": "min", "ч": "h", "л": "L",
+    "平方厘米": "cm^2", "平方米": "m^2", "立方厘米": "cm^3", "厘米": "cm", "毫米": "mm", "千米": "km", "公里": "km",
+    "米": "m", "千克": "kg", "克": "g", "升": "L", "小时": "hours", "分钟": "minutes", "秒": "seconds",
+}  # fmt: skip
+_FOREIGN_UNIT = re.compile(rf"(?<![а-яё])(?:{'|'.join(sorted(_FOREIGN_UNITS, key=len, reverse=True))})(?![а-яё])")
 _SYMBOL_TABLE = {ord(c): text for c, text in _SYMBOLS.items()}
 
 _RUNS = re.compile("([⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱˣʸᵗᵏᵐ]+)|([₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₙₖₘₓᵢⱼ]+)")
@@ -59,7 +65,7 @@ def in_ascii(text: str) -> str:
     """
     if text.isascii():
         return text
-    text = text.translate(_VULGAR_TABLE)
+    text = _FOREIGN_UNIT.sub(lambda match: _FOREIGN_UNITS[match[0]], text).translate(_VULGAR_TABLE)
     text = re.sub(r"√\s*\(", r"\\sqrt(", text)
     text = _RADICAND.sub(r"\\sqrt{\1}", text)
     text = _RUNS.sub(_script, text)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 from stapo_bench.grading.read.characters import GREEK, in_ascii
+from stapo_bench.grading.read.mixed_units import join_mixed
 from stapo_bench.grading.read.unit_spellings import plain_units
 
 _LAYOUT = re.compile(
@@ -25,6 +26,7 @@ _RESTYLE = re.compile(
 _LESS_OR_EQUAL = (re.compile(r"<=|=<"), r"\\le ")
 _GREATER_OR_EQUAL = (re.compile(r">="), r"\\ge ")
 _UNEQUAL = (re.compile(r"!="), r"\\ne ")
+_PLUS_MINUS = (re.compile(r"\+\s?/\s?-|(?:^|(?<=[=(,])|(?<=[=(,] ))\+-|\+-(?=\s*\\?sqrt)"), r"\\pm ")
 _DOTS = (re.compile(r"\\(?:dots|cdots|dotsc|dotsb)(?![A-Za-z])|\.\.\.+"), r"\\ldots ")
 _SPELLINGS = (
     (re.compile(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
@@ -37,6 +39,7 @@ _SPELLINGS = (
     _LESS_OR_EQUAL,
     _GREATER_OR_EQUAL,
     _UNEQUAL,
+    _PLUS_MINUS,
     (re.compile(r"\\not\s*\\in(?![A-Za-z])"), r"\\notin "),
     (re.compile(r"\\(?:varnothing|O)(?![A-Za-z])|\\\{\s*\\\}"), r"\\emptyset "),
     (re.compile(r"\\lbrace(?![A-Za-z])"), r"\\{"),
@@ -61,7 +64,7 @@ _SPELLINGS = (
     (re.compile(r"\\rbrack(?![A-Za-z])"), "]"),
     (re.compile(r"\\&"), "&"),
 )  # fmt: skip
-_SPELLINGS_WITHOUT_LATEX = (_LESS_OR_EQUAL, _GREATER_OR_EQUAL, _UNEQUAL, _DOTS)
+_SPELLINGS_WITHOUT_LATEX = (_LESS_OR_EQUAL, _GREATER_OR_EQUAL, _UNEQUAL, _PLUS_MINUS, _DOTS)
 _ROW_END = re.compile(
     r"\\\\(?:\*|\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm)\s*\])?(?=\s|[-+&\d\w{}\\(]|$)|\\newline(?![A-Za-z])"
 )
@@ -69,6 +72,7 @@ _THOUSANDS_TEX = re.compile(r"(?<=\d)(?:\{,\}|,\\!|\\!,\\!|\\,)\s*(?=\d{3}(?!\d)
 _DECIMAL_COMMA = re.compile(r"(?<=\d)\{,\}(?=(?:\d{1,2}|\d{4,})(?!\d))")
 _MIXED_DEGREES = re.compile(r"(\d+) ?(\\frac\{\d+\}\{\d+\}) ?(?=\^\{\\circ\})")
 _COLOURED = re.compile(r"\\(?:textcolor|colorbox|fcolorbox\{\w*\})\s*\{\w*\}\s*(?=\{)|\\color\s*\{\w*\}")
+_COLOURED_GROUP = re.compile(r"\\(?:color|textcolor)\s*\{\w*\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
 _ALIGNED = re.compile(r"\\begin\s*\{(align(?:ed)?|gather(?:ed)?|split|equation)(\*?)\}(.*?)\\end\s*\{\1\2\}", re.DOTALL)
 _LENGTH = re.compile(r"(?:(\d+(?:\.\d+)?) ?')? ?(?:(\d+(?:\.\d+)?) ?(?:\"|''))?")
 _CALL = (
@@ -79,6 +83,7 @@ _CALLED = re.compile(  # v(r) = ..., y_p(t) = ... at the start of a value
     rf"(^\\text\{{[^{{}}]*\}} ?|^|(?<=[,;])|(?<=[,;] )|(?<=and )|(?<=and\}} )|(?<=and \}} )){_CALL} ?=(?=([^,;]*))"
 )
 _CALLED_LAST = re.compile(rf"([^=<>,;\\]|\\[a-z{{}}])+?= ?{_CALL}$")
+_BUILDER = re.compile(r"[a-z](?: ?\\in ?[^|:]{1,20})? ?(?:\||\\mid|:(?!=)) ?[^|]*[<>=]|[a-z] ?(?:\||:) ?[^|]*\\[lgn]e")
 _EMPTY = re.compile(r"[\^_]\s*\{\s*\}|\\(?:checkmark|blacksquare|square|qed|Box|phantom)(?![A-Za-z])")
 _ESCAPED = re.compile(r"\\\\(?=[A-Za-z])")  # written for a language that escapes backslashes
 _PRICE = re.compile(r"\\\$\s*-?[\d.(\\]")
@@ -130,7 +135,7 @@ def spell_plainly(text: str) -> str:
     r"""Use one spelling of each LaTeX command (``\dfrac``, ``\leqslant``, ``<=``) and none of those for layout."""
     if "\\" in text or "{,}" in text:
         return _plain_latex(text)
-    if any(c in text for c in "<>=!.") and not text.isalnum():
+    if any(c in text for c in "<>=!.+") and not text.isalnum():
         for pattern, spelling in _SPELLINGS_WITHOUT_LATEX:
             text = pattern.sub(spelling, text)
     return text
@@ -143,7 +148,7 @@ def _plain_latex(text: str) -> str:
     text = _ALIGNED.sub(_unaligned, text) if "\\begin" in text else text
     text = _ROW_END.sub(r"\\cr ", text)
     text = _DECIMAL_COMMA.sub(".", _THOUSANDS_TEX.sub("", text))
-    text = _COLOURED.sub("", text) if "color" in text else text
+    text = _COLOURED.sub("", _COLOURED_GROUP.sub(r"\1", text)) if "color" in text else text
     text = _VANISH.sub("", text)
     if "\\$" in text:
         text = text.replace("\\$", "USD " if _PRICE.search(text) else "")
@@ -223,6 +228,8 @@ def drop_braces(text: str) -> str:
         if not (text.startswith("{") and text.endswith("}") and _encloses(text)):
             break
         text = text[1:-1].strip()
+        if _BUILDER.match(text):
+            return rf"\{{{text}\}}"
     return text
 
 
@@ -283,4 +290,5 @@ RULES: tuple[Callable[[str], str], ...] = (
     spell_lengths,
     name_functions,
     drop_braces,
+    join_mixed,
 )

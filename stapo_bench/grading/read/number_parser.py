@@ -40,10 +40,22 @@ class NumberParser(Cursor):
                 value, ulp = read_number(text)
                 return num(value, ulp)
             period, text = found[1], text[: -len(found.group())]
+        if mark == "dot":
+            period += self._until_dot()
         if not period.isdigit() or len(period) > 60:
             raise Refusal("cannot read the period")
         shift = len(text.partition(".")[2])
         return num(read_number(text)[0] + Fraction(int(period), (10 ** len(period) - 1) * 10**shift))
+
+    def _until_dot(self) -> str:
+        r"""The rest of a period that two dots enclose: the 42857 of ``0.\dot{1}4285\dot{7}``."""
+        start, digits = self.position, ""
+        while self.peek().kind is TokenKind.NUMBER and self.peek().text.isdigit():
+            digits += self.take().text
+        if self.accept("dot"):
+            return digits + self.accented()
+        self.position = start
+        return ""
 
     def based(self, digits: str) -> Node:
         """``52_8``: the base is part of the number; the value is 42, and the notation is kept in the label."""

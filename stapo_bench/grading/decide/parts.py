@@ -1,0 +1,57 @@
+r"""Answers of several parts: "(a) 7, (b) 10", boxes for parts, values with names in words; each meets its own gold."""
+
+import re
+
+from stapo_bench.grading.units import NEXT_PART, NEXT_VALUE
+
+_STYLED_LABEL = re.compile(r"\\text\w*\s*\{([^{}]*(?:\([a-hivx]{1,4}\)|\b[a-h]\))[^{}]*)\}")
+_LABEL = re.compile(r"(?:^|(?<=[\s,;}$]))(?:[Pp]art\s*)?\(?(?:([a-h])|(i{1,3}|iv|v))\)[\s:=.]*(?:\\[ ,;:]\s*)*")
+_ROWS = (tuple("abcdefgh"), ("i", "ii", "iii", "iv", "v"))
+_JOINT = re.compile(r"[\s,;.$]*(?:\\q?quad|\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\\[ ,;]|\band\b|[\s,;.$])*$")
+_WORD_AND = re.compile(r"\\text\s*\{\s*,?\s*and\s*\}|\band\b")
+_NAME = re.compile(
+    r"^(?:\\[ ,;:]|\s)*(?:\\(?:text|mathrm)\w*\s*\{\s*(?:and )?[A-Za-z][A-Za-z -]{2,30}?\s*[:=]?\s*\}"
+    r"|[A-Za-z][a-z-]{3,20}\b)\s*[:=]?\s*(?=\S)"
+)
+
+
+def labelled(text: str) -> list[str] | None:
+    r"""The parts of an answer that labels "(a)", "(i)" open, in their order; None where it has none.
+
+    >>> labelled(r"\text{(a) }\frac12\text{ (b) }\frac13"), labelled("(a) 2, 5; (b) 7"), labelled("(a, b)")
+    (['\\frac12', '\\frac13'], ['2, 5', '7'], None)
+    """
+    for mark in (NEXT_PART, NEXT_VALUE):
+        if mark in text:
+            return text.split(mark)
+    bare = _STYLED_LABEL.sub(r" \1 ", text).strip(" $")
+    found = list(_LABEL.finditer(bare))
+    names = tuple(match[1] or match[2] for match in found)
+    if len(found) < 2 or found[0].start() or not any(names == row[: len(names)] for row in _ROWS):
+        return None
+    ends = [match.start() for match in found[1:]] + [len(bare)]
+    return [_JOINT.sub("", bare[match.end() : end]).strip() for match, end in zip(found, ends, strict=True)]
+
+
+def listed(text: str) -> list[str]:
+    """What commas and semicolons, or one "and", part outside brackets; brackets around the whole are left out."""
+    bare = _WORD_AND.sub(",", text).strip().strip("$").strip()
+    parts, depth, start = [], 0, 0
+    if bare[:1] == "(" and bare[-1:] == ")" and bare.find(")") == len(bare) - 1:
+        bare = bare[1:-1]
+    for index, char in enumerate(bare):
+        depth += (char in "([{") - (char in ")]}")
+        if char in ",;" and depth == 0 and bare[index - 1 : index] != "\\":
+            parts.append(bare[start:index])
+            start = index + 1
+    return [part.strip() for part in [*parts, bare[start:]] if part.strip()]
+
+
+def without_names(parts: list[str]) -> list[str] | None:
+    r"""Several values without the names in words before them; None where none has such a name.
+
+    >>> without_names([r"\text{Centre }(2,-1)", r"\text{ radius }3"]), without_names(["2", "3"])
+    (['(2,-1)', '3'], None)
+    """
+    bare = [_NAME.sub("", part) for part in parts]
+    return bare if len(parts) > 1 and bare != parts else None

@@ -1,0 +1,86 @@
+"""Numbers in words of French, Spanish, German and Chinese, in digits; "one" is an article there, and stays."""
+
+import re
+
+from stapo_bench.grading.extraction.languages import ENGLISH, EUROPEAN
+
+_FRENCH = (
+    "un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept dix-huit "
+    "dix-neuf"
+)
+_FRENCH_TENS = "vingt trente quarante cinquante soixante"
+_SPANISH = (
+    "uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete "
+    "dieciocho diecinueve veinte veintiuno veintidós veintitrés veinticuatro veinticinco veintiséis veintisiete "
+    "veintiocho veintinueve"
+)
+_SPANISH_TENS = "treinta cuarenta cincuenta sesenta setenta ochenta noventa"
+_GERMAN = (
+    "ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn "
+    "achtzehn neunzehn"
+)
+_GERMAN_TENS = "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig"
+
+
+def _vocabulary() -> dict[str, int]:
+    """Two to ninety-nine, and the round hundreds and thousands, as each language composes them."""
+    french, spanish, german = (dict(enumerate(words.split(), start=1)) for words in (_FRENCH, _SPANISH, _GERMAN))
+    words = {name: value for names in (french, spanish, german) for value, name in names.items() if value > 1}
+    for tens, names in enumerate(_FRENCH_TENS.split(), start=2):
+        words |= {f"{names}-{french[unit]}": 10 * tens + unit for unit in range(2, 20 if tens == 6 else 10)}
+        words |= {names: 10 * tens, f"{names} et un": 10 * tens + 1}
+    words |= {f"quatre-vingt-{french[unit]}": 80 + unit for unit in range(1, 20)} | {"quatre-vingts": 80}
+    for tens, names in enumerate(_SPANISH_TENS.split(), start=3):
+        words |= {f"{names} y {spanish[unit]}": 10 * tens + unit for unit in range(1, 10)} | {names: 10 * tens}
+    for tens, names in enumerate(_GERMAN_TENS.split(), start=2):
+        words |= {f"{german[unit]}und{names}": 10 * tens + unit for unit in range(1, 10)} | {names: 10 * tens}
+    return words | {"cien": 100, "cent": 100, "hundert": 100, "mille": 1000, "mil": 1000, "tausend": 1000}
+
+
+_WORDS = _vocabulary()
+_EUROPEAN_NUMBER = re.compile(rf"\b(?:{'|'.join(sorted(_WORDS, key=len, reverse=True))})\b(?!-)", re.IGNORECASE)
+_DIGITS = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
+_SCALES = {"十": 10, "百": 100, "千": 1000, "万": 10_000}
+_RUN = r"[零〇一二两三四五六七八九十百千万]+"
+# Behind a verb or of two characters and more; not in "triangle", "quadratic", "the first", "together".
+_CHINESE_NUMBER = re.compile(
+    rf"百分之(?P<percent>{_RUN})|(?P<below>{_RUN})分之(?P<above>{_RUN})"
+    rf"|(?<![第每])(?:(?<=[为是有得于共要])|(?={_RUN[:-1]}{{2}}))(?P<number>{_RUN})(?![角边维般共些样起直定])(?!次|元[一二])"
+)
+
+
+def with_digits(text: str) -> str:
+    """The text with digits in the place of its numbers in words, where it is in one of these languages.
+
+    >>> with_digits("Il y a donc vingt-quatre cas."), with_digits("共有二十四种，即百分之二十。")
+    ('Il y a donc 24 cas.', '共有24种，即20%。')
+    """
+    if text.isascii() and ENGLISH.search(text):
+        return text
+    if re.search("[\u4e00-\u9fff]", text):
+        return _CHINESE_NUMBER.sub(_chinese, text)
+    if ENGLISH.search(text) or not EUROPEAN.search(text):
+        return text
+    return _EUROPEAN_NUMBER.sub(lambda match: str(_WORDS[match[0].lower()]), text)
+
+
+def _chinese(match: re.Match[str]) -> str:
+    """A Chinese numeral, percentage or fraction in digits."""
+    if match["percent"]:
+        return f"{_value(match['percent'])}%"
+    if match["below"]:
+        return f"{_value(match['above'])}/{_value(match['below'])}"
+    return str(_value(match["number"]))
+
+
+def _value(run: str) -> int:
+    """The value of a run of Chinese digits and scales: 一百二十 is 120."""
+    total = current = 0
+    for char in run:
+        if char in _DIGITS:
+            current = _DIGITS[char]
+        elif char == "万":
+            total, current = (total + current) * 10_000, 0
+        else:
+            total, current = total + max(current, 1) * _SCALES[char], 0
+    return total + current

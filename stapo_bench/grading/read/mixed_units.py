@@ -1,0 +1,37 @@
+r"""Quantities in two units of one dimension, as one: "2 h and 30 min", "42° 40'", and degrees with a plain fraction."""
+
+import re
+
+from stapo_bench.grading import units
+
+_DEGREE = r"\s?(?:\^\{\\circ\}|\\text\{\s?deg(?:rees?)?\s?\}|deg(?:rees?)?\b)"
+_MINUTE = r"\s?(?:'|\^\{?\s?\\prime\s?\}?|\\text\{\s?(?:arc)?min(?:ute)?s?\s?\}|(?:arc)?min(?:ute)?s?\b)"
+_SECOND = r"\s?(?:''|\"|\^\{\s?(?:\\prime\s?){2}\}|\\text\{\s?(?:arc)?sec(?:ond)?s?\s?\}|(?:arc)?sec(?:ond)?s?\b)"
+_JOINT = r"\s?(?:,|\\text\{\s?and\s?\}|and)?\s*"
+_SEXAGESIMAL = re.compile(rf"(\d+){_DEGREE}{_JOINT}(\d+(?:\.\d+)?){_MINUTE}(?:{_JOINT}(\d+(?:\.\d+)?){_SECOND})?")
+_MIXED_DEGREES = re.compile(rf"(?<![\d/])(\d+) (\d+)/(\d+)(?={_DEGREE})")
+_UNIT = r"\s?(?:\\text\{\s?([A-Za-z]+)\s?\}|([A-Za-z]+))"
+_TWO = re.compile(rf"(\d[\d.,]*){_UNIT}{_JOINT}(\d[\d.]*){_UNIT}")
+
+
+def join_mixed(text: str) -> str:
+    r"""The text with a sum in the place of degrees and minutes, and nothing between the parts of other quantities.
+
+    >>> join_mixed(r"45^{\circ} 30'"), join_mixed(r"2 \text{ hours } and 30 \text{ minutes }")
+    ('(45+\\frac{30}{60})^{\\circ}', '2 \\text{ hours } 30 \\text{ minutes }')
+    """
+    if not text[:1].isdigit() or not re.search(r"\d\D+\d", text):
+        return text
+    text = _MIXED_DEGREES.sub(r"(\1+\\frac{\2}{\3})", text)
+    if found := _SEXAGESIMAL.fullmatch(text):
+        minutes = rf"+\frac{{{found[2]}}}{{60}}" + (rf"+\frac{{{found[3]}}}{{3600}}" if found[3] else "")
+        return rf"({found[1]}{minutes})^{{\circ}}"
+    if (found := _TWO.fullmatch(text)) and _part_of(found[5] or found[6], found[2] or found[3]):
+        return rf"{found[1]} \text{{ {found[2] or found[3]} }} {found[4]} \text{{ {found[5] or found[6]} }}"
+    return text
+
+
+def _part_of(smaller: str, larger: str) -> bool:
+    """Whether one unit is a smaller one of the other's dimension."""
+    a, b = units.canonical(smaller), units.canonical(larger)
+    return isinstance(a, tuple) and isinstance(b, tuple) and a[0] == b[0] and a[1] < b[1]
