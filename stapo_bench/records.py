@@ -131,9 +131,10 @@ class Completion:
     """What an engine returns for a request.
 
     ``token_ids`` are the generated ids, the end-of-sequence token included when the model produced it. ``log_probs``
-    are the natural logs of their probabilities at the sampling temperature, before the top-p cut. The request's
-    ``generated_ids`` are part of the text, the ids and their number, but have no log-probs here. Both are None where
-    the engine does not report them.
+    are the natural logs of the probabilities with which they were drawn: at the sampling temperature and after every
+    cut (top-p, top-k, min-p), which leaves fewer tokens and makes each likelier; of greedy ones those at temperature 1.
+    The request's ``generated_ids`` are part of the text, the ids and their number, but have no log-probs here. Both are
+    None where the engine does not report them.
     """
 
     key: SampleKey

@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,10 @@ import pytest
 from stapo_bench.analysis import audit_runs, compare_runs, plan_runs, score_run
 from stapo_bench.errors import StapoError
 from stapo_bench.presenting import render_audit, render_comparison, render_table, rows_from_scores
-from stapo_bench.records import Outcome, SamplingParams
-from stapo_bench.runs.copies import mark_copies
+from stapo_bench.records import Outcome, SamplingParams, StatedSampling
+from stapo_bench.runs.copies import mark_copies, texts_of
 from stapo_bench.runs.graded_samples import GradedSample, GradedSamples
+from stapo_bench.runs.manifest import Identity
 from stapo_bench.statistics import copy_evidence, interval, most_log_probability, problem_evidence
 
 TRAINING = SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=4096)
@@ -132,6 +134,16 @@ def test_log_probabilities_tell_more_than_lengths():
     assert most_log_probability(20, 1.0, log_prob=-12.0) == -12.0
     assert most_log_probability(20, 1.0, log_prob=-12.0, top_p=0.5) == pytest.approx(-12.0 + 20 * math.log(2), abs=1.9)
     assert most_log_probability(264, 0.5) == -0.5  # half the entropy at half the temperature
+
+
+def test_log_probabilities_before_a_cut_bound_and_those_as_drawn_say():
+    # 60 tokens under top-p 0.9: each may have been drawn at 1 / 0.9 times what is told, -5 + 60 ln(1 / 0.9) = 1.3.
+    sample = GradedSample(problem_id="p", sample_index=0, outcome=None, text_tokens=60, sum_log_prob=-5.0)
+    justrl = StatedSampling(temperature=0.7, top_p=0.9)
+    assert [most for _, most in texts_of([sample], justrl)] == [0.0]
+    assert [most for _, most in texts_of([sample], justrl, as_drawn=True)] == [-5.0]
+    identity = Identity(checkpoint_digest="c", tasks={}, sampling=justrl, seed=0, engine={"log_probs": "as drawn"})
+    assert identity.log_probs_as_drawn and not replace(identity, engine={}).log_probs_as_drawn
 
 
 # -- a run of copies: audit, score, compare ---------------------------------------------------------------------------

@@ -104,15 +104,18 @@ def test_a_last_token_without_mass_is_never_drawn():
     assert int(inverse_cdf(weights, torch.full((1000,), 1 - 2**-53, dtype=torch.float64)).max()) <= 5
 
 
-def test_log_probs_are_at_the_temperature_and_before_the_cut():
-    # logits (0, ln 4) at temperature 2 are (0, ln 2): p = 1/3, 2/3. top-p 0.5 leaves token 1 alone, log p stays ln 2/3.
-    logits = torch.tensor([[0.0, np.log(4.0)]], dtype=torch.float64)
+def test_log_probs_are_those_with_which_tokens_are_drawn():
+    # logits (0, ln 2, ln 4) at temperature 2 are (0, ln 2 / 2, ln 2): weights 1, √2, 2. top-p 0.7 leaves the last two.
+    logits = torch.tensor([[0.0, np.log(2.0), np.log(4.0)]] * 2, dtype=torch.float64)
     tokens, log_probs = sample_tokens(
-        logits, torch.tensor([0.0], dtype=torch.float64), params(temperature=2.0, top_p=0.5)
+        logits, torch.tensor([0.0, 0.9], dtype=torch.float64), params(temperature=2.0, top_p=0.7)
     )
-    assert tokens.tolist() == [1]
+    assert tokens.tolist() == [1, 2]
     assert log_probs.dtype == torch.float32
-    assert log_probs.item() == pytest.approx(np.log(2 / 3), abs=1e-6)
+    root = 2**0.5
+    assert log_probs.tolist() == pytest.approx([np.log(root / (root + 2)), np.log(2 / (root + 2))], abs=1e-6)
+    alone = sample_tokens(logits[:1], torch.tensor([0.5], dtype=torch.float64), params(temperature=2.0, top_p=0.1))
+    assert alone[1].item() == pytest.approx(0.0, abs=1e-6)  # the only one that is left is certain
 
 
 def reference_distribution(logits: list[float], asked: SamplingParams) -> np.ndarray:
@@ -154,7 +157,9 @@ def test_draws_follow_the_distribution(settings, num_kept):
     expected = reference_distribution(logits, asked)
     assert np.count_nonzero(expected) == num_kept
     vocabulary = len(logits)
-    tokens, _ = sample_tokens(torch.tensor(logits).repeat(num, 1), torch.from_numpy(uniform_draws(1, num)), asked)
+    uniforms = torch.from_numpy(uniform_draws(1, num))
+    tokens, log_probs = sample_tokens(torch.tensor(logits).repeat(num, 1), uniforms, asked)
+    assert log_probs.exp().numpy() == pytest.approx(expected[tokens.numpy()], abs=1e-6)
     observed = np.bincount(tokens.numpy(), minlength=vocabulary)
     assert observed[expected == 0].sum() == 0
     inside = expected > 0

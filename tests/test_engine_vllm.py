@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +26,7 @@ from test_adapters import LAYERS, make_adapter
 
 from stapo_bench.engines import EngineOptions, declared_identity, open_engine
 from stapo_bench.engines.adapter import merge, read_adapter
+from stapo_bench.engines.token_sampling import top_k_mask, top_p_mask
 from stapo_bench.engines.transformers import load_checkpoint
 from stapo_bench.engines.vllm import VllmEngine
 from stapo_bench.errors import StapoError, UsageError
@@ -183,7 +185,6 @@ def test_sequences_end_where_the_checkpoint_says_and_are_reported_truthfully(eng
         assert completion.num_tokens == len(completion.token_ids)
         assert (completion.token_ids[-1] in ends) == (completion.finish_reason == "stop")
         assert not ends.intersection(completion.token_ids[:-1])
-        assert completion.log_probs is None  # at temperature 0.7 vLLM does not give the ones that are promised
     assert engine.identity()["end_token_ids"] == "40,41,42,43,44,45,46,47,48,49,50,51,256"
 
 
@@ -197,6 +198,28 @@ def test_log_probs_are_those_of_transformers(engine, checkpoint: Path):
         ids = torch.tensor([request.prompt.token_ids + completion.token_ids])
         with torch.no_grad():
             expected = model(ids).logits[0, len(request.prompt.token_ids) - 1 : -1].log_softmax(-1)
+        expected = expected.gather(-1, torch.tensor(completion.token_ids)[:, None]).squeeze(-1).tolist()
+        assert completion.log_probs == pytest.approx(expected, abs=1e-3)
+
+
+@needs_vllm
+@pytest.mark.parametrize("changes", [{"top_p": 1.0}, {}, {"top_p": 1.0, "top_k": 5}, {"top_p": 1.0, "min_p": 0.1}])
+def test_log_probs_are_those_with_which_tokens_were_drawn(engine, checkpoint: Path, changes):
+    """By the embedded engine's definition, given vLLM's tokens."""
+    params = replace(NUCLEUS, **changes)
+    model = transformers.AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
+    for completion, request in ((c, r) for r in make_requests(3, samples=1) for c in engine.generate([r], params)):
+        ids = torch.tensor([request.prompt.token_ids + completion.token_ids])
+        with torch.no_grad():
+            logits = model(ids).logits[0, len(request.prompt.token_ids) - 1 : -1]
+        probs = (logits / params.temperature).softmax(-1)
+        if params.min_p:
+            probs = probs * (probs >= params.min_p * probs.max(-1, keepdim=True).values)
+        if params.top_k:
+            probs = probs * top_k_mask(probs, params.top_k)
+        if params.top_p < 1:
+            probs = probs * top_p_mask(probs, params.top_p)
+        expected = (probs / probs.sum(-1, keepdim=True)).log()
         expected = expected.gather(-1, torch.tensor(completion.token_ids)[:, None]).squeeze(-1).tolist()
         assert completion.log_probs == pytest.approx(expected, abs=1e-3)
 

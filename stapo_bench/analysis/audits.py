@@ -90,7 +90,7 @@ def repeated_completions(run: LoadedRun) -> AuditCheck:
             "engine given the seeds? Equal ones count as one sample"
         )
         return _check(run, name, False, message)
-    sampling = run.manifest.identity.sampling
+    sampling, drawn = run.manifest.identity.sampling, run.manifest.identity.log_probs_as_drawn
     if evidence_of_shared_starts(groups, sampling.temperature or 0.0) >= -math.log(ALARM):
         message = (
             "completions of one problem begin alike and then differ, far beyond chance: does a cache hand them on?"
@@ -98,7 +98,9 @@ def repeated_completions(run: LoadedRun) -> AuditCheck:
         return _check(run, name, False, message)
     observed, expected, deviation = _equal_pairs_by_distance([group for group in groups if len(group) > 1])
     if len(observed) < 2:
-        if len(observed) and any(most < 0.0 for group in groups for _, most in texts_of(group, sampling)):
+        if len(observed) and any(
+            most < 0.0 for group in groups for _, most in texts_of(group, sampling, as_drawn=drawn)
+        ):
             return _check(run, name, True, "no completion equals another of its problem beyond chance")
         return AuditCheck(
             name=name, result="not testable", message=f"{run.name}: needs three samples per problem, or long ones"

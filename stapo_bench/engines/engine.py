@@ -42,6 +42,10 @@ WITH_TORCH = {"transformers": frozenset({"adapter", "dtype", "device", "replicas
 EVERY_SETTING = frozenset({"greedy", "top_k", "min_p", "stop", "thinking_budget"})
 """What an engine may apply of ``SamplingParams`` beside temperature, top-p and the limit; greedy is temperature 0."""
 
+AS_DRAWN = "as drawn"
+"""What an engine's identity says under ``log_probs`` whose completions have those that a ``Completion`` promises; those
+of runs before it was said are at the temperature and before the cuts."""
+
 AUTO = "auto"
 """The name for ``vllm`` where it and a GPU are there, else ``transformers``."""
 

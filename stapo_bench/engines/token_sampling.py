@@ -83,11 +83,11 @@ def sample_tokens(
         params: temperature, top-p, top-k and min-p, in the order that ``SamplingParams`` states.
 
     Returns:
-        [B] token ids, and [B] float32 natural logs of their probabilities at the temperature, before anything is cut;
-        of greedy decoding those at temperature 1. Ties of greedy decoding go to the lowest id.
+        [B] token ids, and [B] float32 natural logs of the probabilities with which they were drawn, of what the cuts
+        leave; of greedy decoding those at temperature 1. Ties of greedy decoding go to the lowest id.
     """
     log_probs = torch.log_softmax(logits.float() / (params.temperature or 1.0), dim=-1)
-    probs = log_probs.exp()
+    whole = probs = log_probs.exp()
     if params.is_greedy:
         tokens = (probs == probs.max(dim=-1, keepdim=True).values).byte().argmax(dim=-1)
     else:
@@ -101,7 +101,10 @@ def sample_tokens(
         if params.top_p < 1:
             probs = _cut_to_nucleus(probs, params.top_p)
         tokens = inverse_cdf(probs, uniforms)
-    return tokens, log_probs.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+    drawn = log_probs.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+    if probs is not whole:  # then only a part was left, whose probabilities sum to 1
+        drawn = drawn - whole.masked_fill(probs == 0, 0.0).sum(dim=-1, dtype=torch.float64).log().float()
+    return tokens, drawn
 
 
 def top_k_mask(probs: torch.Tensor, top_k: int) -> torch.Tensor:

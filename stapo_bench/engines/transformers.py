@@ -26,7 +26,7 @@ import transformers
 
 from stapo_bench.engines.adapter import merge, read_adapter
 from stapo_bench.engines.devices import default_device, default_dtype
-from stapo_bench.engines.engine import EVERY_SETTING, WITH_TORCH, EngineOptions
+from stapo_bench.engines.engine import AS_DRAWN, EVERY_SETTING, WITH_TORCH, EngineOptions
 from stapo_bench.engines.foreign_checkpoint import check_parts, load_config, load_tokenizer, loading
 from stapo_bench.engines.kv_cache import SPAN_ATTENTION, Ids, PrefixStore, SlotCache, free_memory, slot_bytes
 from stapo_bench.engines.model_facts import check_attention, end_ids, states_shape
@@ -101,6 +101,7 @@ class TransformersEngine:
             "attention": str(self._model.config._attn_implementation),
             "context_length": str(self.context_length),
             "end_token_ids": ",".join(map(str, self._end_ids)),
+            "log_probs": AS_DRAWN,
             "sampler": "inverse CDF of Philox draws; top-k, min-p and penalties off",
         }
 

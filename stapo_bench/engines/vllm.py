@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from stapo_bench.engines.adapter import read_adapter
-from stapo_bench.engines.engine import EVERY_SETTING, EngineOptions
+from stapo_bench.engines.engine import AS_DRAWN, EVERY_SETTING, EngineOptions
 from stapo_bench.engines.feed import arrived
 from stapo_bench.engines.foreign_checkpoint import check_folder, cleaned, offline
 from stapo_bench.engines.params import check_params, cut_at_stop, refuse_generated_ids, token_budget
@@ -101,6 +101,7 @@ class VllmEngine:
             "model": str(checkpoint),
             "dtype": dtype or ("float32" if on_cpu else "auto"),
             "trust_remote_code": False,
+            "logprobs_mode": "processed_logprobs",  # as drawn; raw ones are at temperature 1, uncut
             "generation_config": "vllm",  # the checkpoint's sampling defaults stay out; its end tokens stay in
         }
         options: dict[str, Any] = {"max_num_seqs": slots, "gpu_memory_utilization": gpu_memory}
@@ -177,6 +178,7 @@ class VllmEngine:
             "runner": "V2" if config.use_v2_model_runner else "V1",
             "scheduling": "asynchronous" if config.scheduler_config.async_scheduling else "synchronous",
             "end_token_ids": ",".join(map(str, sorted(effective.all_stop_token_ids))),
+            "log_probs": AS_DRAWN,
             "sampler": "vLLM's, seeded by request; top-k, min-p and penalties off, read back",
         }
 

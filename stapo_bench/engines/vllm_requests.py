@@ -36,8 +36,7 @@ def vllm_params(params: SamplingParams, seed: int, budget: int) -> Any:
     return parameters.SamplingParams(
         max_tokens=budget,
         output_kind=parameters.RequestOutputKind.FINAL_ONLY,
-        # vLLM's log-probs are those at temperature 1: at another they would not be what a Completion promises.
-        logprobs=0 if params.temperature == 1 else None,
+        logprobs=0,
         flat_logprobs=True,  # a list of numbers instead of two objects a token
         # vLLM would make the text at every token, and that of every log-prob's token; it finds stop texts in it.
         detokenize=bool(params.stop),

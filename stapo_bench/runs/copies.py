@@ -16,12 +16,12 @@ from stapo_bench.runs.graded_samples import START_TOKENS, GradedSample, GradedSa
 from stapo_bench.statistics import ALARM, copy_evidence, is_copied, most_log_probability, problem_evidence
 
 
-def mark_copies(samples: Mapping[str, GradedSamples], sampling: StatedSampling) -> None:
-    """Mark the copies of a run, in place; ``samples``: by task, sampled under these settings."""
+def mark_copies(samples: Mapping[str, GradedSamples], sampling: StatedSampling, *, as_drawn: bool = False) -> None:
+    """Mark the copies of a run, in place; ``samples``: by task, sampled under these settings, as for ``texts_of``."""
     if not sampling.temperature:
         return  # one text for every seed is what was asked for, or may have been where it is not known
     found = [(of_task, places) for of_task in samples.values() for places in of_task.repeating()]
-    groups = [texts_of([of_task[place] for place in places], sampling) for of_task, places in found]
+    groups = [texts_of([of_task[place] for place in places], sampling, as_drawn=as_drawn) for of_task, places in found]
     each = [problem_evidence(group) for group in groups]
     num_problems = sum(of_task.num_problems for of_task in samples.values())
     evidence, share = copy_evidence(each, num_problems - len(each))
@@ -51,9 +51,14 @@ def evidence_of_shared_starts(groups: Iterable[Sequence[GradedSample]], temperat
     return copy_evidence([one for one in each if one > -math.inf], sum(one == -math.inf for one in each))[0]
 
 
-def texts_of(samples: Iterable[GradedSample], sampling: StatedSampling) -> Sequence[tuple[bytes, float]]:
-    """The samples' texts, each with the most that its log-probability may be; 0 where the temperature is not known."""
-    temperature, top_p = sampling.temperature or 0.0, sampling.top_p
+def texts_of(
+    samples: Iterable[GradedSample], sampling: StatedSampling, *, as_drawn: bool = False
+) -> Sequence[tuple[bytes, float]]:
+    """The samples' texts, each with the most that its log-probability may be; 0 where the temperature is not known.
+
+    ``as_drawn``: their log-probs are those with which they were drawn; False: they may be those before the top-p cut.
+    """
+    temperature, top_p = sampling.temperature or 0.0, 1.0 if as_drawn else sampling.top_p
     told = [(sample, None if top_p is None else sample.sum_log_prob) for sample in samples]
     return [
         (sample.text_digest, most_log_probability(sample.text_tokens, temperature, log_prob, top_p or 1.0))

@@ -29,7 +29,7 @@ _LOOP_BYTES = 8192  # of a text in which a loop is looked for
 def samples_of(manifest: Manifest, grades: Grades | None) -> dict[str, GradedSamples]:
     """The samples of a run by task, in order of their keys, with copies marked: what every number of a run rests on."""
     samples = read_graded_samples(manifest.run_dir, grades, manifest.stamps)
-    mark_copies(samples, manifest.identity.sampling)
+    mark_copies(samples, manifest.identity.sampling, as_drawn=manifest.identity.log_probs_as_drawn)
     return samples
 
 

@@ -61,6 +61,11 @@ class Identity:
         """sha256 of its canonical JSON."""
         return canonical_digest(self.to_json())
 
+    @property
+    def log_probs_as_drawn(self) -> bool:
+        """Whether its engine says that log-probs are those with which tokens were drawn, not those before the cuts."""
+        return self.engine.get("log_probs") == "as drawn"
+
     def fields(self) -> dict[str, Any]:
         """Every field under its dotted name: ``sampling.top_p``, ``tasks.aime24.data``."""
         return flatten(self.to_json())
