@@ -134,6 +134,7 @@ def test_verl_checks_ours_first_and_says_it_in_one_line(monkeypatch, capsys):
     launch = compose([*JUSTRL, *OURS])
     check(config=launch, use_reference_policy=False, use_critic=False)
     assert called == [launch]
+    assert capsys.readouterr().err.endswith("stapo: no correction for the mismatch of training and inference\n")
     launch.algorithm.rollout_correction.bypass_mode = True
     capsys.readouterr()
     with pytest.raises(SystemExit) as stopped:
@@ -151,4 +152,5 @@ def test_the_correction_of_a_launch_needs_the_engines_log_probs(monkeypatch):
     with pytest.raises(UsageError, match="rollout_is: token needs"):
         compose([*JUSTRL, *OURS, on, "actor_rollout_ref.rollout.calculate_log_probs=False"])
     composed = compose([*JUSTRL, *OURS, on])  # on by default
-    assert composed.algorithm.rollout_correction.rollout_is == "token"
+    words = verl_launch.correction_in_words(composed.algorithm.rollout_correction)
+    assert words == "verl's rollout correction takes part: rollout_is token, threshold 2.0"

@@ -18,14 +18,13 @@ micro-batch: a pass without gradient under the current policy (none where the se
 FSDP2 averages gradients over ranks, which cancels the size. The loss replaces verl's completely: weights, mask and
 denominator are the selection's. verl counts its own denominator from ``loss_mask``, which silencing in
 ``response_mask`` would not change; ours depends on neither. verl_launch.py says which of verl's settings are taken.
-verl's rollout correction is used where it is on, and the first step says which way.
+verl's rollout correction is used where it is on, and the launch says which way.
 The model must be the same function in both passes: dropout has to be off.
 
 Tested on a CPU: steps of the engine, its checkpoints, and Ray-managed training of a tiny model from sampling to merged
 weights (tests/integration/test_verl.py, test_verl_ray.py). Not tested: GPUs, sequence parallelism, fused kernels, LoRA.
 """
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -42,7 +41,7 @@ from verl.utils.metric import AggregationType, Metric
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 from verl.workers.utils.padding import no_padding_2_padding
 
-from stapo_bench.errors import StapoError, tell
+from stapo_bench.errors import StapoError
 from stapo_train.batch import KEY_STRIDE
 from stapo_train.distributed import ProcessGroup
 from stapo_train.integrations.verl_entropy import chunked_entropy
@@ -82,7 +81,6 @@ class StapoTrainingWorker(TrainingWorker):  # type: ignore[misc]
     def set_loss_fn(self, loss_fn: Callable[..., Any]) -> None:
         """Read the actor's settings from verl's loss, then replace that loss by ours."""
         self.objective = objective_from_environment()
-        self._said = False  # whether verl's rollout correction takes part, which the first batch shows
         check_actor(self.objective, getattr(loss_fn, "keywords", {}).get("config"))
         self._device = torch.device(get_device_id())
         self.engine.compute_entropy_from_logits = chunked_entropy(compiled=self.engine_config.use_torch_compile)
@@ -93,11 +91,6 @@ class StapoTrainingWorker(TrainingWorker):  # type: ignore[misc]
 
     def train_batch(self, data: TensorDict) -> TensorDict | None:
         """One optimizer step; ``data`` is this rank's share of the mini-batch."""
-        if not self._said:
-            weighed = "rollout_is_weights" in data
-            said = "weighs every token: verl's rollout_is" if weighed else "no weights for the mismatch with the engine"
-            tell(sys.stderr, f"{self.objective.label}: {said} (algorithm.rollout_correction)")
-            self._said = True
         self._mini_batch = self._decide(data)
         data = data.copy()  # of the keys, not of the tensors
         data[ROW] = torch.arange(len(data))

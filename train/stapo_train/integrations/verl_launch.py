@@ -123,6 +123,19 @@ def check_correction(correction: Any, has_log_probs: bool) -> None:
             )
 
 
+def correction_in_words(correction: Any) -> str:
+    """What verl's rollout correction does to the loss.
+
+    >>> correction_in_words({"rollout_is": "token", "rollout_is_threshold": 2.0})
+    "verl's rollout correction takes part: rollout_is token, threshold 2.0"
+    """
+    kinds = [name for name in ("rollout_is", "rollout_rs") if correction and correction.get(name)]
+    if not kinds:
+        return "no correction for the mismatch of training and inference"
+    used = (f"{name} {correction[name]}, threshold {correction.get(f'{name}_threshold')}" for name in kinds)
+    return "verl's rollout correction takes part: " + "; ".join(used)
+
+
 def checked(validate: Callable[..., None]) -> Callable[..., None]:
     """verl's ``validate_config``, after ``check_launch``; a refusal is one line and the exit code of its kind."""
 
@@ -133,6 +146,8 @@ def checked(validate: Callable[..., None]) -> Callable[..., None]:
         except StapoError as error:
             tell(sys.stderr, f"error: {error}")
             raise SystemExit(error.exit_code) from None
+        words = correction_in_words(config.algorithm.get("rollout_correction"))
+        tell(sys.stderr, f"{config.stapo_objective.name}: {words}")
         validate(config, *others, **named)
 
     return check_and_validate
