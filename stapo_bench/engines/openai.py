@@ -30,13 +30,13 @@ from typing import Any
 import anyio
 from anyio.from_thread import start_blocking_portal
 
-from stapo_bench.engines.engine import EVERY_SETTING, EngineOptions, check_urls
+from stapo_bench.engines.engine import AS_DRAWN, EVERY_SETTING, EngineOptions, check_urls
 from stapo_bench.engines.http import API_KEY, Http, PassingError, address, make_room
 from stapo_bench.engines.openai_answers import read_completion
 from stapo_bench.engines.params import check_params, refuse_generated_ids, token_budget
 from stapo_bench.engines.probe import probe
 from stapo_bench.engines.served_model import ServedModel, check_completions, find_model
-from stapo_bench.engines.server_log_probs import AS_DRAWN, asking_for, gives_as_drawn, log_probs_of
+from stapo_bench.engines.server_log_probs import asking_for, gives_as_drawn, log_probs_of
 from stapo_bench.engines.servers import Retries, Servers
 from stapo_bench.engines.spent import Spent
 from stapo_bench.errors import StapoError, UsageError, tell

@@ -11,9 +11,6 @@ from typing import Any
 from stapo_bench.engines.http import PassingError
 from stapo_bench.errors import StapoError
 
-AS_DRAWN = "as drawn"
-"""What a run's identity says under ``log_probs`` where they are taken."""
-
 _SURE = -0.05  # nats; a first token more probable than this shows nothing
 _ALMOST_0 = -1e-3
 
