@@ -40,6 +40,7 @@ def test_startup(tmp_path):
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
+        ("replicas", ("--replicas", "2", "--problems", "2", "--samples", "4", "--token-s", "0.0001")),
         ("store", ("--samples", "500", "1000", "--characters", "100")),
         ("importing", ("--samples", "1000", "--characters", "80")),
         ("engine", ("--requests", "8", "--slots", "4", "--max-new-tokens", "8")),
