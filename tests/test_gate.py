@@ -19,7 +19,8 @@ from stapo_bench.analysis import better_by, compare_outcomes, judge, not_worse, 
 from stapo_bench.analysis.gate import Settling
 from stapo_bench.analysis.plan import Components
 from stapo_bench.cli import cli
-from stapo_bench.statistics import Difference
+from stapo_bench.presenting.gates import render_gate
+from stapo_bench.statistics import Clustering, Difference
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests" / "data" / "gate"
@@ -113,6 +114,14 @@ def test_what_would_settle_it_by_hand():
     assert judge(known(difference, parts), better_by(0.0, "these problems")).settled_by.num_samples == 8
     # A distance of 1 point takes 25 times as much, more than the 0.00012 that no number of samples removes.
     assert judge(known(difference, parts), better_by(0.04)).settled_by.num_samples is None
+    # In clusters 0.0009 - 0.06 / 100 = 0.0003 stays with any number of samples: 0.0024 / 0.00001851 = 129.7.
+    clustered = known(difference, parts)
+    together = Clustering(num_clusters=20, largest=5, correlation=0.5, design_effect=3.0)
+    clustered = replace(clustered, tasks=(replace(clustered.tasks[0], clustering=together),))
+    found = judge(clustered, better_by(0.0))
+    assert found.settled_by == Settling(num_samples=130, num_problems=284)
+    assert "284 problems with as many samples and as large clusters as now" in render_gate(clustered, found, "pr")
+    assert judge(clustered, better_by(0.0, "these problems")).settled_by.num_samples == 8
     # At the bound itself nothing settles it; one sample per problem does not tell its parts.
     assert judge(known(difference, parts), better_by(0.05)).settled_by == Settling(num_samples=None, num_problems=None)
     assert judge(known(difference, None), better_by(0.0)).settled_by == Settling(num_samples=None, num_problems=284)

@@ -13,7 +13,8 @@ narrower bounds of ``eval --until`` (``statistics/sequential.py``) hold for samp
 
 **What would settle it.** If the true difference is the observed one, its distance g to the bound is found with power
 80 % once the standard error is g / (z + z_0.80), z being the interval's quantile. The error's part between problems
-shrinks with the problems, the part within with the samples, too (``plan``).
+shrinks with the problems, the part within with the samples, too (``plan``). Of problems that belong together the error
+is that of their clusters; as many problems more are taken to come in as many clusters more.
 """
 
 import math
@@ -22,6 +23,7 @@ from statistics import NormalDist
 from typing import Literal
 
 from stapo_bench.analysis.compare.records import Comparison, TaskComparison
+from stapo_bench.analysis.plan import Components
 from stapo_bench.statistics import LEVEL, POWER, ErrorName, Interval, normal_quantile
 
 GateState = Literal["shown", "refuted", "undecided"]
@@ -138,11 +140,21 @@ def _samples(tasks: tuple[TaskComparison, ...], about: ErrorName, asked: float) 
     if any(part is None for part in parts):
         return None
     known = [part for part in parts if part is not None]
-    between = sum(part.between / part.num_problems for part in known) * (about == "problems like these")
+    between = sum(_between(task, part) for task, part in zip(tasks, known, strict=True)) * (
+        about == "problems like these"
+    )
     within = sum(part.within / part.num_problems for part in known)
     left = asked * len(known) ** 2 - between
     samples = math.ceil(within / left) if left > 0 else MOST + 1
     return samples if samples <= MOST else None
+
+
+def _between(task: TaskComparison, part: Components) -> float:
+    """The variance that stays with any number of samples; that of clusters, which hang together, is in their error."""
+    if task.clustering is None:
+        return part.between / part.num_problems
+    whole = task.effect("problems like these").difference.standard_error ** 2
+    return max(0.0, whole - part.noise / part.num_problems)
 
 
 def _points(fraction: float) -> str:

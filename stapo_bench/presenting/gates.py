@@ -60,17 +60,18 @@ def _why(comparison: Comparison, judged: Judged) -> str:
         text += f" Not decided, since {' and '.join(judged.reasons)}."
     confounders = ", ".join(item.field for item in comparison.confounders)
     text += f" Not the weights alone differ: {confounders}." if confounders else ""
-    return text + _settling(judged)
+    return text + _settling(judged, any(task.clustering for task in comparison.tasks))
 
 
-def _settling(judged: Judged) -> str:
-    """What would settle an open gate."""
+def _settling(judged: Judged, clustered: bool) -> str:
+    """What would settle an open gate; ``clustered``: problems belong together."""
     if (found := judged.settled_by) is None:
         return ""
     if math.isnan(judged.interval.low):
         return " Too few problems are decided in both to tell what would settle it."
     ways = [f"{counted(found.num_samples, 'sample')} per problem and side"] if found.num_samples else []
-    ways += [f"{counted(found.num_problems, 'problem')} with as many samples as now"] if found.num_problems else []
+    more = "as many samples" + (" and as large clusters" if clustered else "") + " as now"
+    ways += [f"{counted(found.num_problems, 'problem')} with {more}"] if found.num_problems else []
     if not ways:
         return " No number of samples or problems would settle it if the difference is as observed."
     alone = "" if found.num_samples else "; more samples of these problems alone are not known to"
