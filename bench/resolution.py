@@ -30,6 +30,7 @@ CONSTRAINTS: Mapping[str, tuple[str, ...]] = {
     "graders": ("core",),
     "trackers": ("core",),
     "dev": ("core",),
+    "inspect": (),
     "lm-eval": ("core", "lm-eval"),
     "trl": ("core", "trl"),
     "vllm": ("vllm",),

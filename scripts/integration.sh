@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # What needs environments of its own, run for real: our task files under lm-eval, our gradients beside TRL's and inside
 # verl, the Triton kernels (interpreted where there is no GPU), the vLLM engine (on a CPU too), the report in a browser,
-# the site.
+# the site, our grader inside inspect_ai and verifiers.
 #
-#   scripts/integration.sh [lm-eval] [trl] [verl] [triton] [vllm] [report] [site]   # default: all
+#   scripts/integration.sh [lm-eval] [trl] [verl] [triton] [vllm] [report] [site] [adapters]   # default: all
 #
 # The environments of lm-eval (.venv-lm-eval), TRL (.venv-trl), Triton (.venv-triton) and the report (.venv-report:
 # Selenium; Chromium is the system's) are layers over .venv; vLLM's (.venv-vllm, 3 GB) and verl's (.venv-verl, 2 GB)
-# want other versions and stand alone. All are made once, and again when their files change. A part that cannot run here
+# want other versions and stand alone, as does that of inspect_ai and verifiers (.venv-adapters). All are made once, and again when their files change. A part that cannot run here
 # says why in one line and is skipped; a test that fails fails the script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -36,6 +36,14 @@ install_verl() (
 make_triton() { make_layer triton triton; }
 
 make_report() { have_chromium && make_layer report "selenium==4.51.0"; }
+
+make_adapters() {
+    current .venv-adapters pyproject.toml && return
+    rm -rf .venv-adapters
+    .venv/bin/python -m venv .venv-adapters &&
+        .venv-adapters/bin/pip install -q -e ".[graders,inspect]" inspect-ai==0.3.285 verifiers==0.1.14 pytest &&
+        echo "$stamp_now" > .venv-adapters/stamp
+}
 
 # Chromium with its driver: the system's, or its packages where we may install them.
 have_chromium() {
@@ -150,7 +158,13 @@ part_site() {
     fi
 }
 
-for part in ${@:-lm-eval trl verl triton vllm report site}; do
+part_adapters() {
+    if prepare adapters make_adapters; then
+        run_tests adapters .venv-adapters/bin/python tests/integration/test_grader_adapters.py
+    fi
+}
+
+for part in ${@:-lm-eval trl verl triton vllm report site adapters}; do
     case "$part" in
         lm-eval) part_lm_eval ;;
         trl) part_trl ;;
@@ -158,9 +172,10 @@ for part in ${@:-lm-eval trl verl triton vllm report site}; do
         triton) part_triton ;;
         vllm) part_vllm ;;
         report) part_report ;;
+        adapters) part_adapters ;;
         site) part_site ;;
         *)
-            echo "scripts/integration.sh: unknown part '$part': expected lm-eval, trl, verl, triton, vllm, report or site" >&2
+            echo "scripts/integration.sh: unknown part '$part': expected lm-eval, trl, verl, triton, vllm, report, site or adapters" >&2
             exit 2
             ;;
     esac

@@ -7,7 +7,7 @@ rendered tables.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -34,6 +34,7 @@ class Gold:
     tolerance: float | None = None  # absolute, in the answer's units; None: the type's own rule
     unit: str | None = None  # a unit that a response may write or leave out
     is_multiple: bool | None = None  # the answer lists several values, in any order; None: not stated
+    question: str | None = None  # the problem's text, for graders that ask it what the bare answer leaves open
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,11 @@ class Problem:
     problem_id: str
     question: str
     gold: Gold
+
+    @property
+    def asked_gold(self) -> Gold:
+        """The gold with the question beside it, as graders get it."""
+        return replace(self.gold, question=self.question)
 
 
 @dataclass(frozen=True, kw_only=True)

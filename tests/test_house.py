@@ -86,7 +86,7 @@ INNER_FLOORS = {
         "serve",
         "process",
         "pool",
-        "voting judge",
+        "voting judge adapters",
     ),
 }
 

@@ -25,6 +25,7 @@ WITH_TORCH_FOR_GPUS = "triton"  # torch's build for CUDA brings it; without it t
 NAMES = {
     "yaml": "pyyaml",
     "hydra": "hydra-core",
+    "inspect_ai": "inspect-ai",
     "mlflow": "mlflow-skinny",
 }  # of a distribution, where it differs from the module's
 

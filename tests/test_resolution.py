@@ -18,8 +18,8 @@ else:
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 ROWS = {(row["extra"], row["python"]): row for row in json.loads(STORED.read_text(encoding="utf-8"))}
 AGAIN = "run python -m bench.resolution --extra {}"
-REFUSED = {("trl", "3.10"), ("verl", "3.13"), ("verl-gpu", "3.13")}
-"""TRL 1.16 wants Python 3.11, verl 0.9.1 one below 3.13."""
+REFUSED = {("inspect", "3.10"), ("trl", "3.10"), ("verl", "3.13"), ("verl-gpu", "3.13")}
+"""inspect_ai and TRL 1.16 want Python 3.11, verl 0.9.1 one below 3.13."""
 
 
 def asked(extra, python):

@@ -151,7 +151,7 @@ def test_rows_survive_the_file(tmp_path):
         "prompt": [{"role": "user", "content": "1 + 1? Box it."}],
         "ability": "math",
         "reward_model": {"style": "rule", "ground_truth": "2"},
-        "extra_info": {"index": 0, "problem_id": "a", "answer_type": None},
+        "extra_info": {"index": 0, "problem_id": "a", "answer_type": None, "question": "1 + 1?"},
     }
     write_parquet(rows, tmp_path / "new" / "train.parquet")
     assert Dataset.from_parquet(str(tmp_path / "new" / "train.parquet"), cache_dir=str(tmp_path)).to_list() == rows

@@ -60,6 +60,7 @@ def process_results(doc: dict[str, Any], results: Sequence[Sequence[str]]) -> di
         tolerance=doc["tolerance"],
         unit=doc["unit"],
         is_multiple=doc["is_multiple"],
+        question=doc["problem"],
     )
     outcomes = [grade.outcome for grade in _pool().grade([(completion, gold) for completion in results[0]])]
     num_failed = outcomes.count(Outcome.GRADER_ERROR)

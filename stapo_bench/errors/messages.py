@@ -41,6 +41,7 @@ EXTRAS: Mapping[str, str] = {
     "latex2sympy2_extended": "graders",
     "math_verify": "graders",
     "vllm": "vllm",
+    "inspect_ai": "inspect",
     "lm_eval": "lm-eval",
     "trl": "trl",
     "verl": "verl",

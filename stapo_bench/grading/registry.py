@@ -93,6 +93,12 @@ GRADERS = {
             preload=("sympy", "latex2sympy2_extended"),
         ),
         Grader(
+            name="math-sympy",
+            summary="math, and sympy's proof where it could not read an integral or a sum",
+            module="stapo_bench.grading.graders.proved",
+            preload=("mpmath", "sympy", "latex2sympy2_extended"),
+        ),
+        Grader(
             name="math-verify",
             summary="Hugging Face's package of that name, boxes first",
             module="stapo_bench.grading.graders.math_verify",

@@ -10,6 +10,7 @@ Both files may lie in one run, so both scores can be shown side by side; no file
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Gold, Problem
@@ -75,8 +76,15 @@ def store_problems(run_dir: Path, task: str, problems: Iterable[Problem]) -> Non
     """Write ``problems/<task>.jsonl`` of an imported run; the reverse of what ``read_problems`` does with it."""
     path = own_file(run_dir, f"problems/{task}.jsonl")
     own_folder(path.parent)
-    lines = [seal({"id": p.problem_id, "problem": p.question, **asdict(p.gold)}) for p in problems]
+    lines = [seal(_line(problem)) for problem in problems]
     write_atomically(path, b"".join(lines))
+
+
+def _line(problem: Problem) -> dict[str, Any]:
+    """A line of the file: the question stands in it once."""
+    gold = asdict(problem.gold)
+    del gold["question"]
+    return {"id": problem.problem_id, "problem": problem.question, **gold}
 
 
 def _stored_problems(run_dir: Path, task: str) -> Iterator[Problem]:
@@ -103,8 +111,8 @@ def needs_data(manifest: Manifest) -> bool:
 
 
 def read_golds(manifest: Manifest, data_dir: Path | None, golds: Golds = "published") -> dict[tuple[str, str], Gold]:
-    """The run's golds by (task, problem_id)."""
-    return {(p.task, p.problem_id): p.gold for p in read_problems(manifest, data_dir, golds)}
+    """The run's golds by (task, problem_id), with their questions."""
+    return {(p.task, p.problem_id): p.asked_gold for p in read_problems(manifest, data_dir, golds)}
 
 
 def golds_at_hand(

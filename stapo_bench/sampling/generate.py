@@ -115,7 +115,7 @@ def generate_missing(
                 waiting[request.key] = request.seed
                 yield request
 
-    golds = {(one.task.name, p.problem_id): p.gold for one in eval_tasks for p in one.problems}
+    golds = {(one.task.name, p.problem_id): p.asked_gold for one in eval_tasks for p in one.problems}
     writer = SegmentWriter(run.run_dir, shard_label(shard))
     grader = LiveGrader(run.run_dir, golds, progress.grade)
 

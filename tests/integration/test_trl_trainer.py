@@ -276,7 +276,7 @@ def test_rewards_are_the_grader_s_and_a_failure_is_unknown(monkeypatch):
         def grade(self, pairs):
             return [Grade(outcome=Outcome.GRADER_ERROR, extracted=None, detail="crashed", grader="x") for _ in pairs]
 
-    monkeypatch.setattr(integration, "GraderPool", Broken)
+    monkeypatch.setattr("stapo_bench.grading.adapters.GraderPool", Broken)
     assert grader_reward()(completions=["1"], gold=["1"]) == [None]
 
 

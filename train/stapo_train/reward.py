@@ -3,13 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from stapo_bench.grading import GraderPool
+from stapo_bench.grading import REWARDS, GraderPool
 from stapo_bench.records import Gold, Outcome
 from stapo_train.train_records import Rollout
-
-REWARDS = {Outcome.CORRECT: 1.0, Outcome.INCORRECT: 0.0, Outcome.NO_ANSWER: 0.0, Outcome.GRADER_ERROR: float("nan")}
-"""Reward by outcome. A grader's failure says nothing about the rollout: NaN leaves it out of its group's statistics."""
-
 
 OVERLONG_PENALTY = (REWARDS[Outcome.CORRECT] - REWARDS[Outcome.INCORRECT]) / 2
 """The largest penalty for length, in reward units. DAPO's is 1 beside rewards of -1 and 1: half of their range."""

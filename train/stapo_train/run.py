@@ -204,7 +204,7 @@ def informative_rollouts(
                 run.engine, prompts, config.rollout, seed=config.seed, iteration=iteration, first_group=asked
             )
         with watch("reward"):
-            golds = {group: problem.gold for group, problem in enumerate(problems, start=asked)}
+            golds = {group: problem.asked_gold for group, problem in enumerate(problems, start=asked)}
             graded = grade(sampled, golds, run.graders)
         for group in golds:
             members = [r for r in graded if r.group_id == group]

@@ -24,7 +24,7 @@ def grade_answer(
     r"""Grade a completion against a gold.
 
     ``answer_type``: one of ``ANSWER_TYPES``; None lets the gold say by itself what it is.
-    ``question``: the problem's text, where a percentage or a base that it asks for may decide; None changes nothing.
+    ``question``: the problem's text, where a percentage or a base that it asks for may decide; None: the gold's own.
 
     >>> grade_answer(r"... so the area is \boxed{0.5\text{ cm}^2}.", r"\frac{1}{2}").outcome.value
     'CORRECT'
@@ -38,19 +38,21 @@ def grade_answer(
     gold = answer if isinstance(answer, Gold) else Gold(answer=answer)
     if answer_type is not None:
         gold = replace(gold, answer_type=answer_type)
+    if question is not None:
+        gold = replace(gold, question=question)
     try:
         extracted = extract_answer(completion)
     except Exception as error:
         return _failed(None, error)
     if extracted is None:
         return Grade(outcome=Outcome.NO_ANSWER, extracted=None, detail="no final answer found", grader=GRADER_VERSION)
-    return grade_extracted(extracted, gold, question=question)
+    return grade_extracted(extracted, gold)
 
 
-def grade_extracted(extracted: str, gold: Gold, *, question: str | None = None) -> Grade:
+def grade_extracted(extracted: str, gold: Gold) -> Grade:
     """Grade an answer that ``extract_answer`` found: completions that give the same one share a grade."""
     try:
-        verdict = decide(extracted, gold, asked_by(question) if question else None)
+        verdict = decide(extracted, gold, asked_by(gold.question) if gold.question else None)
     except Exception as error:
         return _failed(extracted, error)
     return _grade(extracted, verdict)

@@ -20,7 +20,7 @@ checkpoint has.
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from itertools import pairwise
 from pathlib import Path
@@ -33,8 +33,7 @@ from trl import GRPOConfig, GRPOTrainer  # type: ignore[import-not-found]
 from trl.models.utils import disable_gradient_checkpointing  # type: ignore[import-not-found]
 
 from stapo_bench.errors import UsageError, tell
-from stapo_bench.grading import DEFAULT_GRADER, GraderPool
-from stapo_bench.records import Gold
+from stapo_bench.grading import grader_reward
 from stapo_train.batch import KEY_STRIDE
 from stapo_train.distributed import ProcessGroup
 from stapo_train.integrations.limits import check_supported
@@ -42,7 +41,8 @@ from stapo_train.integrations.metrics_file import TRL, MetricsFile, record_of
 from stapo_train.integrations.metrics_file import stated as stated_settings
 from stapo_train.objective import ONE_PROCESS, Metrics, Objective, Reduce, Selection, TokenStats, policy_loss, select
 from stapo_train.objectives import for_run
-from stapo_train.reward import REWARDS
+
+__all__ = ["StapoGRPOTrainer", "correction_in_words", "grader_reward"]
 
 Inputs = dict[str, Any]
 """TRL's micro-batch: prompts padded left, completions padded right, [B, T] and [B] tensors by name."""
@@ -219,27 +219,6 @@ class StapoGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     def _note(self, **values: float) -> None:
         for name, value in values.items():
             self._metrics["train" if self.model.training else "eval"][f"objective/{name}"].append(float(value))
-
-
-def grader_reward(grader: str = DEFAULT_GRADER, workers: int | None = None) -> Callable[..., list[float | None]]:
-    """A reward function for TRL: 1 for a correct completion, 0 for another, None where the grader failed.
-
-    TRL leaves a None out of its group's statistics. The data set needs a column ``gold``: the answer, or the fields
-    of a ``Gold``.
-
-    Args:
-        grader: a name that ``stapo_bench`` knows, such as ``math`` or ``strict``.
-        workers: processes that grade; default one per CPU.
-    """
-    pool = GraderPool(workers, grader=grader)
-
-    def grader_reward(completions: Sequence[Any], gold: Sequence[Any], **_: Any) -> list[float | None]:
-        texts = [c if isinstance(c, str) else c[-1]["content"] for c in completions]
-        golds = [g if isinstance(g, str) else Gold(**g) for g in gold]
-        rewards = [REWARDS[grade.outcome] for grade in pool.grade(list(zip(texts, golds, strict=True)))]
-        return [None if np.isnan(reward) else reward for reward in rewards]
-
-    return grader_reward
 
 
 def correction_in_words(args: GRPOConfig) -> str:

@@ -46,6 +46,7 @@ def verl_rows(problems: Iterable[Problem], question: str) -> list[dict[str, Any]
                 "index": index,
                 "problem_id": problem.problem_id,
                 "answer_type": problem.gold.answer_type,
+                "question": problem.question,
             },
         }
         for index, problem in enumerate(problems)

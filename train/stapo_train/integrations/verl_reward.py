@@ -16,9 +16,8 @@ import threading
 from functools import lru_cache
 from typing import Any
 
-from stapo_bench.grading import GraderPool
+from stapo_bench.grading import REWARDS, GraderPool
 from stapo_bench.records import Gold, Outcome
-from stapo_train.reward import REWARDS
 
 _making = threading.Lock()
 
@@ -38,14 +37,15 @@ def compute_score(  # noqa: PLR0917
         data_source: not used; verl hands it over.
         solution_str: the completion.
         ground_truth: the gold answer.
-        extra_info: of the problem; ``answer_type`` says how the gold is to be read.
+        extra_info: of the problem; ``answer_type`` says how the gold is to be read, ``question`` what was asked.
         grader: a name that ``stapo_bench`` knows, such as ``math`` or ``strict``.
         workers: grading processes of each of verl's reward workers.
 
     Returns:
         ``score``, NaN where the grader failed; and, for verl's logs, 0 or 1 for each reason why it is not 1.
     """
-    gold = Gold(answer=ground_truth, answer_type=(extra_info or {}).get("answer_type"))
+    said = extra_info or {}
+    gold = Gold(answer=ground_truth, answer_type=said.get("answer_type"), question=said.get("question"))
     with _making:  # only one pool, even if several threads arrive at once
         pool = _pool(grader, workers)
     (grade,) = pool.grade([(solution_str, gold)])
