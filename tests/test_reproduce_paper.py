@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from stapo_bench.cli import cli
 from stapo_bench.errors import StapoError, UsageError
 from stapo_train.config import load_config
 from stapo_train.cost.estimate import Setup
 from stapo_train.cost.shapes import GPUS
+from stapo_train.integrations.metrics_file import VERL, MetricsFile, record_of
 from stapo_train.reproduce import __main__ as reproduce
 from stapo_train.reproduce import paper as reproduce_paper
 from stapo_train.reproduce import paper_stages, paper_verl
@@ -110,9 +113,9 @@ def plan(tmp_path):
 def test_every_stage_comes_after_what_it_needs(plan, tmp_path):
     stages, configs = plan
     names = [stage.name for stage in stages]
-    assert len(names) == 1 + 4 * 2 + 5 * 2 + 1 and names[0] == "data" and names[-1] == "table"
+    assert len(names) == 1 + 4 * 2 + 5 * 2 + 2 and names[0] == "data" and names[-2:] == ["table", "figures"]
     assert names[1:9:2] == [f"train {m}" for m in METHODS] and names[2:9:2] == [f"convert {m}" for m in METHODS]
-    assert {name.removeprefix("eval ") for name in names[9:-1]} == {
+    assert {name.removeprefix("eval ") for name in names[9:-2]} == {
         f"{model}-{regime}" for model in ("base", *METHODS) for regime in ("training", "justrl")
     }
     paths = paper_stages.write(stages, tmp_path, configs["stapo"])
@@ -149,6 +152,22 @@ def test_finished_means_the_last_iteration(plan, tmp_path):
     mark.write_text("40")
     assert train.is_done() and not convert.is_done()
     assert "global_step_40/actor" in convert.script
+
+
+def test_the_curves_are_drawn_from_what_verl_logs(plan, tmp_path):
+    """At toy size: two steps of every method, as the plug-in writes them; the stage's own commands."""
+    logged = {"actor/entropy": 0.5, "critic/score/mean": 0.25, "response_length/mean": 40.0}
+    tokens = {"actor/objective/num_tokens": 400.0, "actor/objective/num_silenced": 2.0}
+    for method in METHODS:
+        log = MetricsFile(tmp_path / method / "verl", seed=0, objective={"name": method}, iterations=2, trainer="verl")
+        for step in (1, 2):
+            log.add(step, record_of(VERL, logged | tokens))
+    stage = plan[0][-1]
+    assert not stage.is_done()
+    for line in stage.script.splitlines():
+        result = CliRunner().invoke(cli, shlex.split(line)[1:])
+        assert result.exit_code == 0, result.output
+    assert stage.is_done()
 
 
 def test_a_stage_runs_once_and_a_failure_names_its_log(tmp_path, capfd):

@@ -1,11 +1,12 @@
 """The stages of a paper-scale reproduction as shell scripts, each with a file that marks it as finished.
 
 data -> per method: train in verl, convert to a Hugging Face folder -> per checkpoint and regime: evaluate -> table
+-> the curves of training, from what verl logs beside its checkpoints
 """
 
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from stapo_train.cost.estimate import Setup
 from stapo_train.objectives import for_run
 from stapo_train.reproduce.paper_verl import MODULES, environment
 from stapo_train.reproduce.table import run_folder
+
+CURVES = ("entropy", "reward", "length", "masked")
+"""The paper's curves over training, by name of the figure."""
 
 ROOT = Path(__file__).resolve().parents[3]
 CONFIG_FILE = "launch/config.yaml"
@@ -61,7 +65,7 @@ def stages(
     for model in ("base", *configs):
         checkpoint = base if model == "base" else out / model / "hf"
         plan += [_evaluate(checkpoint, regime, run_folder(out, model, regime), setup) for regime in REGIMES]
-    return [*plan, _table(out, ("base", *configs))]
+    return [*plan, _table(out, ("base", *configs)), _figures(out, configs)]
 
 
 def write(plan: Sequence[Stage], out: Path, config: TrainConfig) -> list[Path]:
@@ -145,3 +149,13 @@ def _table(out: Path, models: Sequence[str]) -> Stage:
         _join("touch", results / "finished"),
     ]
     return Stage(name="table", script="\n".join(lines), is_done=(results / "finished").is_file)
+
+
+def _figures(out: Path, methods: Iterable[str]) -> Stage:
+    results = out / "results"
+    logs = [word for method in methods for word in ("--train", out / method / "verl")]
+    files = {name: results / f"{name}.pdf" for name in CURVES}
+    lines = [_join("stapo-bench", "plot", name, *logs, "-o", file) for name, file in files.items()]
+    return Stage(
+        name="figures", script="\n".join(lines), is_done=lambda: all(file.is_file() for file in files.values())
+    )
