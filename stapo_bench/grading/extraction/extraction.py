@@ -271,10 +271,11 @@ def _breaks_off(text: str, end: int) -> bool:
 def _first_line(text: str) -> str | None:
     """The value that the first line is, where the rest breaks off and gives none: "81\\nSince three to the"."""
     first, _, rest = text.strip().partition("\n")
-    runs = spans(tokens(first.strip()))
-    is_value = len(runs) == 1 and not first.strip(" .$")[len(first.strip(" .$")) :] and "=" not in first
-    covers = is_value and len(first.strip(" .$*")) <= runs[0].end - runs[0].start
-    return first.strip(" .*") if covers and _OPEN_END.search(rest) else None
+    if len(first) > MAX_LAST or "=" in first or not _OPEN_END.search(rest[-MAX_LAST:]):
+        return None
+    value = first.strip(" .*")
+    runs = spans(tokens(value))
+    return value if len(runs) == 1 and len(value) <= runs[0].end - runs[0].start else None
 
 
 def _whole(text: str) -> str | None:

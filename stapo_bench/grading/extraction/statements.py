@@ -20,6 +20,7 @@ MAX_PROSE = 3_000  # characters from the end that are read
 MAX_LETTERS = 3  # that sentences side by side give values
 MAX_BACK = 6  # sentences that state nothing and are passed over
 MAX_ABBREVIATED = 12  # characters before a full stop that may be abbreviated
+MAX_CLAUSE = 800  # characters from the end of a sentence that are read
 MAX_SENTENCE = 200  # characters of a sentence whose last words may be the answer
 _ABBREVIATION = re.compile(
     r"(?:\b(?:i\.e|e\.g|approx|vs|No|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|кв|куб|Fig|Eq|cf|resp|Rs|St|Mr"
@@ -155,7 +156,7 @@ def sentences(line: str) -> Iterator[str]:
 
 def value_of(sentence: str, hidden: Hidden) -> str | None:  # noqa: PLR0911 - one return for each kind of statement
     """What one sentence states, with its formulas shown; None where it states nothing."""
-    sentence = sentence.strip()
+    sentence = sentence.strip()[-MAX_CLAUSE:]
     if sentence.endswith(("?", "？")) or _ASIDE.match(sentence) or _APPROVED.search(sentence):
         return None
     bold = _emphasised(sentence)

@@ -34,7 +34,7 @@ _PART = rf"(?:(?:an?[ ]|{_CARDINAL}[ -])(?:{_one_of(*_BELOW)})\b|(?:{_one_of(*_A
 _DECIMALS = rf"(?:[ ](?:{_one_of(*_SMALL[:10])})\b)+"
 _SCALE = rf"[ ](?:{_one_of(*_SCALES)})\b"
 NUMERAL = re.compile(
-    rf"\b(?:(?:minus|negative)[ ])?(?:{_CARDINAL}[ ]and[ ]{_PART}|{_PART}"
+    rf"\b(?=[aefhmnoqstz])(?:(?:minus|negative)[ ])?(?:{_CARDINAL}[ ]and[ ]{_PART}|{_PART}"
     rf"|{_CARDINAL}[ ]point{_DECIMALS}(?:{_SCALE})?|{_CARDINAL})(?:[ ]percent\b)?(?![-'’]?\w)",
     re.IGNORECASE,
 )
