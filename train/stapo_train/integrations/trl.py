@@ -202,7 +202,8 @@ class StapoGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """TRL's, and a line of ``metrics.jsonl`` in its ``output_dir``, next to the checkpoints."""
-        means = {name: float(np.nanmean(values)) for name, values in self._metrics["train"].items() if values}
+        known = {name: [v for v in values if not np.isnan(v)] for name, values in self._metrics["train"].items()}
+        means = {name: float(np.mean(values)) for name, values in known.items() if values}
         record = record_of(TRL, {**logs, **means})
         if self.model.training and record is not None and self.accelerator.is_main_process:
             self._metrics_file.add(self.state.global_step, record)
