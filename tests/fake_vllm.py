@@ -54,7 +54,9 @@ class FakeVllm:
             )
         config = SimpleNamespace(
             parallel_config=SimpleNamespace(tensor_parallel_size=min(options["tensor_parallel_size"], self.gpus)),
-            model_config=SimpleNamespace(max_model_len=length, dtype="torch.bfloat16"),
+            model_config=SimpleNamespace(
+                max_model_len=length, dtype="torch.bfloat16", quantization=options.get("quantization")
+            ),
             scheduler_config=SimpleNamespace(async_scheduling=self.asynchronous),
             use_v2_model_runner=self.runner,
         )

@@ -24,7 +24,7 @@ import transformers
 from fake_vllm import FakeVllm, install
 from test_adapters import LAYERS, make_adapter
 
-from stapo_bench.engines import EngineOptions, declared_identity, open_engine
+from stapo_bench.engines import EngineOptions, declared_identity, open_engine, options_of
 from stapo_bench.engines.adapter import merge, read_adapter
 from stapo_bench.engines.token_sampling import top_k_mask, top_p_mask
 from stapo_bench.engines.transformers import load_checkpoint
@@ -124,6 +124,18 @@ def test_a_precision_that_is_asked_for_reaches_vllm(fake_vllm, tmp_path: Path, a
     engine.import_module("vllm.platforms").current_platform.is_cpu = lambda: on_cpu
     engine.VllmEngine(tmp_path, dtype=asked)
     assert fake_vllm["dtype"] == expected
+
+
+def test_a_quantization_is_vllm_s_and_part_of_the_identity(fake_vllm, tmp_path: Path, monkeypatch):
+    effective = SimpleNamespace(all_stop_token_ids={1})
+    monkeypatch.setattr(VllmEngine, "_effective", lambda self, params: effective)
+    plain, fp8 = (open_engine(EngineOptions(name="vllm", quantization=kind), tmp_path) for kind in (None, "fp8"))
+    assert fake_vllm["quantization"] == "fp8"
+    assert {**plain.identity(), "quantization": "fp8"} == fp8.identity() and "quantization" not in plain.identity()
+    assert options_of(fp8.identity()).quantization == "fp8"
+    for name in ("transformers", "scripted", "openai"):
+        with pytest.raises(UsageError, match=f"--quantization: expected engine vllm, got {name}"):
+            open_engine(EngineOptions(name=name, quantization="fp8"), tmp_path)
 
 
 def test_vllm_reads_settings_that_do_not_reach_out(fake_vllm, tmp_path: Path):

@@ -111,6 +111,11 @@ class EngineOptions:
         "Of the weights: float32, bfloat16 or float16; default: float32 on a CPU, bfloat16 on a GPU.",
         refusal="--dtype: expected an engine that loads the weights, got {name}",
     )
+    quantization: str | None = _option(
+        "--quantization",
+        "Of the weights as engine vllm computes: fp8, bitsandbytes, awq, …; default: as the checkpoint says.",
+        refusal="--quantization: expected engine vllm, got {name}, which computes with the weights as they are",
+    )
     adapter: Path | None = field(
         default=None,
         metadata={"refusal": "--ckpt: expected an engine that applies adapters (transformers, vllm), got {name}"},
@@ -286,6 +291,7 @@ def options_of(identity: Mapping[str, str]) -> EngineOptions:
         model=identity.get("model"),
         tensor_parallel=int(split) if split is not None else None,
         chat=identity.get("api") == "chat",
+        quantization=identity.get("quantization"),
         dtype=identity.get("dtype") if identity.get("engine") in _LOADING else None,
     )
 

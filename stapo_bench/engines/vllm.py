@@ -61,7 +61,7 @@ class VllmEngine:
     """Generates completions with vLLM; see the module's docstring."""
 
     continues_exactly = False  # its generator starts with the request, not with the sample
-    takes = frozenset({"adapter", "dtype", "gpu_memory", "replicas", "slots", "tensor_parallel"})
+    takes = frozenset({"adapter", "dtype", "gpu_memory", "quantization", "replicas", "slots", "tensor_parallel"})
     applies = EVERY_SETTING
 
     def __init__(
@@ -70,6 +70,7 @@ class VllmEngine:
         *,
         adapter: Path | None = None,
         dtype: str | None = None,
+        quantization: str | None = None,
         slots: int | None = None,
         tensor_parallel: int = 1,
         positions: int | None = None,
@@ -80,6 +81,7 @@ class VllmEngine:
 
         adapter: LoRA on it, computed beside its weights; they stay as they are.
         dtype: default float32 on a CPU; elsewhere vLLM's ``auto``, which makes bfloat16 of float32.
+        quantization: of the weights, by vLLM's name for it; default what the checkpoint says of itself.
         slots: sequences at once; default vLLM's own choice.
         tensor_parallel: GPUs that share the model.
         positions: of the longest prompt and its new tokens together, so that vLLM asks for no larger cache; default
@@ -104,7 +106,11 @@ class VllmEngine:
             "logprobs_mode": "processed_logprobs",  # as drawn; raw ones are at temperature 1, uncut
             "generation_config": "vllm",  # the checkpoint's sampling defaults stay out; its end tokens stay in
         }
-        options: dict[str, Any] = {"max_num_seqs": slots, "gpu_memory_utilization": gpu_memory}
+        options: dict[str, Any] = {
+            "quantization": quantization,
+            "max_num_seqs": slots,
+            "gpu_memory_utilization": gpu_memory,
+        }
         if on_cpu:  # after half a prompt vLLM rewinds a seeded generator, which those of a CPU cannot
             options["enable_chunked_prefill"] = False
         if self._can_sleep:
@@ -142,6 +148,7 @@ class VllmEngine:
             checkpoint,
             adapter=options.adapter,
             dtype=options.dtype,
+            quantization=options.quantization,
             slots=options.slots,
             tensor_parallel=options.tensor_parallel or 1,
             positions=options.positions,
@@ -167,11 +174,13 @@ class VllmEngine:
         """What could change a sample besides its request; the end tokens are read back from the engine."""
         effective = self._effective(SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=1))
         config = self._llm.llm_engine.vllm_config
+        quantization = config.model_config.quantization  # the kernels' own name: awq may become awq_marlin
         return {
             "engine": "vllm",
             "vllm": self._version,
             "device": self._platform,
             "dtype": str(config.model_config.dtype).removeprefix("torch."),
+            **({} if quantization is None else {"quantization": str(quantization)}),
             "context_length": str(self.context_length),
             "tensor_parallel": str(config.parallel_config.tensor_parallel_size),
             # A GPU is served by another runner, scheduled otherwise, than the CPU: other kernels draw the tokens.
