@@ -7,8 +7,9 @@
 #
 # The environments of lm-eval (.venv-lm-eval), TRL (.venv-trl), Triton (.venv-triton) and the report (.venv-report:
 # Selenium; Chromium is the system's) are layers over .venv; vLLM's (.venv-vllm, 3 GB) and verl's (.venv-verl, 2 GB)
-# want other versions and stand alone, as does that of inspect_ai and verifiers (.venv-adapters). All are made once, and again when their files change. A part that cannot run here
-# says why in one line and is skipped; a test that fails fails the script.
+# want other versions and stand alone, as does that of inspect_ai, verifiers and python-flint (.venv-adapters). All are
+# made once, and again when their files change. A part that cannot run here says why in one line and is skipped; a test
+# that fails fails the script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/environment.sh
@@ -41,7 +42,8 @@ make_adapters() {
     current .venv-adapters pyproject.toml && return
     rm -rf .venv-adapters
     .venv/bin/python -m venv .venv-adapters &&
-        .venv-adapters/bin/pip install -q -e ".[graders,inspect]" inspect-ai==0.3.285 verifiers==0.1.14 pytest &&
+        .venv-adapters/bin/pip install -q -e ".[graders,inspect]" \
+            inspect-ai==0.3.285 verifiers==0.1.14 python-flint==0.9.0 pytest &&
         echo "$stamp_now" > .venv-adapters/stamp
 }
 
@@ -160,7 +162,7 @@ part_site() {
 
 part_adapters() {
     if prepare adapters make_adapters; then
-        run_tests adapters .venv-adapters/bin/python tests/integration/test_grader_adapters.py
+        run_tests adapters .venv-adapters/bin/python tests/integration/test_grader_adapters.py tests/test_balls_beside_arb.py
     fi
 }
 
