@@ -36,6 +36,7 @@ from stapo_bench.tasks import load_problems, load_task
 PACKAGES = ("stapo-bench", "math-verify", "latex2sympy2_extended", "sympy")
 
 
+PANEL = ("math", "strict", "qwen")  # the others may hang, and here nothing ends them: stapo-bench arena has them all
 COLUMNS = ("false +", "false -", "total s", "p50 ms", "p99 ms", "max ms")
 
 
@@ -99,7 +100,8 @@ def load_cases(path: Path | None) -> list[Case]:
 def measure(cases: Sequence[Case]) -> dict[str, Any]:
     """Grade all cases with every grader of the panel, and with math-verify."""
     graders: dict[str, Any] = {}
-    for name, grader in GRADERS.items():
+    for name in PANEL:
+        grader = GRADERS[name]
         for module in grader.preload:
             __import__(module)
         outcomes, seconds = _timed(partial(_panel, grader), cases)
