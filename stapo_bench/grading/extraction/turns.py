@@ -75,7 +75,9 @@ def without_loop(text: str) -> str:
         last = pieces[-1].strip()
         for period in range(1, min(MAX_PERIOD, (len(pieces) - 1) // 2) + 1):
             whole, before = pieces[-1 - period].strip(), pieces[-1 - 2 * period].strip()
-            if whole != last and whole.startswith(last) and before.endswith(whole):
+            # What loops over several sentences is thought that found no end, unless it gives the answer.
+            gives = period == 1 or _GIVEN.search(" ".join(pieces[-1 - period : -1]))
+            if gives and whole != last and whole.startswith(last) and before.endswith(whole):
                 return end[: len(end) - len(last)]
     return text
 
