@@ -1,5 +1,6 @@
 """The race: what is counted of the answers, by hand; a tool on a file of data sets; the page and its record."""
 
+import json
 import math
 import sys
 from pathlib import Path
@@ -11,21 +12,21 @@ from bench.race.__main__ import row
 from bench.race.adapters import JUDGES, TOGETHER
 from bench.race.cells import cells
 from bench.race.environments import judge
-from bench.race.page import TABLES, table
+from bench.race.page import PAGE, RECORD, TABLES, filled, table
 
 CELLS = {cell.name: cell for cell in cells()}
 
 
 def test_shares_by_hand():
-    answers = [  # low, high, claim, tied, said
-        [-0.01, 0.03, False, True, False],  # covers 0.02; a tie although the truth is the margin
-        [0.03, 0.05, True, False, False],  # does not
-        [-0.30, 0.10, False, False, True],
-        [0.02, 0.04, True, False, False],  # at its end
+    answers = [  # low, high, claim, tied
+        [-0.01, 0.03, False, True],  # covers 0.02; a tie although the truth is the margin
+        [0.03, 0.05, True, False],  # does not
+        [-0.30, 0.10, False, False],
+        [0.02, 0.04, True, False],  # at its end
     ]
     found = {"answers": answers, "each_s": 0.0025, "peak_kb": 2048}
     counted = row("errorbars", "a kind", 0.02, np.zeros(4), found)
-    assert (counted["coverage"], counted["claims"], counted["false_ties"], counted["said"]) == (0.75, 0.5, 0.25, 0.25)
+    assert (counted["coverage"], counted["claims"], counted["false_ties"]) == (0.75, 0.5, 0.25)
     assert counted["width"] == pytest.approx((0.04 + 0.02 + 0.40 + 0.02) / 4)
     assert (counted["sets"], counted["each_ms"], counted["peak_mb"]) == (4, 2.5, 2)
     # who speaks of the items as they are has to cover their difference, and calls no tie falsely where it is 0
@@ -34,7 +35,7 @@ def test_shares_by_hand():
 
 
 def test_a_test_without_an_interval_has_no_coverage():
-    found = {"answers": [[math.nan, math.nan, True, False, False]], "each_s": 0.1, "peak_kb": 1024}
+    found = {"answers": [[math.nan, math.nan, True, False]], "each_s": 0.1, "peak_kb": 1024}
     counted = row("McNemar", "a kind", 0.0, np.zeros(1), found)
     assert counted["claims"] == 1.0 and "coverage" not in counted and "width" not in counted
 
@@ -100,3 +101,8 @@ def test_a_table_has_a_dash_where_a_tool_says_nothing():
         "| evalci 0.1 | 5.1 | 12.3 | – |",
         "| McNemar | – | – | 50.0 |",
     ]
+
+
+def test_the_page_is_that_of_the_record():
+    page = PAGE.read_text(encoding="utf-8")
+    assert filled(page, json.loads(RECORD.read_text(encoding="utf-8"))) == page, "python -m bench.race.page"

@@ -1,6 +1,6 @@
 """Ours beside others' on the same simulated data sets.
 
-    python -m bench.race --json results/bench/race.json   # about five minutes of processor time
+    python -m bench.race --json docs/race.json   # about five minutes of processor time
     python -m bench.race --quick --tools 'paired t'       # a few data sets, no page
     python -m bench.race.page                             # the tables of docs/race.md from the record
 
@@ -35,19 +35,18 @@ def row(tool: str, cell: str, truth: float, truths: Any, found: dict[str, Any]) 
     about |= {"sets": len(found["answers"]), **cost}
     if isinstance(found["answers"][0], bool):  # of several models: whether any two were called different
         return {**about, "claims": round(float(np.mean(found["answers"])), 4)}
-    low, high, claim, tied, said = (np.array(column, dtype=float) for column in zip(*found["answers"], strict=True))
+    low, high, claim, tied = (np.array(column, dtype=float) for column in zip(*found["answers"], strict=True))
     aim = truths[: len(low)] if tool in THESE else np.full(len(low), truth)
     shares = {
         "coverage": (low - 1e-12 <= aim) & (aim <= high + 1e-12),
         "width": high - low,
         "claims": claim,
         "false_ties": (tied > 0) & (np.abs(aim) >= MARGIN),
-        "said": said,
     }
     intervals = not np.isnan(low).any()
     return {
         **about,
-        **{name: round(float(np.mean(x)), 4) for name, x in shares.items() if intervals or name in ("claims", "said")},
+        **{name: round(float(np.mean(x)), 4) for name, x in shares.items() if intervals or name == "claims"},
     }
 
 

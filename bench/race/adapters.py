@@ -26,7 +26,6 @@ class Answer(NamedTuple):
     high: float
     claim: bool  # that the two differ
     tied: bool = False  # that they differ by less than the margin; False also where it makes no such claim
-    said: bool = False  # whether it mentions that items were missing
 
 
 Judge = Callable[[Matrix, Matrix, NDArray[np.int64] | None], Answer]
@@ -44,7 +43,7 @@ def _ours(error: str) -> Judge:
         effect = found.average.effect(error)
         interval = effect.difference.interval()
         claim, tied = effect.verdict in ("better", "worse"), effect.verdict == "tied"
-        return Answer(interval.low, interval.high, claim, tied, any("left out" in note for note in found.notes))
+        return Answer(interval.low, interval.high, claim, tied)
 
     return judge
 
@@ -69,9 +68,8 @@ def evalconfidence(a: Matrix, b: Matrix, clusters: NDArray[np.int64] | None) -> 
         for name, side in (("B", b), ("A", a))
     ]
     found = tool.compare(*sides)
-    words = " ".join([*found.warnings, *found.notes])
     low, high = found.ci_diff
-    return Answer(low, high, found.p_value < LEVEL, said="dropped" in words or "shared" in words)
+    return Answer(low, high, found.p_value < LEVEL)
 
 
 def deltagate(a: Matrix, b: Matrix, clusters: NDArray[np.int64] | None) -> Answer:
@@ -95,10 +93,8 @@ def evalstats(a: Matrix, b: Matrix, clusters: NDArray[np.int64] | None) -> Answe
     """evalstats.compare on a frame of items and runs; it knows no clusters."""
     tool = import_module("evalstats")
     loaded = tool.load_from(_frame([a, b], "item", "run"))
-    compared = tool.compare(loaded, factors="model")
-    found = compared.pairwise.results["m0", "m1"]
-    said = any("missing" in str(note).lower() or "incomplete" in str(note).lower() for note in compared.notes)
-    return Answer(-found.ci_high, -found.ci_low, found.p_value < LEVEL, said=said)
+    found = tool.compare(loaded, factors="model").pairwise.results["m0", "m1"]
+    return Answer(-found.ci_high, -found.ci_low, found.p_value < LEVEL)
 
 
 def claimeval(a: Matrix, b: Matrix, clusters: NDArray[np.int64] | None) -> Answer:
