@@ -38,7 +38,8 @@ def deaf_to_seeds(bench: Bench, rng: Random, folder: Path, *, every: int) -> Tri
         problem = int(re.findall(r"\d+", body["prompt"])[0])  # "7 / 7?" is the seventh
         text = problem if problem % every == 0 else body["seed"]
         choice = {"text": f"{text}: " + WORDS * 60 + f"\\boxed{{{problem}/7}}", "finish_reason": "stop"}
-        handler.reply(json.dumps({"choices": [choice], "usage": {"completion_tokens": LONG}}).encode())
+        told = {"choices": [choice], "usage": {"completion_tokens": min(LONG, body["max_tokens"])}}
+        handler.reply(json.dumps(told).encode())
 
     done = evaluated(bench, folder, act).succeed()
     said = [line for line in done.err.splitlines() if "equal completions on" in line]
