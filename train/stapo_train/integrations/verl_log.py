@@ -22,8 +22,8 @@ def extend_verls_log() -> None:
     begin, log = Tracking.__init__, Tracking.log
 
     @wraps(begin)
-    def opened(self: Any, project: Any, experiment: Any, backend: Any = "console", config: Any = None) -> None:
-        begin(self, project, experiment, backend, config)
+    def opened(self: Any, *others: Any, config: Any = None, **named: Any) -> None:
+        begin(self, *others, config=config, **named)
         if config is not None and VARIABLE in os.environ:
             self.stapo_metrics = MetricsFile(
                 Path(config["trainer"]["default_local_dir"]),
@@ -34,8 +34,8 @@ def extend_verls_log() -> None:
             )
 
     @wraps(log)
-    def logged(self: Any, data: Any, step: int, backend: Any = None) -> None:
-        log(self, data, step, backend)
+    def logged(self: Any, data: Any, step: int, *others: Any, **named: Any) -> None:
+        log(self, data, step, *others, **named)
         record = record_of(VERL, data)
         if record is not None and hasattr(self, "stapo_metrics"):
             self.stapo_metrics.add(int(step), record)
