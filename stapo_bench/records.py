@@ -18,6 +18,9 @@ if TYPE_CHECKING:  # grading alone needs no numpy
 FinishReason = Literal["stop", "length", "error"]
 """``stop``: the model ended. ``length``: the token limit cut it off (truncated). ``error``: the engine gave it up."""
 
+DEFAULT_GRADER = "math"
+"""Whose verdicts count where none is asked for."""
+
 Origin = Literal["measured", "imported", "published"]
 """``measured``: sampled by this harness. ``imported``: sampled by another tool. ``published``: printed in a paper."""
 

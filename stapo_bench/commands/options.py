@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from stapo_bench.grading import DEFAULT_GRADER
+from stapo_bench.records import DEFAULT_GRADER
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -25,7 +25,7 @@ from typing import cast
 
 from stapo_bench.errors import StapoError, UsageError, did_you_mean, missing_package
 from stapo_bench.plugins import load_offered, offered
-from stapo_bench.records import Gold, Grade
+from stapo_bench.records import DEFAULT_GRADER, Gold, Grade
 
 GROUP = "stapo_bench.graders"
 
@@ -69,8 +69,6 @@ class Grader:
         function = cast(Callable[[str, str | Gold, str | None], Grade], self.load().grade_answer)
         return function(completion, answer, answer_type)
 
-
-DEFAULT_GRADER = "math"
 
 GRADERS = {
     grader.name: grader
