@@ -15,5 +15,6 @@ from stapo_bench.grading.graders.mathematics import (
 )
 from stapo_bench.grading.pool import GraderPool, grade_many
 from stapo_bench.grading.process import Limits
-from stapo_bench.grading.registry import DEFAULT_GRADER, GRADERS, Grader, all_graders, get_grader
+from stapo_bench.grading.registry import GRADERS, Grader, all_graders, get_grader
 from stapo_bench.grading.voting import equal_answers
+from stapo_bench.records import DEFAULT_GRADER

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from stapo_bench.errors import StapoError
 from stapo_bench.grading.pool import GraderPool
-from stapo_bench.grading.registry import DEFAULT_GRADER
-from stapo_bench.records import Gold, Grade, Outcome
+from stapo_bench.records import DEFAULT_GRADER, Gold, Grade, Outcome
 
 if TYPE_CHECKING:
     from inspect_ai.scorer import Score, Scorer, Target

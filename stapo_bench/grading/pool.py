@@ -24,8 +24,8 @@ from weakref import WeakSet
 
 from stapo_bench.errors import StapoError
 from stapo_bench.grading.process import KILLED, GradingProcess, KilledError, Limits, Request
-from stapo_bench.grading.registry import DEFAULT_GRADER, Grader, get_grader
-from stapo_bench.records import Gold, Grade, Outcome
+from stapo_bench.grading.registry import Grader, get_grader
+from stapo_bench.records import DEFAULT_GRADER, Gold, Grade, Outcome
 
 MAX_EXTRACTED_HERE = 200_000  # characters
 MAX_KNOWN = 50_000  # grades that a pool remembers, of answers up to so many characters:
