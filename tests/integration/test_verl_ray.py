@@ -81,7 +81,8 @@ def train(folder: Path, checkpoint: Path, steps: int) -> dict[int, dict[str, flo
          f"trainer.total_training_steps={steps}"],
         cwd=folder, capture_output=True, text=True, timeout=1800, check=False,
         env={
-            **os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parent),
+            **os.environ, "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]),
             "VERL_USE_EXTERNAL_MODULES": hooks, "STAPO_OBJECTIVE": "{name: stapo, tau_p: 0.9}",
             "RAY_USAGE_STATS_ENABLED": "0",
         },
