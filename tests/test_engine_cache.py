@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -66,6 +67,15 @@ def test_other_settings_open_another_engine(tmp_path, steps):
         assert engines.engine(steps[0], []) is first
         assert engines.engine(steps[1], []) is first
         assert engines.engine(replace(steps[1], engine=EngineOptions(name="transformers", slots=3)), []) is not first
+
+
+def test_a_checkpoint_that_was_deleted_meanwhile_is_compared_by_what_was_known_of_it(steps):
+    with EngineCache() as engines:
+        first = engines.engine(steps[0], [])
+        shutil.rmtree(steps[0].checkpoint)
+        assert engines.engine(steps[1], []) is first
+        shutil.rmtree(steps[1].checkpoint)
+        assert engines.engine(steps[3], []) is not first  # other end tokens
 
 
 @pytest.mark.parametrize("error", [KeyError, RuntimeError])

@@ -41,6 +41,7 @@ class EngineCache:
         self._ours: Engine | None = None
         self._opened_with = EngineOptions()
         self._checkpoint = Path()  # whose weights our engine has
+        self._frame: dict[str, str] = {}  # what stood beside them; a training may have deleted both since; {}: not known
 
     def open_early(self, options: EvalOptions) -> None:
         """Open an engine that asks servers: whether they answer is known before a tokenizer is loaded, and torch."""
@@ -64,7 +65,7 @@ class EngineCache:
         if self._ours and self._opened_with == options.engine and _within(asked, self._opened_with.positions):
             if self._checkpoint == options.folder:
                 return self._ours
-            if isinstance(self._ours, TakesWeights) and same_but_weights(self._checkpoint, options.folder):
+            if isinstance(self._ours, TakesWeights) and frame_of(options.folder) == self._frame:
                 # Fails for names that only the engine's own loader understands: the engine is then opened anew.
                 with suppress(KeyError, RuntimeError):
                     self._ours.load_folder(options.folder)
@@ -73,6 +74,10 @@ class EngineCache:
         self.close()  # two models may not fit into memory
         self._ours = open_for(options, eval_tasks)
         self._opened_with, self._checkpoint = replace(options.engine, positions=asked), options.folder
+        self._frame = {}
+        if isinstance(self._ours, TakesWeights):
+            with suppress(OSError):  # it was deleted just now
+                self._frame = frame_of(options.folder)
         return self._ours
 
     def close(self) -> None:
@@ -93,12 +98,8 @@ def _within(asked: int | None, ready: int | None) -> bool:
     return ready is None or (asked is not None and asked <= ready)
 
 
-def same_but_weights(one: Path, other: Path) -> bool:
-    """Whether two checkpoints have the same configuration, end tokens and tokenizer."""
-    return _frame(one) == _frame(other)
-
-
-def _frame(checkpoint: Path) -> dict[str, str]:
+def frame_of(checkpoint: Path) -> dict[str, str]:
+    """sha256 of what two checkpoints share that differ in weights alone: configuration, end tokens and tokenizer."""
     return file_hashes([file for file in checkpoint.iterdir() if file.suffix in _FRAME and file.name not in _NO_FRAME])
 
 
