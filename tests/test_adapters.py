@@ -1,5 +1,6 @@
 """LoRA adapters: merged as the equation says, known by two digests, and refused where they ask for anything else."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -107,6 +108,23 @@ def test_eval_knows_base_and_adapter_apart(small, stapo, base, adapter):
         shutil.copytree(adapter, small / f"lora-run/step-{step}")
     assert stapo(*EVAL, "--ckpt", "lora-run/step-*", "--out", "all")[0] == 0
     assert sorted(path.name for path in Path("all").iterdir()) == [f"lora-run-step-{step}-training" for step in (1, 2)]
+
+
+def test_an_adapter_has_the_step_of_its_trainer_and_is_the_one_that_was_written(base, adapter):
+    saved = Path(shutil.copytree(adapter, adapter.parent / "grpo/checkpoint-40"))
+    (saved / "trainer_state.json").write_text('{"global_step": 40}')
+    found = read_adapted(base, saved)
+    assert (found.method, found.step, found.digest) == ("grpo", 40, read_adapted(base, adapter).digest)
+    about = {
+        "method": "GRPO",
+        "step": 41,
+        "sha256": {WEIGHTS: hashlib.sha256((saved / WEIGHTS).read_bytes()).hexdigest()},
+    }
+    (saved / "stapo.json").write_text(json.dumps(about))
+    assert read_adapted(base, saved).step == 41
+    weight(f"{Q}A.weight", (4, 64))(saved)
+    with pytest.raises(StapoError, match=f"{WEIGHTS}: expected sha256 {about['sha256'][WEIGHTS][:12]}, as when it was"):
+        read_adapted(base, saved)
 
 
 def setting(**values: object) -> Callable[[Path], None]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stapo_bench.statistics import paired_difference
-from stapo_bench.statistics.checkpoint_looks import level_of, look_at, planned_aim, quantile_of
+from stapo_bench.statistics.checkpoint_looks import _decided, level_of, look_at, planned_aim, quantile_of
 
 SAMPLES = 32
 
@@ -103,6 +103,22 @@ def test_equal_scores_of_many_problems_are_a_tie():
     rates = rng.uniform(0.0, 1.0, 800)
     look = look_at([draw(rng, rates)], [draw(rng, rates)], [SAMPLES], 1)
     assert look.state == "tied"
+
+
+def test_an_equal_checkpoint_whose_rounds_will_show_a_tie_is_not_given_up():
+    base = np.tile([0.0, 1.0], (800, SAMPLES // 2))
+    early, late = (look_at([base[:, :k]], [base], [SAMPLES], 1) for k in (8, SAMPLES))
+    # V_end = 2 * 0.25 / (800 * 32), c sqrt(V_end) = 2.50 * 0.0044 = 0.011 < 0.02; at 8 rounds 0.011 * 2.5 = 0.028
+    assert (early.state, early.stop) == ("open", False) and early.interval.high > 0.02
+    assert (late.state, late.stop) == ("tied", True)
+
+
+def test_the_probability_of_a_decision_is_that_of_a_difference_and_of_a_tie():
+    # N(0, 1): P(D > 1) = 0.1587; |D| <= 1.5 - 1 has P = 2 * 0.6915 - 1 = 0.3829
+    assert _decided(0.0, 1.0, 1.0, margin=1.5) == pytest.approx(0.1587 + 0.3829, abs=1e-4)
+    assert _decided(0.0, 1.0, 1.0, margin=0.9) == pytest.approx(0.1587, abs=1e-4)
+    assert _decided(1.0, 0.5, 1.0, margin=0.0) == pytest.approx(0.5)
+    assert _decided(0.1, 0.01, 0.05, margin=10.0) == 1.0
 
 
 def test_tasks_weigh_alike_in_the_plan():

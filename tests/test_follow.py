@@ -163,6 +163,14 @@ def test_a_trainers_checkpoint_states_its_step_and_its_training(tmp_path):
     assert (found.method, found.step) == ("grpo", 20)
 
 
+def test_the_model_beside_verls_shards_states_its_step_and_its_training(tmp_path):
+    folder = tmp_path / "dapo/global_step_20/actor/huggingface"
+    write_weights(folder, 5)
+    assert (read_checkpoint(folder).method, read_checkpoint(folder).step) == ("dapo", 20)
+    write_weights(tmp_path / "dapo/global_step_20/critic/huggingface", 5)
+    assert read_checkpoint(tmp_path / "dapo/global_step_20/critic/huggingface").step is None
+
+
 # --- one after another ------------------------------------------------------------------------------------------------
 
 

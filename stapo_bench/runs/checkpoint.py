@@ -52,7 +52,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         return Checkpoint(path=path, digest="script", method=path.stem, model=None)
     files, weights = checkpoint_files(path)
     parts = [file for file in files if _PARTS.fullmatch(file.name) and file.name not in _NOT_PARTS]
-    labels = _labels(path / "stapo.json") or _trainer_labels(path)
+    labels = _labels(path)
     hashes = file_hashes([*weights, *parts])
     check_hashes(path, labels.get("sha256", {}), hashes)
     return Checkpoint(
@@ -67,8 +67,9 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 def read_adapted(base: Path, adapter: Path) -> Checkpoint:
     """A base and a LoRA adapter on it, under the adapter's labels; errors as for ``read_checkpoint``."""
-    content, labels = read_checkpoint(base), _labels(adapter / "stapo.json")
+    content, labels = read_checkpoint(base), _labels(adapter)
     hashes = file_hashes([adapter / "adapter_config.json", adapter / "adapter_model.safetensors"])
+    check_hashes(adapter, labels.get("sha256", {}), hashes)
     return replace(
         content,
         digest=f"{content.digest}+{_digest(hashes)}",
@@ -200,7 +201,12 @@ def folder_label(path: Path) -> str:
     return "-".join([*parents[-1:], path.name])
 
 
-def _labels(path: Path) -> dict[str, Any]:
+def _labels(checkpoint: Path) -> dict[str, Any]:
+    """What a checkpoint says of itself, or else what its trainer's names and files say."""
+    return _stated_labels(checkpoint / "stapo.json") or _trainer_labels(checkpoint) or _verl_labels(checkpoint)
+
+
+def _stated_labels(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
@@ -223,6 +229,14 @@ def _trainer_labels(checkpoint: Path) -> dict[str, Any]:
     if type(step) is not int or checkpoint.name != f"checkpoint-{step}":
         return {}
     return {"method": folder_label(checkpoint).removesuffix(f"-{checkpoint.name}"), "step": step}
+
+
+def _verl_labels(checkpoint: Path) -> dict[str, Any]:
+    """Likewise of the model that verl saves beside its shards: <training>/global_step_20/actor/huggingface."""
+    *_, training, step, actor, name = ("", "", "", *checkpoint.absolute().parts)
+    if (actor, name) != ("actor", "huggingface") or not (named := re.fullmatch(r"global_step_(\d+)", step)):
+        return {}
+    return {"method": training, "step": int(named[1])}
 
 
 def file_hashes(files: Sequence[Path]) -> dict[str, str]:

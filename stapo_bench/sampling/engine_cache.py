@@ -41,7 +41,9 @@ class EngineCache:
         self._ours: Engine | None = None
         self._opened_with = EngineOptions()
         self._checkpoint = Path()  # whose weights our engine has
-        self._frame: dict[str, str] = {}  # what stood beside them; a training may have deleted both since; {}: not known
+        self._frame: dict[
+            str, str
+        ] = {}  # what stood beside them; a training may have deleted both since; {}: not known
 
     def open_early(self, options: EvalOptions) -> None:
         """Open an engine that asks servers: whether they answer is known before a tokenizer is loaded, and torch."""

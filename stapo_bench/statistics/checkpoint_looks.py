@@ -18,8 +18,9 @@ The base's error, which all checkpoints share, is part of every V.
 
 **Stopping.** A checkpoint that is better, worse or tied needs no more samples. Nor does one that will hardly be decided
 by all that it may have: seen from now, the difference in the end is normal around the one of now with the variance
-V - V_end, and it decides where it is beyond c sqrt(V_end). Below a probability of 1 in 10 the checkpoint stays open.
-To stop so can only make fewer alarms.
+V - V_end. It decides where it is beyond c sqrt(V_end), on the side where it is now, and where it is so near to 0 that
+its interval, c sqrt(V_end) to either side, ends within the margin: a tie. Below a probability of 1 in 10 for both
+together the checkpoint stays open. To stop so can only make fewer alarms.
 """
 
 import math
@@ -115,11 +116,19 @@ def look_at(
     interval = Interval(low=max(-1.0, difference.value - half), high=min(1.0, difference.value + half))
     state = _state(interval, margin)
     still = math.sqrt(max(now - end, 0.0))
-    beyond = quantile * least - abs(difference.value)
-    hardly = _NORMAL.cdf(-beyond / still) < _HARDLY if still else True
+    hardly = still == 0.0 or _decided(abs(difference.value), still, quantile * least, margin) < _HARDLY
     return CheckpointLook(
         state=state, stop=state != "open" or hardly, rounds=max(rounds), value=difference.value, interval=interval
     )
+
+
+def _decided(value: float, still: float, half: float, margin: float) -> float:
+    """The probability that a difference, now ``value`` >= 0, ends beyond ``half``, or as a tie.
+
+    D ~ N(value, still^2):    P(D > half) + P(|D| <= margin - half)
+    """
+    end, room = NormalDist(value, still), max(0.0, margin - half)
+    return min(1.0, 1.0 - end.cdf(half) + end.cdf(room) - end.cdf(-room))
 
 
 def _state(interval: Interval, margin: float) -> LookState:
