@@ -20,7 +20,7 @@ from stapo_bench.engines.devices import gpu_groups
 from stapo_bench.engines.feed import Feed, arrived
 from stapo_bench.engines.replica import serve
 from stapo_bench.engines.replica_wire import as_json, completion_of, opened_by, opening, params_of, request_of
-from stapo_bench.engines.replicas import Outbox, ReplicatedEngine
+from stapo_bench.engines.replicas import Outbox, ReplicaProcess, ReplicatedEngine
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Prompt, Request, SampleKey, SamplingParams
 from stapo_bench.runs import segments
@@ -109,6 +109,70 @@ def test_when_all_have_died_it_is_said_and_when_one_refuses_too(opened):
         StapoError, match=r"replica \d of 3 did not start: .*: expected a mapping with keys among success"
     ):
         opened("sucess: 1.0")
+
+
+def test_one_that_dies_at_its_start_is_named_and_leaves_none_behind(monkeypatch, tmp_path):
+    started: list[ReplicaProcess] = []
+
+    def start(index: int, outbox: Outbox) -> ReplicaProcess:
+        does = "sys.stderr.write('boom'); sys.exit(9)" if index == 0 else "time.sleep(60)"
+        monkeypatch.setattr("stapo_bench.engines.replicas._START", f"import sys, time; {does}")
+        started.append(ReplicaProcess(f"replica {index + 1} of 2", None, outbox))
+        return started[-1]
+
+    with pytest.raises(StapoError, match=r"replica 1 of 2 did not start: exit code 9: boom$"):
+        ReplicatedEngine(opening(EngineOptions(name="scripted"), tmp_path), start, 2)
+    assert not any(is_alive(replica._process.pid) for replica in started)
+    assert [replica.end() for replica in started] == ["exit code 9: boom", "SIGKILL"]
+
+
+def test_its_group_is_killed_while_its_pid_is_still_its_own(monkeypatch):
+    """A reaped pid may be another's by then."""
+    monkeypatch.setattr("stapo_bench.engines.replicas._START", "import sys; sys.exit(3)")
+    states, kill = [], os.killpg
+
+    def noting(pid: int, number: int) -> None:
+        states.append(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0])
+        kill(pid, number)
+
+    monkeypatch.setattr("os.killpg", noting)
+    assert ReplicaProcess("one", None, SimpleQueue()).end(60.0) == "exit code 3"
+    assert states == ["Z"]
+
+
+def test_one_that_cannot_be_ended_or_started_keeps_no_other_from_its_end(tmp_path):
+    ended = []
+
+    class Stubborn:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def send(self, message) -> None:
+            if self.name == "1" and message is None:
+                raise ValueError("write to closed file")
+
+        def end(self, patience_s: float = 1.0) -> str:
+            ended.append(self.name)
+            if self.name == "0":
+                raise PermissionError("not yours")
+            return "ended"
+
+    def start(index: int, outbox: Outbox) -> Stubborn:
+        if index == 3:
+            raise OSError("no more processes")
+        return Stubborn(str(index))
+
+    with pytest.raises(PermissionError, match="not yours"):
+        ReplicatedEngine(opening(EngineOptions(name="scripted"), tmp_path), start, 4)
+    assert ended == ["0", "1", "2"]
+
+
+def test_what_an_engine_says_twice_is_one_answer(opened, alone):
+    engine = opened("{spread: 1.0, duplicates: 0.5}", "2")
+    for asked in (REQUESTS, REQUESTS[:50]):
+        found = list(engine.generate(asked, LONG))
+        assert {completion.key: completion for completion in found} == {one.key: alone[one.key] for one in asked}
+        assert len(found) > len(asked)
 
 
 def test_a_generation_that_is_left_leaves_no_process_behind(opened):
@@ -219,7 +283,8 @@ def test_a_feed_waits_only_where_nothing_runs():
 
     feed = Feed(get)
     assert list(arrived(feed)) == [first] and waits == [True, False]
-    feed.answered()
+    feed.answered(first.key)
+    feed.answered(first.key)  # said twice, it is still one
     assert list(arrived(feed)) == [second] and waits == [True, False, True, True, False]
     assert list(arrived(feed)) == [] and list(arrived(iter(REQUESTS))) == REQUESTS
 

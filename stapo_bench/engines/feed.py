@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from queue import Empty
 
-from stapo_bench.records import Request
+from stapo_bench.records import Request, SampleKey
 
 
 class Feed:
@@ -19,7 +19,7 @@ class Feed:
         self._get = get
         self._here: Iterator[Request] = iter(())
         self._ended = False
-        self._num_running = 0
+        self._running: set[SampleKey] = set()
 
     def __iter__(self) -> "Feed":
         return self
@@ -27,18 +27,19 @@ class Feed:
     def __next__(self) -> Request | None:
         try:
             while not self._ended and (found := next(self._here, None)) is None:
-                more = self._get(self._num_running == 0)
+                more = self._get(not self._running)
                 self._here, self._ended = iter(more or ()), more is None
         except Empty:
             return None
         if self._ended:
             raise StopIteration
-        self._num_running += 1
+        assert found is not None
+        self._running.add(found.key)
         return found
 
-    def answered(self) -> None:
-        """A request that was handed over has ended."""
-        self._num_running -= 1
+    def answered(self, key: SampleKey) -> None:
+        """A request that was handed over has ended; an engine may say so more than once."""
+        self._running.discard(key)
 
 
 def arrived(requests: Iterator[Request | None]) -> Iterable[Request]:

@@ -40,7 +40,7 @@ def serve(inbox: "SimpleQueue[Message | None]", send: Callable[[Message], None])
         while (message := inbox.get()) is not None:
             feed = Feed(partial(_requests, inbox))
             for completion in _generate(engine, feed, params_of(message["params"]), is_fed=at_once is not None):
-                feed.answered()
+                feed.answered(completion.key)
                 send({"completion": as_json(completion)})
             send({"done": True})
     except Exception as error:  # whatever it is, the parent says it, or gives the work to others

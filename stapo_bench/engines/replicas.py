@@ -15,9 +15,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
@@ -63,6 +64,7 @@ class ReplicaProcess:
     def __init__(self, name: str, gpus: str | None, outbox: Outbox) -> None:
         """``gpus``: as CUDA_VISIBLE_DEVICES has them; None: as this process sees them."""
         self.name = name if gpus is None else f"{name} (GPU {gpus})"
+        self._how: str | None = None  # it ended
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 (closed in ``end``)
         environment = {} if gpus is None else {"CUDA_VISIBLE_DEVICES": gpus}
         self._process = subprocess.Popen(
@@ -90,11 +92,18 @@ class ReplicaProcess:
             pipe.flush()
 
     def end(self, patience_s: float = 1.0) -> str:
-        """Kill its whole group where it does not end by itself, and reap it."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(patience_s)
+        """Kill its whole group where it does not end by itself, and reap it; asked again, the answer is the same."""
+        if self._how is None:
+            self._how = self._ended_within(patience_s)
+        return self._how
+
+    def _ended_within(self, patience_s: float) -> str:
+        pid, until = self._process.pid, time.monotonic() + patience_s
+        # Not reaped yet: its pid, which is its group's, must not have gone to another when it is killed.
+        while not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) and time.monotonic() < until:
+            time.sleep(0.01)
         with suppress(ProcessLookupError, PermissionError):  # of a group that is gone
-            os.killpg(self._process.pid, signal.SIGKILL)
+            os.killpg(pid, signal.SIGKILL)
         code = self._process.wait()
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         with self._said as said:
@@ -132,10 +141,11 @@ class ReplicatedEngine:
         self._outbox: Outbox = SimpleQueue()
         self.tell: Callable[[str], None] = lambda line: tell(sys.stderr, line)
         self._ready: dict[Replica, Message] = {}
-        replicas = [start(index, self._outbox) for index in range(number)]
+        replicas: list[Replica] = []
         try:
-            for replica in replicas:
-                replica.send(first)
+            for index in range(number):
+                replicas.append(start(index, self._outbox))
+                replicas[-1].send(first)
             while len(self._ready) < number:
                 replica, said = self._outbox.get()
                 if said is None or "error" in said:
@@ -222,7 +232,9 @@ class ReplicatedEngine:
 
 
 def _end_all(replicas: Sequence[Replica], patience_s: float) -> None:
-    for replica in replicas:
-        replica.send(None)
-    for replica in replicas:
-        replica.end(patience_s)
+    """Tell all, then end all, whatever one of them raises; that is raised at the end."""
+    with ExitStack() as last_first:
+        for replica in reversed(replicas):
+            last_first.callback(replica.end, patience_s)
+        for replica in reversed(replicas):
+            last_first.callback(replica.send, None)

@@ -44,9 +44,9 @@ def merged(shards: Path, out: Path, step: int) -> Path:
     partial.mkdir(parents=True)
     merge = ["-m", "verl.model_merger", "merge", "--backend", "fsdp", "--use_cpu_initialization"]
     places = ["--local_dir", str(shards), "--target_dir", str(partial)]
-    ran = subprocess.run([sys.executable, *merge, *places], capture_output=True, text=True, check=False)
+    ran = subprocess.run([sys.executable, *merge, *places], capture_output=True, check=False)
     if ran.returncode:
-        said = " ".join(ran.stderr.split())[-300:]
+        said = " ".join(ran.stderr.decode(errors="replace").split())[-300:]
         raise StapoError(f"{shards}: verl's merger failed (exit {ran.returncode}): {said}")
     about = {"method": shards.parents[1].name, "step": step}
     (partial / "stapo.json").write_text(json.dumps(about) + "\n", encoding="utf-8")
