@@ -91,3 +91,12 @@ def test_an_answer_of_too_many_bytes_is_given_up_before_its_time_is_over(serve, 
     engine = OpenAIEngine([server.url], retries=Retries(tries=1, first_pause_s=0.001, timeout_s=60.0))
     with pytest.raises(StapoError, match=r"failed 1 times each.*an answer, or its head, of more than 64 KiB"):
         list(engine.generate(make_requests(3), PARAMS))
+
+
+def test_no_question_before_the_first_sample_takes_longer_than_a_try_may(serve, monkeypatch):
+    server = serve()
+    monkeypatch.setattr(Handler, "act", sends(*ENDLESS["100 Continue, again and again"], 0.05))
+    engine = OpenAIEngine([server.url], retries=IMPATIENT)
+    started = time.perf_counter()
+    assert engine.probe(make_requests(1)[0], PARAMS) == []
+    assert time.perf_counter() - started < 2  # one of 0.4 s: the probe gives way

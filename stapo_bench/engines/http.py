@@ -60,13 +60,16 @@ class NoSuchPathError(StapoError):
 class Http:
     """Sends JSON with a key; nothing is kept open between requests."""
 
-    def __init__(self, api_key: str | None) -> None:
+    def __init__(self, api_key: str | None, longest_s: float = math.inf) -> None:
+        """``longest_s``: for any answer, however long its question allows."""
         self._api_key = api_key
+        self._longest_s = longest_s
         self._tls = ssl.create_default_context()
         self._proxy = cache(_proxy)  # the environment is read once for each address
 
     async def send(self, url: str, body: Mapping[str, Any] | None, timeout_s: float) -> Any:
         """Send a body, or none, and return the answer; PassingError, or StapoError where trying again is no use."""
+        timeout_s = min(timeout_s, self._longest_s)
         try:
             with anyio.fail_after(timeout_s):
                 status, headers, content = await self._exchange(url, body)

@@ -82,9 +82,9 @@ class OpenAIEngine:
         if concurrency is not None and concurrency < 1:
             raise UsageError(f"concurrency: expected at least 1, got {concurrency}")
         self._urls = [url.rstrip("/") for url in base_urls]
-        self._http = Http(api_key)
         self._spent = Spent(price)
         self._retries = retries or Retries()
+        self._http = Http(api_key, self._retries.timeout_s)
         self._chat = chat
         self._path = "/chat/completions" if chat else "/completions"
         self._log_probs = False  # whether the servers' are those with which tokens were drawn
@@ -99,7 +99,7 @@ class OpenAIEngine:
 
     async def _ask(self, model: str | None) -> ServedModel:
         """What every server serves, and whether it can be asked for completions."""
-        served = await find_model(self._http, self._urls, model, min(START_TIMEOUT_S, self._retries.timeout_s))
+        served = await find_model(self._http, self._urls, model, START_TIMEOUT_S)
         for url in self._urls:
             await check_completions(self._http, url, served.name, self._chat)
         if served.facts.get("server", "").startswith("vllm "):  # no other is known to give them as drawn
