@@ -302,13 +302,45 @@ def test_models_are_asked_for_and_named(serve):
 
 
 def test_addresses_that_cannot_work_are_refused():
-    with pytest.raises(StapoError, match=r"OpenAI-compatible server .* got none at 127\.0\.0\.1:9: ") as caught:
-        OpenAIEngine(["http://user:password@127.0.0.1:9/v1"], retries=QUICK)
-    assert "password" not in str(caught.value)
-    with pytest.raises(UsageError, match="expected http"):
-        OpenAIEngine(["file:///etc/passwd"])
+    with pytest.raises(StapoError, match=r"OpenAI-compatible server .* got none at 127\.0\.0\.1:9: "):
+        OpenAIEngine(["http://127.0.0.1:9/v1"], retries=QUICK)
     with pytest.raises(UsageError, match="at least one --base-url"):
         OpenAIEngine([])
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file:///etc/passwd",
+        "gpu1:8000/v1",
+        "http:///v1",
+        "http://:8000/v1",
+        "http://gpu1:80o0/v1",
+        "http://gpu1:0/v1",
+        "http://gpu1:65536/v1",
+        "http://[gpu1/v1",
+    ],
+)
+def test_what_is_no_address_is_a_mistake_of_usage(url):
+    with pytest.raises(UsageError, match=r"--base-url: expected http:// or https://, a host") as caught:
+        OpenAIEngine(["http://127.0.0.1:9/v1", url])
+    assert url in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://user:pa55@127.0.0.1:9/v1",
+        "http://user:pa55/word@127.0.0.1:9/v1",
+        "http://pa55@127.0.0.1:80o0/v1",
+        "user:pa55@127.0.0.1:9/v1",
+        "ftp://user:pa55@[127.0.0.1/v1",
+    ],
+)
+def test_a_password_in_an_address_is_refused_and_not_shown(url):
+    with pytest.raises(UsageError, match=r"without user and password.* read from OPENAI_API_KEY") as caught:
+        OpenAIEngine([url])
+    assert "pa55" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

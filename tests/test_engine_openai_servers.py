@@ -14,8 +14,9 @@ from fake_server import PARAMS, QUICK, FakeServer, make_requests, serving
 
 from stapo_bench import cli
 from stapo_bench.engines import openai
+from stapo_bench.engines.http import Http
 from stapo_bench.engines.openai import OpenAIEngine, Retries
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import SampleKey
 from stapo_bench.runs.store import scan_keys
 
@@ -167,6 +168,35 @@ def test_a_refused_key_names_its_variable(serve, key, words):
     engine = OpenAIEngine([server.url], api_key=key, retries=QUICK)
     with pytest.raises(StapoError, match=f"the key is read from the environment variable OPENAI_API_KEY: {words}"):
         list(engine.generate(make_requests(1), PARAMS))
+
+
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n", " "])
+def test_what_files_add_around_a_key_is_no_part_of_it(serve, end):
+    server = serve()
+    OpenAIEngine([server.url], api_key=f" sk-secret{end}", retries=QUICK)
+    assert server.keys == {"Bearer sk-secret"}
+    OpenAIEngine([server.url], api_key=end, retries=QUICK)
+    assert server.keys == {"Bearer sk-secret", None}
+
+
+@pytest.mark.parametrize("within", ["\r", "\n", "\0", "\x1b", " ", "\u2026"])
+def test_a_key_that_no_header_holds_is_refused_and_not_shown(within):
+    with pytest.raises(UsageError, match="OPENAI_API_KEY: expected a key of visible ASCII") as caught:
+        Http(f"sk-secret{within}tail")
+    assert "secret" not in str(caught.value) and "tail" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "masked"),
+    [
+        ("sk-secret", "no, says Bearer sk-secret.", "no, says Bearer ***."),
+        ("sk-se\\cret", r"Illegal header value b'Bearer sk-se\\cret'", "Illegal header value b'Bearer ***'"),
+        ("sk-secret", "a page that is cut off: sk-secr", "a page that is cut off: ***"),
+        ("sk-secret", "a task-", "a task-"),
+    ],
+)
+def test_no_way_to_write_a_key_is_shown(key, text, masked):
+    assert Http(key).masked(text) == masked
 
 
 def test_a_server_that_counts_another_prompt_is_refused(serve):

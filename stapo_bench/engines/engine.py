@@ -234,12 +234,25 @@ def has_vllm() -> bool:
 
 
 def check_urls(base_urls: Sequence[str]) -> None:
-    """Refuse anything but one or more servers' addresses."""
+    """Refuse anything but one or more servers' addresses; one that may hold a password is not shown."""
     if not base_urls:
         raise UsageError("engine openai: expected at least one --base-url, such as http://localhost:8000/v1")
     for url in base_urls:
-        if urlsplit(url).scheme not in ("http", "https"):
-            raise UsageError(f"--base-url: expected http:// or https://, got {url!r}")
+        if "@" in url:  # wherever it stands, as a password may hold what ends an address
+            raise UsageError(
+                "--base-url: expected an address without user and password, such as http://localhost:8000/v1; "
+                "the key is read from OPENAI_API_KEY"
+            )
+        try:
+            parts = urlsplit(url)
+            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # a port that is no number, brackets around what is no address
+            is_address = False
+        if not is_address:
+            raise UsageError(
+                "--base-url: expected http:// or https://, a host and, where it has one, a port of 1 to 65535, "
+                f"got {url.partition('?')[0]!r}"
+            )
 
 
 def check_taken(options: EngineOptions) -> None:

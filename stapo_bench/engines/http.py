@@ -11,6 +11,7 @@ included. Bounds on bytes hang on the stream from the network, which httpcore, t
 
 import json
 import math
+import re
 import ssl
 from collections.abc import Mapping
 from contextlib import suppress
@@ -31,6 +32,7 @@ CONNECT_S = 60.0  # for a connection; a server with a thousand requests may take
 LARGEST_ANSWER = 64 << 20  # bytes, its head included; a million tokens with their ids take less
 
 _SHOWN = 500  # bytes of an error page
+_TELLING = 3  # characters of a key, its "sk-", that tell nothing
 _FILES = 64  # that a process needs beside its connections
 
 
@@ -62,7 +64,7 @@ class Http:
 
     def __init__(self, api_key: str | None, longest_s: float = math.inf) -> None:
         """``longest_s``: for any answer, however long its question allows."""
-        self._api_key = api_key
+        self._api_key = _checked(api_key)
         self._longest_s = longest_s
         self._tls = ssl.create_default_context()
         self._proxy = cache(_proxy)  # the environment is read once for each address
@@ -119,8 +121,14 @@ class Http:
         return response.status, told, bytes(content)
 
     def masked(self, text: str) -> str:
-        """A message without the key."""
-        return text.replace(self._api_key, "***") if self._api_key else text
+        """A message without the key, as it is or as Python writes it, cut off at the end or whole."""
+        if not self._api_key:
+            return text
+        for key in (self._api_key, repr(self._api_key)[1:-1]):
+            text = text.replace(key, "***")
+            cut = next((length for length in range(len(key), _TELLING, -1) if text.endswith(key[:length])), 0)
+            text = f"{text[:-cut]}***" if cut else text
+        return text
 
 
 class _Bounded(httpcore2.AsyncNetworkStream):
@@ -166,6 +174,21 @@ class _Bounding(httpcore2.AnyIOBackend):
         return _Bounded(await super().connect_tcp(*arguments, **keywords))
 
 
+def _checked(api_key: str | None) -> str | None:
+    """A key as a header can hold it: without the blanks and line ends around it that files and terminals add.
+
+    Raises:
+        UsageError: something in it is no visible ASCII; the key is not shown.
+    """
+    key = (api_key or "").strip()
+    if not re.fullmatch(r"[!-~]*", key):
+        raise UsageError(
+            f"{API_KEY}: expected a key of visible ASCII, got a blank, a control character or another letter "
+            "within it; copy it again"
+        )
+    return key or None
+
+
 def _proxy(url: str) -> httpcore2.Proxy | None:
     """The proxy that the environment names for an address (``https_proxy``, ``no_proxy``, …)."""
     parts = urlsplit(url)
@@ -199,7 +222,7 @@ def make_room(connections: int) -> None:
 
 
 def address(url: str) -> str:
-    """Host and port alone: a URL may hold a password."""
+    """Host and port alone."""
     parts = urlsplit(url)
     return parts.hostname + (f":{parts.port}" if parts.port else "") if parts.hostname else url
 
