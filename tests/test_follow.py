@@ -4,6 +4,7 @@ import io
 import json
 import shutil
 import struct
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
@@ -14,6 +15,8 @@ from eval_setup import FakeEngine, make_task
 
 from stapo_bench.commands.follow import follow as follow_command
 from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.grading import DEFAULT_GRADER
+from stapo_bench.presenting import write_curve
 from stapo_bench.records import Completion
 from stapo_bench.runs import complete_checkpoints, num_lines, read_checkpoint
 from stapo_bench.sampling import EvalOptions, FollowOptions, follow
@@ -68,11 +71,6 @@ class ByWeights(FakeEngine):
         return Completion(key=request.key, text=text, finish_reason="stop", num_tokens=3)
 
 
-def declared_context(checkpoint: Path) -> None:
-    """No limit; OSError where the checkpoint is gone."""
-    (checkpoint / "config.json").read_text()
-
-
 @pytest.fixture(autouse=True)
 def engine(monkeypatch):
     monkeypatch.setattr("stapo_bench.sampling.engine_cache.open_engine", ByWeights)
@@ -81,7 +79,6 @@ def engine(monkeypatch):
     )
     monkeypatch.setattr("stapo_bench.sampling.evaluation.load_tokenizer", lambda _: None)
     monkeypatch.setattr("stapo_bench.sampling.evaluation.check_before_loading", lambda *_: None)
-    monkeypatch.setattr("stapo_bench.sampling.evaluation.declared_context", declared_context)
     monkeypatch.setattr(ByWeights, "requests", [])
     monkeypatch.setattr(ByWeights, "before", None)
 
@@ -245,6 +242,100 @@ def test_a_checkpoint_that_is_deleted_before_its_evaluation_ended_is_left_behind
     assert (second.number, second.state) == (2, "better")  # its own share of false alarms, whatever became of the first
 
 
+def test_what_fails_after_the_weights_were_read_is_no_vanishing(training):
+    def out_of_memory(engine, request):
+        if engine.name == "step-000010":
+            shutil.rmtree(training / "checkpoints/step-000010")
+            raise StapoError("the device is out of memory")
+
+    ByWeights.before = out_of_memory
+    with pytest.raises(StapoError, match="the device is out of memory"):
+        followed(options(training))
+    assert [entry.state for entry in module.read_log(training.parent / "out").values()] == ["base", "begun"]
+    ByWeights.before, watch = None, io.StringIO()
+    _, first, _ = list(follow(options(training), watch))[-1]
+    assert first.state == "vanished" and "can be: no such checkpoint: " in watch.getvalue()
+
+
+def test_a_checkpoint_that_is_deleted_while_it_is_sampled_is_sampled_to_its_verdict(training):
+    def delete(engine, request):
+        if engine.name == "step-000010" and request.key.sample_index == 5:
+            shutil.rmtree(training / "checkpoints/step-000010", ignore_errors=True)
+
+    expected = followed(options(training))
+    shutil.rmtree(training.parent / "out")
+    ByWeights.before = delete
+    assert followed(options(training)) == expected
+
+
+def test_a_verdict_that_was_reached_and_not_noted_is_kept_though_the_checkpoint_is_gone(training, monkeypatch):
+    expected, note = followed(options(training)), module._note
+    shutil.rmtree(training.parent / "out")
+
+    def killed(out, log, entry):
+        if entry.number == 2 and entry.has_ended:
+            raise KeyboardInterrupt
+        note(out, log, entry)
+
+    monkeypatch.setattr(module, "_note", killed)
+    with pytest.raises(KeyboardInterrupt):
+        followed(options(training))
+    monkeypatch.setattr(module, "_note", note)
+    shutil.rmtree(training / "checkpoints/step-000020")
+    assert followed(options(training)) == expected
+
+
+def test_it_goes_on_from_another_directory(training, monkeypatch):
+    def stop(engine, request):
+        if engine.name == "step-000010":
+            raise KeyboardInterrupt
+
+    ByWeights.before = stop
+    monkeypatch.chdir(training.parent)
+    with pytest.raises(KeyboardInterrupt):
+        followed(options(training, folder=Path("run"), base=Path("base")))
+    ByWeights.before = None
+    monkeypatch.chdir(training)
+    entries = followed(options(training, folder=Path(), base=Path("../base")))
+    assert entries[1].state in ("open", "tied") and entries[1].checkpoint == str(training / "checkpoints/step-000010")
+
+
+def test_a_checkpoint_with_the_step_of_its_base_is_evaluated_and_the_base_itself_is_not(tmp_path):
+    base, of_that_step = write_trainer(tmp_path / "sft", 500), write_trainer(tmp_path / "run", 500)
+    found = followed(options(tmp_path / "run", base=base))
+    assert [(entry.step, entry.checkpoint) for entry in found] == [(500, str(base)), (500, str(of_that_step))]
+    curve = write_curve(tmp_path / "out", found, DEFAULT_GRADER, "")
+    assert curve is not None and [(point.name, point.step) for point in curve.points] == [
+        ("base", 500),
+        ("step-000500", 500),
+    ]
+    write_trainer(tmp_path / "sft", 600)
+    asked = options(tmp_path / "sft", base=base)
+    own = FollowOptions(**{**asked.__dict__, "asked": replace(asked.asked, out=tmp_path / "own")})
+    assert [entry.step for entry in followed(own)] == [500, 600]
+
+
+def write_adapter(training: Path, step: int) -> Path:
+    """A LoRA checkpoint as TRL's trainer leaves it."""
+    folder = write_trainer(training, step)
+    (folder / "model.safetensors").rename(folder / "adapter_model.safetensors")
+    (folder / "config.json").rename(folder / "adapter_config.json")
+    return folder
+
+
+def test_adapters_are_followed_from_the_base_that_is_named_once(tmp_path):
+    write_weights(tmp_path / "base", 2)
+    write_adapter(tmp_path / "run", 40)
+    with pytest.raises(UsageError, match=r"checkpoint-40: expected the model .* got none; give it: --base PATH"):
+        followed(options(tmp_path / "run", base=None))
+    assert not (tmp_path / "out/followed.jsonl").exists()
+    assert [entry.step for entry in followed(options(tmp_path / "run"))] == [None, 40]
+    manifest = json.loads((tmp_path / "out/step-000040/manifest.json").read_text())
+    assert (manifest["about"]["step"], manifest["about"]["base"]) == (40, str(tmp_path / "base"))
+    write_adapter(tmp_path / "run", 50)
+    assert [entry.step for entry in followed(options(tmp_path / "run", base=None))] == [None, 40, 50]
+
+
 def test_it_waits_for_checkpoints_and_ends_with_the_final_one(training):
     waits = []
 
@@ -301,6 +392,19 @@ def test_what_cannot_be_followed_is_refused(training, tmp_path):
         followed(options(training, base=tmp_path / "other"))
     with module._held(tmp_path / "out"), pytest.raises(StapoError, match="another process follows a training here"):
         followed(options(training))
+
+
+def test_another_base_is_refused_while_the_first_is_only_begun(training):
+    def stop(engine, request):
+        raise KeyboardInterrupt
+
+    ByWeights.before = stop
+    with pytest.raises(KeyboardInterrupt):
+        followed(options(training))
+    ByWeights.before = None
+    write_weights(training.parent / "other", 5)
+    with pytest.raises(UsageError, match=r"--base: .* follows with the base .*/base, got .*/other"):
+        followed(options(training, base=training.parent / "other"))
 
 
 def test_other_settings_are_refused_before_a_checkpoint_is_looked_at(training):

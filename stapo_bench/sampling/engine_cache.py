@@ -55,9 +55,14 @@ class EngineCache:
         """The engine's; before it is open for these options, what is known of it."""
         if self._theirs:
             return self._theirs.identity()
-        if self._ours and (self._opened_with, self._checkpoint) == (options.engine, options.folder):
+        if self._ours and self.has_weights(options):
             return self._ours.identity()
         return declared_identity(options.engine, options.folder)
+
+    def has_weights(self, options: EvalOptions) -> bool:
+        """Whether an engine is open that has read this checkpoint's weights: its folder is not needed any more."""
+        known = (self._opened_with, self._checkpoint)
+        return self._theirs is not None or (self._ours is not None and known == (options.engine, options.folder))
 
     def engine(self, options: EvalOptions, eval_tasks: Sequence[EvalTask]) -> Engine:
         """An engine for these options, open by now."""

@@ -6,7 +6,7 @@ wait -> complete checkpoints -> the first that is not done -> evaluate, until de
 
 The log says which checkpoints were begun, and as which number, before a sample of them is drawn, and what came of them
 in the end. A process that was killed goes on with what it had begun; nothing is drawn twice. A checkpoint that its
-training deleted meanwhile stays with the samples that it has.
+training deleted before its weights were read stays with the samples that it has, which may decide it.
 """
 
 import math
@@ -29,6 +29,7 @@ from stapo_bench.runs import (
     is_final,
     load_run,
     make_folder,
+    num_lines,
     own_file,
     read_checkpoint,
     seal,
@@ -41,6 +42,7 @@ from stapo_bench.sampling.eval_options import EvalOptions, for_checkpoint
 from stapo_bench.sampling.evaluation import evaluate
 from stapo_bench.sampling.merging import in_shards, merged, merged_folder
 from stapo_bench.sampling.stop_rules import against_base
+from stapo_bench.statistics import CheckpointLook
 
 LOG = "followed.jsonl"
 
@@ -63,7 +65,7 @@ class Entry:
 
     number: int  # in order of their beginnings; 0: the base
     step: int | None  # of the training; None: the base does not state it
-    checkpoint: str  # its folder
+    checkpoint: str  # its folder, absolute: whoever goes on may stand elsewhere
     run: str  # the name of its run folder
     state: str  # begun, then: base, better, worse, tied, open (not decided by its samples), or vanished
     rounds: int = 0  # samples of every problem
@@ -137,15 +139,15 @@ def read_log(out: Path) -> dict[int, Entry]:
 
 
 def _check_base(options: FollowOptions, log: Mapping[int, Entry], engines: EngineCache, watch: TextIO) -> None:
-    """Refuse another base, or other settings, than those that the log's checkpoints were evaluated with."""
-    if (base := log.get(0)) is None or not base.has_ended:
+    """Refuse another base, or other settings, than those that the log's checkpoints are evaluated with."""
+    if (base := log.get(0)) is None:
         return
-    if options.base is not None and str(options.base) != base.checkpoint:
+    if options.base is not None and options.base.resolve() != Path(base.checkpoint).resolve():
         raise UsageError(
             f"--base: {options.asked.out} follows with the base {base.checkpoint}, got {options.base}; "
             "choose another --out"
         )
-    if Path(base.checkpoint).exists():  # finds nothing missing, or settings that differ
+    if base.has_ended and Path(base.checkpoint).exists():  # finds nothing missing, or settings that differ
         _evaluate(options, log, base, engines, watch)
 
 
@@ -155,13 +157,33 @@ def _next(options: FollowOptions, log: Mapping[int, Entry], found: Sequence[Foun
         return begun[0]
     if not log and options.base is not None:
         step = read_checkpoint(options.base).step
-        return Entry(number=0, step=step, checkpoint=str(options.base), run="base", state="begun")
-    done = {entry.step for entry in log.values()}
-    waiting = [one for one in found if one.step not in done and (options.until is None or one.step <= options.until)]
+        return Entry(number=0, step=step, checkpoint=str(options.base.resolve()), run="base", state="begun")
+    done = {entry.step for entry in log.values() if entry.number}
+    waiting = [
+        one
+        for one in found
+        if one.step not in done
+        and (options.until is None or one.step <= options.until)
+        and not (log and _is_base(one, log[0]))
+    ]
     if not waiting:
         return None
-    step, run = waiting[0].step, f"step-{waiting[0].step:06d}" if log else "base"
-    return Entry(number=len(log), step=step, checkpoint=str(waiting[0].path), run=run, state="begun")
+    first, path = waiting[0], waiting[0].path.resolve()
+    if not log and is_adapter(path):
+        raise UsageError(
+            f"{path}: expected the model that this adapter (LoRA) stands on, got none; give it: --base PATH"
+        )
+    run = f"step-{first.step:06d}" if log else "base"
+    return Entry(number=len(log), step=first.step, checkpoint=str(path), run=run, state="begun")
+
+
+def _is_base(one: FoundCheckpoint, base: Entry) -> bool:
+    """Whether a checkpoint is the base: the same folder, or its step beside it, as ``final`` is the last one again.
+
+    Another training, which the base may be of, has the same steps in folders of its own.
+    """
+    path, known = one.path.resolve(), Path(base.checkpoint).resolve()
+    return path == known or (path.parent, one.step) == (known.parent, base.step)
 
 
 def _is_over(options: FollowOptions, found: Sequence[FoundCheckpoint]) -> bool:
@@ -174,28 +196,41 @@ def _evaluate(
     options: FollowOptions, log: Mapping[int, Entry], entry: Entry, engines: EngineCache, watch: TextIO
 ) -> Entry:
     """Sample a checkpoint until it is decided, or the base to its end."""
-    out, path = options.asked.out, Path(entry.checkpoint)
-    base = out / log[0].run
-    rule = against_base(base, entry.number) if entry.number else None
+    out, path, shards = options.asked.out, Path(entry.checkpoint), merged_folder(options.asked.out, entry.step or 0)
+    rule = against_base(out / log[0].run, entry.number) if entry.number else None
+    asked = replace(options.asked, checkpoint=path, out=out / entry.run)
     try:
-        folder = merged(path, out, entry.step or 0) if in_shards(path) else path
-        asked = replace(options.asked, checkpoint=folder, out=out / entry.run)
-        if entry.number and is_adapter(path):
-            asked = for_checkpoint(asked, options.base)
+        if in_shards(path):
+            asked = replace(asked, checkpoint=merged(path, out, entry.step or 0))
+        elif entry.number and is_adapter(path):
+            asked = for_checkpoint(asked, Path(log[0].checkpoint))
         result = evaluate(asked, engines=engines, rule=rule, watch=watch)
-    except (StapoError, OSError):
-        if path.exists() or not entry.number:
+    except (StapoError, OSError) as error:
+        if not entry.number or path.exists() or shards.exists() or engines.has_weights(asked):
             raise
-        tell(watch, f"{path}: was deleted before its evaluation ended; what was drawn of it stays")
-        return replace(entry, state="vanished")
+        tell(watch, f"{path}: was deleted meanwhile; what was drawn of it stays, and no more can be: {error}")
+        return _by_what_is_there(asked, out / log[0].run, entry)
     if result.num_missing:
         raise StapoError(f"the engine gave up on {result.num_missing} samples; run the same command again to draw them")
     if not entry.number:
         grade_run(asked.out, data_dir=asked.data_dir)  # all looks at others read its grades
         return replace(entry, state="base")
     if in_shards(path):
-        shutil.rmtree(merged_folder(out, entry.step or 0), ignore_errors=True)
-    look = look_at_checkpoint(load_run(asked.out), load_run(base), entry.number)
+        shutil.rmtree(shards, ignore_errors=True)
+    return _ended(entry, look_at_checkpoint(load_run(asked.out), load_run(out / log[0].run), entry.number))
+
+
+def _by_what_is_there(asked: EvalOptions, base: Path, entry: Entry) -> Entry:
+    """What became of a checkpoint that is gone: its verdict, where its samples suffice for one; else it vanished."""
+    if num_lines(asked.out):
+        grade_run(asked.out, data_dir=asked.data_dir)
+        look = look_at_checkpoint(load_run(asked.out), load_run(base), entry.number)
+        if look.stop:
+            return _ended(entry, look)
+    return replace(entry, state="vanished")
+
+
+def _ended(entry: Entry, look: CheckpointLook) -> Entry:
     numbers = (look.value, look.interval.low, look.interval.high)
     value, low, high = (None if math.isnan(number) else number for number in numbers)
     return replace(entry, state=look.state, rounds=look.rounds, value=value, low=low, high=high)
