@@ -367,7 +367,7 @@ def test_verls_shards_are_merged_once_evaluated_and_removed(tmp_path, monkeypatc
         commands.append(command)
         if len(commands) == 2:
             write_weights(Path(command[-1]), 9)
-        return SimpleNamespace(returncode=int(len(commands) == 1), stderr="no shard of rank 1")
+        return SimpleNamespace(returncode=int(len(commands) == 1), stderr=b"no shard of rank 1")
 
     monkeypatch.setattr("stapo_bench.sampling.merging.subprocess", SimpleNamespace(run=merge))
     with pytest.raises(StapoError, match=r"verl's merger failed \(exit 1\): no shard of rank 1"):
