@@ -83,7 +83,7 @@ class Handler(BaseHTTPRequestHandler):
         elif "prompt" not in body:
             self.reply(400, b"no prompt")
             return
-        seed = body["seed"]
+        seed = body.get("seed", -1)  # who asks for log-probabilities names none
         with server.lock:
             server.bodies.append(body)
             attempt = server.attempts[seed]

@@ -5,6 +5,7 @@ import json
 import pytest
 from fake_server import QUICK, Handler, serving
 
+from stapo_bench.engines import http
 from stapo_bench.engines.openai import OpenAIEngine
 from stapo_bench.errors import StapoError
 from stapo_bench.runs import load_manifest
@@ -47,6 +48,22 @@ def told(monkeypatch) -> dict[tuple[int, str], dict]:
     return answers
 
 
+def answering(monkeypatch, answer) -> list[str]:
+    """The paths asked for beside the models; ``answer(times)``: status and content of each."""
+    asked: list[str] = []
+    get = Handler.do_GET
+
+    def do_get(handler) -> None:
+        if handler.path == "/v1/models":
+            get(handler)
+            return
+        asked.append(handler.path)
+        handler.reply(*answer(len(asked)))
+
+    monkeypatch.setattr(Handler, "do_GET", do_get)
+    return asked
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_of_server_is_known_by_what_it_tells(serve, told, kind):
     card, path, answer, facts = KINDS[kind]
@@ -87,6 +104,34 @@ def test_what_makes_no_sense_is_cut_short(serve, told, answer):
     server = serve(CARD)
     told[server.server_address[1], "/version"] = answer
     assert len(OpenAIEngine([server.url], retries=QUICK).identity().get("server", "")) <= 200
+
+
+@pytest.fixture
+def no_pauses(monkeypatch) -> None:
+    monkeypatch.setattr(http, "_PAUSES_S", (0.0, 0.001, 0.001))
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 503])
+def test_a_busy_moment_changes_nothing_that_a_run_is_known_by(serve, monkeypatch, no_pauses, status):
+    asked = answering(monkeypatch, lambda times: (status, b"busy") if times < 3 else (200, b'{"version": "0.32.0"}'))
+    assert OpenAIEngine([serve(CARD).url], retries=QUICK).identity()["server"] == "vllm 0.32.0"
+    assert asked == ["/version"] * 3
+
+
+def test_a_server_that_stays_busy_is_one_line(serve, monkeypatch, no_pauses):
+    asked = answering(monkeypatch, lambda _: (503, b"busy\nhere"))
+    with pytest.raises(
+        StapoError, match=r"from /version, .*got 3 times none, the last time HTTP 503 busy here; see to"
+    ):
+        OpenAIEngine([serve(CARD).url], retries=QUICK)
+    assert asked == ["/version"] * 3
+
+
+@pytest.mark.parametrize("status, content, times", [(404, b"no", 1), (403, b"no", 1), (200, b"<html>a page</html>", 3)])
+def test_a_clear_answer_that_nothing_is_told_is_taken(serve, monkeypatch, status, content, times):
+    asked = answering(monkeypatch, lambda _: (status, content))  # at once: no pause is cut here
+    assert "server" not in OpenAIEngine([serve(CARD).url], retries=QUICK).identity()
+    assert asked.count("/version") == times
 
 
 def test_a_run_goes_on_at_a_server_of_the_same_kind_alone(small, stapo, serve, told):

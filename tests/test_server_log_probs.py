@@ -6,8 +6,10 @@ import math
 import pytest
 from fake_server import PARAMS, QUICK, Handler, make_requests, serving
 
+from stapo_bench.engines import http
 from stapo_bench.engines.openai import OpenAIEngine
 from stapo_bench.engines.server_log_probs import log_probs_of
+from stapo_bench.errors import StapoError
 
 serve = pytest.fixture(serving)
 
@@ -46,13 +48,16 @@ def vllm(serve, monkeypatch):
             handler.reply(400, b"no prompt")
             return
         value, choice = server.kind(body), {"finish_reason": "stop"}
+        if isinstance(value, int):
+            handler.reply(value, b"busy")
+            return
         if "messages" in body:
             choice |= {"message": {"content": "a"}}
             token = {"token": "a", "logprob": value, "top_logprobs": [{"token": "a", "logprob": value}]}
             told = {"content": [token]} if body.get("logprobs") else None
         else:
             choice |= {"text": "a"}
-            told = {"token_logprobs": [value], "top_logprobs": [{"a": value, "b": value - 1}]}
+            told = {"token_logprobs": [value], "top_logprobs": [{"a": value, "b": -9.0}]}
         answer = {"choices": [choice | {"logprobs": told}], "usage": {"completion_tokens": 1}}
         handler.reply(200, json.dumps(answer).encode())
 
@@ -75,6 +80,26 @@ def test_those_of_the_drawing_are_taken_and_said(vllm, chat, kind):
         assert completion.log_probs is None
         assert "log_probs" not in engine.identity()
         assert "logprobs" not in vllm.bodies[-1]
+
+
+def test_a_busy_moment_changes_nothing_that_a_run_is_known_by(vllm, monkeypatch):
+    monkeypatch.setattr(http, "_PAUSES_S", (0.0, 0.001, 0.001))
+    times = iter([503, 500, None, None, 503, None])
+
+    def kind(body):
+        return as_drawn(body) if (status := next(times, None)) is None else status
+
+    vllm.kind = kind
+    assert OpenAIEngine([vllm.url], retries=QUICK).identity()["log_probs"] == "as drawn"
+
+
+def test_a_server_that_stays_busy_is_one_line(vllm, monkeypatch):
+    monkeypatch.setattr(http, "_PAUSES_S", (0.0, 0.001, 0.001))
+    vllm.kind = lambda body: 503
+    with pytest.raises(
+        StapoError, match=r"from /v1/completions, .* got 3 times none, the last time HTTP 503 busy; see"
+    ):
+        OpenAIEngine([vllm.url], retries=QUICK)
 
 
 def test_other_servers_are_not_asked(serve):

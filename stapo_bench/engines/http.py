@@ -32,6 +32,7 @@ CONNECT_S = 60.0  # for a connection; a server with a thousand requests may take
 LARGEST_ANSWER = 64 << 20  # bytes, its head included; a million tokens with their ids take less
 
 _SHOWN = 500  # bytes of an error page
+_PAUSES_S = (0.0, 0.5, 2.0)  # before each question for what a server tells of itself
 _TELLING = 3  # characters of a key, its "sk-", that tell nothing
 _FILES = 64  # that a process needs beside its connections
 
@@ -46,12 +47,14 @@ class PassingError(Exception):
         *,
         is_unreachable: bool = False,
         is_busy: bool = False,
+        is_json: bool = True,
         other_model: str | None = None,
     ) -> None:
         super().__init__(reason)
         self.pause_s = pause_s
         self.is_unreachable = is_unreachable  # no connection: the server is down, the request is not at fault
         self.is_busy = is_busy  # told to wait: neither is at fault
+        self.is_json = is_json  # else something answered, in another language
         self.other_model = other_model  # that answered in place of the one asked for
 
 
@@ -81,8 +84,10 @@ class Http:
             raise PassingError(_cause(error), is_unreachable=True) from None
         except TimeoutError:
             raise PassingError(f"no whole answer after {timeout_s:g} s") from None
-        except (httpcore2.NetworkError, httpcore2.ProtocolError, OSError, ValueError, RecursionError) as error:
-            raise PassingError(_cause(error)) from None  # cut off, not HTTP, not JSON
+        except (ValueError, RecursionError) as error:
+            raise PassingError(_cause(error), is_json=False) from None
+        except (httpcore2.NetworkError, httpcore2.ProtocolError, OSError) as error:
+            raise PassingError(_cause(error)) from None  # cut off, not HTTP
         message = self.masked(f"HTTP {status} {' '.join(content[:_SHOWN].decode(errors='replace').split())}")
         if status in (408, 425, 429) or (status >= 500 and status != 501):
             wait = headers.get("retry-after")
@@ -93,6 +98,31 @@ class Http:
             message += f"; the key is read from the environment variable {API_KEY}: {given}"
         refused = NoSuchPathError if status in (404, 405, 501) else StapoError
         raise refused(f"{address(url)}: the server refuses the request: {message}")
+
+    async def told(self, url: str, body: Mapping[str, Any] | None, timeout_s: float) -> Any:
+        """What a server tells of itself; None where it clearly does not: it refuses, or never answers in JSON.
+
+        A busy moment is no answer: what a run is known by would change with it.
+
+        Raises:
+            StapoError: every try failed in passing.
+        """
+        failure = PassingError("")
+        for pause_s in _PAUSES_S:
+            await anyio.sleep(max(pause_s, failure.pause_s) if failure.is_json else 0.0)
+            try:
+                return await self.send(url, body, timeout_s)
+            except StapoError:
+                return None
+            except PassingError as error:
+                failure = error
+        if not failure.is_json:
+            return None
+        raise StapoError(
+            f"{address(url)}: expected an answer from {urlsplit(url).path}, or that nothing is there, got "
+            f"{len(_PAUSES_S)} times none, the last time {self.masked(str(failure))}; see to the server and run the "
+            "same command again"
+        )
 
     async def _exchange(self, url: str, body: Mapping[str, Any] | None) -> tuple[int, dict[str, str], bytes]:
         """Status, headers by their names in small letters, and content; of an error page its beginning."""

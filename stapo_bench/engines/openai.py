@@ -111,7 +111,7 @@ class OpenAIEngine:
         """The choice in an answer of one token."""
         asked = {"messages": [{"role": "user", "content": "?"}]} if self._chat else {"prompt": "?"}
         body = {"model": model, **asked, "max_tokens": 1, **settings, **asking_for(self._chat, 1)}
-        answer = await self._http.send(url + self._path, body, PROBE_TIMEOUT_S)
+        answer = await self._http.told(url + self._path, body, PROBE_TIMEOUT_S)
         choice: Mapping[str, Any] = answer["choices"][0]
         return choice
 

@@ -97,16 +97,13 @@ async def _cards(
 async def _facts(http: Http, url: str, card: Mapping[str, Any]) -> dict[str, str]:
     """What a server tells of how it serves a model, in its list of models and where its kind says more.
 
-    Of paths their last part counts: machines keep the same weights in different places.
+    Of paths their last part counts: machines keep the same weights in different places. StapoError as ``Http.told``.
     """
     told = {"context_length": card.get("max_model_len"), "root": card.get("root")}
     if isinstance(meta := card.get("meta"), dict):  # llama.cpp
         told |= {"parameters": meta.get("n_params"), "bytes": meta.get("size")}
     for path, read in _TELLS.items():
-        try:
-            answer = await http.send(url.removesuffix("/v1") + path, None, _PROBE_S)
-        except (StapoError, PassingError):  # another kind of server, or one that keeps it to itself
-            continue
+        answer = await http.told(url.removesuffix("/v1") + path, None, _PROBE_S)
         if isinstance(answer, dict) and "server" in (more := read(answer)):
             told = more | {name: value for name, value in told.items() if value is not None}
             break
