@@ -144,7 +144,7 @@ def test_a_server_that_only_tells_to_wait_ends_the_run(serve, refusal):
     with pytest.raises(StapoError, match=r"3 requests in a row failed 4 times each.* no place; see to 127"):
         for completion in engine.generate(make_requests(1000), PARAMS):
             safe.append(completion)
-    assert time.perf_counter() - started < 2
+    assert time.perf_counter() - started < 15  # half a second alone; all that the timeout allows is 2 minutes
     assert {c.key.problem_id for c in safe if c.finish_reason != "error"} == {f"p{seed}" for seed in range(5)}
     assert len(server.bodies) < 400
 
@@ -159,18 +159,18 @@ def test_a_server_that_keeps_requests_and_answers_none_ends_the_run(serve, monke
             server.busy += is_kept
         if not is_kept:
             return "full"
-        time.sleep(0.15)
+        time.sleep(0.5)
         with server.lock:
             server.busy -= 1
         return "drop"
 
     server.fault = fault
-    engine = OpenAIEngine([server.url], retries=Retries(tries=20, first_pause_s=0.02, timeout_s=0.2), concurrency=12)
+    engine = OpenAIEngine([server.url], retries=Retries(tries=20, first_pause_s=0.02, timeout_s=0.6), concurrency=12)
     started = time.perf_counter()
     with pytest.raises(StapoError, match="3 requests in a row failed 20 times each"):
         list(engine.generate(make_requests(1000), PARAMS))
-    # 0.2 s, then 19 pauses of 0.02 to 0.03 s. One try for each 0.15 s in which something is kept would be 3 s.
-    assert time.perf_counter() - started < 2
+    # 0.6 s, then 19 pauses of 0.02 to 0.03 s. One try for each 0.5 s in which something is kept would be 10 s.
+    assert time.perf_counter() - started < 6
 
 
 def test_one_request_that_is_always_told_to_wait_is_given_up_in_the_end(serve, monkeypatch):
