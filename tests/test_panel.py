@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from stapo_bench.errors import UsageError
-from stapo_bench.grading.graders import qwen
+from stapo_bench.grading.graders import prm800k, qwen
 from stapo_bench.grading.graders.strict import WINDOW, grade_answer
 from stapo_bench.grading.pool import grade_many
 from stapo_bench.grading.registry import GRADERS, get_grader
@@ -148,3 +148,22 @@ def test_qwen_decides_text_and_numbers_without_sympy():
     assert qwen.quick_grade(r"\boxed{42}", Gold(answer="42")).outcome.value == "CORRECT"
     assert qwen.quick_grade(r"\boxed{43}", Gold(answer="42")).outcome.value == "INCORRECT"
     assert qwen.quick_grade(r"\boxed{x}", Gold(answer="42")) is None
+
+
+# (answer, gold, verdict): what grading/grader.py of PRM800K says, to which both notations of a fraction are one.
+PRM800K = [
+    ("1 1/2", "3/2", "CORRECT"),  # "([0-9]) +([0-9])" is a sum
+    (r"1\frac12", r"\frac{3}{2}", "CORRECT"),  # a blank goes before \frac first
+    (r"1 \dfrac{1}2", "1.5", "CORRECT"),
+    (r"3\frac{\sqrt{4}}{4}", "3.5", "CORRECT"),
+    (r"-1\frac12", "-1/2", "CORRECT"),  # -1 + 1/2, as it is there
+    (r"2\frac{1}{3}", "2/3", "INCORRECT"),  # no product
+    (r"(\frac12, 3)", "(1/2,3)", "CORRECT"),
+    (r"(-\frac12, 3)", "(1/2,3)", "INCORRECT"),
+    (r"(\frac24, 3)", "(1/2,3)", "INCORRECT"),  # of two fractions, the very one
+]
+
+
+@pytest.mark.parametrize(("answer", "gold", "outcome"), PRM800K)
+def test_prm800k_reads_mixed_numbers(answer, gold, outcome):
+    assert prm800k.grade_answer(rf"\boxed{{{answer}}}", gold).outcome.value == outcome

@@ -2,9 +2,9 @@ r"""The ``prm800k`` grader: the rule of PRM800K, which MathRuler, rllm and JustR
 
 Written anew from ``grade_answer`` of https://github.com/openai/prm800k/blob/main/prm800k/grading/grader.py, without its
 ``eval`` of model text: the last box; equal if it is by MATH's own rule (``hendrycks``); else units, currency, percent
-signs and thousands separators fall away; tuples and intervals are compared part by part, brackets included; a gold that
-is a whole number takes that number alone, a gold that is a fraction no other fraction; else sympy decides. Powers are
-not read at all.
+signs and thousands separators fall away; a number before another or before a fraction is a mixed number; tuples and
+intervals are compared part by part, brackets included; a gold that is a whole number takes that number alone, a gold
+that is a fraction no other fraction; else sympy decides. Powers are not read at all.
 """
 
 import re
@@ -13,7 +13,7 @@ from stapo_bench.grading.graders import hendrycks
 from stapo_bench.grading.graders.latex import is_zero, last_box, read_latex
 from stapo_bench.records import Gold, Grade, Outcome
 
-GRADER_VERSION = "prm800k-1"
+GRADER_VERSION = "prm800k-2"
 MAX_LENGTH = 1_000  # characters of an answer that are still read as mathematics
 
 _UNITS = "degree|cm|centimeter|meter|mile|second|minute|hour|day|week|month|year|foot|feet|inch|yard"
@@ -29,6 +29,8 @@ _REWRITES = [
         (r"\^\s*\{?\\circ\}?", ""),
         (r"^\{(.*)\}$", r"\1"),
         (r",\\!\s*|(?<=\d),(?=\d{3}(?!\d))", ""),
+        (r"\\[dt]?frac\s*(?:\{([^{}]*)\}|(\d))\s*(?:\{([^{}]*)\}|(\d))", r"\\frac{\1\2}{\3\4}"),
+        (r"(?<=\d)\s*(?=\\[dt]?frac)|(?<=\d) +(?=\d)", "+"),  # a mixed number
         (r"\s+", ""),
     )
 ]
@@ -37,10 +39,10 @@ _FRACTION = re.compile(r"-?(?:\d+/\d+|\\frac\{\d+\}\{\d+\})")
 
 
 def normalise(text: str) -> str:
-    """The text as it is compared after MATH's own rule failed.
+    r"""The text as it is compared after MATH's own rule failed.
 
-    >>> normalise("5 degrees"), normalise("1,234"), normalise(r"$30$ or 40")
-    ('5', '1234', '30,40')
+    >>> normalise("5 degrees"), normalise("1,234"), normalise(r"$30$ or 40"), normalise(r"1\frac12")
+    ('5', '1234', '30,40', '1+\\frac{1}{2}')
     """
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
@@ -87,7 +89,7 @@ def _parts(text: str) -> tuple[list[str], str]:
 def _part_equal(left: str, right: str) -> bool:
     """Whether one part of the answer is that of the gold."""
     if _FRACTION.fullmatch(left) and _FRACTION.fullmatch(right):
-        return left == right
+        return re.findall(r"-|\d+", left) == re.findall(r"-|\d+", right)  # in either notation
     if _is_whole(right):
         return _is_whole(left) and float(left) == float(right)
     if _POWER.search(left + right):
