@@ -310,3 +310,40 @@ def test_an_engine_is_asked_behind_prompt_and_completion_in_token_ids_too(tmp_pa
     for request in Noting.asked:
         assert request.prompt.text.endswith(short[request.key].completion)
         assert request.prompt.token_ids == tuple(request.prompt.text.encode())
+
+
+class Fixed(Chain):
+    """Writes "42. Q: and 7?" as vLLM does: what it drew of a stop text is among the ids, and not in the text."""
+
+    def generate(self, requests, params):
+        for request in requests:
+            rest = "42. Q: and 7?"[len(request.prompt.text.partition("Assistant:")[2]) :]
+            drawn = rest[: params.max_new_tokens]
+            ended = any(stop in drawn for stop in params.stop)
+            if ended:
+                drawn = drawn[: drawn.index("Q:") + 2]
+            yield Completion(
+                key=request.key,
+                text=drawn.removesuffix("Q:") if ended else drawn,
+                finish_reason="stop" if ended or drawn == rest else "length",
+                num_tokens=len(drawn),
+                token_ids=tuple(drawn.encode()),
+            )
+
+
+@pytest.mark.parametrize("limit", [2, 5])  # the stop text behind the cut, and across it
+def test_a_joined_sample_ends_before_its_stop_text(options, monkeypatch, limit):
+    class Characters:
+        def __call__(self, text, **more):
+            return {"input_ids": list(text.encode())}
+
+        def decode(self, ids, **more):
+            return bytes(ids).decode()
+
+    for module in ("evaluation", "continuation"):
+        monkeypatch.setattr(f"stapo_bench.sampling.{module}.load_tokenizer", lambda checkpoint: Characters())
+    sampling = SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=limit, stop=("Q:",))
+    cut = replace(options, sampling=sampling, max_new_tokens=limit)
+    evaluate(cut, engine=Fixed(), watch=io.StringIO())
+    for sample in go_on(cut, 10, Fixed()).values():
+        assert (sample.completion, sample.finish_reason) == ("42. ", "stop")

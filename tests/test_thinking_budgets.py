@@ -18,6 +18,7 @@ from stapo_bench.presenting.curves import render_curve
 from stapo_bench.records import Completion, Prompt, Request, Sample, SampleKey, SamplingParams
 from stapo_bench.runs import load_manifest, read_samples
 from stapo_bench.sampling import ContinueOptions, EvalOptions, continue_run, continue_to_budgets, evaluate
+from stapo_bench.sampling.evaluation import load_tokenizer
 from stapo_bench.sampling.thinking import END_OF_THINKING, end_ids
 from stapo_train.tiny.random_model import random_model, save
 
@@ -29,8 +30,8 @@ class Thinker:
 
     continues_exactly = False
 
-    def __init__(self, *, fail_after: int | None = None) -> None:
-        self.fail_after = fail_after
+    def __init__(self, *, fail_after: int | None = None, gives_up: tuple[str, int] | None = None) -> None:
+        self.fail_after, self.gives_up = fail_after, gives_up  # a problem, asked for so many tokens
         self.num_drawn = 0
         self.num_requests = 0
 
@@ -51,14 +52,30 @@ class Thinker:
             shown = rest[: params.max_new_tokens]
             self.num_drawn += len(shown)
             reason = "stop" if shown == rest else "length"
-            yield Completion(key=request.key, text=shown, finish_reason=reason, num_tokens=len(shown))
+            ids = tuple(map(ord, shown))
+            given_up = self.gives_up == (request.key.problem_id, params.max_new_tokens)
+            reason = "error" if given_up else reason
+            yield Completion(key=request.key, text=shown, finish_reason=reason, num_tokens=len(shown), token_ids=ids)
 
     def close(self) -> None:
         """Nothing to give back."""
 
 
+class Characters:
+    """A tokenizer to whom a character is a token."""
+
+    def __call__(self, text: str, **more: object) -> dict[str, list[int]]:
+        return {"input_ids": [ord(character) for character in text]}
+
+    def decode(self, ids: Iterable[int], **more: object) -> str:
+        return "".join(map(chr, ids))
+
+
 @pytest.fixture
-def options(tmp_path) -> EvalOptions:
+def options(tmp_path, monkeypatch) -> EvalOptions:
+    for module in ("evaluation", "continuation"):
+        name = f"stapo_bench.sampling.{module}.load_tokenizer"
+        monkeypatch.setattr(name, lambda checkpoint: load_tokenizer(checkpoint) or Characters())
     (tmp_path / "script.yaml").write_text("success: 0.5\n")
     return EvalOptions(
         checkpoint=tmp_path / "script.yaml",
@@ -162,6 +179,33 @@ def test_killed_on_the_way_it_goes_on_where_it_was(tmp_path, options):
             except StapoError as error:
                 assert "out of luck" in str(error)
         assert [samples(tmp_path / name) for name in names] == unbroken
+
+
+def test_what_a_run_between_lacks_is_missing(options):
+    engine = Thinker()
+    draw(options, engine)
+    engine.gives_up = ("one-4", BUDGETS[1] - BUDGETS[0])  # both samples, on the way from 12 to 20
+    asked = ContinueOptions(run_dir=options.out, max_new_tokens=LIMIT, data_dir=options.data_dir)
+    found = list(continue_to_budgets(asked, BUDGETS, engine=engine, watch=io.StringIO()))
+    assert [result.num_missing for result in found] == [0, 2, 0]  # once: what is behind lacks the same ones
+    engine.gives_up = None
+    again = list(continue_to_budgets(asked, BUDGETS, engine=engine, watch=io.StringIO()))
+    assert [result.num_missing for result in again] == [0, 0, 0]
+    assert all(len(samples(result.run_dir)) == NUM_PROBLEMS * 2 for result in again)
+
+
+def test_a_budget_whose_end_leaves_no_token_or_cannot_be_counted_is_refused(tmp_path, options, monkeypatch):
+    draw(options, Thinker())
+    num_end = len(END_OF_THINKING)  # 12 + 11 tokens: 24 leave one for the answer, 23 leave none
+    asked = ContinueOptions(run_dir=options.out, max_new_tokens=12 + num_end, data_dir=tmp_path, thinking_budget=12)
+    with pytest.raises(UsageError, match=r"expected fewer than 12 tokens, as those of --thinking-end \(11\).* got 12"):
+        continue_run(asked, engine=Thinker(), watch=io.StringIO())
+    one_more = replace(asked, max_new_tokens=12 + num_end + 1)
+    found = samples(continue_run(one_more, engine=Thinker(), watch=io.StringIO()).run_dir)
+    assert found[SampleKey("one", "one-5", 0)].completion == expected(5, 12).partition("boxed")[0]
+    monkeypatch.setattr("stapo_bench.sampling.continuation.load_tokenizer", lambda checkpoint: None)
+    with pytest.raises(UsageError, match="expected a tokenizer to count the tokens of the end"):
+        continue_run(one_more, engine=Thinker(), watch=io.StringIO())
 
 
 def test_with_a_model_the_answer_is_that_behind_the_ended_thought(tmp_path, options):

@@ -20,5 +20,5 @@ from stapo_bench.engines.engine import (
     require_vllm,
 )
 from stapo_bench.engines.opening import open_engine
-from stapo_bench.engines.params import check_params, declared_context, token_budget
+from stapo_bench.engines.params import check_params, cut_at_stop, declared_context, token_budget
 from stapo_bench.engines.probe import Probes

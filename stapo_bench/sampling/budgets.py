@@ -52,9 +52,12 @@ def continue_to_budgets(
 
     with EngineCache(engine) as engines:
         for budget in sorted(set(budgets)):
+            num_missing = 0  # of the run between, and so of all behind it
             if budget > limit:
                 further = replace(options, run_dir=run_dir, max_new_tokens=budget, out=beside(str(budget)))
-                run_dir, limit = continue_run(further, engines=engines, watch=watch).run_dir, budget
+                between = continue_run(further, engines=engines, watch=watch)
+                run_dir, limit, num_missing = between.run_dir, budget, between.num_missing
             out = beside(f"{options.max_new_tokens}-thinking{budget}")
             ended = replace(options, run_dir=run_dir, thinking_budget=budget, out=out)
-            yield continue_run(ended, engines=engines, watch=watch)
+            result = continue_run(ended, engines=engines, watch=watch)
+            yield replace(result, num_missing=num_missing + result.num_missing)

@@ -44,7 +44,7 @@ from stapo_bench.sampling.generate import SamplingResult, engine_failures, shard
 from stapo_bench.sampling.identity import run_identity, started_now
 from stapo_bench.sampling.progress import Progress
 from stapo_bench.sampling.rests import Continuation, known
-from stapo_bench.sampling.thinking import END_OF_THINKING, thinking_fields
+from stapo_bench.sampling.thinking import END_OF_THINKING, check_room, thinking_fields
 from stapo_bench.tasks import load_problems, load_task, render_prompts
 
 
@@ -95,6 +95,7 @@ def continue_run(
     longer = replace(params, max_new_tokens=options.max_new_tokens, **ending)
     if options.thinking_budget is not None:
         check_sampling(before.engine, longer)
+        check_room(tokenizer, longer)
     identity = replace(old.identity, sampling=longer)
     with nullcontext(engines) if engines else EngineCache(engine) as cache:
         said = cache.identity(before)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import fsum
 from typing import Any, TypeVar
 
-from stapo_bench.engines import Engine
+from stapo_bench.engines import Engine, cut_at_stop
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Completion, Request, Sample, SampleKey, SamplingParams
 from stapo_bench.sampling.eval_tasks import EvalTask
@@ -96,10 +96,17 @@ class Continuation:
     def _joined(self, sample: Sample, rest: Completion) -> Completion:
         """The completion from the sample's first token on."""
         ids = None if sample.token_ids is None or rest.token_ids is None else sample.token_ids + rest.token_ids
-        text = sample.completion + rest.text
+        text = self._written(sample) + rest.text
         if self._tokenizer is not None and ids is not None:  # a character may lie across the cut
-            text = self._prefixes[sample.task] + self._tokenizer.decode(ids, skip_special_tokens=True)
-        return replace(rest, text=text, token_ids=ids, num_tokens=known(sample.num_tokens) + rest.num_tokens)
+            text = self._tokenizer.decode(ids, skip_special_tokens=True)
+        shown = cut_at_stop(text, self._params.stop)  # whose tokens are among the ids, and which may lie across the cut
+        return replace(
+            rest,
+            text=self._prefixes[sample.task] + shown,
+            finish_reason=rest.finish_reason if shown == text else "stop",
+            token_ids=ids,
+            num_tokens=known(sample.num_tokens) + rest.num_tokens,
+        )
 
     def _extended(self, sample: Sample, whole: Completion) -> Sample:
         """The sample under the larger limit; ``whole`` has the log-probs and the time of its rest."""

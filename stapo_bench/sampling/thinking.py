@@ -4,6 +4,7 @@ from typing import Any
 
 from stapo_bench.engines import sampling_in_words
 from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.records import SamplingParams
 from stapo_bench.runs import Manifest
 
 THINK, END_THINK = "<think>", "</think>"
@@ -26,6 +27,29 @@ def end_ids(tokenizer: Any, end: str) -> tuple[int, ...]:
     if END_THINK not in (shown := tokenizer.decode(ids, skip_special_tokens=True)):
         raise StapoError(f"--thinking-budget: expected a tokenizer that writes {END_THINK}, got {shown!r}")
     return ids
+
+
+def check_room(tokenizer: Any | None, sampling: SamplingParams) -> None:
+    """Refuse a budget whose end leaves no token for an answer, or without a tokenizer, which counts that end.
+
+    Raises:
+        UsageError: one of both.
+        StapoError: as ``end_ids``.
+    """
+    budget, end = sampling.thinking_budget, sampling.thinking_end
+    if budget is None or end is None:
+        return
+    if tokenizer is None:
+        raise UsageError(
+            "--thinking-budget: expected a tokenizer to count the tokens of the end, got a model that only its server "
+            "has; evaluate it with --ckpt as well"
+        )
+    if budget + (num_end := len(end_ids(tokenizer, end))) >= sampling.max_new_tokens:
+        raise UsageError(
+            f"--thinking-budget: expected fewer than {sampling.max_new_tokens - num_end} tokens, as those of "
+            f"--thinking-end ({num_end}) and of the answer come behind them, up to --max-new-tokens "
+            f"{sampling.max_new_tokens}, got {budget}"
+        )
 
 
 def thinking_fields(run: Manifest, budget: int | None, end: str) -> dict[str, Any]:
