@@ -54,6 +54,7 @@ NOT_RESULTS = {
     "train/stapo_train/optimizer_file.py": "into a folder that takes its name once it is whole",
     "stapo_bench/runs/importing/unpacking.py": "what an archive holds, in a temporary folder",
     "train/stapo_train/check/ranks.py": "what one process of a check tells another, in a temporary folder",
+    "stapo_bench/sampling/merging.py": "into a folder that takes its name once it is whole",
     "train/stapo_train/tiny/random_model.py": "a checkpoint for tests",
 }
 

@@ -186,6 +186,8 @@ OPENERS = {
     "stapo_bench/runs/importing/writing.py": "a folder of its own, which is renamed once it is whole",
     "stapo_bench/commands/entry.py": "the null device",
     "stapo_bench/sampling/engine_cache.py": "parts of a checkpoint",
+    "stapo_bench/sampling/following.py": "removes a merged checkpoint, which it had made",
+    "stapo_bench/sampling/merging.py": "a folder of its own, which is renamed once it is whole",
 }
 OPENING = {"open", "fdopen", "read_text", "read_bytes", "write_text", "write_bytes", "touch", "mkdir"}
 OPENING |= {"rename", "replace", "unlink", "savefig", "copy", "copyfile", "move", "rmtree", "symlink_to", "link"}

@@ -304,7 +304,7 @@ def test_importance_and_mismatch_by_hand():
 
 def test_dynamic_sampling_asks_until_all_groups_say_something(monkeypatch, tmp_path):
     # Problems 0, 3, 6, ... give mixed rewards, the others equal ones.
-    problems = [SimpleNamespace(gold=Gold(answer=str(i)), number=i) for i in range(12)]
+    problems = [SimpleNamespace(asked_gold=Gold(answer=str(i)), number=i) for i in range(12)]
 
     def fake_draw(engine, prompts, settings, *, seed, iteration, first_group):
         return [rollout(str(p.number), group=g) for g, p in enumerate(prompts, start=first_group) for _ in range(2)]

@@ -29,13 +29,17 @@ LEASE_SECONDS = 30.0
 _NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP}  # what file systems without locks say
 
 
-def try_lock(path: Path) -> "BaseFileLock | None":
+def try_lock(path: Path, patience_s: float = 0.0) -> "BaseFileLock | None":
     """Take a lock, to be given back with ``release``; None: another process, or another place in this one, holds it.
+
+    Args:
+        path: the lock file.
+        patience_s: seconds to wait for whoever holds it.
 
     Raises:
         OSError: the lock file cannot be written.
     """
-    return _acquire(path, timeout=0)
+    return _acquire(path, timeout=patience_s)
 
 
 @contextlib.contextmanager

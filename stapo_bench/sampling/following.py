@@ -196,7 +196,8 @@ def _evaluate(
     options: FollowOptions, log: Mapping[int, Entry], entry: Entry, engines: EngineCache, watch: TextIO
 ) -> Entry:
     """Sample a checkpoint until it is decided, or the base to its end."""
-    out, path, shards = options.asked.out, Path(entry.checkpoint), merged_folder(options.asked.out, entry.step or 0)
+    out, path = options.asked.out, Path(entry.checkpoint)
+    copy = merged_folder(out, entry.step or 0)  # of verl's shards
     rule = against_base(out / log[0].run, entry.number) if entry.number else None
     asked = replace(options.asked, checkpoint=path, out=out / entry.run)
     try:
@@ -206,7 +207,7 @@ def _evaluate(
             asked = for_checkpoint(asked, Path(log[0].checkpoint))
         result = evaluate(asked, engines=engines, rule=rule, watch=watch)
     except (StapoError, OSError) as error:
-        if not entry.number or path.exists() or shards.exists() or engines.has_weights(asked):
+        if not entry.number or path.exists() or copy.exists() or engines.has_weights(asked):
             raise
         tell(watch, f"{path}: was deleted meanwhile; what was drawn of it stays, and no more can be: {error}")
         return _by_what_is_there(asked, out / log[0].run, entry)
@@ -216,7 +217,7 @@ def _evaluate(
         grade_run(asked.out, data_dir=asked.data_dir)  # all looks at others read its grades
         return replace(entry, state="base")
     if in_shards(path):
-        shutil.rmtree(shards, ignore_errors=True)
+        shutil.rmtree(copy, ignore_errors=True)
     return _ended(entry, look_at_checkpoint(load_run(asked.out), load_run(out / log[0].run), entry.number))
 
 

@@ -210,6 +210,9 @@ def refuse_other_version(completion: Completion, versions: set[str]) -> None:
         versions.add(completion.model)
 
 
+_PATIENCE_S = 1.0  # a child that a killed writer had just forked may hold its lock for a moment
+
+
 def shard_label(shard: tuple[int, int]) -> str:
     """What a shard's files are called.
 
@@ -229,7 +232,7 @@ def sole_writer(run_dir: Path, label: str, watch: TextIO | None = None) -> Itera
         StapoError: a live process samples the same shard, or a shard of another split, whose samples overlap.
     """
     split = label.split("of")[1]
-    own = try_lock(own_file(run_dir, lock_file(run_dir, label).name))
+    own = try_lock(own_file(run_dir, lock_file(run_dir, label).name), _PATIENCE_S)
     if own is None:
         raise _refused(run_dir, label)
     try:

@@ -2,4 +2,5 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [f"{name}.py" for name in ("trl", "verl") if find_spec(name) is None]
+NEEDS = {"trl": ("trl.py",), "verl": ("verl.py", "verl_launch.py", "verl_log.py")}
+collect_ignore = [module for package, modules in NEEDS.items() if find_spec(package) is None for module in modules]
