@@ -53,7 +53,10 @@ def vllm(serve, monkeypatch):
             return
         if "messages" in body:
             choice |= {"message": {"content": "a"}}
-            token = {"token": "a", "logprob": value, "top_logprobs": [{"token": "a", "logprob": value}]}
+            best = {"token": "a", "logprob": value}
+            is_best = not body.get("top_logprobs") or value in (0.0, "x")
+            drawn = best if is_best else {"token": "b", "logprob": -8.0}  # which stands first, as in vLLM
+            token = drawn | {"top_logprobs": [drawn, best][: body.get("top_logprobs")]}
             told = {"content": [token]} if body.get("logprobs") else None
         else:
             choice |= {"text": "a"}

@@ -110,7 +110,8 @@ class OpenAIEngine:
     async def _first_token(self, url: str, model: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """The choice in an answer of one token."""
         asked = {"messages": [{"role": "user", "content": "?"}]} if self._chat else {"prompt": "?"}
-        body = {"model": model, **asked, "max_tokens": 1, **settings, **asking_for(self._chat, 1)}
+        two = asking_for(self._chat, 2)  # of one the list may hold the token that was drawn alone
+        body = {"model": model, **asked, "max_tokens": 1, **settings, **two}
         answer = await self._http.told(url + self._path, body, PROBE_TIMEOUT_S)
         choice: Mapping[str, Any] = answer["choices"][0]
         return choice
