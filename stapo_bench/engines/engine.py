@@ -7,6 +7,8 @@ another package's is an entry point, loaded when it is asked for:
 
     [project.entry-points."stapo_bench.engines"]
     mine = "my_package.engine:MyEngine"
+
+The file is long because every option stands here once, with its flag, its help and its check.
 """
 
 import sys

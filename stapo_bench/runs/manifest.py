@@ -4,7 +4,7 @@
     manifest.identity.sampling.temperature, manifest.about.tasks["aime24"].num_samples
 
 ``manifest.json`` is read and checked here and nowhere else. A field that this version does not know stays in ``extra``:
-it is written again, and counts in the digest.
+it is written again, and counts in the digest. The file is long because every record stands beside its checks.
 """
 
 import json
