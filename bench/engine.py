@@ -156,7 +156,8 @@ def main() -> None:
             "settings": settings,
             "runs": rows,
         }
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+        there = json.loads(arguments.json.read_text(encoding="utf-8")) if arguments.json.exists() else {}
+        arguments.json.write_text(json.dumps(there | result, indent=1) + "\n")  # the other part of it stays
 
 
 if __name__ == "__main__":

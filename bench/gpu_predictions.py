@@ -142,7 +142,7 @@ PREDICTIONS = (
             "tests/test_cost.py::test_what_cannot_work_is_refused_in_one_line",
             "tests/test_train_run.py::test_a_fused_optimizers_step_counts_are_where_its_weights_are",
         ),
-        command=f"PYTHON={VLLM} scripts/bench_gpu.sh mask",
+        command=f"PYTHON={VLLM} scripts/gpu_day.sh mask",
     ),
     Prediction(
         name="registers of the Triton kernels",
@@ -155,7 +155,7 @@ PREDICTIONS = (
             "tests/integration/test_fused_kernels.py::test_compiled_for_hopper",
             "tests/test_resolution.py::test_an_environment_for_gpus_has_torch_for_cuda_and_one_triton",
         ),
-        command=f"PYTHON={VLLM} scripts/bench_gpu.sh check linear",
+        command=f"PYTHON={VLLM} scripts/gpu_day.sh check linear",
     ),
     Prediction(
         name="evaluation on several nodes",

@@ -31,7 +31,7 @@ class Size:
 
 SIZES = {
     "toy": Size(
-        hidden=32, layers=2, heads=4, head_dim=16, intermediate=64, vocabulary=3000, rollouts=32, prompt_tokens=6,
+        hidden=32, layers=2, heads=4, head_dim=32, intermediate=64, vocabulary=3000, rollouts=32, prompt_tokens=6,
         max_new_tokens=24, micro_batch_tokens=128,
     ),
     "0.6b": Size(

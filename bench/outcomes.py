@@ -27,6 +27,7 @@ from stapo_bench.statistics import (
     LEVEL,
     all_differences,
     holm,
+    interval,
     judge_together,
     paired_difference,
     t_quantile,
@@ -117,12 +118,14 @@ SCORE_DESIGNS = [(num, k) for num in (30, 100, 500) for k in (1, 4)]
 
 
 def of_scores(population: str, design: tuple[int, int], repetitions: int) -> dict[str, Any]:
-    """Coverage and width beside Student's t, and false ties within two points."""
+    """Coverage and width beside Student's t, false ties within two points; coverage of one model's score."""
     num, k = design
     rng = np.random.default_rng([num, k, *population.encode()])
     a, b = SCORES[population](np.random.default_rng(0), 1_000_000)
     truth = float((b.expected - a.expected).mean()) if population.startswith("a tenth") else 0.0
-    found = dict.fromkeys(("covered_these", "covered_like", "covered_t", "width_like", "width_t", "tied_like"), 0.0)
+    score = float(b.expected.mean())
+    counted = ("covered_these", "covered_like", "covered_t", "width_like", "width_t", "tied_like")
+    found = dict.fromkeys((*counted, "score_these", "score_like"), 0.0)
     for _ in range(repetitions):
         models = SCORES[population](rng, num)
         left, right = (items.draw(rng, k) for items in models)
@@ -130,13 +133,16 @@ def of_scores(population: str, design: tuple[int, int], repetitions: int) -> dic
         these, like = (paired_difference(left, right, error) for error in ERROR_NAMES)
         changes = right.mean(axis=1) - left.mean(axis=1)
         half = t_quantile(0.95, num - 1) * float(changes.std(ddof=1)) / math.sqrt(num)
-        interval, narrow = like.interval(), these.interval()
+        wide, narrow = like.interval(), these.interval()
         found["covered_these"] += narrow.low <= fixed <= narrow.high
-        found["covered_like"] += interval.low <= truth <= interval.high
+        found["covered_like"] += wide.low <= truth <= wide.high
         found["covered_t"] += abs(float(changes.mean()) - truth) <= half
-        found["width_like"] += interval.width
+        found["width_like"] += wide.width
         found["width_t"] += 2.0 * half
         found["tied_like"] += like.tied_within() <= 0.02
+        for name, aim in (("these", float(models[1].expected.mean())), ("like", score)):
+            of_score = interval(right, ERROR_NAMES[name == "like"])
+            found[f"score_{name}"] += of_score.low <= aim <= of_score.high
     return {"population": population, "design": design, "truth": round(truth, 4), **_shares(found, repetitions)}
 
 

@@ -25,10 +25,12 @@ PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 CONSTRAINTS: Mapping[str, tuple[str, ...]] = {
     "eval": ("core",),
     "train": ("core",),
+    "low-memory": ("core", "low-memory"),
     "plots": ("core",),
     "parquet": ("core",),
     "graders": ("core",),
     "trackers": ("core",),
+    "ray": ("core",),
     "dev": ("core",),
     "inspect": (),
     "lm-eval": ("core", "lm-eval"),

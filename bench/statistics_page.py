@@ -149,17 +149,19 @@ def draw(path: Path) -> None:
 
 
 def scores_table(record: dict[str, Any]) -> str:
-    """By what scores look like, over all designs: least coverage of both errors and of t, and what ours adds."""
+    """By what scores look like, over all designs: least coverage of B - A, of t and of one score; what ours adds."""
     lines = [
-        "| scores | least coverage: these problems | problems like these | Student's t | longer than t by at most |",
-        "|---|---:|---:|---:|---:|",
+        "| scores | B − A, least coverage: these problems | problems like these | Student's t "
+        "| longer than t by at most | one score: these problems | problems like these |",
+        "|---|---:|---:|---:|---:|---:|---:|",
     ]
     rows = record["scores"]["rows"]
     for name in dict.fromkeys(row["population"] for row in rows):
         of_name = [row for row in rows if row["population"] == name]
         least = [min(row[column] for row in of_name) for column in ("covered_these", "covered_like", "covered_t")]
         longer = max(row["width_like"] / row["width_t"] for row in of_name) - 1.0
-        lines.append(f"| {name} | " + " | ".join(f"{100 * cell:.1f}" for cell in (*least, longer)) + " |")
+        of_one = [min(row[column] for row in of_name) for column in ("score_these", "score_like")]
+        lines.append(f"| {name} | " + " | ".join(f"{100 * cell:.1f}" for cell in (*least, longer, *of_one)) + " |")
     return "\n".join(lines)
 
 

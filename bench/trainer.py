@@ -39,11 +39,11 @@ from stapo_train.config import TrainConfig, load_config
 from stapo_train.data import load_problems, problem_indices
 from stapo_train.objective import TokenStats
 from stapo_train.objectives import for_run
+from stapo_train.optimizer import make_optimizer
 from stapo_train.policy import Policy, load_model
 from stapo_train.prompts import render
 from stapo_train.reward import grade
 from stapo_train.rollout import sample_rollouts
-from stapo_train.run import make_optimizer
 from stapo_train.train_records import UpdateRecord
 from stapo_train.update import Method, Step, optimizer_step
 

@@ -1,8 +1,10 @@
-"""The site's sources in one folder: docs/, the pages beside what they describe, and every command's own help.
+"""The site's sources in one folder: docs/ with its notebooks, the pages beside what they describe, and every command's
+own help.
 
 python docs/assemble.py build/site        # then: zensical build
 """
 
+import json
 import posixpath
 import re
 import shutil
@@ -10,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -40,7 +43,7 @@ def site_path(path: str) -> str | None:
     if path == "README.md":
         return "index.md"
     if path.startswith("docs/") and not path.endswith(".py"):
-        return path.removeprefix("docs/")
+        return path.removeprefix("docs/").replace(".ipynb", ".md")
     if path.startswith("results/") and path.endswith((".md", ".svg", ".png")):
         return path.replace("README.md", "index.md")
     return None
@@ -65,6 +68,41 @@ def linked(text: str, source: str) -> str:
         return f"{words}({posixpath.relpath(place, posixpath.dirname(page) or '.')}{anchor or ''}{title})"
 
     return _LINK.sub(led, text)
+
+
+def notebook_page(notebook: dict[str, Any]) -> str:
+    r"""A notebook as Markdown: its texts, its code, and what the code showed.
+
+    >>> shown = {"output_type": "execute_result", "data": {"text/html": ["<b>2</b>\n", "\n", "x"], "text/plain": ["2"]}}
+    >>> cells = [{"cell_type": "markdown", "source": ["# A\n", "b"]}]
+    >>> cells += [{"cell_type": "code", "source": ["1 + 1"], "outputs": [shown]}]
+    >>> print(notebook_page({"cells": cells}))
+    # A
+    b
+    <BLANKLINE>
+    ```python
+    1 + 1
+    ```
+    <BLANKLINE>
+    <div style="overflow-x: auto"><b>2</b>
+    x</div>
+    <BLANKLINE>
+    """
+    parts = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        parts += [_shown(output) for output in cell.get("outputs", [])]
+    return "\n\n".join(parts) + "\n"
+
+
+def _shown(output: dict[str, Any]) -> str:
+    """An output: HTML or SVG without its blank lines, which would end it, else as text."""
+    for kind in ("text/html", "image/svg+xml"):
+        if kind in output.get("data", {}):
+            lines = "".join(output["data"][kind]).splitlines()
+            return '<div style="overflow-x: auto">' + "\n".join(line for line in lines if line.strip()) + "</div>"
+    return f"```text\n{''.join(output.get('text') or output['data']['text/plain']).rstrip()}\n```"
 
 
 def reference(name: str, package: str) -> str:
@@ -96,8 +134,10 @@ def assemble(out: Path) -> None:
         if place is None:
             continue
         (out / place).parent.mkdir(parents=True, exist_ok=True)
-        if file.suffix == ".md":
-            (out / place).write_text(linked(file.read_text(encoding="utf-8"), source), encoding="utf-8")
+        if file.suffix in (".md", ".ipynb"):
+            text = file.read_text(encoding="utf-8")
+            text = notebook_page(json.loads(text)) if file.suffix == ".ipynb" else text
+            (out / place).write_text(linked(text, source), encoding="utf-8")
         else:
             shutil.copyfile(file, out / place)
     for name, package in (("stapo-bench", "stapo_bench"), ("stapo-train", "stapo_train")):

@@ -6,6 +6,8 @@ set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 # Idle OpenMP threads must sleep, not spin: on a busy small machine spinning turns a step of 0.03 s into seconds.
 export OMP_WAIT_POLICY=PASSIVE TOKENIZERS_PARALLELISM=false
+# Containers often forbid it: then each of the hundreds of processes that tests start compiles every file again.
+unset PYTHONDONTWRITEBYTECODE
 
 source "$root/scripts/find_python.sh"
 

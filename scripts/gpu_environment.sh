@@ -10,8 +10,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/find_python.sh
 case "${1:-}" in
-    vllm) extra=vllm least="3 10" below="3 14" ;;
-    verl) extra=verl-gpu least="3 10" below="3 13" ;;
+    vllm) extra=vllm extras=vllm least="3 10" below="3 14" ;;
+    verl) extra=verl-gpu extras=verl-gpu,plots least="3 10" below="3 13" ;;
     *)
         echo "scripts/gpu_environment.sh: expected vllm or verl, got '${1:-}'" >&2
         exit 2
@@ -30,7 +30,7 @@ if [ "$(cat "$folder/stamp" 2>/dev/null || true)" != "$stamp" ]; then
     rm -rf "$folder"
     "$python" -m venv "$folder"
     "$folder/bin/pip" install -q --upgrade pip
-    "$folder/bin/pip" install -q -c "$constraints" -e ".[$extra]" pytest
+    "$folder/bin/pip" install -q -c "$constraints" -e ".[$extras]" pytest
     if [ "$1" = verl ]; then
         # Compiled against the torch that is there, which pip would otherwise hide from it.
         "$folder/bin/pip" install -q setuptools wheel ninja packaging psutil

@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
 # What needs environments of its own, run for real: our task files under lm-eval, our gradients beside TRL's and inside
-# verl, the Triton kernels (interpreted where there is no GPU), the vLLM engine (on a CPU too), the report in a browser,
-# the site, our grader inside inspect_ai and verifiers.
+# verl, replicas on a Ray cluster (verl's environment has Ray), the Triton kernels (interpreted where there is no GPU),
+# the vLLM engine (on a CPU too), the report in a browser, the site with its notebooks, our grader inside inspect_ai and
+# verifiers, mutations of a small module; and trainings on several processes, in .venv itself.
 #
-#   scripts/integration.sh [lm-eval] [trl] [verl] [triton] [vllm] [report] [site] [adapters]   # default: all
+#   scripts/integration.sh [lm-eval] [trl] [low-memory] [verl] [triton] [vllm] [report] [site] [adapters] [mutation] [ranks]   # default: all
 #
-# The environments of lm-eval (.venv-lm-eval), TRL (.venv-trl), Triton (.venv-triton) and the report (.venv-report:
-# Selenium; Chromium is the system's) are layers over .venv; vLLM's (.venv-vllm, 3 GB) and verl's (.venv-verl, 2 GB)
-# want other versions and stand alone, as does that of inspect_ai, verifiers and python-flint (.venv-adapters). All are
-# made once, and again when their files change. A part that cannot run here says why in one line and is skipped; a test
-# that fails fails the script.
+# Two parts run at a time, as most leave one of two cores idle; verl, vllm and ranks have processes of their own, and run
+# alone behind them. The environments are made beside the tests. Those of lm-eval (.venv-lm-eval), TRL (.venv-trl), adapters of peft and
+# moments in 8 bits of torchao (.venv-low-memory), Triton (.venv-triton), the report (.venv-report: Selenium and axe-core;
+# Chromium is the system's), the site (.venv-site) and mutations (.venv-mutation) are layers over .venv; vLLM's
+# (.venv-vllm, 3 GB) and verl's (.venv-verl, 2 GB) want other versions and stand alone, as does that of inspect_ai,
+# verifiers and python-flint (.venv-adapters). All are made once, and again when their files change. A part that cannot
+# run here says why in one line and is skipped; a test that fails fails the script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/environment.sh
@@ -18,6 +21,8 @@ source scripts/layers.sh
 skip() { echo "integration: $1 skipped: $2"; }
 
 make_lm_eval() { make_layer lm-eval "lm-eval[hf]==0.4.13"; }
+
+make_low_memory() { make_layer low-memory peft torchao; }
 
 make_trl() { make_layer trl "trl==1.16.0"; }
 
@@ -31,18 +36,22 @@ make_verl() {
 install_verl() (
     source .venv-verl/bin/activate
     install_cpu_torch
-    pip install -q -c requirements/verl.txt -e ".[verl]" pytest
+    pip install -q -c requirements/verl.txt -e ".[verl,plots]" pytest
 )
 
 make_triton() { make_layer triton triton; }
 
-make_report() { have_chromium && make_layer report "selenium==4.51.0"; }
+# Of the package for Playwright only axe-core's script is wanted: Playwright stays away.
+make_report() {
+    have_chromium && make_layer report "selenium==4.51.0" &&
+        .venv-report/bin/pip install -q --no-deps axe-playwright-python==0.1.8
+}
 
 make_adapters() {
-    current .venv-adapters pyproject.toml && return
+    current .venv-adapters requirements/adapters.txt pyproject.toml && return
     rm -rf .venv-adapters
     .venv/bin/python -m venv .venv-adapters &&
-        .venv-adapters/bin/pip install -q -e ".[graders,inspect]" \
+        .venv-adapters/bin/pip install -q -c requirements/adapters.txt -e ".[graders,inspect]" \
             inspect-ai==0.3.285 verifiers==0.1.14 python-flint==0.9.0 pytest &&
         echo "$stamp_now" > .venv-adapters/stamp
 }
@@ -90,15 +99,43 @@ vllm_obstacle() {
 # The first line of a log that names an error, else the last one.
 reason() { { grep -i '^ *error' "$1" || tail -1 "$1"; } | sed -n '1s/^ *//p'; }
 
-# prepare NAME FUNCTION : make an environment; false, with the reason told, where its packages cannot be had.
+# end PID... : these processes, and all that they have started.
+end() {
+    local pid below
+    for pid in "$@"; do
+        below="$(pgrep -P "$pid" || true)" # asked before its end, behind which nobody knows whose they were
+        kill "$pid" 2>/dev/null || true
+        end $below
+    done
+}
+trap 'end $(pgrep -P $$)' EXIT # also at Ctrl-C and SIGTERM, of which what runs in the background does not hear
+
+# make_ahead PART... : make the environments beside the tests, one after another.
+make_ahead() {
+    made="$(mktemp -d)"
+    echo "integration: what environments and parts print is in $made"
+    (
+        for part in "$@"; do
+            make="make_${part//-/_}"
+            declare -F "$make" >/dev/null || continue
+            [ "$part" = vllm ] && [ -n "$(vllm_obstacle)" ] && continue
+            if "$make" >"$made/$part.log" 2>&1; then : >"$made/$part.ready"; else : >"$made/$part.failed"; fi
+        done
+    ) &
+    ahead=$!
+}
+
+# prepare NAME : wait for an environment; false, with the reason told, where its packages cannot be had.
 prepare() {
-    local log started=$SECONDS
-    log="$(mktemp)"
-    if "$2" >"$log" 2>&1; then
-        rm "$log"
-        echo "integration: environment for $1 ready after $((SECONDS - started)) s"
+    local started=$SECONDS
+    until [ -e "$made/$1.ready" ] || [ -e "$made/$1.failed" ]; do
+        kill -0 "$ahead" 2>/dev/null || : >"$made/$1.failed"
+        sleep 0.2
+    done
+    if [ -e "$made/$1.ready" ]; then
+        echo "integration: environment for $1 ready after $((SECONDS - started)) s more"
     else
-        skip "$1" "its environment cannot be made: $(reason "$log") (more in $log)"
+        skip "$1" "its environment cannot be made: $(reason "$made/$1.log") (more in $made/$1.log)"
         return 1
     fi
 }
@@ -107,30 +144,36 @@ prepare() {
 run_tests() {
     local name="$1" python="$2" started=$SECONDS
     shift 2
-    OMP_NUM_THREADS=1 "$python" -m pytest "$@"
+    OMP_NUM_THREADS=1 "$python" -m pytest "$@" || return
     echo "integration: $name tested in $((SECONDS - started)) s"
 }
 
 part_lm_eval() {
-    if prepare lm-eval make_lm_eval; then
+    if prepare lm-eval; then
         run_tests lm-eval .venv-lm-eval/bin/python tests/integration/test_lm_eval.py
     fi
 }
 
 part_trl() {
-    if prepare trl make_trl; then
+    if prepare trl; then
         run_tests trl .venv-trl/bin/python tests/integration/test_{trl,trl_trainer,differences}.py
     fi
 }
 
+part_low_memory() {
+    if prepare low-memory; then
+        run_tests low-memory .venv-low-memory/bin/python tests/integration/test_{lora,eight_bits}.py
+    fi
+}
+
 part_verl() {
-    if prepare verl make_verl; then
-        run_tests verl .venv-verl/bin/python tests/integration/test_{verl*,differences}.py
+    if prepare verl; then
+        run_tests verl .venv-verl/bin/python tests/integration/test_{verl*,differences,ray}.py
     fi
 }
 
 part_triton() {
-    if prepare triton make_triton; then
+    if prepare triton; then
         run_tests triton .venv-triton/bin/python tests/integration/test_fused_kernels.py
     fi
 }
@@ -140,45 +183,74 @@ part_vllm() {
     obstacle="$(vllm_obstacle)"
     if [ -n "$obstacle" ]; then
         skip vllm "$obstacle"
-    elif prepare vllm make_vllm; then
+    elif prepare vllm; then
         export VLLM_CPU_KVCACHE_SPACE=1
-        run_tests vllm .venv-vllm/bin/python tests/test_engine_vllm.py tests/integration/test_{eval_vllm,train_vllm,vllm_server}.py
+        run_tests vllm .venv-vllm/bin/python tests/test_engine_vllm.py tests/integration/test_{eval_vllm,train_vllm,train_vllm_ranks,vllm_server,engines_agree}.py
     fi
 }
 
 part_report() {
-    if prepare report make_report; then
-        run_tests report .venv-report/bin/python tests/integration/test_report_{browser,samples_browser}.py
+    if prepare report; then
+        run_tests report .venv-report/bin/python tests/integration/test_report_{browser,samples_browser,exports,axe}.py
     fi
 }
 
 part_site() {
-    if prepare site make_site; then
+    if prepare site; then
         local started=$SECONDS
         scripts/site.sh
         echo "integration: site built in $((SECONDS - started)) s"
+        run_tests notebooks .venv-site/bin/python tests/integration/test_notebooks.py
+        if prepare report; then
+            run_tests "the site's pages" .venv-report/bin/python tests/integration/test_site_axe.py
+        fi
     fi
 }
 
 part_adapters() {
-    if prepare adapters make_adapters; then
+    if prepare adapters; then
         run_tests adapters .venv-adapters/bin/python tests/integration/test_grader_adapters.py tests/test_balls_beside_arb.py
     fi
 }
 
-for part in ${@:-lm-eval trl verl triton vllm report site adapters}; do
-    case "$part" in
-        lm-eval) part_lm_eval ;;
-        trl) part_trl ;;
-        verl) part_verl ;;
-        triton) part_triton ;;
-        vllm) part_vllm ;;
-        report) part_report ;;
-        adapters) part_adapters ;;
-        site) part_site ;;
-        *)
-            echo "scripts/integration.sh: unknown part '$part': expected lm-eval, trl, verl, triton, vllm, report, site or adapters" >&2
-            exit 2
-            ;;
-    esac
+part_mutation() {
+    if prepare mutation; then
+        run_tests mutation .venv-mutation/bin/python tests/integration/test_mutation.py
+    fi
+}
+
+part_ranks() { run_tests ranks .venv/bin/python tests/integration/test_train_{ranks,beside_ranks}.py; }
+
+# lane PART... : one after another, the output of each where it is done; fails where one failed.
+lane() {
+    local part failed=0
+    for part in "$@"; do
+        "part_${part//-/_}" >"$made/$part.out" 2>&1 &
+        wait "$!" || { failed=1; echo "integration: $part failed" >>"$made/$part.out"; }
+        cat "$made/$part.out"
+    done
+    return "$failed"
+}
+
+parts=($(printf '%s\n' ${@:-lm-eval trl low-memory verl triton vllm report site adapters mutation ranks} | awk '!seen[$0]++'))
+beside=() alone=()
+for part in "${parts[@]}"; do
+    declare -F "part_${part//-/_}" >/dev/null || {
+        echo "scripts/integration.sh: unknown part '$part': expected lm-eval, trl, low-memory, verl, triton, vllm, report, site, adapters, mutation or ranks" >&2
+        exit 2
+    }
+    case "$part" in verl | vllm | ranks) alone+=("$part") ;; *) beside+=("$part") ;; esac
 done
+make_ahead $(for part in "${beside[@]}" "${alone[@]}"; do echo "$part"; [ "$part" != site ] || echo report; done)
+if [ "${#parts[@]}" = 1 ]; then
+    "part_${parts[0]//-/_}"
+    exit
+fi
+half=$(((${#beside[@]} + 1) / 2))
+failed=0
+lane "${beside[@]::half}" & first="$!"
+lane "${beside[@]:half}" & second="$!"
+wait "$first" || failed=1
+wait "$second" || failed=1
+lane "${alone[@]}" & wait "$!" || failed=1
+exit "$failed"

@@ -26,5 +26,8 @@ pathlib.Path(layer, "core.pth").write_text(f"import site; site.addsitedir({core!
         echo "$stamp_now" > "$folder/stamp"
 }
 
-# What builds the site.
-make_site() { make_layer site zensical==0.0.73 'mkdocstrings[python]==1.0.8'; }
+# What builds the site and runs its notebooks.
+make_site() { make_layer site zensical==0.0.73 'mkdocstrings[python]==1.0.8' nbclient ipykernel; }
+
+# What changes the code to see whether a test notices, and tells which tests run a line.
+make_mutation() { make_layer mutation cosmic-ray==8.7.0 pytest-cov==7.1.0; }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# From nothing to the avg@k table: environment, base model, four trainings, ten evaluations, one table.
+# From nothing to the avg@k table: environment, four trainings, ten evaluations, one table.
 #
-#   scripts/reproduce_table.sh [--out DIR]                       the tiny suite, any machine
+#   scripts/reproduce_table.sh [--out DIR] [--from-scratch]      the tiny suite, any machine; from scratch: the base, too
 #   scripts/reproduce_table.sh --scale small [--base PATH]       one GPU, under an hour
 #   scripts/reproduce_table.sh --scale paper --model 1.7b|8b|14b [--nodes N] [--gpus-per-node G]      verl on Ray
 #

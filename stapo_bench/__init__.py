@@ -13,41 +13,45 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stapo_bench.analysis import Compared, Comparison
-    from stapo_bench.presenting import Run
+    from stapo_bench.analysis import Compared
+    from stapo_bench.presenting import Run, ShownComparison
 
 __version__ = "0.1.0"
 
 
 def compare(
-    a: "Compared",
-    b: "Compared",
+    a: "Compared | Run",
+    b: "Compared | Run",
     *,
     columns: Mapping[str, str] | None = None,
     margin: float | None = None,
     score_range: tuple[float, float] | None = None,
-) -> "Comparison":
+    data_dir: "str | Path | None" = None,
+) -> "ShownComparison":
     """Compare A, before, with B, after, problem by problem; the effect is B - A.
 
+    A notebook displays it, and ``print`` writes it, as ``stapo-bench compare`` does: first the sentence.
+
     Args:
-        a, b: each a run folder or a file by its path, a matrix [problems, samples] of scores and NaN (not drawn), a map
-            from items to a score or to scores, a data frame, or rows of named columns.
-        columns: columns by meaning (item, score, sample, model, task, seed, cluster) with other than usual names.
-        margin: a difference shown to lie within it is a tie, a fraction; None: the command's.
+        a: a run folder or a file by its path, what ``load`` returned (its grader then holds for both), a matrix
+            [problems, samples] of scores and NaN (not drawn), a map from items to a score or to scores, a data frame,
+            or rows of named columns.
+        b: the same.
+        columns: columns by meaning (item, score, sample, model, task, seed, cluster) with other than usual names; of
+            two runs, ``cluster`` is a column of their tasks' data.
+        margin: a difference shown to lie within it is a tie, a fraction (0.02 is 2 points); None: the command's.
         score_range: the lowest and the highest score that can be given; None: 0 and 1. Differences are shares of it.
+        data_dir: folder with the tasks' data, ``<task>.jsonl``, for clusters of two runs; None: the hub.
 
     Raises:
-        StapoError: nothing in common, a score beyond its range, or one that stands twice.
+        StapoError: nothing in common, a score beyond its range, or one that stands twice; a margin that is no fraction.
 
     >>> compare([[0, 0], [0, 1], [0, 0]], [[1, 1], [0, 1], [1, 1]]).average.effects[0].difference.value.__round__(3)
     0.667
     """
-    from stapo_bench.analysis import compare_outcomes
-    from stapo_bench.runs.outcomes import checked_range
-    from stapo_bench.statistics import MARGIN
+    from stapo_bench.presenting import compare_in_python
 
-    declared = None if score_range is None else checked_range(*score_range)
-    return compare_outcomes(a, b, columns, margin=MARGIN if margin is None else margin, declared=declared)
+    return compare_in_python(a, b, columns=columns, margin=margin, score_range=score_range, data_dir=data_dir)
 
 
 def load(path: "str | Path", grader: str = "math") -> "Run":

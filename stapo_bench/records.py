@@ -48,6 +48,7 @@ class Problem:
     problem_id: str
     question: str
     gold: Gold
+    columns: Mapping[str, Any] = field(default_factory=dict, compare=False)  # all that its row says, such as a subject
 
     @property
     def asked_gold(self) -> Gold:
@@ -133,6 +134,15 @@ class Request:
     seed: int
     generated_ids: tuple[int, ...] = ()
     """The completion's first tokens, made earlier under a smaller limit; for engines with ``continues_exactly``."""
+    max_new_tokens: int | None = None
+    """Where fewer tokens are left to it than the parameters allow; for engines that go on behind a tool's output."""
+
+
+class ToolOutput(NamedTuple):
+    """What a tool has written into a reply: tokens that the model read and did not draw."""
+
+    after: int  # drawn tokens that stand before it
+    token_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +153,8 @@ class Completion:
     are the natural logs of the probabilities with which they were drawn: at the sampling temperature and after every
     cut (top-p, top-k, min-p), which leaves fewer tokens and makes each likelier; of greedy ones those at temperature 1.
     The request's ``generated_ids`` are part of the text, the ids and their number, but have no log-probs here. Both are
-    None where the engine does not report them.
+    None where the engine does not report them. What tools have written stands in the text, and in ``tool_outputs``
+    alone: ids, log-probs and number of tokens are the model's.
     """
 
     key: SampleKey
@@ -154,6 +165,7 @@ class Completion:
     log_probs: tuple[float, ...] | None = None
     seconds: float | None = None
     model: str | None = None  # the version that answered, where a server resolves the name asked for to one
+    tool_outputs: tuple[ToolOutput, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +187,7 @@ class Sample:
     seconds: float | None = None
     stamp: str | None = None  # names the settings it was made under, see ``Manifest.stamps``; None: not stated
     model: str | None = None  # the version that answered, where a server resolves the name asked for to one
+    tool_outputs: tuple[ToolOutput, ...] = ()  # in the completion, not in the number of tokens, which is the model's
 
     @property
     def key(self) -> SampleKey:

@@ -1,5 +1,6 @@
 """Run folders made by hand, for the tests of everything that reads one."""
 
+import gc
 import json
 import math
 import sys
@@ -12,6 +13,17 @@ from stapo_bench.runs.nested import canonical_digest
 from stapo_bench.seeds import derive_seed
 
 collect_ignore = ["compile_for_hopper.py", "bare_platform"]  # scripts that doctests would import
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests first, so that at the end no process waits for one."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and what they import stay to the end: no collection of garbage has to walk through them."""
+    gc.freeze()
+
 
 OUTCOMES = {1.0: "CORRECT", 0.0: "INCORRECT", 0.5: "NO_ANSWER", -1.0: "GRADER_ERROR"}
 

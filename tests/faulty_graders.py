@@ -1,4 +1,4 @@
-"""A grader that fails on demand: what the completion names happens. Used by ``test_grader_pool.py`` only."""
+"""A grader that fails on demand: what the completion names happens. Used by the tests of the pool only."""
 
 import ctypes
 import itertools

@@ -1,4 +1,4 @@
-"""Token statistics in numbers, and the loss of an objective on them."""
+"""Token statistics in numbers, the loss of an objective on them, and gradients that are the same."""
 
 import torch
 
@@ -26,3 +26,8 @@ def loss(s, objective, selection=None, phase=0):
     selection = selection or select(s, objective, phase=phase)
     denominator = selection.denominator.clamp(min=1)  # as the trainer does where nothing is kept
     return float(policy_loss(s, selection, objective).numerator.detach().sum() / denominator)
+
+
+def assert_same(found, expected):
+    """To 1e-6 of the largest element: Qwen3's norms compute in float32 even in a float64 model."""
+    assert (found - expected).abs().max() <= 1e-6 * expected.abs().max()

@@ -2,11 +2,13 @@
 
 import gzip
 import json
+from dataclasses import replace
+from math import isnan
 
 import pytest
 from click.testing import CliRunner
 
-from stapo_bench.analysis import graders_at_hand, judge_graders
+from stapo_bench.analysis import Contender, graders_at_hand, judge_graders
 from stapo_bench.cli import cli
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.grading import GRADERS, Grader, get_grader
@@ -50,6 +52,15 @@ def test_a_grader_that_hangs_or_raises_agrees_with_nobody(labelled, monkeypatch)
     (found,) = judge_graders(read_labelled(labelled), [faulty])
     assert (found.hung, found.failed, found.wrong_accepts, found.wrong_refusals) == ((1,), (2,), (), ())
     assert found.agreement == pytest.approx(1 / 3)
+
+
+def test_every_way_to_disagree_counts_once():
+    found = Contender(
+        name="g", version="1", num_responses=16, wrong_accepts=(1, 2, 3), wrong_refusals=(4,), num_no_answer=0,
+        num_unread=0, hung=(5, 6, 7), failed=(8,), p50_ms=1.0, p99_ms=1.0,
+    )  # fmt: skip
+    assert found.agreement == 0.5
+    assert isnan(replace(found, num_responses=0).agreement)
 
 
 def test_graders_that_need_a_package_that_is_missing_are_named_and_left_out(monkeypatch):

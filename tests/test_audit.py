@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from stapo_bench.analysis.audits import audit_runs
+from stapo_bench.analysis.compare import compare_runs, compare_several
 from stapo_bench.presenting import render_audit
+from stapo_bench.presenting.verdicts import sentence
+from stapo_bench.runs import load_run
 
 NAN = float("nan")
 
@@ -201,6 +204,64 @@ def test_engine_drift_is_seen_between_runs_of_the_same_weights(make_run, rng):
     assert results(audit_runs(a, again))["engine drift"] == "ok"
     other = make_run("d", {"t": rows(rng)})
     assert results(audit_runs(a, other))["engine drift"] == "not testable"
+
+
+@pytest.mark.parametrize(("num_problems", "result"), [(12, "ok"), (25, "finding")])
+def test_log_probabilities_tell_of_drift_that_scores_hide(make_run, num_problems, result):
+    """One sample a problem in each run, B's surer by 0.3 nats a token: with d = 0.3 a problem adds d / 2 to the excess
+    and 1 * 1 / 2 * d^2 / 2 to its variance, so z = n (d / 2) / sqrt(n d^2 / 4) = sqrt(n); 3.5 is within chance.
+    """
+    same, rows = {"checkpoint": {"digest": "c"}}, [[1]] * num_problems
+    a = make_run("a", {"t": rows}, identity={**same, "seed": 1}, sample=lambda *_: {"sum_log_prob": -10.0})
+    surer = {"num_tokens": 20, "sum_log_prob": -14.0}  # as many tokens on average, half of them each way
+    shorter = {"num_tokens": 5, "sum_log_prob": -3.5}
+    b = make_run("b", {"t": rows}, identity={**same, "seed": 2}, sample=lambda _t, i, _j: shorter if i % 3 else surer)
+    (check,) = [check for check in audit_runs(a, b) if check.name == "engine drift"]
+    assert check.result == result
+    if result == "finding":
+        assert check.message == "b is sure of its tokens more than a (z = +5.0)"
+        assert compare_runs(a, b, "math").drift == check.message
+        assert sentence(compare_runs(a, b, "math")).endswith(
+            f" Their samples differ beyond chance: {check.message}, so one of them was not drawn as its settings say."
+        )
+        several = compare_several([load_run(run, "math") for run in (a, b)])
+        assert check.message in several.notes
+    else:
+        assert check.message == "a and b agree in score, length, truncation and log-probabilities"
+        assert compare_runs(a, b, "math").drift is None
+
+
+def test_log_probabilities_of_two_kinds_are_not_held_beside_one_another(make_run):
+    """Before and after the cut of the distribution: others, whatever was drawn."""
+    same, rows = {"checkpoint": {"digest": "c"}}, [[1]] * 25
+    drawn = {"engine": {"name": "scripted", "log_probs": "as drawn"}}
+    a = make_run("a", {"t": rows}, identity=same, sample=lambda *_: {"sum_log_prob": -10.0})
+    b = make_run("b", {"t": rows}, identity={**same, **drawn}, sample=lambda *_: {"sum_log_prob": -7.0})
+    (check,) = [check for check in audit_runs(a, b) if check.name == "engine drift"]
+    assert (check.result, check.message) == ("ok", "a and b agree in score, length and truncation")
+
+
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        (
+            {"tasks": {"t": {"data": "data-t", "prompts": "other", "prompt_format": "message"}}},
+            "tasks.t.prompt_format, tasks.t.prompts differ as well",
+        ),
+        ({"engine": {"name": "scripted", "quantization": "fp8"}}, "engine.dtype, engine.quantization differ as well"),
+        ({"versions": {"scripted": "2"}}, "versions.scripted differs as well"),
+        (
+            {"versions": dict.fromkeys("abcdef", "2")},
+            "versions.a, versions.b, versions.c, versions.d and 2 more differ as well",
+        ),
+    ],
+)
+def test_settings_that_differ_are_named_beside_the_drift_and_no_sampling_blamed(make_run, rng, other, named):
+    same = {"checkpoint": {"digest": "c"}}
+    a = make_run("a", {"t": rows(rng, 40, 16, rate=0.5)}, identity={**same, "seed": 1})
+    b = make_run("b", {"t": rows(rng, 40, 16, rate=0.3)}, identity={**same, **other, "seed": 2})
+    assert message(audit_runs(a, b), "engine drift").endswith(f"; {named}")
+    assert sentence(compare_runs(a, b, "math")).endswith(f"; {named}.")
 
 
 def test_json(make_run, rng):

@@ -2,37 +2,57 @@
 
 import json
 import os
+import runpy
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
-from train_setup import make_base
+
+from bench import gpu_day as gpu_day_program
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def measure(tmp_path, name, *arguments):
-    out = tmp_path / "out.json"
-    command = [sys.executable, "-m", f"bench.{name}", *arguments, "--json", str(out)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(out.read_text())
-    assert {"device", "versions", "commit"} <= found.keys()
-    return found
+SLOW = pytest.mark.slow(reason="the smallest size that shows all figures is not small")
 
 
-def test_linear(tmp_path):
-    arguments = ("--sizes", "tiny", "--tokens", "32", "--repeats", "1")
-    (row,) = measure(tmp_path, "linear", *arguments)["sizes"].values()
-    assert {"ours", "naive"} <= row["contestants"].keys()
-    assert not row["contestants"].keys() & row["not_run"].keys()
-    assert row["contestants"]["ours"]["log_prob_error"] < 1e-4
+@pytest.fixture
+def measure(tmp_path, monkeypatch):
+    """Runs a measurement as its command does, but in this process, which imports torch only once; what it wrote."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+    def run(name, *arguments):
+        out = tmp_path / "out.json"
+        monkeypatch.setattr(sys, "argv", [f"bench.{name}", *map(str, arguments), "--json", str(out)])
+        try:
+            runpy.run_module(f"bench.{name}", run_name="__main__", alter_sys=True)
+        except SystemExit as stop:
+            assert not stop.code
+        found = json.loads(out.read_text())
+        assert {"device", "versions", "commit"} <= found.keys()
+        return found
+
+    return run
 
 
-def test_startup(tmp_path):
-    found = measure(tmp_path, "startup", "--repeats", "1")
+def test_ranks_share_what_one_process_does_and_the_page_has_the_table():
+    from bench.ranks import imbalance, table
+
+    rows = json.loads((ROOT / "results" / "bench" / "ranks.json").read_text(encoding="utf-8"))["rows"]
+    assert table(rows) in (ROOT / "train" / "README.md").read_text(encoding="utf-8"), "python -m bench.ranks"
+    alone, *others = rows
+    for row in others:
+        for name in ("kept_weights", "kept_moments", "kept_gradients", "trained_tokens", "drawn_tokens"):
+            assert sum(row[name]) == pytest.approx(sum(alone[name]), rel=0.01), name
+    assert imbalance([3, 1]) == 1.5 and imbalance([2, 2, 2]) == 1.0
+
+
+def test_startup(measure):
+    found = measure("startup", "--repeats", "1")
     assert found["loads"] == []  # importing the package loads no heavy one
     assert all(row["wall_s"] > 0 for row in found["commands"].values())
 
@@ -42,22 +62,24 @@ def test_startup(tmp_path):
     [
         ("replicas", ("--replicas", "2", "--problems", "2", "--samples", "4", "--token-s", "0.0001")),
         ("store", ("--samples", "500", "1000", "--characters", "100")),
-        ("importing", ("--samples", "1000", "--characters", "80")),
-        ("engine", ("--requests", "8", "--slots", "4", "--max-new-tokens", "8")),
-        ("eval", ("--only", "scripted", "--repeats", "1", "--seconds", "1")),
+        pytest.param("importing", ("--samples", "1000", "--characters", "80"), marks=SLOW),
+        pytest.param("engine", ("--requests", "8", "--slots", "4", "--max-new-tokens", "8"), marks=SLOW),
+        pytest.param("ranks", ("--ranks", "1", "2", "--iterations", "1", "--prompts", "4"), marks=SLOW),
+        pytest.param("eval", ("--only", "scripted", "--repeats", "1", "--seconds", "1"), marks=SLOW),
     ],
 )
-def test_the_others(tmp_path, name, arguments):
-    measure(tmp_path, name, *arguments)
+def test_the_others(measure, name, arguments):
+    measure(name, *arguments)
 
 
-def test_trainer(tmp_path):
-    model = make_base(tmp_path / "base")
-    measure(tmp_path, "trainer", "--model", str(model), "--rounds", "1", "--prompts", "8")
+@SLOW
+def test_trainer(measure, base):
+    measure("trainer", "--model", base, "--rounds", "1", "--prompts", "8")
 
 
-def test_packing(tmp_path):
-    found = measure(tmp_path, "packing", "--device", "cpu", "--size", "toy", "--repeats", "1")
+@SLOW
+def test_packing(measure):
+    found = measure("packing", "--device", "cpu", "--size", "toy", "--repeats", "1")
     packed = [found["ways"][f"packed, {name}"] for name in ("sdpa", "torch_varlen")]
     for way in packed:
         assert way["num_positions"] == found["num_positions"] < found["ways"]["padded, sdpa"]["num_positions"]
@@ -65,60 +87,129 @@ def test_packing(tmp_path):
     assert "packed, flash_attention_2" in found["not_run"]
 
 
-def test_beside_trl(tmp_path):
+@SLOW
+def test_beside_trl(measure):
     """Where it is not installed ours is measured alone, with a model of random weights."""
-    found = measure(tmp_path, "trl", "--device", "cpu", "--size", "toy", "--rounds", "1", "--iterations", "2")
+    found = measure("trl", "--device", "cpu", "--size", "toy", "--rounds", "1", "--iterations", "2")
     assert len(found["summary"]["ours"]["mean_curve"]) == 2
     assert 0 < found["summary"]["ours"]["reward_first_3"] < 1  # some rollouts have a gradient
 
 
-def test_planted_causes(tmp_path):
-    found = measure(tmp_path, "why", "--pairs", "2")
+def test_planted_causes(measure):
+    found = measure("why", "--pairs", "2")
     assert found["pairs"] == 2 and found["largest_error"] < 1e-12
 
 
-def test_methods_over_seeds(tmp_path):
-    rows = measure(tmp_path, "seeds", "--trials", "2")["rows"]
+@SLOW
+def test_methods_over_seeds(measure):
+    rows = measure("seeds", "--trials", "2")["rows"]
     assert len(rows) == 16
     assert all(0 <= row["coverage"][error] <= 1 for row in rows for error in row["coverage"])
 
 
-FAKE_PYTHON = """#!/bin/sh
-case "$*" in
-    *bench.packing*) echo "no such kernel" >&2 && exit 3 ;;
-    *bench.trainer*) sleep 60 ;;
-    *bench.*) echo "ran $*" ;;
-    *) echo "a GPU" ;;
-esac
+@pytest.fixture
+def gpu_day(monkeypatch):
+    """The day with a GPU by name: a part that fails, one too slow, one that ends well, one that lacks a package."""
+
+    def part(name, command, **more):
+        return gpu_day_program.Part(name=name, shows=f"what {name} shows", gpu=command, toy=command, **more)
+
+    monkeypatch.setattr(gpu_day_program, "gpu_names", lambda: ["GPU 0: NVIDIA H200"])
+    monkeypatch.setattr(
+        gpu_day_program,
+        "PARTS",
+        (
+            part("packing", "-c 'import sys; sys.exit(\"no such kernel\")'"),
+            part("mask", "-c 'import time; time.sleep(60)'"),
+            part("linear", "-c 'print(3 * 7)'"),
+            part("sleep", "-c 'print(1)'", needs=("no_such_package",)),
+        ),
+    )
+    return gpu_day_program.main
+
+
+def test_a_failed_part_is_named_and_the_others_run(gpu_day, tmp_path, capsys):
+    assert gpu_day(["--out", str(tmp_path), "--limit", "1"]) == 1
+    out = capsys.readouterr().out
+    assert "linear: 0 s: 21\n" in out
+    missing = [line for line in out.splitlines() if line.startswith("still missing: ")]
+    assert missing == [
+        "still missing: packing (what packing shows): exit code 1: no such kernel",
+        "still missing: mask (what mask shows): more than 1 s",
+        f"still missing: sleep (what sleep shows): not run: no no_such_package in {sys.executable}",
+    ]
+    assert (tmp_path / "gpu_day" / "linear.log").read_text() == "21\n"
+
+
+def test_started_again_the_day_goes_on_where_it_was(gpu_day, tmp_path, capsys, monkeypatch):
+    started = []
+    real = gpu_day_program.run
+    monkeypatch.setattr(gpu_day_program, "run", lambda part, *rest: started.append(part.name) or real(part, *rest))
+    again = ["--out", str(tmp_path), "--limit", "1"]
+    gpu_day(again)
+    gpu_day(again)
+    assert started == ["packing", "mask", "linear", "packing", "mask"]
+    assert gpu_day([*again, "linear"]) == 0  # asked for by name
+    assert started[5:] == ["linear"]
+    monkeypatch.setattr(gpu_day_program, "gpu_names", lambda: ["GPU 0: NVIDIA H100"])
+    gpu_day(again)
+    assert started[6:] == ["packing", "mask", "linear"]  # another device
+    assert gpu_day([*again, "--hours", "0"]) == 1
+    assert "packing: 0 s: not run: no time is left" in capsys.readouterr().out
+
+
+STOPPED = """
+from pathlib import Path
+from bench import gpu_day
+
+sleeper = '-c "import os, time; print(os.getpid(), flush=True); time.sleep(600)" {out}'
+gpu_day.PARTS = (gpu_day.Part(name="mask", shows="", gpu=sleeper, toy=sleeper),)
+gpu_day.main(["--toy", "--out", OUT])
 """
 
 
-def test_a_failed_part_is_named_and_the_others_run(tmp_path):
-    python = tmp_path / "python"
-    python.write_text(FAKE_PYTHON)
-    python.chmod(0o755)
-    command = ["bash", str(ROOT / "scripts" / "bench_gpu.sh"), "--out", str(tmp_path / "out"), "--limit", "1"]
-    environment = {**os.environ, "PYTHON": str(python)}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    tables = done.stdout[done.stdout.index("== short tables") :]
-    assert "ran -m bench.linear --sizes 1.7b 8b 14b" in tables
-    assert "ran -m bench.trl --size 0.6b" in tables
-    assert "failed: packing: exit code 3: no such kernel" in tables
-    assert "failed: mask: more than 1 s" in tables
-    assert done.returncode == 1
-    some = subprocess.run([*command, "linear"], capture_output=True, text=True, check=False, env=environment)
-    assert some.returncode == 0
-    assert "bench.trl" not in some.stdout
-    unknown = subprocess.run([*command, "lineer"], capture_output=True, text=True, check=False, env=environment)
-    assert unknown.returncode == 2
-    assert "unknown argument 'lineer'" in unknown.stderr
+def test_a_day_that_is_stopped_leaves_no_part_running(tmp_path):
+    program = STOPPED.replace("OUT", repr(str(tmp_path)))
+    day = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.DEVNULL)
+    log, deadline = tmp_path / "gpu_day" / "mask.log", time.monotonic() + 60
+    while not (log.is_file() and log.read_text().strip()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    day.terminate()
+    assert day.wait(30) == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(log.read_text()), 0)
 
 
+def test_figures_go_to_a_folder_whose_name_has_spaces(gpu_day, tmp_path, monkeypatch):
+    writes = '-c \'import sys; open(sys.argv[1] + "/x_gpu.json", "w").close()\' {out}'
+    part = gpu_day_program.Part(name="linear", shows="", gpu=writes, toy=writes)
+    monkeypatch.setattr(gpu_day_program, "PARTS", (part,))
+    assert gpu_day(["--out", str(tmp_path / "two words")]) == 0
+    assert (tmp_path / "two words" / "x_gpu.json").exists()
+
+
+def test_a_day_on_a_gpu_needs_one(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(gpu_day_program, "gpu_names", list)
+    assert gpu_day_program.main(["--out", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err.startswith("scripts/gpu_day.sh: expected an NVIDIA GPU (nvidia-smi -L), found none")
+    with pytest.raises(SystemExit) as stop:
+        gpu_day_program.main(["lineer"])
+    assert stop.value.code == 2 and "unknown part 'lineer': expected one of check, linear" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@SLOW
 def test_measurements_for_a_gpu_run_on_a_cpu_at_toy_size(tmp_path):
-    command = ["bash", str(ROOT / "scripts" / "bench_gpu.sh"), "--toy", "--out", str(tmp_path), "linear", "mask"]
+    command = ["bash", str(ROOT / "scripts" / "gpu_day.sh"), "--toy", "--out", str(tmp_path), "linear", "mask"]
     environment = {**os.environ, "PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stdout
     ways = json.loads((tmp_path / "trainer_gpu.json").read_text())["ways"]
     assert [way["candidate_rate"] for way in ways] == [None, *[1e-4] * 3, *[1e-2] * 3]
-    assert "ours" in json.loads((tmp_path / "linear_gpu.json").read_text())["sizes"]["tiny"]["contestants"]
+    linear = json.loads((tmp_path / "linear_gpu.json").read_text())
+    assert {"device", "versions", "commit"} <= linear.keys()
+    (row,) = linear["sizes"].values()
+    assert {"ours", "naive"} <= row["contestants"].keys()
+    assert not row["contestants"].keys() & row["not_run"].keys()
+    assert row["contestants"]["ours"]["log_prob_error"] < 1e-4

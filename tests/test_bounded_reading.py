@@ -23,9 +23,9 @@ from stapo_bench.runs.files import read_bounded
 from stapo_bench.tasks import foreign_files, load_problems, load_task
 from stapo_bench.tasks.errata import read_errata
 from stapo_bench.tasks.overlap import read_training_texts
-from stapo_train.config import DataConfig
 from stapo_train.cost.shapes import read_shape
 from stapo_train.data import read_jsonl
+from stapo_train.data_config import DataConfig
 from stapo_train.experiments.design import load_experiment
 from stapo_train.inspect.dump import load_dump
 from stapo_train.tiny import pretrain
@@ -154,6 +154,33 @@ def test_other_types_are_named(place, dump, name, values):
     assert all(word in str(caught.value) for word in (path.name, "expected", *values))
 
 
+def test_outputs_of_tools_that_do_not_fit_their_rows_are_named(place, dump):
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    path = place("batch.safetensors")
+    good = load_file(dump / "batch.safetensors")
+    length = int(good["response_lengths"][1])
+    places, ids = [[1, 0, 2], [1, length, 1]], [5, 6, 7]
+
+    def read(places, ids):
+        save_file({**good, "tool_places": torch.tensor(places), "tool_ids": torch.tensor(ids)}, path)
+        return load_dump(path.parent).batch
+
+    batch = read(places, ids)
+    assert batch.outputs(1) == ((0, (5, 6)), (length, (7,))) and batch.outputs(0) == batch.outputs(2) == ()
+    num_rows = len(batch.rows)
+    for damaged in (
+        *([[-1, 0, 2], places[1]], [[num_rows, 0, 2], places[1]]),  # rows that are not there
+        *([places[0], [1, length + 1, 1]], [[1, -1, 2], places[1]], [[1, 1, 2], [1, 0, 1]]),  # nor are these places
+        *([places[0]], [*places, [1, length, 1]], [[1, 0, 4], [1, 0, -1]], [[1, 0], [1, 0]]),  # more ids, fewer, none
+    ):
+        with pytest.raises(StapoError, match=r"batch\.safetensors: expected the tensors of a mini-batch, got damage"):
+            read(damaged, ids)
+    with pytest.raises(StapoError, match="expected a number of tokens from 0"):
+        read(places, [5.0, 6.0, 7.0])
+
+
 def test_tensors_that_do_not_fit_are_named(place, dump):
     from safetensors.torch import load_file, save_file
 
@@ -172,3 +199,13 @@ def test_tensors_that_do_not_fit_are_named(place, dump):
     save_file({name: value for name, value in good.items() if name != "entropy"}, path)
     with pytest.raises(StapoError, match=r"batch\.safetensors: expected .*entropy"):
         read_tokens(path)
+
+
+def test_each_reader_of_a_yaml_file_has_a_value_of_its_own(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text("a: {b: [1]}\n")
+    first = foreign_files.read_foreign_yaml(path)
+    first["a"]["b"].append(2)
+    assert foreign_files.read_foreign_yaml(path) == {"a": {"b": [1]}}
+    path.write_text("a: 3\n")
+    assert foreign_files.read_foreign_yaml(path) == {"a": 3}

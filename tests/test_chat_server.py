@@ -77,6 +77,17 @@ def test_a_served_model_without_a_folder_is_evaluated(small, stapo, chatty):
     assert code == 1 and "a server that chats cannot go on behind a cut-off answer" in one_line(error)
 
 
+def test_the_one_model_of_a_server_need_not_be_named(small, stapo, chatty):
+    unnamed = [word for word in EVAL if word not in ("--model", "tiny")]
+    code, _, error = stapo(*unnamed, *REST, "--chat", "--base-url", chatty.url)
+    assert code == 0, error
+    assert load_manifest(small / "results/tiny-justrl").identity.checkpoint_digest == "served tiny"
+    # It is the run that the name would have made.
+    assert "nothing is missing" in stapo(*EVAL, *REST, "--chat", "--base-url", chatty.url)[2]
+    code, _, error = stapo(*unnamed, *REST, "--chat", "--base-url", "http://127.0.0.1:9/v1")
+    assert code == 1 and "expected an OpenAI-compatible server with /models" in one_line(error)
+
+
 def test_a_served_model_takes_texts_where_a_format_is_named(small, stapo, serve):
     server = serve()
     code, _, error = stapo(*EVAL, *REST, "--prompt-format", "plain", "--base-url", server.url)
@@ -94,7 +105,7 @@ def test_a_served_model_takes_texts_where_a_format_is_named(small, stapo, serve)
         ((), "its chat template is not known: expected --chat"),
         (("--chat", "--prompt-format", "base"), "--chat: expected no --prompt-format"),
         (("--prompt-format", "message"), "--prompt-format message: expected --chat beside it"),
-        (("--engine", "transformers", "--chat"), "expected --ckpt, or a served model"),
+        (("--engine", "transformers", "--chat"), "expected --ckpt, or a server's model"),
         (("--engine", "scripted", "--ckpt", "script.yaml", "--chat"), "--base-url and --model name a server"),
     ],
 )

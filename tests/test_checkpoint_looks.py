@@ -1,12 +1,13 @@
 """Decisions on the checkpoints of a training: false alarms over whole trainings, samples against a fixed design."""
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 
-from stapo_bench.statistics import paired_difference
-from stapo_bench.statistics.checkpoint_looks import _decided, level_of, look_at, planned_aim, quantile_of
+from stapo_bench.statistics import Interval, paired_difference
+from stapo_bench.statistics.checkpoint_looks import _decided, _state, level_of, look_at, planned_aim, quantile_of
 
 SAMPLES = 32
 
@@ -123,3 +124,35 @@ def test_the_probability_of_a_decision_is_that_of_a_difference_and_of_a_tie():
 
 def test_tasks_weigh_alike_in_the_plan():
     assert planned_aim([30, 30], [32, 32]) == pytest.approx(planned_aim([30], [32]) / math.sqrt(2))
+
+
+@pytest.mark.parametrize("rounds", [4, 8, 16])
+def test_a_look_by_its_formulas(rounds):
+    rng = np.random.default_rng(rounds)
+    tasks = [(rng.random((num, rounds)) < 0.6).astype(float) for num in (20, 30)]
+    base = [(rng.random((num, 16)) < 0.4).astype(float) for num in (20, 30)]
+    look = look_at(tasks, base, [16, 16], number=2)
+    # V of each task: its own and the base's noise, and half a sample of a further problem in both runs, over n^2
+    noise = [sum(row.var(ddof=1) / rounds for row in task) / len(task) ** 2 for task in tasks]
+    of_base = [sum(row.var(ddof=1) / 16 for row in task) / len(task) ** 2 for task in base]
+    prior = [(0.5 / rounds**2 + 0.5 / 16**2) / len(task) ** 2 for task in tasks]
+    now = (sum(noise) + sum(of_base) + sum(prior)) / 4
+    end = now - sum(noise) * (1 - rounds / 16) / 4
+    value = sum(task.mean() - other.mean() for task, other in zip(tasks, base, strict=True)) / 2
+    half = -NormalDist().inv_cdf(0.05 / 6 / 4) * now / math.sqrt(end)  # alpha_2 = 0.05 / (2 * 3)
+    assert (look.value, look.rounds) == (pytest.approx(value), rounds)
+    assert (look.interval.low, look.interval.high) == (pytest.approx(value - half), pytest.approx(value + half))
+    assert look.state == ("better" if value > half else "open")
+    assert look.stop or look.state == "open"
+
+
+def test_the_ends_of_a_look():
+    right, wrong = np.ones((3, 8)), np.zeros((3, 8))
+    best, worst = look_at([right], [wrong], [8], 1), look_at([wrong], [right], [8], 1)
+    assert (best.state, best.interval.high, worst.state, worst.interval.low) == ("better", 1.0, "worse", -1.0)
+    for state, low, high in (("better", 0.01, 0.5), ("worse", -0.5, -0.01), ("open", 0.0, 0.03), ("tied", -0.02, 0.02)):
+        assert _state(Interval(low=low, high=high), 0.02) == state
+    assert _state(Interval(low=-0.021, high=0.0), 0.02) == "open"
+    early = look_at([right[:, :3]], [wrong], [8], 1)
+    assert (early.state, early.stop, early.rounds, early.value) == ("open", False, 3, 1.0)
+    assert math.isnan(early.interval.low)

@@ -1,7 +1,12 @@
 """Bad input on the command line: one clear line for every kind, and an exit code."""
 
+import click
 import pytest
 from cli_setup import EVAL, one_line
+
+from stapo_bench.cli import cli
+from stapo_bench.commands.options import Number
+from stapo_train.cli import cli as train_cli
 
 
 @pytest.mark.parametrize(
@@ -77,6 +82,15 @@ def test_near_names_are_suggested(stapo):
     assert "--decoding" in one_line(stapo("eval", "--decodin", "justrl")[2])
 
 
+def test_an_option_without_its_value_leads_to_the_help_of_its_command(stapo):
+    code, _, err = stapo("compare", "--margin")
+    assert (code, err) == (
+        2,
+        "stapo-bench: Option '--margin' requires an argument. (see 'stapo-bench compare --help')\n",
+    )
+    assert stapo("--nope")[2].endswith("(see 'stapo-bench --help')\n")
+
+
 def test_debug_shows_the_traceback(stapo):
     code, _, error = stapo("tasks", "amc32", "--debug")
     assert code == 2
@@ -137,3 +151,19 @@ def test_what_the_system_refuses_is_one_line_and_control_characters_are_shown(st
 def test_a_run_is_not_compared_with_itself(stapo, tmp_path):
     code, _, error = stapo("compare", tmp_path, f"{tmp_path}/.")
     assert (code, f"expected two runs, got {tmp_path} twice" in one_line(error)) == (2, True)
+
+
+def test_every_option_that_takes_a_number_refuses_nan_and_infinity():
+    commands = {**cli.commands, **train_cli.commands}
+    types = {
+        f"{name} {parameter.opts[0]}": of
+        for name, command in commands.items()
+        for parameter in command.params
+        for of in (parameter.type.types if isinstance(parameter.type, click.Tuple) else [parameter.type])
+        if isinstance(of, click.types.FloatParamType)
+    }
+    assert {"compare --margin", "compare --require", "plan --baseline", "import --temperature"} <= types.keys()
+    assert [name for name, of in types.items() if not isinstance(of, Number)] == []
+    for value in ("nan", "-nan", "inf", "-inf"):
+        with pytest.raises(click.BadParameter, match="expected a number, got"):
+            Number().convert(value, None, None)

@@ -1,14 +1,19 @@
 """Items that belong together: the cluster-robust error by hand and by brute force, and what ``compare`` says of it."""
 
+import csv
 import json
+import shutil
 
 import numpy as np
 import pytest
+from cli_setup import one_line
 from click.testing import CliRunner
 
 import stapo_bench as sb
 from stapo_bench.cli import cli
 from stapo_bench.errors import StapoError
+from stapo_bench.records import Gold, Problem
+from stapo_bench.runs import data_digest, export_runs, load_run
 from stapo_bench.statistics import clustering, paired_difference
 from stapo_bench.statistics.clusters import units_of
 
@@ -73,6 +78,11 @@ def test_one_cluster_tells_nothing_of_problems_like_these_and_leaves_these_probl
     )
 
 
+def test_a_single_cluster_is_one_unit_without_a_degree_of_freedom():
+    units = units_of(np.array([1.0, 2.0]), np.zeros(2, int))
+    assert (units.value, units.totals.tolist(), units.centered.tolist(), units.degrees) == (1.5, [1.5], [0.0], 0)
+
+
 def test_twenty_clusters_of_five_are_covered():
     rng, labels, held, plain, fixed = np.random.default_rng(4), np.repeat(np.arange(20), 5), 0, 0, 0
     for _ in range(300):
@@ -126,3 +136,147 @@ def test_an_item_has_one_cluster():
         sb.compare([{**a[0], "sample": 0}, {**a[0], "sample": 1, "cluster": 1}], a)
     with pytest.raises(StapoError, match="A: item 'q5' has no cluster: expected one of each item"):
         sb.compare([*a[:5], {**a[5], "cluster": None}], a)
+
+
+@pytest.fixture
+def grouped_runs(grouped, make_run):
+    """The tables of ``grouped`` as run folders, with the data of their task beside them."""
+    problems = [
+        Problem(task="t", problem_id=f"t-{i}", question=f"What is {i}?", gold=Gold(answer=str(i))) for i in range(100)
+    ]
+    rows = [
+        {"id": p.problem_id, "problem": p.question, "answer": p.gold.answer, "family": f"f{i // 5}", "odd": None}
+        for i, p in enumerate(problems)
+    ]
+    (grouped / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (grouped / "t.yaml").write_text("task: t\nrepeats: 1\ndoc_to_text: '{{problem}}'\nmetadata: {num_problems: 100}\n")
+    asked = {"data": data_digest(problems), "prompts": "p", "prompt_format": "plain"}
+    about = {"title": "T", "num_problems": 100, "num_samples": 1, "problem_ids": [p.problem_id for p in problems]}
+    found = []
+    for name in "ab":
+        scores = [[float(line.split(",")[1])] for line in (grouped / f"{name}.csv").read_text().splitlines()[1:]]
+        about_tasks = {"tasks": {"t": {**about, "file": str(grouped / "t.yaml")}}}
+        found.append(make_run(f"run-{name}", {"t": scores}, identity={"tasks": {"t": asked}}, about=about_tasks))
+    return found
+
+
+def test_runs_have_clusters_by_a_column_of_their_tasks_data(grouped, grouped_runs):
+    tables = ["compare", str(grouped / "a.csv"), str(grouped / "b.csv"), "--cluster", "family", "--format", "json"]
+    runs = ["compare", *map(str, grouped_runs), "--cluster", "family", "--data-dir", str(grouped), "--format", "json"]
+    by_table, by_run = (json.loads(printed(command))["tasks"][0] for command in (tables, runs))
+    assert by_run["clusters"] == by_table["clusters"] and by_run["clusters"]["num_clusters"] == 20
+    for error in ("these problems", "problems like these"):
+        assert by_run["errors"][error]["interval"] == pytest.approx(by_table["errors"][error]["interval"])
+    loaded = [load_run(run) for run in grouped_runs]
+    for sides in (grouped_runs, loaded):
+        found = sb.compare(*sides, columns={"cluster": "family"}, data_dir=grouped)
+        assert found.tasks[0].clustering.num_clusters == 20
+    third = shutil.copytree(grouped_runs[1], grouped / "third")
+    several = json.loads(printed(["compare", str(third), *runs[1:]]))
+    (pair,) = (p for p in several["errors"]["problems like these"]["pairs"] if {p["a"], p["b"]} == {"run-a", "run-b"})
+    assert pair["standard_error"] == pytest.approx(by_table["errors"]["problems like these"]["standard_error"])
+
+
+def test_a_column_that_names_no_clusters_of_runs_is_refused(grouped, grouped_runs, stapo):
+    a, b = grouped_runs
+    for column in ("kind", "odd"):
+        code, _, error = stapo("compare", a, b, "--cluster", column, "--data-dir", grouped)
+        assert code == 1 and one_line(error).endswith(
+            f"run-a: expected '{column}' to name a cluster of every problem, got none of t-0 in t; its columns: "
+            "problem, answer, id, family\n"
+        )
+    code, _, error = stapo("compare", a, b, "--data-dir", grouped)
+    assert code == 2 and "name the column" in one_line(error)
+    code, _, error = stapo("compare", a, b, "--map", "score=x", "--cluster", "family", "--data-dir", grouped)
+    assert code == 2 and "--map names columns of tables" in one_line(error)
+
+
+@pytest.fixture
+def by_task(make_run, tmp_path):
+    """Two runs of six tasks with one and four samples of each problem, and the tables of their outcomes."""
+    rng = np.random.default_rng(6)
+    runs, files = [], []
+    for seed, name in enumerate("ab"):
+        shape = [(3 + t, 1 if t < 3 else 4, 0.2 + 0.6 * rng.random()) for t in range(6)]
+        tasks = {f"t{t}": (rng.random((n, k)) < rate).astype(float).tolist() for t, (n, k, rate) in enumerate(shape)}
+        runs.append(make_run(name, tasks, identity={"seed": seed}))
+        files.append(tmp_path / f"{name}.csv")
+        export_runs([runs[-1]], files[-1])
+    return runs, files
+
+
+def test_tasks_are_clusters_of_one_set_in_tables_and_runs(by_task, tmp_path):
+    runs, files = by_task
+    found = [
+        json.loads(printed(["compare", *map(str, pair), "--cluster", "task", "--format", "json"]))
+        for pair in (runs, files)
+    ]
+    (of_runs,), (of_tables,) = (each["tasks"] for each in found)
+    assert of_runs == of_tables and not any("the rest is" in note for each in found for note in each["notes"])
+    assert (of_runs["clusters"]["num_clusters"], of_runs["clusters"]["largest"]) == (6, 8)
+    # The same 33 items under names of their own in one set, whose cluster is a column.
+    rows = [list(csv.DictReader(file.open(encoding="utf-8"))) for file in files]
+    renamed = [
+        [{"item": row["problem_id"], "sample": row["sample_index"], "score": row["correct"], "cluster": row["task"]}
+         for row in of_run]
+        for of_run in rows
+    ]  # fmt: skip
+    expected = sb.compare(*renamed).tasks[0]
+    for error, effect in zip(("these problems", "problems like these"), expected.effects, strict=True):
+        interval = effect.difference.interval()
+        assert of_runs["errors"][error]["interval"] == [interval.low, interval.high]
+    third = shutil.copytree(runs[1], tmp_path / "third")
+    several = json.loads(printed(["compare", str(third), *map(str, runs), "--cluster", "task", "--format", "json"]))
+    (pair,) = (p for p in several["errors"]["problems like these"]["pairs"] if {p["a"], p["b"]} == {"a", "b"})
+    assert pair["standard_error"] == pytest.approx(of_runs["errors"]["problems like these"]["standard_error"])
+    # The copy of b differs from a as b does, and never from b: one design effect.
+    cost = f"design effect {of_runs['clusters']['design_effect']:.1f} (its variance over that of independent items)"
+    (said,) = [note for note in several["notes"] if "clusters of up to" in note]
+    assert said.startswith("all items: 6 clusters of up to 8 items are what varies on problems like these")
+    assert said.endswith(cost) and f"- {said}\n" in printed(
+        ["compare", str(third), *map(str, runs), "--cluster", "task"]
+    )
+
+
+def test_tasks_are_one_set_where_they_were_named_and_not_where_a_column_holds_their_names():
+    items = [{"task": task, "item": item} for task in "xyz" for item in ("q1", "q2")]
+    rows = [{**item, "score": int(item["item"] == "q1"), "cluster": item["task"]} for item in items]
+    after = [{**row, "score": 1} for row in rows]
+    assert sb.compare(rows, after, columns={"cluster": "task"}).tasks[0].clustering.num_clusters == 3
+    with pytest.raises(
+        StapoError, match=r"^x: all 2 items that are compared are in cluster 'x': expected at least two"
+    ):
+        sb.compare(rows, after)
+    assert (
+        sb.compare(rows, after, columns={"task": "cluster"}).tasks[0].clustering is None
+    )  # one column, named for tasks
+    # The tasks have another name, and a column named task says something else: what was named counts.
+    renamed = [[{**row, "benchmark": row["task"], "task": row["item"]} for row in of_run] for of_run in (rows, after)]
+    (task, *others) = sb.compare(*renamed, columns={"task": "benchmark", "cluster": "benchmark"}).tasks
+    assert (task.clustering.num_clusters, others) == (3, [])
+
+
+def test_one_task_is_no_cluster_among_others(by_task, tmp_path, stapo):
+    runs, files = by_task
+    for file in files:
+        rows = list(csv.DictReader(file.open(encoding="utf-8")))
+        with file.open("w", encoding="utf-8", newline="") as out:
+            writer = csv.DictWriter(out, rows[0])
+            writer.writeheader()
+            writer.writerows(row for row in rows if row["task"] == "t5")
+    third = shutil.copy(files[0], tmp_path / "third.csv")
+    for sides in (files, [runs[0], files[1]], [*files, third]):
+        code, _, error = stapo("compare", *sides, "--cluster", "task")
+        assert code == 1 and one_line(error) == (
+            "stapo-bench: all items: all 8 items that are compared are in cluster 't5': expected at least two "
+            "clusters, which are what varies on problems like these; name another column with --cluster\n"
+        )
+
+
+def test_problems_of_equal_names_in_two_tasks_stay_two_and_what_is_missing_is_said_by_task(tmp_path):
+    rows = [{"task": task, "item": f"q{i}", "sample": j, "score": (i + j) % 2} for task in "xyz" for i in range(4)
+            for j in range(2)]  # fmt: skip
+    found = sb.compare(rows[:-1], rows, columns={"cluster": "task"})
+    assert found.tasks[0].effects[0].difference.num_problems == 12
+    assert found.tasks[0].clustering.num_clusters == 3
+    assert "z: A has 7 of 8 outcomes; the rest is not there" in found.notes and found.unfinished == ("A",)

@@ -65,7 +65,7 @@ def test_the_bound_of_a_tie_is_told_apart_from_the_interval_beside_it(make_run, 
     assert (
         "tied: shown to lie within ±2 points (two one-sided tests at 5 %); ±x: the least margin that they show" in text
     )
-    assert "corrected for 1 task (Holm" in text
+    assert "corrected" not in text  # there is one task
 
 
 def test_equal_weights_that_tie_are_called_tied_in_the_sentence_as_in_the_table(make_run, rng):
@@ -101,7 +101,7 @@ def test_false_ties_over_six_tasks_come_in_at_most_five_of_a_hundred_comparisons
 def test_a_tie_of_one_task_among_six_needs_the_bound_of_six(make_run, rng):
     rates = rng.random(60)
     tasks = [f"t{i}" for i in range(6)]
-    a, b = (make_run(name, {task: rows(rng, rates, 64) for task in tasks}) for name in "ab")
+    a, b = (make_run(name, {task: rows(rng, rates, 8) for task in tasks}) for name in "ab")
     comparison = compare_runs(a, b)
     assert [task.effects[0].tied_within for task in comparison.tasks] == pytest.approx(
         [task.effects[0].difference.tied_within(6) for task in comparison.tasks]

@@ -15,8 +15,8 @@ def test_what_only_one_run_has_is_left_out_and_said(make_run):
     b = make_run("b", {"t": outcome_rows([1, 2]), "v": outcome_rows([1])})
     comparison = compare_runs(a, b)
     assert [task.task for task in comparison.tasks] == ["t"]
-    assert comparison.notes[:2] == ("only in one run, left out: u", "only in one run, left out: v")
-    assert "t: 1 problems are in one run only and left out; 2 are compared" in comparison.notes
+    assert comparison.notes[:2] == ("only in one run, left out: U", "only in one run, left out: V")
+    assert "t: 1 problem is in one run only and left out; 2 are compared" in comparison.notes
     with pytest.raises(StapoError, match="nothing to compare"):
         compare_runs(a, make_run("w", {"w": outcome_rows([1])}))
 
@@ -29,7 +29,7 @@ def test_truncation_that_could_flip_the_sign_is_reported(make_run):
     (warning,) = map(sign_risk, compare_runs(a, b).tasks[0].warnings)
     assert warning == "truncated samples (50.0 % of A, 0.0 % of B) could flip the sign: between -25.0 and +25.0 points"
     assert sentence(compare_runs(a, b)).endswith(
-        "The sign could flip with samples that are cut off or ungraded on T (below)."
+        "The sign could flip with samples that are cut off, missing or ungraded on T (below)."
     )
     whole = make_run("whole", {"t": outcome_rows([1] * 10)})
     assert compare_runs(whole, b).tasks[0].warnings == ()

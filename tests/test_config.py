@@ -1,7 +1,7 @@
 """Configs: every file loads, every mistake is named."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,7 @@ import yaml
 
 from stapo_bench.errors import UsageError
 from stapo_bench.runs import flatten
+from stapo_bench.tasks import tool
 from stapo_train.config import differences, load_config, parse_config
 from stapo_train.objective import Objective, keep, keep_all
 from stapo_train.objectives import for_run
@@ -66,10 +67,13 @@ def test_a_number_without_a_dot_is_one_for_the_objective_too():
         ({"optim": {"lr": "fast"}}, "x: optim: lr: expected float, got 'fast'"),
         ({"optim": {}}, "x: optim: lr: expected a value, got none"),
         ({"optim": {"lr": 1e-6, "betas": [0.9]}}, "x: optim: betas: expected a list of 2, got [0.9]"),
+        ({"lora": True}, "x: lora: expected a section of keys and values or null, got True"),
+        ({"lora": {"rank": 1, "alpha": 1, "targets": ["a", "a"]}}, "x: lora: targets: expected each layer once, got"),
+        ({"checkpoint": {"keep": "all"}}, "x: checkpoint: keep: expected int or null, got 'all'"),
         ({"iterations": "many"}, "x: iterations: expected int, got 'many'"),
         ({"iterations": True}, "x: iterations: expected int, got True"),
         ({"data": 3}, "x: data: expected a section of keys and values, got 3"),
-        ({"data": {"source": "csv", "question": "q"}}, "x: data: source: expected one of tiny, kk, jsonl, hub"),
+        ({"data": {"source": "csv", "question": "q"}}, "expected one of tiny, products, kk, kk-brief, jsonl, hub"),
         ({"data": {"source": "jsonl", "question": "q"}}, "data.path: expected what data.source=jsonl reads"),
         ({"rollout": {"prompts": 6, "max_new_tokens": 8}}, "multiple of update.mini_batches = 4, got 6"),
         ({"attention": "torch_varlen"}, "attention: torch_varlen takes whole rows"),
@@ -89,6 +93,8 @@ def test_a_number_without_a_dot_is_one_for_the_objective_too():
         ({"update": {"max_skipped_in_row": 0}}, "x: update: max_skipped_in_row: expected at least 1, got 0"),
         ({"update": {"importance_cap": 0.0}}, "x: update: importance_cap: expected above 0, got 0.0"),
         ({"checkpoint": {"every": 0}}, "x: checkpoint: every: expected at least 1, got 0"),
+        ({"checkpoint": {"keep_every": 40}}, "x: checkpoint: keep_every: expected with checkpoint.keep alone, got it"),
+        ({"checkpoint": {"keep": 1, "keep_every": 30}}, "keep_every: expected a multiple of checkpoint.every = 20"),
         ({"reward": {"overlong_buffer": 0}}, "x: reward: overlong_buffer: expected at least 1, got 0"),
         ({"reward": {"workers": 0}}, "x: reward: workers: expected at least 1, got 0"),
         ({"rollout": {"prompts": 0, "max_new_tokens": 8}}, "x: rollout: prompts: expected at least 1, got 0"),
@@ -133,6 +139,15 @@ def test_the_digest_names_the_run_and_not_its_place():
     plain = parse_config(values(), "x")
     assert parse_config(values(out="elsewhere"), "x").digest() == plain.digest()
     assert parse_config(values(seed=1), "x").digest() != plain.digest()
+
+
+def test_a_tool_of_another_version_makes_another_run(monkeypatch):
+    nested = parse_config(values(), "x").nested()
+    nested["rollout"]["tool"] = "calculator"
+    run = parse_config(nested, "x")
+    before, trained = run.digest(), run.training_digest()
+    monkeypatch.setattr(tool, "TOOLS", {"calculator": replace(tool.TOOLS["calculator"], version=9)})
+    assert run.digest() != before and run.training_digest() != trained
 
 
 @pytest.mark.parametrize("path", [p for p in RUNS if p.parent.name == "paper"], ids=lambda p: p.stem)
@@ -182,6 +197,16 @@ def test_the_header_says_of_an_objective_no_more_than_its_class_does():
         "selects": [f"silences: {masked}", "divides by: the denominator that its select gives"],
         "states": ["silences: nothing", "divides by: the denominator that its select gives"],
     }
+
+
+def test_eight_files_may_follow_one_another(tmp_path):
+    for number in range(9):
+        below = {"defaults": f"{number + 1}.yaml"} if number < 8 else {}
+        (tmp_path / f"{number}.yaml").write_text(yaml.safe_dump({**values(), "seed": 100 - number, **below}))
+    assert load_config(tmp_path / "0.yaml").seed == 100
+    (tmp_path / "8.yaml").write_text("defaults: 9.yaml\n")
+    with pytest.raises(UsageError, match=r"8\.yaml: defaults: expected the name of a file, at most 8 in a row"):
+        load_config(tmp_path / "0.yaml")
 
 
 @pytest.mark.parametrize("content", [b"\xff", b"defaults: [a]", b"defaults: run.yaml", b"{" * 3000, b"a: 2001-99-99"])

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -279,12 +280,22 @@ def test_an_engine_that_cannot_go_on_refuses_drawn_ids():
         refuse_generated_ids(replace(request, generated_ids=(5,)))
 
 
-def test_what_a_continued_run_reports(tmp_path, options):
+def test_what_a_continued_run_reports(tmp_path, options, monkeypatch):
     short = run(options)
     cut = sum(sample.finish_reason == "length" for sample in short.values())
     asked = ContinueOptions(run_dir=options.out, max_new_tokens=20, data_dir=options.data_dir)
-    drawn = continue_run(asked, engine=Chain(), watch=io.StringIO())
+    watch = io.StringIO()
+    for pace in ("sampling.progress.LOG", "runs.sample_writer.SYNC"):
+        monkeypatch.setattr(f"stapo_bench.{pace}_SECONDS", 0.0)
+    monkeypatch.setattr("stapo_bench.sampling.progress._SHARE", 1e9)
+    monkeypatch.setattr("stapo_bench.runs.sample_writer.SYNC_SHARE", 1e9)
+    drawn = continue_run(asked, engine=Chain(), watch=watch)
     assert (drawn.num_sampled, drawn.num_missing, drawn.num_repeated) == (cut, 0, 0)
+    told = [line for line in watch.getvalue().splitlines() if "samples/s" in line]
+    counts = [re.findall(r"(\d+)/(\d+)", line.partition(" · ")[0]) for line in told]
+    assert [sum(int(done) for done, _ in tasks) for tasks in counts] == list(range(1, cut + 1))
+    assert all(sum(int(total) for _, total in tasks) == cut for tasks in counts)
+    assert not any(" · 0.0 samples/s" in line for line in told)  # counted from where the samples go on
     again = continue_run(asked, engine=Chain(), watch=io.StringIO())
     assert (again.num_sampled, again.num_missing, again.num_repeated) == (0, 0, 0)
     assert again.run_dir == drawn.run_dir == tmp_path / "run-20"

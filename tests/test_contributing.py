@@ -26,7 +26,15 @@ def test_every_section_has_a_change_and_a_command():
     assert CHANGES.keys() == SAYS.keys()
 
 
-@pytest.mark.parametrize("title", SAYS)
+@pytest.mark.parametrize(
+    "title",
+    [
+        pytest.param(title, marks=pytest.mark.slow(reason="a whole check of an objective, with torch"))
+        if title == "An objective"
+        else title
+        for title in SAYS
+    ],
+)
 def test_the_change_works(title, tmp_path):
     diff, command = CHANGES[title]
     for folder in ("stapo_bench", "train/stapo_train", "tasks"):

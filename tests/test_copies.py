@@ -84,6 +84,7 @@ def test_greedy_decoding_and_short_answers_repeat_themselves_by_right():
     assert num_copies(texts, lambda i, text: 2000, SamplingParams(temperature=0.0, top_p=1.0, max_new_tokens=4096)) == 0
 
 
+@pytest.mark.slow(reason="a rate of false alarms by simulation, 200 runs")
 def test_honest_runs_of_low_entropy_alarm_in_less_than_one_of_a_hundred():
     """Peaked distributions over answers of 3 to 60 tokens: one text makes up 50 to 99.9 % of a problem's samples."""
     rng = np.random.default_rng(5)
@@ -235,6 +236,7 @@ def test_the_table_says_what_counts_as_none(make_run, rng):
     assert "† T: 930 of 960 completions repeat another of their problem far beyond chance and count as none" in table
 
 
+@pytest.mark.slow(reason="coverage by simulation, 300 runs")
 def test_intervals_cover_where_a_fifth_of_the_problems_is_copied():
     """95 % intervals for these problems, over 300 runs of 30 problems × 16 of which 6 have one sample only."""
     rng = np.random.default_rng(8)
@@ -257,6 +259,7 @@ def test_intervals_cover_where_a_fifth_of_the_problems_is_copied():
     assert told_as_drawn / 300 < 0.7  # what the same interval holds that takes copies for samples
 
 
+@pytest.mark.slow(reason="a rate of false alarms by simulation, 40 pairs of runs")
 def test_compare_finds_no_difference_between_two_runs_of_copies(make_run):
     """One model, one sample a problem in each run, told 16 times: at most 5 % find a difference, with some room."""
     found = {"these problems": 0, "problems like these": 0}

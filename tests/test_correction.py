@@ -24,6 +24,7 @@ SEQUENCE = torch.tensor([0, 0, 1, 1, 1])
     [
         ("token-tis", None, [2, 0.5, 0.25, 2, 2]),
         ("token-tis", (0, 3.5), [3.5, 0.5, 0.25, 3.5, 3]),
+        ("token-tis", (0.3, 3.5), [3.5, 0.5, 0.25, 3.5, 3]),  # no lower bound, whatever it says
         ("sequence-tis", None, [2, 2, 2, 2, 2]),
         ("sequence-tis", (0, 5), [2, 2, 5, 5, 5]),
         ("icepop", None, [4, 0.5, 0, 0, 3]),
@@ -65,6 +66,11 @@ def folder(tmp_path_factory):
         ({"correction": "icepop", "importance_cap": 2.0}, "importance_cap: expected none beside correction"),
         ({"correction_bounds": [0.5, 5.0]}, "correction_bounds: expected with correction alone"),
         ({"correction": "icepop", "correction_bounds": [5.0, 0.5]}, "correction_bounds: expected a lower bound of 0"),
+        ({"correction": "token-tis", "correction_bounds": [0.5, 2]}, "expected 0 as the lower bound of token-tis"),
+        (
+            {"correction": "sequence-tis", "correction_bounds": [0.1, 2]},
+            "expected 0 as the lower bound of sequence-tis",
+        ),
         ({"correction": "tis"}, "correction: expected "),
     ],
 )

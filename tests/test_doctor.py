@@ -31,18 +31,40 @@ def only(monkeypatch, *installed):
 def test_missing_extras_are_named_with_what_brings_them(monkeypatch, quiet, tmp_path):
     only(monkeypatch, "torch")
     found = lines(tmp_path)
-    assert found["plots"] == "missing matplotlib: pip install 'stapo-bench[plots]'"
-    assert found["eval"].startswith("missing datasets, ") and "torch" not in found["eval"]
+    assert found["plots"] == "figures: missing matplotlib: pip install 'stapo-bench[plots]'"
+    assert (
+        found["eval"].startswith("sampling from checkpoints, training: missing datasets, ")
+        and "torch" not in found["eval"]
+    )
     assert found["eval"].endswith("pip install 'stapo-bench[eval]'")
 
 
 @pytest.mark.parametrize(
-    ("installed", "command"),
-    [((), "stapo-bench import"), (("torch",), "--limit 5"), (("torch", "vllm"), "--engine vllm")],
+    ("installed", "data", "command"),
+    [((), "", "stapo-bench import"), (("torch",), "", "--tasks tiny_aime24 "), (("torch",), ".", "--tasks aime24 ")],
 )
-def test_the_next_command_is_one_that_this_machine_can_run(monkeypatch, installed, command):
+@pytest.mark.usefixtures("quiet")
+def test_the_next_command_is_one_that_this_machine_can_run(monkeypatch, installed, data, command):
     only(monkeypatch, *installed)
-    assert command in doctor.next_command()
+    done = CliRunner().invoke(doctor.doctor, env={"STAPO_BENCH_DATA": data})
+    assert command in done.output.rpartition("next: ")[2]
+
+
+def test_a_gpu_that_the_torch_here_cannot_use_is_said(monkeypatch, quiet, tmp_path):
+    only(monkeypatch, "torch")
+    monkeypatch.setattr(doctor, "gpu_names", lambda: ["GPU 0: NVIDIA H100"])
+    for version, more in (("2.13.0+cpu", "; but torch 2.13.0+cpu is a build for CPUs"), ("2.13.0", "")):
+        monkeypatch.setattr(doctor, "_version", lambda package, version=version: version)
+        assert lines(tmp_path)["GPU"].partition(": install")[0] == f"GPU 0: NVIDIA H100{more}"
+
+
+def test_a_folder_of_data_that_is_not_there_is_said(monkeypatch, quiet, tmp_path):
+    monkeypatch.setenv("STAPO_BENCH_DATA", str(tmp_path / "no"))
+    assert lines(tmp_path)["data"] == f"{tmp_path / 'no'} (STAPO_BENCH_DATA): no such folder"
+
+
+def test_every_extra_has_its_purpose():
+    assert set(doctor._FOR) == set(doctor.EXTRAS.values())
 
 
 def test_a_hub_out_of_reach_and_one_not_asked(monkeypatch, tmp_path):
@@ -58,7 +80,7 @@ def test_a_hub_out_of_reach_and_one_not_asked(monkeypatch, tmp_path):
 
 
 def test_locks_by_what_the_file_system_has(monkeypatch, quiet, tmp_path):
-    assert lines(tmp_path / "not" / "there")["locks"] == "of the system"
+    assert lines(tmp_path / "not" / "there")["locks"] == "the file system has them"
     monkeypatch.setattr("filelock.FileLock.acquire", refuse)
     assert lines(tmp_path)["locks"].startswith("none on this file system")
     assert list(tmp_path.iterdir()) == []

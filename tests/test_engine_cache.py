@@ -69,6 +69,15 @@ def test_other_settings_open_another_engine(tmp_path, steps):
         assert engines.engine(replace(steps[1], engine=EngineOptions(name="transformers", slots=3)), []) is not first
 
 
+def test_a_checkpoint_that_comes_again_has_its_own_weights_again(tmp_path, steps):
+    with EngineCache() as engines:
+        first, other, again = (
+            completions(replace(steps[step], out=tmp_path / name), engines=engines)
+            for step, name in ((0, "first"), (1, "other"), (0, "again"))
+        )
+    assert again == first != other
+
+
 def test_a_checkpoint_that_was_deleted_meanwhile_is_compared_by_what_was_known_of_it(steps):
     with EngineCache() as engines:
         first = engines.engine(steps[0], [])

@@ -120,6 +120,20 @@ def test_ranks_start_anew_since_a_question_for_gpus_spoils_forks(monkeypatch, fo
     assert fake.asked["tensor_parallel_size"] == 2
 
 
+def test_each_of_the_processes_that_train_together_has_a_vllm_of_its_own(monkeypatch, folder):
+    fake = install(monkeypatch, FakeVllm())
+    VllmEngine(folder, launched=True)
+    assert fake.asked["distributed_executor_backend"] == "external_launcher"
+
+
+def test_a_second_engine_of_a_process_is_no_rank_of_the_first_ones_group(monkeypatch, folder):
+    """vLLM makes a process group of its own for an engine, even of one process."""
+    fake = install(monkeypatch, FakeVllm())
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    opened(folder)
+    assert "distributed_executor_backend" not in fake.asked
+
+
 def test_flashinfers_sampler_is_not_compiled_at_every_start(monkeypatch, folder):
     monkeypatch.setenv("VLLM_USE_FLASHINFER_SAMPLER", "1")
     install(monkeypatch, FakeVllm())

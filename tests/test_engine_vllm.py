@@ -126,6 +126,16 @@ def test_a_precision_that_is_asked_for_reaches_vllm(fake_vllm, tmp_path: Path, a
     assert fake_vllm["dtype"] == expected
 
 
+@pytest.mark.parametrize(("sleeps", "on_cpu"), [(True, False), (False, False), (True, True), (False, True)])
+def test_an_engine_sleeps_where_it_is_asked_to_and_has_a_gpu(fake_vllm, tmp_path: Path, sleeps, on_cpu):
+    from stapo_bench.engines import vllm as engine
+
+    engine.import_module("vllm.platforms").current_platform.is_cpu = lambda: on_cpu
+    engine.VllmEngine(tmp_path, sleeps=sleeps)
+    assert fake_vllm.get("enable_sleep_mode", False) is (sleeps and not on_cpu)
+    assert (fake_vllm["enforce_eager"], fake_vllm.get("enable_chunked_prefill", True)) == (on_cpu, not on_cpu)
+
+
 def test_a_quantization_is_vllm_s_and_part_of_the_identity(fake_vllm, tmp_path: Path, monkeypatch):
     effective = SimpleNamespace(all_stop_token_ids={1})
     monkeypatch.setattr(VllmEngine, "_effective", lambda self, params: effective)

@@ -1,5 +1,6 @@
 """Point estimates against hand values, brute force over all subsets, and their defining properties."""
 
+import math
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -17,6 +18,7 @@ from stapo_bench.statistics.estimators import (
     pass_hat_k,
     problem_means,
     score_bounds,
+    stability,
 )
 
 NAN = float("nan")
@@ -169,6 +171,8 @@ def test_majority_equals_brute_force_over_subsets(samples):
     for k in range(1, len(row) + 1):
         got = maj_at_k(np.array([row], dtype=float), np.array([classes]), k)
         assert got == pytest.approx(slow_majority(row, classes, k))
+        gaps = np.array([[*row, np.nan, np.nan]], dtype=float), np.array([[*classes, -1, 0]])  # nothing was said there
+        assert maj_at_k(*gaps, k) == pytest.approx(got)
 
 
 def test_answer_classes_compare_with_a_representative():
@@ -178,6 +182,26 @@ def test_answer_classes_compare_with_a_representative():
     )
     assert classes == [0, -1, 0, 1, 0, 1]
     assert answer_classes(["1/2", "0.5", "1/2"]) == [0, 1, 0]
+
+
+@pytest.mark.parametrize(("fewest", "k"), [(0, 0), (1, 0), (2, 2), (3, 2), (15, 8), (16, 16), (17, 16), (64, 16)])
+def test_stability_is_over_the_largest_power_of_two_up_to_sixteen(fewest, k):
+    correct = np.tile([1.0, 1.0, 1.0, 0.0], (2, 16))
+    expected = {f"G-Pass@{k}_{tau:g}": g_pass_at_k(correct, k, tau) for tau in (0.5, 0.75, 1.0)} if k else {}
+    assert stability(correct, fewest) == expected | ({f"mG-Pass@{k}": mg_pass_at_k(correct, k)} if k else {})
+
+
+def test_what_is_no_share_of_k_or_no_class_of_each_sample_is_refused():
+    correct = np.array([[1.0, 0.0, 0.0]])
+    assert g_pass_at_k(correct, 2, 0.0) == pytest.approx(pass_at_k(correct, 2))  # at least one
+    for tau in (-0.01, 1.01):
+        with pytest.raises(ValueError, match="expected 0 <= tau <= 1"):
+            g_pass_at_k(correct, 2, tau)
+    with pytest.raises(ValueError, match=r"expected classes of shape \(1, 3\)"):
+        maj_at_k(correct, np.array([[0, 1]]), 1)
+    with pytest.raises(ValueError, match=r"got shape \(3,\)"):
+        pass_at_k(correct[0], 1)
+    assert math.isnan(avg_at_k(np.full((2, 2), NAN)))
 
 
 def test_an_undecided_problem_is_no_division_by_zero():

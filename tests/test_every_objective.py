@@ -1,7 +1,7 @@
 """What all objectives share: what nothing is learned from, what is refused, and what no split changes."""
 
 import math
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, asdict, replace
 
 import pytest
 import torch
@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from objective_setup import loss, stats
 
 from stapo_bench.errors import UsageError
-from stapo_train.objective import TokenStats, policy_loss, quantile, select, uniform
+from stapo_train.check.plain import Token
+from stapo_train.check.reference import reference_loss
+from stapo_train.objective import Needs, TokenStats, policy_loss, quantile, select, uniform
 from stapo_train.objectives import REGISTRY, build, for_run
 
 
@@ -92,6 +94,153 @@ def test_clip_cov_draws_from_strictly_between_its_bounds(low, high, num_eligible
     assert selection.num_kept == 2 - min(num_eligible, 1)
 
 
+# The constants of the papers and of their authors' scripts, where they are not DAPO's 0.2 / 0.28 without a dual clip.
+EVEN, JUSTRL, VERL = {"clip_high": 0.2}, {"dual_clip": 10.0}, {"clip_high": 0.2, "dual_clip": 3.0}
+S2T = {**JUSTRL, "tau_p": 0.002, "q": 0.75}
+CONSTANTS = {
+    "dapo": {},
+    "grpo": {**EVEN, "kl_beta": 0.0},
+    "dr-grpo": {**EVEN, "max_length": 8},
+    "justrl": JUSTRL,
+    "20-entropy": {**JUSTRL, "share": 0.2, "denominator": "kept"},
+    "stapo": S2T,
+    "stapo-old": {**S2T, "q": 0.8},
+    "random-mask": {**S2T, "seed": 7},
+    "high-entropy-mask": S2T,
+    "full-mask": S2T,
+    "stapo-micro-batch": {**S2T, "micro_batch_rollouts": 8},
+    "ar": {**JUSTRL, "clip_high": 0.24, "alpha": 0.2},
+    "lopti": {**JUSTRL, "clip_high": 0.24, "alpha": 0.0, "eta": 0.4, "order": "passes"},
+    "stare": {
+        **JUSTRL, "share": 0.1, "weight_positive": 1.1, "weight_negative": 1.0, "max_entropy": 0.3, "gate": "iteration"
+    },
+    "taco": {**JUSTRL, "alpha": 0.01, "strength": 0.9},
+    "lp-reg": {"clip_low": 1.0, "clip_high": 9.0, "share": 0.01, "beta": 1.0},
+    "kl-cov": {"share": 0.002, "beta": 1.0},
+    "clip-cov": {"clip_low": 1.0, "clip_high": 1.0, "share": 0.0002, "low": 1.0, "high": 5.0, "seed": 7},
+    "gspo": {"clip_low": 3e-4, "clip_high": 4e-4},
+    "cispo": {"clip_low": 1.0, "clip_high": 4.0},
+    "sapo": {"tau_positive": 1.0, "tau_negative": 1.05},
+    "dppo-tv": {"clip_low": 0.15, "clip_high": 0.15, "max_length": 8},
+    "dppo-kl": {"clip_low": 0.05, "clip_high": 0.05, "max_length": 8},
+    "gmpo": {"clip_low": 0.4, "clip_high": 0.4},
+    "luspo": {"clip_low": 0.002, "clip_high": 0.0025},
+    "vespo": {"k_positive": 2.0, "lambda_positive": 3.0, "k_negative": 3.0, "lambda_negative": 2.0},
+    "ce-gppo": {**EVEN, **JUSTRL, "beta_low": 0.5, "beta_high": 1.0},
+    "aspo": {**EVEN, "clip_wide": 0.4, "share": 0.2, "max_weight": 3.0},
+    "maxrl": VERL,
+    "rloo": VERL,
+    "reinforce++": VERL,
+    "reinforce++-baseline": VERL,
+    "opo": VERL,
+    "grpo-pass-k": VERL,
+    "gpg": {},
+    "dro": {"beta": 1.0},
+}  # fmt: skip
+ANY_DECISION = ("20-entropy", "stare", "taco", "lp-reg", "kl-cov", "clip-cov", "aspo")
+S2T_ALIKE = ("stapo", "stapo-old", "random-mask", "high-entropy-mask", "full-mask", "stapo-micro-batch")
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_an_objective_is_its_papers_constants_and_what_it_says_of_itself(name):
+    objective = for_run({"name": name}, seed=7, max_new_tokens=8)
+    assert asdict(objective) == {"clip_low": 0.2, "clip_high": 0.28, "dual_clip": None, **CONSTANTS[name]}
+    assert objective.definition == (2 if name in ("lopti", "stare", "lp-reg", "clip-cov") else 1)
+    assert objective.num_phases == (2 if name == "lopti" else 1)
+    assert objective.min_p == (0.02 if name == "lp-reg" else None)
+    assert objective.divide_by_std == (name not in ("dr-grpo", "dppo-tv", "dppo-kl"))
+    assert objective.detaches_ratio == (name in ("cispo", "dppo-tv", "dppo-kl", "vespo", "ce-gppo", "aspo"))
+    depends = "all" if name in ANY_DECISION else "few" if name in S2T_ALIKE else "none"
+    assert objective.needs == Needs(
+        current_policy=depends,
+        zero_advantage_statistics=name in ("20-entropy", "stapo-old", "stare", "kl-cov", "clip-cov"),
+        zero_advantage_gradient=name in ("kl-cov", "dro"),
+    )
+    with pytest.raises(FrozenInstanceError):
+        objective.clip_low = 0.5
+    s = stats([0.5, 0.2])  # ratio 1 and A = 1 everywhere: the value of the surrogate, whatever its clip
+    assert select(s, objective).num_tokens == 2
+    assert objective.ratio(s).tolist() == pytest.approx([1.0, 1.0])
+
+
+def random_tokens(seed):
+    """Sixty tokens of seven rollouts, from unlikely to likely, moved far in both directions; with plain numbers."""
+    draw = torch.Generator().manual_seed(seed)
+
+    def uniformly(low, high):
+        return low + (high - low) * torch.rand(60, generator=draw, dtype=torch.float64)
+
+    log_probs, entropy = uniformly(-7.0, -0.05), uniformly(0.0, 2.0)
+    old = (log_probs + uniformly(-0.5, 0.5)).clamp(max=-0.02)
+    sequence = torch.arange(60) ** 2 // 515  # 23, 10, 7, … tokens
+    advantages = torch.tensor([0.7, -1.3, 2.0, 0.0, -0.4, 1.0, -0.1], dtype=torch.float64)[sequence]
+    rest = uniformly(0.02, 0.5).unsqueeze(-1) ** torch.arange(1, 8)  # seven other tokens, ever less likely
+    others = (1 - old.exp()).unsqueeze(-1) * rest / rest.sum(-1, keepdim=True)
+    distribution = torch.cat([old.exp().unsqueeze(-1), others], dim=-1)
+    kept = torch.where(distribution >= 0.02 * distribution.amax(-1, keepdim=True), distribution, 0.0)
+    batch = torch.full((60,), 0.25, dtype=torch.float64)
+    key = torch.arange(60) * 977 + seed
+    tokens = TokenStats(
+        log_probs=log_probs, old_log_probs=old, entropy=entropy, advantages=advantages, sequence=sequence, key=key,
+        proxy_log_probs=(kept[:, 0] / kept.sum(-1)).log(), batch_entropy=batch,
+    )  # fmt: skip
+    columns = (log_probs, old, entropy, advantages, sequence, key, batch, distribution)
+    names = ("log_prob", "old_log_prob", "entropy", "advantage", "sequence", "key", "batch_entropy", "distribution")
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return tokens, [Token(**dict(zip(names, row, strict=True))) for row in rows]
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_random_tokens_give_the_loss_of_the_slow_reference(name):
+    for seed in range(3):
+        s, tokens = random_tokens(seed)
+        for settings in ({}, dict(REGISTRY[name].check_with), {"clip_low": 0.1, "clip_high": 0.15, "dual_clip": 1.1}):
+            objective = for_run({"name": name, **settings}, seed=seed, max_new_tokens=30)
+            for phase in range(objective.num_phases):
+                expected = reference_loss(name, objective, tokens, phase)
+                assert loss(s, objective, phase=phase) == pytest.approx(expected, rel=1e-9, abs=1e-12), settings
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("grpo", {"kl_beta": 0.0}),
+        ("sapo", {"tau_positive": 0.01, "tau_negative": 0.01}),
+        ("taco", {"alpha": 0.01, "strength": 1.0}),
+        ("taco", {"strength": 0.0}),
+        ("stapo", {"tau_p": 0.0, "q": 0.0}),
+        ("stapo", {"tau_p": 1.0, "q": 1.0}),
+        ("stapo-micro-batch", {"micro_batch_rollouts": 1}),
+        ("20-entropy", {"share": 0.0}),
+        ("20-entropy", {"share": 1.0}),
+        ("ar", {"alpha": 0.0}),
+        ("ar", {"alpha": 1.0}),
+        ("lopti", {"eta": 0.0}),
+        ("lopti", {"eta": 1.0}),
+        ("stare", {"share": 0.0, "weight_positive": 0.0, "weight_negative": 0.0, "max_entropy": 0.0}),
+        ("stare", {"share": 1.0}),
+        ("lp-reg", {"share": 0.0, "beta": 0.0}),
+        ("lp-reg", {"share": 1.0}),
+        ("kl-cov", {"share": 0.0, "beta": 0.0}),
+        ("kl-cov", {"share": 1.0}),
+        ("clip-cov", {"seed": 0, "share": 0.0, "high": 1.0}),
+        ("clip-cov", {"seed": 0, "share": 1.0}),
+        ("dr-grpo", {"max_length": 1}),
+        ("dppo-tv", {"max_length": 1}),
+        ("vespo", {"k_positive": 0.0, "k_negative": 0.0, "lambda_positive": 0.01, "lambda_negative": 0.01}),
+        ("ce-gppo", {"beta_low": 0.0, "beta_high": 0.0}),
+        ("aspo", {"clip_wide": 0.0, "share": 0.0}),
+        ("aspo", {"share": 1.0}),
+        ("dro", {"beta": 0.01}),
+        ("dapo", {"clip_low": 0.0, "clip_high": 0.0, "dual_clip": 1.01}),
+    ],
+)
+def test_settings_at_the_ends_of_their_ranges_are_taken(name, settings):
+    objective = build(name, **settings)
+    assert {key: getattr(objective, key) for key in settings} == settings
+    assert select(stats([0.5, 0.2]), objective).num_tokens == 2
+
+
 def test_unknown_names_are_refused_with_the_nearest():
     with pytest.raises(UsageError, match="did you mean 'stapo'"):
         build("stappo")
@@ -99,30 +248,44 @@ def test_unknown_names_are_refused_with_the_nearest():
         build("stapo", tau_q=0.1)
 
 
+SHARES = (
+    *((name, setting) for name in ("stapo", "stapo-old") for setting in ("tau_p", "q")),
+    *((name, "share") for name in ("20-entropy", "stare", "lp-reg", "kl-cov", "aspo")),
+    *(("ar", "alpha"), ("lopti", "alpha"), ("lopti", "eta"), ("taco", "strength")),
+)
+
+
 @pytest.mark.parametrize(
     ("name", "setting", "message"),
     [
         ("stapo", {"q": math.nan}, "q: expected at least 0 and at most 1, got nan"),
-        ("stapo-old", {"tau_p": 2}, "tau_p: expected at least 0 and at most 1, got 2"),
         ("random-mask", {"seed": 0.5}, "seed: expected int, got 0.5"),
         ("gspo", {"clip_low": "3e-4x"}, "clip_low: expected float"),
         ("grpo", {"kl_beta": -0.1}, "kl_beta: expected at least 0, got -0.1"),
-        ("ar", {"alpha": 2}, "alpha: expected"),
-        ("20-entropy", {"share": 1.5}, "share: expected at least 0 and at most 1, got 1.5"),
-        ("lopti", {"eta": 1.5}, "eta: expected at least 0 and at most 1, got 1.5"),
-        ("stare", {"share": 1.5}, "share: expected at least 0 and at most 1, got 1.5"),
+        *(
+            (name, {setting: value}, f"{setting}: expected at least 0 and at most 1, got {value}")
+            for name, setting in SHARES
+            for value in (-0.01, 1.01)
+        ),
+        ("aspo", {"clip_wide": -0.01}, "clip_wide: expected at least 0, got -0.01"),
+        ("aspo", {"max_weight": 1}, "max_weight: expected above 1, got 1"),
+        ("ce-gppo", {"beta_low": -0.01}, "beta_low: expected at least 0, got -0.01"),
+        ("ce-gppo", {"beta_high": -0.01}, "beta_high: expected at least 0, got -0.01"),
+        ("dapo", {"dual_clip": 1}, "dual_clip: expected above 1, got 1"),
+        ("dro", {"beta": 0}, "beta: expected above 0, got 0"),
+        ("taco", {"alpha": 0}, "alpha: expected above 0, got 0"),
+        ("vespo", {"k_positive": -0.01}, "k_positive: expected at least 0, got -0.01"),
+        ("vespo", {"k_negative": -0.01}, "k_negative: expected at least 0, got -0.01"),
+        ("vespo", {"lambda_positive": 0}, "lambda_positive: expected above 0, got 0"),
+        ("vespo", {"lambda_negative": 0}, "lambda_negative: expected above 0, got 0"),
+        ("stapo-micro-batch", {"micro_batch_rollouts": 0}, "micro_batch_rollouts: expected at least 1, got 0"),
         ("stare", {"weight_positive": -0.1}, "weight_positive: expected at least 0, got -0.1"),
         ("stare", {"weight_negative": -0.1}, "weight_negative: expected at least 0, got -0.1"),
         ("stare", {"max_entropy": -0.1}, "max_entropy: expected at least 0, got -0.1"),
         ("lp-reg", {"beta": -0.1}, "beta: expected at least 0, got -0.1"),
         ("kl-cov", {"beta": -0.1}, "beta: expected at least 0, got -0.1"),
-        ("kl-cov", {"share": 1.5}, "share: expected at least 0 and at most 1, got 1.5"),
-        ("clip-cov", {"seed": 0, "share": 1.5}, "share: expected at least 0 and at most 1, got 1.5"),
-        ("lopti", {"alpha": 2}, "alpha: expected"),
-        ("lopti", {"eta": -1}, "eta: expected"),
-        ("stare", {"share": 10}, "share: expected"),
-        ("lp-reg", {"beta": -1}, "beta: expected"),
-        ("kl-cov", {"share": -1}, "share: expected"),
+        ("clip-cov", {"seed": 0, "share": 1.01}, "share: expected at least 0 and at most 1, got 1.01"),
+        ("clip-cov", {"seed": 0, "share": -0.01}, "share: expected at least 0 and at most 1, got -0.01"),
         ("clip-cov", {"seed": 0, "high": 0.5}, "high: expected at least 1, got 0.5"),
         ("dr-grpo", {"max_length": 0}, "max_length: expected at least 1, got 0"),
         ("sapo", {"tau_positive": 0}, "tau_positive: expected above 0, got 0"),

@@ -33,8 +33,17 @@ dumps: [2]
 graders: [strict]
 figures: [entropy]
 sections: [ranking, stability, samples, error-bars, flips, spurious, gradients]
-overrides: [iterations=2, data.count=40, rollout.prompts=4, rollout.group_size=4, rollout.max_new_tokens=12]
-pretrain: [steps=6, hidden_size=32, intermediate_size=48, num_layers=2, examples_per_step=4]
+overrides:
+  - iterations=2
+  - data.count=40
+  - rollout.prompts=4
+  - rollout.group_size=4
+  - rollout.max_new_tokens=12
+  - pretrain.steps=6
+  - pretrain.hidden_size=32
+  - pretrain.intermediate_size=48
+  - pretrain.num_layers=2
+  - pretrain.examples_per_step=4
 evaluation: {max-new-tokens: 12, samples: 2, limit: 2}
 """
 
@@ -69,6 +78,7 @@ def page_of(folder):
     }
 
 
+@pytest.mark.slow(reason="two whole experiments, thirteen commands each")
 def test_an_experiment_that_was_killed_twice_gives_the_same_page(tmp_path, monkeypatch):
     broken, whole = tmp_path / "broken", tmp_path / "whole"
     broken.mkdir()
@@ -115,6 +125,7 @@ def test_an_experiment_that_was_killed_twice_gives_the_same_page(tmp_path, monke
     about = json.loads((whole / "results" / "toy" / "manifest.json").read_text())
     assert about["commands"] == {"pretrain": 1, "train": 4, "eval": 4, "grade": 4}
     assert all(about["cpu_s"][kind] > 0 for kind in ("pretrain", "train", "eval")) and about["not_run"] == []
+    assert [m["about"]["regime"] for m in about["evaluations"].values()] == list(about["evaluations"]) == ["training"]
     assert [row["starts"] for row in about["code"]] == [13] and about["code"][0]["commit"]
     check_gradients_of(Path("out"))
     check_partial_pages(Path("out"))
@@ -155,7 +166,7 @@ def check_partial_pages(out):
 def test_every_experiment_can_be_planned(path, tmp_path):
     experiment = design.load_experiment(path.stem)
     if experiment.seeds == "search":  # looks for a regime, and says nothing about methods
-        assert path.stem.startswith("stability-search") and not experiment.decodings
+        assert path.stem == "stability-search" and not experiment.decodings
     else:
         assert len(experiment.used_seeds) >= 5
     plan = steps.plan(experiment, tmp_path)
@@ -166,8 +177,9 @@ def test_every_experiment_can_be_planned(path, tmp_path):
     first = steps.plan(experiment, tmp_path, num_seeds=1)
     assert list(first) == names[: len(first)] and 1 < len(first) <= len(names)
     # Seed by seed, from trainings to grades: stopped early, it has whole seeds.
-    seeds = [int(found[1]) for name in names[1:] if (found := re.search(r"-s(\d+)-", name))]
-    assert len(seeds) == len(names) - 1 and seeds == sorted(seeds)
+    begun = [name for name, step in plan.items() if step.kind != "pretrain"]
+    seeds = [int(found[1]) for name in begun if (found := re.search(r"-s(\d+)-", name))]
+    assert len(seeds) == len(begun) and seeds == sorted(seeds)
     assert not any(step.is_done() for step in plan.values())
     assert set(experiment.sections) <= set(sections.SECTIONS)
 
@@ -183,12 +195,24 @@ def test_two_experiments_share_a_training(tmp_path):
     assert all(main[name].command == controls[name].command for name in set(main) & set(controls))
 
 
-def test_another_base_has_a_folder_and_trainings_of_its_own(tmp_path):
-    usual, small = (design.load_experiment(name) for name in ("stability-search", "stability-search-small"))
-    plans = [steps.plan(experiment, tmp_path) for experiment in (usual, small)]
-    assert [next(iter(plan)) for plan in plans] == ["base", "base-hidden-size-64-intermediate-size-160-num-layers-3"]
-    assert not set(plans[0]) & set(plans[1])
-    assert {step.needs[0] for step in plans[1].values() if step.kind == "train"} == {next(iter(plans[1]))}
+def test_a_variant_with_another_base_begins_with_that(tmp_path):
+    plan = steps.plan(design.load_experiment("stability-search"), tmp_path)
+    bases = [name for name, step in plan.items() if step.kind == "pretrain"]
+    assert bases == ["base", "base-hidden-size-64-intermediate-size-160-num-layers-3", "base-steps-350"]
+    assert plan["base-steps-350"].command[-2:] == ["steps=350", f"out={tmp_path}/base-steps-350"]
+    begun = {base: [s.command for s in plan.values() if s.needs == (base,)] for base in bases}
+    assert {base: len(commands) for base, commands in begun.items()} == dict(zip(bases, (16, 5, 11), strict=True))
+    for base, commands in begun.items():
+        assert all(f"model={tmp_path}/{base}" in command for command in commands)
+        assert not any("pretrain." in word for command in commands for word in command)
+
+
+def test_a_suite_of_its_own_is_evaluated_and_its_base_pretrained(tmp_path):
+    plan = steps.plan(design.load_experiment("knights"), tmp_path)
+    assert {step.command[3] for step in plan.values() if step.kind == "eval"} == {"tiny-kk"}
+    assert "text=knights" in next(iter(plan.values())).command
+    usual = steps.plan(design.load_experiment("main"), tmp_path)
+    assert {step.command[3] for step in usual.values() if step.kind == "eval"} == {"tiny"}
 
 
 def test_a_wrong_description_is_refused(tmp_path):
@@ -200,7 +224,7 @@ def test_a_wrong_description_is_refused(tmp_path):
         (tmp_path / "toy.yaml").write_text(wrong)
         with pytest.raises(UsageError, match=message):
             design.load_experiment(str(tmp_path / "toy.yaml"))
-    with pytest.raises(UsageError, match="controls, evaluation-questions, main"):
+    with pytest.raises(UsageError, match="controls, evaluation-questions, knights, low-probability, main"):
         design.load_experiment("mian")
 
 

@@ -14,7 +14,7 @@ from stapo_bench.analysis.seed_comparison import compare_over_seeds
 from stapo_bench.presenting.figures.seeds import draw_panel
 from stapo_bench.presenting.figures.style import look
 from stapo_bench.records import Outcomes
-from stapo_train.experiments import evaluation_questions, findings, sections
+from stapo_train.experiments import evaluation_questions, findings, sections, targets
 
 
 def score_of(value, run):
@@ -119,14 +119,16 @@ def test_the_same_weights_with_every_seed_are_one_training(tmp_path):
         folder = tmp_path / f"{variant}-{seed}"
         folder.mkdir()
         (folder / "model.safetensors").write_bytes(weights)
-        return SimpleNamespace(variant=variant, folder=folder, checkpoint=lambda base: folder)
+        return SimpleNamespace(variant=variant, folder=folder, checkpoint=folder)
 
     weights = {"A": (b"a", b"b"), "B": (b"a", b"b"), "C": (b"a", b"c"), "D": (b"d", b"d"), "E": (b"d", b"d")}
     made = [training(variant, seed, one) for variant, found in weights.items() for seed, one in enumerate(found)]
     for reference, same in (("B", {"A": "B", "E": "D"}), ("E", {"B": "A", "D": "E"}), ("C", {"B": "A", "E": "D"})):
-        found = findings.Findings(SimpleNamespace(reference=reference), tmp_path)
-        found.__dict__["trainings"] = made
+        found = findings.Findings(SimpleNamespace(reference=reference, told=["A", "D", "C"]), tmp_path)
+        found.__dict__.update(trainings=made, variants=weights)
         assert found.same == same
+        # One training is not compared with itself: its differences from the reference would say nothing.
+        assert found.told == {"B": ["D", "C"], "E": ["A", "C"], "C": ["A", "D", "C"]}[reference]
 
 
 def test_the_figure_of_differences_shows_both_intervals_and_leaves_out_the_untrained(tmp_path):
@@ -195,6 +197,60 @@ def test_regimes_are_counted_over_seeds(tmp_path):
     ]  # fmt: skip
     steady = SimpleNamespace(variants=["A"], trainings=trainings[1:])
     assert sections.regimes(steady, Path()).answers[:2] == ["Entropy collapses: nowhere.", "It explodes: nowhere."]
+
+
+def test_a_target_entropy_is_held_or_not(tmp_path):
+    # Gated at 0.3 nats, the band 0.27 to 0.33: open from iteration 2 and 3, in the band in 1 of 3 and 0 of 2 after it.
+    curves = {
+        ("gated", 1): [0.4, 0.28, 0.2, 0.2],
+        ("gated", 2): [0.5, 0.4, 0.2, 0.1],
+        ("plain", 1): [0.4, 0.3, 0.2, 0.1],
+        ("plain", 2): [0.5, 0.3, 0.2, 0.1],
+    }
+    trainings = []
+    for (variant, seed), entropies in curves.items():
+        folder = tmp_path / f"{variant}{seed}"
+        folder.mkdir()
+        (folder / "metrics.jsonl").write_text("".join(f'{{"entropy": {value}}}\n' for value in entropies))
+        objective = {"name": "stare" if variant == "gated" else "justrl"}
+        trainings.append(SimpleNamespace(variant=variant, folder=folder, config=SimpleNamespace(objective=objective)))
+    found = targets.target_entropy(
+        SimpleNamespace(trainings=trainings, experiment=SimpleNamespace(reference="plain")), Path()
+    )
+    # Ends 0.2 and 0.1: -0.1 and -0.2 from 0.3, mean -0.15, standard error 0.05, t_0.975(1) = 12.706: -0.15 -+ 0.635;
+    # +0.1 and 0 from the plain one's: +0.05 -+ 0.635.
+    assert "| gated | 0.3 | 2 to 3 | 17% | -0.150 [-0.785, +0.485] | +0.050 [-0.585, +0.685] |" in found.text
+    assert "plain |" not in found.text.split("|---")[-1]
+    assert found.answers[0].startswith("gated's gate opens at iteration 2 to 3; from there on entropy is within 10% of")
+    for training in trainings:
+        training.config.objective["max_entropy"] = 0.05
+        if training.variant == "plain":
+            training.config.objective = {"name": "justrl"}
+    never = targets.target_entropy(
+        SimpleNamespace(trainings=trainings, experiment=SimpleNamespace(reference="plain")), Path()
+    )
+    assert never.answers == ["gated's entropy never falls below its target of 0.05 nats (2 seeds)."]
+
+
+def test_the_gain_on_aime_is_of_those_two_tasks_alone():
+    def run(right):
+        return {
+            task: Outcomes.of_counts({f"p{i}": (right[task] + i % 2, 12) for i in range(10)})
+            for task in ("tiny_aime24", "tiny_aime25", "tiny_minerva")
+        }
+
+    base = {"tiny_aime24": 4, "tiny_aime25": 6, "tiny_minerva": 1}
+    # 6 of 12 more on one of the two tasks: 25 points on average; the third task, worse by 1 of 12, is not asked.
+    better = {"tiny_aime24": 10, "tiny_aime25": 6, "tiny_minerva": 0}
+    runs = {"A": run(base), "B": run(better)}
+    scores = {"training": {name: [score_of(0.5, found) for _ in range(5)] for name, found in runs.items()}}
+    results = SimpleNamespace(
+        experiment=SimpleNamespace(reference="A", untrained=[]), scores=scores, same={}, told=["B"]
+    )
+    found = targets.aime_gain(results, Path())
+    # A's mean is (4.5 + 6.5) / 24 = 0.458: 25 points are 54.5 % of it.
+    assert "| B | T=1.0, top-p 1.0 | +25.0 [" in found.text and "+54.5 %" in found.text
+    assert found.answers[0].endswith("points (+54.5 %, 5 seeds).")
 
 
 def planned(*components):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,12 +59,16 @@ def test_parquet_holds_every_sample_with_its_grade(run, tmp_path):
     assert [row["sum_log_prob"] for row in rows] == [-1.5, None, None]
 
 
-def test_csv_holds_the_same(run, tmp_path):
+def test_csv_holds_the_same_and_needs_no_extra(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # as where it is not installed
     assert export_runs([run], tmp_path / "s.csv").num_samples == 3
     with (tmp_path / "s.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["completion"] for row in rows] == ["so \\boxed{4}", "cut \ufffd", 'a "quoted"\nline, with a comma']
     assert [row["outcome"] for row in rows] == ["CORRECT", "NO_ANSWER", ""]
+    head, first = (tmp_path / "s.csv").read_text(encoding="utf-8").split("\n")[:2]
+    assert (head[:24], first[:9]) == ('"run","method","model","', '"run","ru')
+    assert first.endswith(f',0,{2**62},"so \\boxed{{4}}",5,"stop",-1.5,,"math-1","CORRECT","4",true,')
 
 
 def test_several_runs_stand_in_one_table_with_what_tells_them_apart(make_run, tmp_path):

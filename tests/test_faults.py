@@ -21,6 +21,7 @@ from stapo_bench.runs.sample_writer import repair
 ROOT = Path(__file__).parent.parent
 
 
+@pytest.mark.slow(reason="a campaign: commands killed, files damaged, wrong answers, one of most kinds")
 def test_a_short_campaign_loses_nothing_and_lets_nothing_in(tmp_path):
     if not hasattr(os, "fork"):
         pytest.skip("the campaign forks")
@@ -59,7 +60,13 @@ HAS_COMPILER = any(map(shutil.which, ("cc", "gcc", "clang"))) and sys.platform.s
 
 @pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler, or another system's preloading")
 @pytest.mark.parametrize(
-    ("name", "stride", "least"), [("eval", 7, 6), ("grade", 3, 2), ("export", 2, 3), ("stapo-train", 24, 4)]
+    ("name", "stride", "least"),
+    [
+        pytest.param("eval", 7, 6, marks=pytest.mark.slow(reason="an evaluation for every call that fails")),
+        ("grade", 3, 2),
+        ("export", 1, 3),
+        pytest.param("stapo-train", 24, 4, marks=pytest.mark.slow(reason="a training for every call that fails")),
+    ],
 )
 def test_whatever_call_fails_the_folder_is_whole_or_says_what_is_not(tmp_path, name, stride, least):
     """A sample of the calls; the campaign takes all of them."""
@@ -72,19 +79,17 @@ def test_whatever_call_fails_the_folder_is_whole_or_says_what_is_not(tmp_path, n
 
 
 BREAKS = """
-import contextlib
 from dataclasses import replace
 from stapo_bench.runs import writing
 from tests.faults import every_call
 
-@contextlib.contextmanager
-def in_place(path):
-    with writing(path):
-        yield path
+def in_place(path, parts):
+    with writing(path), path.open("w") as file:
+        file.writelines(parts)
 
 def in_process():
     from stapo_bench.runs import export
-    export.replacing = in_place
+    export.write_parts = in_place
 
 every_call.WORKS["export"] = replace(every_call.WORKS["export"], in_process=in_process)
 every_call.main()

@@ -16,7 +16,7 @@ from stapo_bench.presenting.figures import Sources, available, render
 from stapo_bench.presenting.figures.groups import by_setting
 from stapo_bench.presenting.figures.registry import REGISTRY
 from stapo_bench.presenting.figures.settings import entropy_stability, threshold
-from stapo_bench.presenting.figures.sources import TrainingLog
+from stapo_bench.presenting.figures.sources import MissingDataError, TrainingLog
 from stapo_bench.presenting.figures.style import METHODS
 from stapo_bench.runs.loaded_run import load_run
 from stapo_bench.statistics.intervals import normal_quantile, sampling_interval
@@ -70,6 +70,19 @@ def test_the_masked_ratio_is_logarithmic_without_zeros(tmp_path):
     assert ax.get_yscale() == "log"
     assert list(drawn(ax)) == ["STAPO"]
     assert drawn(ax)["STAPO"][1] == pytest.approx([1e-3, np.nan, 1e-4], nan_ok=True)
+
+
+def test_the_entropy_of_candidates_is_of_those_that_have_any(tmp_path):
+    write_log(tmp_path / "b", name="grpo")
+    with pytest.raises(MissingDataError, match="expected the log of a training with candidates to silence"):
+        axes_of("candidate-entropy", Sources(logs=[tmp_path]))
+    earlier = write_log(tmp_path.with_name("earlier"), [{"num_candidates": 3}] * 2)
+    with pytest.raises(MissingDataError, match="got logs of an earlier version, which only count them; train again"):
+        axes_of("candidate-entropy", Sources(logs=[earlier]))
+    write_log(tmp_path / "a", [{"candidate_entropy": nats} for nats in (0.5, None, 0.25)])
+    (ax,) = axes_of("candidate-entropy", Sources(logs=[tmp_path]))
+    assert list(drawn(ax)) == ["STAPO"]
+    assert drawn(ax)["STAPO"][1] == pytest.approx([0.5, np.nan, 0.25], nan_ok=True)
 
 
 # -- from runs --------------------------------------------------------------------------------------------------------

@@ -1,7 +1,9 @@
 """Figures as files: the bytes that are written, and what is said when data is missing."""
 
 import io
+import os
 import re
+import subprocess
 import sys
 import xml.etree.ElementTree as ET
 
@@ -136,3 +138,16 @@ def test_pretraining_beside_the_trainings_is_no_training_log(tmp_path):
         for file in files:
             (tmp_path / name / file).touch()
     assert training_folders(tmp_path) == [tmp_path / "stapo"]
+
+
+def test_a_command_draws_where_a_notebook_names_a_backend_that_is_not_there(tmp_path):
+    log, out = write_log(tmp_path / "a"), tmp_path / "fig.svg"
+    drawn = subprocess.run(
+        [sys.executable, "-m", "stapo_bench", "plot", "entropy", "--train", str(log), "-o", str(out)],
+        env={**os.environ, "MPLBACKEND": "module://a_kernels_own.backend"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (drawn.returncode, drawn.stderr) == (0, "")
+    assert ET.parse(out).getroot().tag.endswith("svg")

@@ -31,7 +31,7 @@ def test_a_page_made_again_says_no_more_of_it(tmp_path):
     about = json.loads((folder / "manifest.json").read_text())
     about.pop("definitions", None)
     (folder / "manifest.json").write_text(json.dumps(about))
-    assert restate(folder).startswith(f"{SAID}, to be made again (about 0.5 CPU-hours): Lopti made both steps")
+    assert restate(folder).startswith(f"{SAID}, to be made again (about 0.6 CPU-hours beside")
     before = (folder / "page.md").read_text()
     assert restate(folder) in before and before.count(SAID) == 1
     (folder / "manifest.json").write_text(json.dumps({**about, "definitions": definitions(about["variants"])}))

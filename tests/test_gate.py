@@ -19,6 +19,7 @@ from stapo_bench.analysis import better_by, compare_outcomes, judge, not_worse, 
 from stapo_bench.analysis.gate import Settling
 from stapo_bench.analysis.plan import Components
 from stapo_bench.cli import cli
+from stapo_bench.errors import UsageError
 from stapo_bench.presenting.gates import render_gate
 from stapo_bench.statistics import Clustering, Difference
 
@@ -36,9 +37,14 @@ def gate(*arguments):
 @pytest.mark.parametrize(
     ("b", "options", "code", "said"),
     [
-        (BETTER, ["--fail-if", "worse"], 0, "**Passed**: it is shown that better is no worse than main"),
-        (WORSE, ["--fail-if", "worse"], 4, "**Failed**: it is refuted that worse is no worse than main"),
-        (SAME, ["--fail-if", "worse"], 5, "**Undecided** whether same is no worse than main, or by less than 2 points"),
+        (
+            BETTER,
+            ["--fail-if", "worse"],
+            0,
+            "**Passed**: it is shown that better is less than 2 points worse than main, if worse at all",
+        ),
+        (WORSE, ["--fail-if", "worse"], 4, "**Failed**: it is shown that worse is worse than main."),
+        (SAME, ["--fail-if", "worse"], 5, "**Undecided** whether same is worse than main."),
         (BETTER, ["--require", "not-worse-than", "0.01"], 0, "better is at most 1 point worse than main"),
         (WORSE, ["--require", "not-worse-than", "0.01"], 4, "worse is at most 1 point worse than main"),
         (SAME, ["--require", "not-worse-than", "0.01"], 5, "would settle it (power 80 %)"),
@@ -85,7 +91,62 @@ def test_what_is_missing_leaves_a_gate_open(tmp_path):
     empty = [re.sub(r",.*", ",,,,", row) if i > 35 else row for i, row in enumerate(rows)]
     (tmp_path / "b.csv").write_text("\n".join(empty) + "\n", encoding="utf-8")
     code, output = gate(MAIN, tmp_path / "b.csv", "--require", "better-by", "0")
-    assert (code, "Not decided, since samples without a verdict could turn the sign" in output) == (5, True)
+    assert (code, "Not decided, since samples that are missing or without a verdict could change that" in output) == (
+        5,
+        True,
+    )
+
+
+def test_rows_that_are_missing_open_a_gate_as_empty_cells_do(tmp_path):
+    """Of 4 samples of each item A has 2 right and B 1, but B leaves out what it got wrong, on all items but one."""
+    a, full, crash, few = (tmp_path / f"{name}.csv" for name in ("a", "full", "crash", "few"))
+    rows = {
+        path: [(item, j, right(item, j)) for item in range(30) for j in range(4)]
+        for path, right in ((a, lambda item, j: (item + j) % 4 < 2), (full, lambda item, j: (item + j) % 4 < 1))
+    }
+    rows[crash] = [row for row in rows[full] if row[2] or row[0] == 0]
+    rows[few] = [row for row in rows[a] if row[1] < 2]  # fewer of every item: another design, nothing is missing
+    for path, listed in rows.items():
+        lines = [f"{item},{j},{int(right)}" for item, j, right in listed]
+        path.write_text("\n".join(["item,sample,score", *lines]) + "\n", encoding="utf-8")
+    assert gate(a, full, "--require", "better-by", "0")[0] == 4
+    code, said = gate(a, crash, "--require", "better-by", "0", "--format", "pr")
+    reason = "Not decided, since samples that are missing or without a verdict could change that"
+    assert (code, reason in said) == (5, True)
+    assert "missing or ungraded samples (0.0 % of A, 72.5 % of B) could flip the sign" in gate(a, crash)[1]
+    code, said = gate(a, few, "--require", "not-worse-than", "0.5", "--format", "pr")
+    assert (code, "missing" in said) == (0, False)
+
+
+def write_rows(path, rows):
+    lines = [f"{item},{sample},{score}" for item, sample, score in rows]
+    path.write_text("\n".join(["item,sample,score", *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_missing_rows_open_a_gate_where_they_could_move_the_difference_over_its_bound(tmp_path):
+    """400 items, 4 of 8 right in A; in B 5 of 8 on every other item, and one wrong row is left out on all but one."""
+    a = write_rows(tmp_path / "a.csv", [(i, j, int(j < 4)) for i in range(400) for j in range(8)])
+    full = [(i, j, int(j < 4 + i % 2)) for i in range(400) for j in range(8)]
+    b = write_rows(tmp_path / "b.csv", full)
+    crash = write_rows(tmp_path / "crash.csv", [row for row in full if row[0] == 0 or row[1] < 7])
+    assert gate(a, b, "--require", "better-by", "0.08")[0] == 4  # by 6.25 points
+    code, said = gate(a, crash, "--require", "better-by", "0.08", "--format", "pr")  # by 14.1 as it stands
+    assert (code, "missing or without a verdict could change that" in said) == (5, True)
+    assert gate(a, crash, "--require", "better-by", "0")[0] == 0  # that is shown, whatever they would have been
+
+
+def test_as_many_rows_of_each_item_in_both_are_a_design(tmp_path):
+    """Two benchmarks in one file, of 8 and of 4 samples an item: nothing is missing."""
+    sizes = [8 if item < 30 else 4 for item in range(60)]
+    a, b = (
+        write_rows(
+            tmp_path / f"{name}.csv", [(i, j, int((i + j) % 4 < n)) for i, k in enumerate(sizes) for j in range(k)]
+        )
+        for name, n in (("a", 1), ("b", 2))
+    )
+    assert "missing" not in gate(a, b)[1]
+    assert gate(a, b, "--require", "better-by", "0")[0] == 0
 
 
 def test_nothing_in_both_to_tell_by_is_undecided_and_said(tmp_path):
@@ -132,6 +193,7 @@ def test_what_would_settle_it_by_hand():
     )  # 0.09 / (0.015 / 2.8016)^2 = 3139.6
 
 
+@pytest.mark.slow(reason="a rate of false alarms by simulation")
 def test_fifty_looks_give_a_false_alarm_in_at_most_five_of_a_hundred_series():
     for kind in ("new", "grows"):
         of_these, like_these, each_these, each_like = share(kind, 30, 8, 40)
@@ -148,7 +210,7 @@ def test_json_is_as_its_schema_says():
         "a: expected string", "gate.state: expected one of ['shown', 'refuted', 'undecided']",
     ]  # fmt: skip
     properties = set(SCHEMA["properties"])
-    assert found.keys() <= properties and properties - found.keys() == set()
+    assert found.keys() <= properties and properties - found.keys() == {"drift"}  # of two runs of the same weights
 
 
 TYPES = {"string": str, "boolean": bool, "number": (int, float), "integer": int, "null": type(None)}
@@ -186,8 +248,10 @@ def broken(value, schema, place=""):
 def test_one_line_for_a_pull_request_and_a_test_case_for_ci(tmp_path):
     code, line = gate(MAIN, WORSE, "--fail-if", "worse", "--format", "pr")
     assert (code, line.count("\n")) == (4, 1)
-    assert line.startswith("**Failed**: it is refuted that worse is no worse than main") and "95 % interval [" in line
-    assert gate(MAIN, WORSE, "--format", "pr") == (0, gate(MAIN, WORSE)[1].splitlines()[0].strip("*") + "\n")
+    assert line.startswith("**Failed**: it is shown that worse is worse than main.") and "95 % interval [" in line
+    first = gate(MAIN, WORSE)[1].splitlines()[0].strip("*")
+    assert "6 settings (below) are" in first
+    assert gate(MAIN, WORSE, "--format", "pr") == (0, first.replace(" (below)", "") + "\n")  # nothing is below
     for b, counts in ((BETTER, ("0", "0")), (WORSE, ("1", "0")), (SAME, ("0", "1"))):
         suite = ElementTree.fromstring(gate(MAIN, b, "--fail-if", "worse", "--format", "junit")[1])
         assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("1", *counts)
@@ -196,7 +260,7 @@ def test_one_line_for_a_pull_request_and_a_test_case_for_ci(tmp_path):
     odd = tmp_path / "both.csv"
     odd.write_text("model,item,score\nold\x1b<&,p,1\nold\x1b<&,q,1\n{new},p,0\n{new},q,0\n", encoding="utf-8")
     suite = ElementTree.fromstring(gate(odd, "--fail-if", "worse", "--format", "junit")[1])
-    assert suite.find("testcase").get("name") == "{new} is no worse than old\\x1b<&, or by less than 2 points"
+    assert suite.find("testcase").get("name") == "{new} is not worse than old\\x1b<& (margin: 2 points)"
 
 
 @pytest.mark.parametrize(
@@ -231,3 +295,25 @@ def test_the_workflow_in_the_docs_works_here_and_offline(tmp_path):
         )
         assert target.strip().strip('"') in ("$GITHUB_STEP_SUMMARY", "gate.xml")
         assert "better is at most 1 point worse than main" in done.stdout
+
+
+def test_a_figure_that_nothing_can_draw_is_said_before_a_gate_is(monkeypatch, tmp_path):
+    monkeypatch.setattr("stapo_bench.commands.options.find_spec", lambda _: None)
+    arguments = ["compare", MAIN, BETTER, "--require", "better-by", "0", "-o", str(tmp_path / "fig.png")]
+    result = CliRunner().invoke(cli, arguments)
+    assert "a figure cannot be drawn" in str(result.exception) and "[plots]" in str(result.exception)
+    assert result.output == ""
+
+
+def test_one_decided_problem_is_the_same_difference_everywhere(tmp_path):
+    (tmp_path / "a.csv").write_text("item,score\nx,1\ny,0\n", encoding="utf-8")
+    (tmp_path / "b.csv").write_text("item,score\nx,0\ny,\n", encoding="utf-8")
+    said = gate(tmp_path / "a.csv", tmp_path / "b.csv")[1]
+    assert "Not enough data to tell b from a: -100.0 points" in said and "| 100.00 | 0.00 | -100.0 |" in said
+
+
+def test_a_figure_of_no_known_format_is_refused_before_anything_is_compared(tmp_path):
+    arguments = ["compare", MAIN, SAME, "--require", "not-worse-than", "0.01", "-o", str(tmp_path / "fig.txt")]
+    result = CliRunner().invoke(cli, arguments)
+    assert isinstance(result.exception, UsageError) and "unknown format 'txt' of a figure" in str(result.exception)
+    assert result.output == ""

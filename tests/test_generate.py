@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TextIO
 
 import pytest
-from eval_setup import make_options, run
+from eval_setup import FakeEngine, make_options, run
 
 from stapo_bench.engines import EngineOptions
 from stapo_bench.engines.scripted import Script, ScriptedEngine
 from stapo_bench.errors import StapoError
 from stapo_bench.runs.manifest import About
-from stapo_bench.runs.store import scan_keys
+from stapo_bench.runs.store import read_samples, scan_keys
 from stapo_bench.sampling.evaluation import evaluate
 from stapo_bench.sampling.generate import sole_writer
 from stapo_bench.sampling.identity import started_now
@@ -115,3 +115,40 @@ def test_a_run_names_the_commit_of_its_code(tmp_path, monkeypatch):
     assert started_now(About(tasks={})).commit is None
     (tmp_path / "git").unlink()
     assert started_now(About(tasks={})).commit is None
+
+
+class Truncating(FakeEngine):
+    """Cuts the samples of even seeds off."""
+
+    def complete(self, request):
+        return replace(super().complete(request), finish_reason="stop" if request.seed % 2 else "length")
+
+
+def test_what_is_watched_counts_the_samples_of_this_command_and_of_those_before(tmp_path):
+    options = make_options(tmp_path, samples=2)
+    run(replace(options, samples=1), Truncating())
+    watch = io.StringIO()
+    evaluate(options, engine=Truncating(), watch=watch)
+    rows = {words[0]: words[1:3] for line in watch.getvalue().splitlines() if len(words := line.split()) > 2}
+    stored = list(read_samples(options.out))
+    assert len(stored) == 48
+    for task in ("one", "two"):
+        cut = sum(sample.finish_reason == "length" for sample in stored if sample.task == task)
+        assert 0 < cut < 24
+        assert rows[task] == ["24/24", str(round(100 * cut / 24))]
+    assert rows["all"][0] == "48/48"
+
+
+def test_a_line_is_told_for_every_sample_that_became_safe(tmp_path, monkeypatch):
+    monkeypatch.setattr("stapo_bench.sampling.progress.LOG_SECONDS", 0.0)
+    monkeypatch.setattr("stapo_bench.sampling.progress._SHARE", 1e9)
+    monkeypatch.setattr("stapo_bench.runs.sample_writer.SYNC_SECONDS", 0.0)
+    monkeypatch.setattr("stapo_bench.runs.sample_writer.SYNC_SHARE", 1e9)
+    options = make_options(tmp_path, samples=2)
+    run(replace(options, samples=1))
+    watch = io.StringIO()
+    evaluate(options, engine=FakeEngine(), watch=watch)
+    told = [line for line in watch.getvalue().splitlines() if line.startswith("one ") and " · " in line]
+    counts = [[int(part.partition("/")[0]) for part in line.split()[1:4:2]] for line in told]
+    assert counts[0] in ([13, 12], [12, 13]) and counts[-1] == [24, 24]  # 12 of 24 of each task were there
+    assert [sum(done) for done in counts] == list(range(25, 49))

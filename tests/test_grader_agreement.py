@@ -152,3 +152,11 @@ def test_a_task_without_samples_is_not_zero(make_run):
     panel = compare_graders(run)
     assert math.isnan(panel.scores[0].values["t"])
     assert "| math (math-1) | – | 50.00 | – |" in render_graders(panel)
+
+
+def test_verdicts_that_came_along_have_their_name_once(make_run):
+    run = make_run("run", {"t": [[1, 0]]}, grader="math-1")
+    (run / "grades" / "qwen-reported.jsonl").write_text(
+        (run / "grades" / "math.jsonl").read_text().replace("math-1", "qwen-reported")
+    )
+    assert "| qwen-reported | 50.00 |" in render_graders(compare_graders(run))

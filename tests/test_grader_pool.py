@@ -6,13 +6,13 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from pool_setup import FAULTY, faulty_pool, is_running, outcomes
 
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.grading import pool as pool_module
@@ -20,9 +20,7 @@ from stapo_bench.grading.pool import GraderPool, Limits, grade_many
 from stapo_bench.grading.registry import Grader
 from stapo_bench.records import Gold, Grade, Outcome
 
-FAULTY = Grader(name="faulty", summary="fails on demand", module="faulty_graders")
 QUICK = Grader(name="quick", summary="has a quick rule", module="quick_graders")
-LIMITS = Limits(cpu_s=0.4, memory_bytes=1 << 28, asleep_s=1.5)
 
 FAULTS = {
     "hang in python": "timed out: more than 0.4 s of CPU time",
@@ -40,22 +38,6 @@ FAULTS = {
 @pytest.fixture(autouse=True)
 def _importable(monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-
-
-def outcomes(grades: list[Grade]) -> list[str]:
-    return [grade.outcome.value for grade in grades]
-
-
-def faulty_pool(workers: int = 1, limits: Limits = LIMITS) -> GraderPool:
-    return GraderPool(workers, grader=FAULTY, limits=limits)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -266,94 +248,6 @@ def test_from_a_script_without_a_main_guard_or_terminal(tmp_path):
     assert done.stdout == "['CORRECT', 'GRADER_ERROR']\n", done.stderr
 
 
-@pytest.mark.parametrize("task", ["pid", "sleep"])
-def test_workers_end_with_a_killed_parent(task):
-    code = textwrap.dedent(f"""
-        import sys, threading, time
-        sys.path.insert(0, {str(Path(__file__).parent)!r})
-        from stapo_bench.grading.registry import Grader
-        from stapo_bench.grading.pool import GraderPool
-        pool = GraderPool(1, grader=Grader(name="faulty", summary="", module="faulty_graders"))
-        print(pool.grade([("pid", "x")])[0].extracted, flush=True)
-        pool.grade([({task!r}, "x")])
-        time.sleep(60)
-        """)
-    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    worker = int(parent.stdout.readline())
-    time.sleep(0.2)
-    assert is_running(worker)
-    parent.kill()
-    parent.communicate()
-    deadline = time.monotonic() + 5
-    while is_running(worker) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not is_running(worker)
-
-
-def test_no_zombies_and_no_open_files_stay():
-    def state() -> tuple[int, int, int]:
-        children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text(encoding="utf-8").split()
-        return len(list(Path("/proc/self/fd").iterdir())), len(children), threading.active_count()
-
-    before = state()
-    for _ in range(3):
-        with faulty_pool(workers=3) as pool:
-            pool.grade([("1", "1"), ("segfault", "x"), ("exit", "x"), ("2", "2")])
-    assert state() == before
-
-
-def test_a_worker_lives_on_and_a_broken_one_is_replaced():
-    with faulty_pool() as pool:
-        first, again = (pool.grade([("pid", gold)])[0].extracted for gold in "ab")
-        pool.grade([("eat memory", "x")])
-        other = pool.grade([("pid", "c")])[0].extracted
-    assert first == again != other
-
-
-def test_an_interrupted_question_ends_its_worker(monkeypatch):
-    def interrupted(worker, request):
-        raise KeyboardInterrupt
-
-    with faulty_pool(workers=1) as pool:
-        worker = int(pool.grade([("pid", "x")])[0].extracted)
-        with monkeypatch.context() as patch:
-            patch.setattr(pool_module.GradingProcess, "ask", interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                pool.grade([("1", "1")])
-        assert not is_running(worker)
-        assert outcomes(pool.grade([("1", "1")])) == ["CORRECT"]
-
-
-def test_one_worker_is_asked_in_the_caller_s_thread(monkeypatch):
-    threads, ask = [], GraderPool._ask
-
-    def noted(pool, request):
-        threads.append(threading.get_ident())
-        return ask(pool, request)
-
-    monkeypatch.setattr(GraderPool, "_ask", noted)
-    with faulty_pool(workers=1) as pool:
-        assert outcomes(pool.grade([("1", "1"), ("2", "2")])) == ["CORRECT", "CORRECT"]
-    assert threads == 2 * [threading.get_ident()]
-
-
-def test_a_worker_killed_from_outside_at_work_costs_nothing():
-    with faulty_pool() as pool:
-        worker = int(pool.grade([("pid", "x")])[0].extracted)
-        os.kill(worker, signal.SIGSTOP)  # it will take the next pair, and be killed before it can answer
-        threading.Timer(0.3, os.kill, (worker, signal.SIGKILL)).start()
-        assert outcomes(pool.grade([("1", "1")])) == ["CORRECT"]
-
-
-def test_a_worker_killed_while_idle_costs_nothing():
-    with faulty_pool() as pool:
-        worker = int(pool.grade([("pid", "x")])[0].extracted)
-        os.kill(worker, signal.SIGKILL)
-        while is_running(worker):
-            time.sleep(0.01)
-        assert outcomes(pool.grade([("1", "1")])) == ["CORRECT"]
-
-
 def test_a_grader_that_does_not_load_is_an_error_of_the_run_not_a_grade(capfd):
     broken = Grader(name="broken", summary="", module="faulty_graders", preload=("no_such_module",))
     with pytest.raises(StapoError, match=r"grading process of grader 'broken' did not start: ended with exit code 1"):
@@ -383,18 +277,3 @@ def test_the_quick_look_agrees_with_the_whole_checker():
             assert quick in (None, grade_answer(f"so \\boxed{{{answer}}}", gold)), (answer, gold)
     assert quick_grade("so \\boxed{043}", Gold(answer="42")).outcome is Outcome.INCORRECT
     assert quick_grade("so \\boxed{1/2}", Gold(answer="0.5")) is None
-
-
-def test_a_worker_killed_while_it_starts_costs_nothing(monkeypatch):
-    real, killed = pool_module.GradingProcess._read, []
-
-    def read(worker, patience_s):
-        if not killed:
-            killed.append(worker.end())
-            return {"error": killed[0]}
-        return real(worker, patience_s)
-
-    monkeypatch.setattr(pool_module.GradingProcess, "_read", read)
-    with faulty_pool() as pool:
-        assert outcomes(pool.grade([("1", "1")])) == ["CORRECT"]
-    assert killed == ["crashed: SIGKILL"]

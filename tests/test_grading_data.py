@@ -45,6 +45,7 @@ def test_every_gold_is_its_own_answer() -> None:
     assert len(golds) > 14_000
 
 
+@pytest.mark.slow(reason="a grade for each of ten thousand golds")
 def test_a_changed_digit_of_a_gold_is_never_accepted() -> None:
     accepted = []
     for index, (answer, gold) in enumerate(sorted(distinct_golds().items())):

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from stapo_bench.analysis import relative_gain
 from stapo_bench.analysis.relative_gain import headline, measured_headline, relative_gains
 from stapo_bench.presenting import render_table, rows_from_runs
 from stapo_bench.presenting.tables.headlines import headline_line
@@ -83,6 +84,7 @@ def test_an_average_over_fewer_tasks_takes_no_part():
     assert measured_headline({"m": {**whole, "STAPO": run_of({"t": most})}}) is None
 
 
+@pytest.mark.slow(reason="coverage by simulation, 80 headlines")
 def test_intervals_cover_the_true_headline_for_both_errors():
     """Two models and two equally strong baselines of each: picking the stronger is part of the game."""
     rng = np.random.default_rng(1)
@@ -129,6 +131,7 @@ def coupled(rng, rates_by_method, num_samples):
     return {name: run_of({"t": (numbers < rates[:, None]).astype(float)}) for name, rates in rates_by_method.items()}
 
 
+@pytest.mark.slow(reason="coverage by simulation")
 def test_runs_of_one_seed_share_their_noise_for_these_problems():
     """Rates 0.1 to 0.7 and 0.02 more; the gain of averages 0.4 and 0.42 is 5 %."""
     rng = np.random.default_rng(3)
@@ -184,3 +187,36 @@ def test_the_table_pairs_runs_of_one_seed(make_run):
         for low, high in [re.search(r"\[(\S+), (\S+)\] these problems", line).groups()]
     }
     assert widths["same"] < 0.6 * widths["other"]
+
+
+HALF = np.tile([1.0, 0.0], (10, 1))
+"""Ten problems, each right once in two: a variance of 1/2 within, so 1/2 / (10 * 2) = 0.025 of the average."""
+
+
+def test_the_errors_that_a_headline_is_moved_by_hand(monkeypatch):
+    monkeypatch.setattr(relative_gain, "_BOOTSTRAPS", 200_000)  # variances to 0.3 %
+    one, two = ({"t": run_of({"t": HALF})["t"]} for _ in range(2))
+    # As if half a sample of one further problem had turned: 1/2 * (1/2)^2, over 10^2 problems, beside the 0.025.
+    alone = relative_gain._sampling_shifts([one, two], ["t"], [None, None])
+    assert np.cov(alone.T) == pytest.approx(np.diag([0.02625, 0.02625]), abs=4e-4)
+    # The same samples again, by one seed: what they share is all of their noise but for that half sample.
+    shared = relative_gain._sampling_shifts([one, two], ["t"], [5, 5])
+    assert np.cov(shared.T) == pytest.approx(np.array([[0.02625, 0.025], [0.025, 0.02625]]), abs=4e-4)
+    assert relative_gain._shared_noise(one["t"], two["t"]) == pytest.approx(0.025)
+    both = run_of({"t": HALF, "u": HALF})  # the mean of two tasks: a half of the variance
+    assert relative_gain._sampling_shifts([both], ["t", "u"], [None]).var() == pytest.approx(0.013125, rel=0.015)
+    assert relative_gain._prior(np.array([[1.0, 0.0], [1.0, np.nan]])) == pytest.approx(0.5 * 0.75**2)
+    assert np.isnan(relative_gain._prior(np.full((1, 1), np.nan)))
+
+
+def test_new_problems_move_all_runs_that_were_asked_them(monkeypatch):
+    monkeypatch.setattr(relative_gain, "_BOOTSTRAPS", 200_000)
+    means = np.array([[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 0.5, 0.5]])
+    # Squares about the means 4 / 4 and 4 / 16 and their product 4 / 8, over 4 * 3; a prior of 0.12 adds 0.12 / 12.
+    found = np.cov(relative_gain._problem_shifts([means], [[0.0, 0.12]]).T)
+    assert found == pytest.approx(np.array([[1 / 12, 1 / 24], [1 / 24, 1 / 48 + 0.01]]), abs=1e-3)
+    two = relative_gain._problem_shifts([means, means], [[0.0, 0.0]] * 2)
+    assert two[:, 0].var() == pytest.approx(1 / 24, rel=0.015)
+    interval = relative_gain._basic_interval(0.5, list(np.linspace(0.0, 1.0, 41) ** 2))
+    # Quantiles 0.025^2 and 0.975^2 of the squares, mirrored about 0.5.
+    assert (interval.low, interval.high) == pytest.approx((1 - 0.975**2, 1 - 0.025**2))

@@ -6,6 +6,7 @@ a circle; from another room it takes what that room's door (``__init__``) hands 
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -30,18 +31,20 @@ FLOORS = {
         "cli __main__",
     ),
     "stapo_train": (
-        "jobs parse torch_later train_records distributed advantages token_statistics",
-        "objective",
-        "objectives",
+        "jobs parse torch_later train_records advantages token_statistics",
+        "objective distributed sharding",
+        "objectives launch",
         "batch",
-        "fused",
+        "fused data_config",
         "config",
+        "lora",
         "policy",
-        "rollout rollout_files optimizer_file",
+        "rollout rollout_files optimizer",
+        "optimizer_file whole_files",
         "run_folder",
         "tiny",
         "data prompts recipe reward correction",
-        "training_log trackers",
+        "training_log trackers evaluation",
         "preflight",
         "inspect",
         "update",
@@ -53,6 +56,7 @@ FLOORS = {
 }
 INNER_DOORS = {
     # Heavy, each behind an extra of its own: whoever needs one names it.
+    "stapo_bench.engines.adapter",
     "stapo_bench.engines.transformers",
     "stapo_bench.engines.foreign_checkpoint",
     "stapo_bench.engines.kv_cache",
@@ -69,6 +73,8 @@ INNER_DOORS = {
     # Not part of what a grader, or a task, is: a model that judges, generators of problems.
     "stapo_bench.grading.judge",
     "stapo_bench.tasks.kk",
+    "stapo_bench.tasks.kk_brief",
+    "stapo_bench.tasks.products",
     "stapo_bench.tasks.tiny",
 }
 
@@ -76,7 +82,7 @@ INNER_DOORS = {
 # Rooms inside a room, from the ground up: entered by their doors too, and no two of one floor see each other.
 INNER_FLOORS = {
     "stapo_bench.grading": (
-        "tree units",
+        "patterns tree units",
         "names",
         "evaluate",
         "read",
@@ -130,7 +136,17 @@ def arrows(module: str, text: str) -> Iterator[Arrow]:
                     yield Arrow(module, node.module, alias.name, node.lineno)
 
 
-ARROWS = [arrow for module, path in MODULES.items() for arrow in arrows(module, path.read_text(encoding="utf-8"))]
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """Of a file that several tests look at."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def every_arrow() -> list[Arrow]:
+    """Of all modules; read by the first test that asks, and not while tests are collected."""
+    texts = {module: path.read_text(encoding="utf-8") for module, path in MODULES.items()}
+    return [arrow for module, text in texts.items() for arrow in arrows(module, text)]
 
 
 def room(module: str) -> str:
@@ -157,7 +173,7 @@ def test_every_room_has_a_floor_and_the_harness_has_at_most_fourteen_names():
 
 def test_imports_go_down():
     # A package's own __init__ hands its version to all rooms, and from the rooms to whoever imports the package.
-    inner = [a for a in ARROWS if a.source not in PACKAGES]
+    inner = [a for a in every_arrow() if a.source not in PACKAGES]
     up = [a for a in inner if room(a.source) != room(a.target) and floor(a.source) <= floor(a.target)]
     same_floor = {(room(a.source), room(a.target)) for a in up if floor(a.source) == floor(a.target)}
     # Rooms of one floor do not see each other in both directions; the circles below are what would show it.
@@ -167,7 +183,7 @@ def test_imports_go_down():
 
 def test_no_module_imports_itself_in_a_circle():
     graph: dict[str, set[str]] = {module: set() for module in MODULES}
-    for arrow in ARROWS:
+    for arrow in every_arrow():
         # A door imports its room's modules; inside a room nobody goes through the door.
         if not (arrow.source == arrow.target or arrow.target == arrow.source.split(".")[0]):
             graph[arrow.source].add(arrow.target)
@@ -180,7 +196,7 @@ def test_no_module_imports_itself_in_a_circle():
 def test_other_rooms_are_entered_by_the_door():
     inside = [
         a
-        for a in ARROWS
+        for a in every_arrow()
         if room(a.source) != room(a.target)
         and a.target.startswith("stapo_bench.")
         and a.target != room(a.target)
@@ -199,7 +215,7 @@ def test_inner_rooms_stand_on_those_below(outer):
     assert {inner(module) for module in MODULES if module.startswith(outer + ".")} == set(height)
     inside = [
         arrow
-        for arrow in ARROWS
+        for arrow in every_arrow()
         if arrow.source.startswith(outer + ".")
         and arrow.target.startswith(outer + ".")
         and inner(arrow.source) != inner(arrow.target)
@@ -213,7 +229,7 @@ def test_inner_rooms_stand_on_those_below(outer):
 def test_nothing_private_is_taken_from_another_room():
     private = [
         a
-        for a in ARROWS
+        for a in every_arrow()
         if room(a.source) != room(a.target) and a.name and a.name.startswith("_") and not a.name.startswith("__")
     ]
     assert private == []
@@ -222,7 +238,7 @@ def test_nothing_private_is_taken_from_another_room():
 def test_every_room_has_a_sentence_at_its_door():
     for module, path in MODULES.items():
         if path.name == "__init__.py":
-            docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+            docstring = ast.get_docstring(tree_of(path))
             assert docstring and len(docstring.split("\n\n")[0]) > 20, module
 
 
@@ -230,7 +246,7 @@ def test_products_know_no_measurement_and_no_test_and_scripts_are_shell():
     beside = {"bench", "tests", "scripts", *(path.stem for path in (ROOT / "tests").glob("*.py"))}
     found = []
     for module, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             found += [f"{module}:{node.lineno}: {name}" for name in names if name.split(".")[0] in beside]
@@ -257,10 +273,11 @@ def test_what_measurements_and_faults_take_from_us_is_there():
     assert missing == []
 
 
+@cache
 def defined(module: str) -> set[str]:
     """Names that a module's text defines or imports, wherever in it."""
     names = set()
-    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(MODULES[module])):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -285,10 +302,12 @@ READERS = {
     "stapo_bench/engines/weights.py": "weights, one tensor at a time, from a folder that was looked at",
     "stapo_bench/presenting/figures/tokens.py": "tensors, of a regular file",
     "train/stapo_train/inspect/dump.py": "tensors, of a regular file",
+    "train/stapo_train/lora.py": "an adapter whose shapes were looked at",
     "train/stapo_train/optimizer_file.py": "tensors, of a regular file",
     "train/stapo_train/tiny/pretrain.py": "tensors, of a regular file",
     # our own
     "stapo_bench/analysis/published.py": "published tables, of the package",
+    "stapo_bench/commands/launch.py": "launch files, of the package",
     "stapo_bench/presenting/report/page.py": "the page's template, of the package",
     "stapo_bench/presenting/leaderboard/page.py": "the page's template, of the package",
     "train/stapo_train/objectives/__init__.py": "the source of a module that is installed",
@@ -316,7 +335,7 @@ OF_TEXT = {  # of an override on the command line
 def reads(path: Path) -> list[str]:
     """Calls in a module that read files, or parse what was read without a bound."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if not isinstance(node, ast.Call):
             continue
         function = node.func

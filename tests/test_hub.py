@@ -8,22 +8,26 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
 from fake_hub import Hub, commit_of, parquet, serve
 
+from stapo_bench.errors import StapoError
+from stapo_bench.tasks import load_problems, load_task
 from stapo_bench.tasks.content import ContentDigest, content_digest
 
 LOAD = """
 import json, sys
 from stapo_bench.errors import StapoError
 from stapo_bench.tasks.loading import load_problems, load_task
-try:
-    problems = load_problems(load_task(sys.argv[1]))
-    print(json.dumps([[p.problem_id, p.question, p.gold.answer, p.gold.unit] for p in problems]))
-except StapoError as error:
-    print(json.dumps(str(error)))
+for file in sys.argv[1:]:
+    try:
+        problems = load_problems(load_task(file))
+        print(json.dumps([[p.problem_id, p.question, p.gold.answer, p.gold.unit] for p in problems]))
+    except StapoError as error:
+        print(json.dumps(str(error)))
 """
 SET = "made-up/sums"
 
@@ -62,7 +66,7 @@ class Client:
     def task_file(
         self, *, num_problems: int = 30, digest: str = "", revision: str | None = None, path: str = SET
     ) -> Path:
-        file = self.folder / "sums.yaml"
+        file = Path(mkdtemp(dir=self.folder)) / "sums.yaml"
         named = f", revision: {revision}" if revision else ""
         file.write_text(
             f"task: stapo_sums\ndataset_path: {path}\ntest_split: test\nrepeats: 2\ndoc_to_text: '{{{{problem}}}}'\n"
@@ -83,12 +87,12 @@ class Client:
             timeout=100,
         )
 
-    def load(self, file: Path, **environment: str) -> Any:
-        """The problems as lists, or the error's text; nothing may stand on standard error."""
-        ended = self.run("-c", LOAD, str(file), **environment)
+    def load(self, *files: Path, **environment: str) -> list[Any]:
+        """Of each task file the problems as lists, or the error's text; nothing may stand on standard error."""
+        ended = self.run("-c", LOAD, *map(str, files), **environment)
         assert ended.stderr == ""
         assert ended.returncode == 0
-        return json.loads(ended.stdout)
+        return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
 @pytest.fixture
@@ -104,42 +108,42 @@ def client(hub, tmp_path) -> Client:
 
 def test_rows_come_checked_under_our_columns_then_from_the_cache(hub, client):
     file = client.task_file(digest=digest_of(NEW))
-    problems = client.load(file)
+    (problems,) = client.load(file)
     assert len(problems) == 30
     assert problems[3] == ["sums-004", "What is 3 + 100?", "103", "cm"]
     assert problems[25] == ["sums-026", "Which numbers x satisfy |x| = 125?", "125,-125", None]
     num_requests = len(hub.requests)
     # Asked for the cache alone, the hub hears nothing; out of reach, it is asked once.
-    assert client.load(file, HF_HUB_OFFLINE="1") == problems
+    assert client.load(file, HF_HUB_OFFLINE="1") == [problems]
     assert len(hub.requests) == num_requests
     hub.failing = True
-    assert client.load(file) == problems
+    assert client.load(file) == [problems]
     assert len(hub.requests) == num_requests + 1
 
 
 def test_the_revision_of_the_task_file_decides_which_rows_come(hub, client):
     old = commit_of(files_of(OLD))
-    problems = client.load(client.task_file(digest=digest_of(OLD), revision=old))
+    problems, error = client.load(
+        client.task_file(digest=digest_of(OLD), revision=old), client.task_file(revision="f" * 40)
+    )
     assert problems[3][1] == "What is 3 + 0?"
     assert {request for request in hub.requests if "/resolve/" in request or "/revision/" in request}
-    assert all(old in request for request in hub.requests if "made-up" in request)
-    error = client.load(client.task_file(revision="f" * 40))
+    assert all(old in request or "f" * 40 in request for request in hub.requests if "made-up" in request)
     assert error.startswith(f"task sums: cannot load {SET} from the hub (it has no revision 'ffffff")
 
 
 def test_other_content_than_the_task_names_is_refused(client):
-    error = client.load(client.task_file(digest=digest_of(OLD)))
+    error, short = client.load(client.task_file(digest=digest_of(OLD)), client.task_file(num_problems=31))
     assert f"wrong content in {SET} (test): expected digest {digest_of(OLD)[:12]}, got {digest_of(NEW)[:12]}" in error
-    error = client.load(client.task_file(num_problems=31))
-    assert error == f"sums.yaml: expected 31 problems, got 30 in {SET} (test)"
+    assert short == f"sums.yaml: expected 31 problems, got 30 in {SET} (test)"
 
 
 def test_what_the_hub_does_not_have_is_said_in_one_line(client):
-    error = client.load(client.task_file(path="made-up/nothing"))
-    assert "(there is no such data set, or no access to it); give --data-dir DIR with sums.jsonl" in error
     file = client.task_file()
     file.write_text(file.read_text().replace("answer: final_answer", "answer: gold"))
-    assert client.load(file) == f"{SET}: expected column gold, got question, final_answer, unit, subfield"
+    error, columns = client.load(client.task_file(path="made-up/nothing"), file)
+    assert "(there is no such data set, or no access to it); give --data-dir DIR with sums.jsonl" in error
+    assert columns == f"{SET}: expected column gold, got question, final_answer, unit, subfield"
 
 
 @pytest.mark.parametrize("how", ["failing", "gone", "offline"])
@@ -159,3 +163,13 @@ def test_a_hub_out_of_reach_fails_at_once_with_one_line(hub, client, how):
     assert line.startswith(f"stapo-bench: task sums: cannot load {SET} from the hub ({reason[how]}")
     assert line.endswith("no copy of it in the cache); give --data-dir DIR with sums.jsonl")
     assert len(hub.requests) == (how == "failing")
+
+
+def test_where_datasets_is_not_installed_the_way_without_it_is_said_too(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(StapoError) as error:
+        load_problems(load_task("aime24"))
+    assert str(error.value) == (
+        "task aime24: cannot load HuggingFaceH4/aime_2024 from the hub (datasets is not installed: "
+        "pip install 'stapo-bench[eval]'); give --data-dir DIR with aime24.jsonl"
+    )

@@ -67,6 +67,7 @@ def machine(tmp_path, hub):
     return Machine(tmp_path, hub.endpoint)
 
 
+@pytest.mark.slow(reason="three commands that load a model, each in a process of its own")
 def test_a_model_is_fetched_at_one_commit_which_the_run_names(machine, versions):
     command = (*EVAL, "--ckpt", MODEL, "--max-new-tokens", "8", "--dtype", "float32")
     done = machine.run(*command)

@@ -1,13 +1,12 @@
 """Samples of other tools become runs: found by content, with nothing filled in that a file does not say."""
 
-import csv
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from eval_setup import make_options, run
+from import_setup import lines, lm_eval_row
 
 from stapo_bench.analysis import audit_runs, compare_runs, curve_runs, score_run, truncation
 from stapo_bench.analysis.score_file import to_json
@@ -17,11 +16,6 @@ from stapo_bench.presenting import finish_run, render_comparison, render_import,
 from stapo_bench.records import Outcome, SampleKey, StatedSampling
 from stapo_bench.runs import export_runs, grade_run, load_manifest, load_run, read_grades, read_problems, read_samples
 from stapo_bench.runs.importing import ImportOptions, Stated, import_run
-
-
-def lines(path: Path, rows: list[dict]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
 
 
 def qwen_row(number: int, answers: list[str], scores: list[bool]) -> dict:
@@ -96,7 +90,8 @@ def test_comparisons_say_what_is_not_known_of_both(qwen, tmp_path):
     assert {"sampling.temperature", "sampling.top_p", "sampling.max_new_tokens", "engine"} <= set(unknown)
     text = render_comparison(found)
     assert "are not known of both and may differ" in text
-    assert "- unknown: sampling.temperature: unknown in A, unknown in B" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("- unknown: ")]  # one for all that nobody knows
+    assert "; sampling.max_new_tokens; sampling.temperature; " in line and line.endswith(": unknown in A, unknown in B")
     assert json.loads(render_comparison(found, "json"))["fair"] is None
     # The same with one more thing declared: that is known of A alone, and no reason to call it unfair.
     import_run(qwen[:1], tmp_path / "stated", ImportOptions(stated=Stated(temperature=0.6)))
@@ -105,6 +100,29 @@ def test_comparisons_say_what_is_not_known_of_both(qwen, tmp_path):
     (item,) = [item for item in found.parity if item.field == "sampling.temperature"]
     assert (item.a, item.b, item.weight) == ("0.6", "unknown", "unknown")
     assert len(curve_runs([tmp_path / "run0", tmp_path / "run1"]).points) == 2
+
+
+def test_what_is_not_known_of_several_sets_is_said_once(tmp_path):
+    for folder, names in (("a", ("sums", "areas")), ("b", ("sums", "areas", "roots"))):
+        files = [
+            lines(
+                tmp_path / f"{name}.jsonl",
+                [{"problem": f"{name} {n}?", "response": f"\\boxed{{{n}}}", "answer": "1"} for n in (1, 2, 3)],
+            )
+            for name in names
+        ]
+        import_run(files, tmp_path / folder, ImportOptions())
+        grade_run(tmp_path / folder)
+    found = compare_runs(tmp_path / "a", tmp_path / "b")
+    sets = ", ".join(task.title for task in found.tasks)
+    assert set(sets.split(", ")) == {"sums", "areas"}
+    text = render_comparison(found)
+    (of_sets,) = [line for line in text.splitlines() if "prompt" in line]
+    assert f"; prompt_format, prompts of {sets}; " in of_sets and of_sets.endswith(": unknown in A, unknown in B")
+    assert text.count("With caution:") == 1
+    assert "only in one run, left out: roots" in found.notes
+    fields = [item["field"] for item in json.loads(render_comparison(found, "json"))["parity"]]
+    assert sum(field.endswith((".prompts", ".prompt_format")) for field in fields) == 4  # each, for a program
 
 
 def test_an_imported_and_a_native_run_of_the_same_samples_score_alike(tmp_path):
@@ -123,91 +141,6 @@ def test_an_imported_and_a_native_run_of_the_same_samples_score_alike(tmp_path):
         assert to_json(score_run(out, "export-reported"))["tasks"] == native
 
 
-def lm_eval_row(doc: int, texts: list[str], filter_: str, score: float) -> dict:
-    return {
-        "doc_id": doc,
-        "doc": {"question": f"What is {doc} + {doc}?", "answer": f"{doc} + {doc} = {2 * doc}\n#### {2 * doc}"},
-        "target": f"{doc} + {doc} = {2 * doc}\n#### {2 * doc}",
-        "arguments": {"gen_args_0": {"arg_0": "Q: …", "arg_1": {"do_sample": True, "temperature": 0.6, "until": []}}},
-        "resps": [texts],
-        "filtered_resps": ["[invalid]"],
-        "filter": filter_,
-        "metrics": ["exact_match"],
-        "exact_match": score,
-    }
-
-
-def test_filters_of_lm_eval_are_verdicts_on_the_same_samples(tmp_path):
-    filters = {"strict": 0.0, "flexible": 1.0}
-    rows = [lm_eval_row(doc, [f"so {2 * doc}."], name, filters[name]) for name in filters for doc in (1, 2, 3)]
-    path = lines(tmp_path / "samples_sums.jsonl", rows)
-    imported = import_run([path], tmp_path / "run", ImportOptions(stated=Stated(model="M")))
-    (asked,) = imported.manifest.about.tasks.values()
-    assert (asked.num_problems, asked.num_samples, imported.num_samples) == (3, 1, 3)
-    assert imported.graders == ("lm-eval-exact_match-flexible-reported", "lm-eval-exact_match-strict-reported")
-    assert imported.manifest.identity.sampling == StatedSampling(temperature=0.6)
-    assert [score_run(tmp_path / "run", name).tasks[0].value for name in imported.graders] == [1.0, 0.0]
-    golds = {problem.question: problem.gold.answer for problem in read_problems(imported.manifest, None)}
-    assert golds == {"What is 1 + 1?": "2", "What is 2 + 2?": "4", "What is 3 + 3?": "6"}
-
-
-def test_repeats_of_lm_eval_are_samples_on_which_its_verdict_says_nothing(tmp_path):
-    path = lines(tmp_path / "x", [lm_eval_row(1, ["2", "3"], "none", 1.0), lm_eval_row(2, ["4", "4"], "none", 1.0)])
-    imported = import_run([path], tmp_path / "run", ImportOptions())
-    assert imported.num_samples == 4 and imported.graders == ()
-
-
-def test_details_of_lighteval(tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    import pyarrow as pa
-
-    rows = [
-        {
-            "doc": {
-                "id": str(n),
-                "query": f"What is {n}?",
-                "choices": ["no", str(n)],
-                "gold_index": [1],
-                "task_name": "x",
-            },
-            "model_response": {"text": [f"\\boxed{{{n}}}", "\\boxed{9}"][:k]},
-            "metric": {"em": 1.0},
-        }
-        for n, k in ((1, 2), (2, 2))
-    ]
-    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "details.parquet")
-    imported = import_run([tmp_path / "details.parquet"], tmp_path / "run", ImportOptions())
-    assert (imported.manifest.imported, imported.num_samples, imported.graders) == ("lighteval", 4, ())
-    assert [(name, t.num_problems, t.num_samples) for name, t in imported.manifest.about.tasks.items()] == [("x", 2, 2)]
-    grade_run(tmp_path / "run")
-    assert score_run(tmp_path / "run").tasks[0].value == 0.5
-    one = [{**row, "model_response": {"text": row["model_response"]["text"][:1]}} for row in rows]
-    parquet.write_table(pa.Table.from_pylist(one), tmp_path / "one.parquet")
-    assert import_run([tmp_path / "one.parquet"], tmp_path / "one", ImportOptions()).graders == (
-        "lighteval-em-reported",
-    )
-
-
-def test_columns_can_be_named(tmp_path):
-    with (tmp_path / "mine.csv").open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
-        table.writerow(["frage", "antwort", "richtig", "note"])
-        table.writerows([["1 + 1?", "\\boxed{2}", "2", "1"], ["1 + 2?", "\\boxed{4}", "3", "0,5"]])
-    with pytest.raises(StapoError, match=r"no format fits \(columns: frage, antwort, richtig, note\)"):
-        import_run([tmp_path / "mine.csv"], tmp_path / "run", ImportOptions())
-    columns = {"problem": "frage", "completion": "antwort", "gold": "richtig", "score": "note"}
-    with pytest.raises(UsageError, match="no such column; did you mean 'antwort'"):
-        import_run(
-            [tmp_path / "mine.csv"], tmp_path / "run", ImportOptions(columns={**columns, "completion": "antwrt"})
-        )
-    imported = import_run([tmp_path / "mine.csv"], tmp_path / "run", ImportOptions(columns=columns))
-    assert imported.notes[-1] == "file-reported: 1 scores are neither right nor wrong (1 or 0) and count as unknown"
-    reported = read_grades(tmp_path / "run", "file-reported").outcomes
-    assert sorted(outcome.value for outcome, _ in reported.values()) == ["CORRECT", "GRADER_ERROR"]
-    grade_run(tmp_path / "run")
-    assert score_run(tmp_path / "run").tasks[0].value == 0.5
-
-
 def test_problems_are_ours_by_content_whatever_the_file_is_called(tmp_path):
     """AIME24's texts are not ours to copy: the tiny suite stands in, whose problems are generated."""
     from stapo_bench.tasks import load_problems, load_task
@@ -223,9 +156,18 @@ def test_problems_are_ours_by_content_whatever_the_file_is_called(tmp_path):
     assert list(imported.manifest.about.tasks) == ["tiny_aime24"]
     assert asked.problem_ids == tuple(p.problem_id for p in problems)
     assert (imported.num_samples, imported.num_left_out) == (29, 1)
-    assert "left out: 1 problems that are not of tiny_aime24: 'User: What else? Assistant:'" in imported.notes
+    assert (
+        "left out: 1 problems whose text is none of tiny_aime24: 'User: What else? Assistant:'; "
+        "--task own takes all of the files' problems, as a set of their own"
+    ) in imported.notes
     score = finish_run(tmp_path / "run", data_dir=None)
     assert (score.tasks[0].value, score.tasks[0].num_samples, score.tasks[0].complete) == (1.0, 29, False)
+    checks = {check.name: check for check in audit_runs(tmp_path / "run")}
+    assert checks["missing draws"].result == "ok"  # each problem of the file has its one sample
+    left_out = "run: Tiny AIME24 1 of 30 (first: tiny-aime24-030): the imported files hold no sample of them"
+    assert (checks["problems left out"].result, checks["problems left out"].message) == ("finding", left_out)
+    note, _ = compare_runs(tmp_path / "run", tmp_path / "run").notes  # of A and of B
+    assert note.endswith("run has 29 of 30 samples; the rest is not in the imported files")
 
 
 def test_a_set_that_is_partly_ours_is_not_split_without_being_asked(tmp_path):
@@ -272,11 +214,20 @@ def test_two_formats_that_fit_are_a_question(tmp_path):
     assert import_run([path], tmp_path / "run", ImportOptions(format="polaris")).num_samples == 1
 
 
+@pytest.mark.parametrize(("models", "named"), [("ba", "2: a, b"), ("edcba", "5: a, b, c, d")])
+def test_samples_of_several_models_are_several_runs(tmp_path, models, named):
+    rows = [{"question": "1 + 1?", "gold": "2", "completion": "2", "model": model} for model in models]
+    with pytest.raises(StapoError, match=f"expected one model, got {named}; import each alone"):
+        import_run([lines(tmp_path / "several.jsonl", rows)], tmp_path / "run", ImportOptions())
+    one = import_run([lines(tmp_path / "one.jsonl", rows[:1])], tmp_path / "one", ImportOptions())
+    assert one.manifest.about.model == models[0]
+
+
 def test_settings_that_contradict_each_other_are_two_runs(tmp_path):
     rows = [lm_eval_row(doc, ["1"], "none", 1.0) for doc in (1, 2)]
     rows[1]["arguments"]["gen_args_0"]["arg_1"]["temperature"] = 1.0
     paths = [lines(tmp_path / f"{number}.jsonl", [row]) for number, row in enumerate(rows)]
-    with pytest.raises(StapoError, match=r"expected one run, got temperature 0.6 .* and 1.0"):
+    with pytest.raises(StapoError, match=r"got temperature 0.6 .* and 1.0 .*; import the files of each by"):
         import_run(paths, tmp_path / "run", ImportOptions())
     with pytest.raises(UsageError, match=r"--temperature 0.7: .* says 0.6"):
         import_run(paths[:1], tmp_path / "run", ImportOptions(stated=Stated(temperature=0.7)))

@@ -3,6 +3,7 @@
 import gzip
 import json
 import struct
+import sys
 import zipfile
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def test_an_archive_is_read_as_a_folder_is(tmp_path):
     imported = import_run([path], tmp_path / "run", ImportOptions())
     assert texts(tmp_path / "run") == ["two", "one"]  # in order of their names: two samples of one problem
     assert [file.name for file in imported.manifest.about.imported] == ["s0.jsonl", "s1.jsonl"]
-    assert imported.notes[0].startswith(f"1 files of {path} hold no samples: {path}/a/config.json: no format fits")
+    assert imported.notes[0].startswith(f"1 file of {path} holds no samples: a/config.json: no format fits")
 
 
 def test_folders_of_an_archive_are_not_mixed_into_one_run(tmp_path):
@@ -167,3 +168,21 @@ def test_more_than_is_unpacked_at_most_is_refused(tmp_path, monkeypatch):
     path = archive(tmp_path / "x.zip", {"a.jsonl": rows("x" * 600), "b.jsonl": rows("y" * 600)})
     with pytest.raises(StapoError, match=r"unpacks to more than 1000 bytes; unpack it, and import its files"):
         import_run([path], tmp_path / "run", ImportOptions())
+
+
+def test_a_file_that_nothing_here_unpacks_is_named_with_what_would(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "x.jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfd rest")
+    with pytest.raises(StapoError) as error:
+        import_run([tmp_path], tmp_path / "run", ImportOptions())
+    said = f"{tmp_path}/x.jsonl.zst: compressed with zstd: pyarrow is not installed: pip install 'stapo-bench[parquet]'"
+    assert str(error.value) == said
+
+
+def test_the_table_of_an_import_is_that_of_score(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(rows("\\boxed{1}", "\\boxed{2}"))
+    run = str(tmp_path / "run")
+    imported = CliRunner().invoke(cli, ["import", str(tmp_path / "a.jsonl"), "--out", run])
+    scored = CliRunner().invoke(cli, ["score", run])
+    assert (imported.exit_code, scored.exit_code) == (0, 0)
+    assert imported.stdout.endswith(f"\n\n{scored.stdout}") and "50.00" in scored.stdout

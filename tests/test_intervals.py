@@ -10,6 +10,7 @@ from stapo_bench.statistics.intervals import (
     clustered_variance,
     interval,
     macro_interval,
+    ordinary_quantile,
     sampling_variance,
 )
 
@@ -82,6 +83,7 @@ def test_the_textbook_interval_fails_where_ours_holds():
     assert coverage(0.045, textbook) <= 0.85
 
 
+@pytest.mark.slow(reason="coverage by simulation")
 def test_macro_average_over_six_tasks_covers_both_errors():
     rng = np.random.default_rng(5)
     shapes = [(30, 32, "hard"), (30, 32, "mostly unsolved"), (40, 32, "spread out")]
@@ -166,3 +168,48 @@ def test_macro_interval_by_hand():
 def test_a_macro_interval_does_not_leave_the_scores_there_are():
     wide = [Interval(low=-0.2, high=1.2)]
     assert macro_interval([0.5], wide) == Interval(low=0.0, high=1.0)
+
+
+def test_scores_between_0_and_1_by_hand():
+    scores = np.array([[0.4, 0.6], [0.9, 0.7]])
+    # s^2 = 0.02 of both: Var = 2 x 0.02 / 2 / 4; means 0.5 and 0.8: 0.045 / 2
+    assert sampling_variance(scores) == pytest.approx(0.005) and clustered_variance(scores) == pytest.approx(0.0225)
+    # These: 0.04 / 0.455 of the variance, so 4 samples are as good as 45.5, and t of 2 degrees is 4.3027:
+    # 18.513 / 45.5 = 0.40688, centre (0.65 + 0.20344) / 1.40688, half sqrt(0.40688 x 0.2275 + 0.20344^2) / 1.40688
+    found = interval(scores, "these problems")
+    assert (found.low, found.high) == pytest.approx((0.34647, 0.86677), abs=2e-5)
+    # nothing varied: as if half a sample had come out the other way; a value beyond 1 is refused
+    assert interval(np.full((30, 4), 0.5), "these problems").width > 0.0
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        interval(scores + 1.0, "these problems")
+
+
+@pytest.mark.parametrize("value", [0.003, 0.1, 0.5, 0.7, 0.9, 1 / 3])
+@pytest.mark.parametrize("num_samples", [1, 4])
+@pytest.mark.filterwarnings("error")
+def test_equal_scores_are_as_uncertain_whatever_their_rounding(value, num_samples):
+    """Seven times 0.003 has a variance of -6e-20 in floating point, 30 times 0.7 one of 3e-18: both are 0."""
+    for num in (7, 30):
+        scores = np.full((num, num_samples), value)
+        assert 0.0 <= sampling_variance(scores) < 1e-16
+        # d = prior / (n m (1 - m) + prior); Wilson's half at size n k / d
+        for error, prior, per_problem in zip(ERROR_NAMES, (0.5 / num_samples, 0.05), (num_samples, 1), strict=True):
+            q = ordinary_quantile(scores, error)
+            shift = q**2 * prior / (num * value * (1 - value) + prior) / (num * per_problem)
+            half = np.sqrt(shift * value * (1 - value) + shift**2 / 4) / (1 + shift)
+            found = interval(scores, error)
+            centre = (value + shift / 2) / (1 + shift)
+            assert (found.low, found.high) == pytest.approx((max(0.0, centre - half), centre + half), rel=1e-6)
+            assert found.width > 0.003
+
+
+@pytest.mark.parametrize("error", ERROR_NAMES)
+def test_scores_near_1_are_covered(error):
+    rng = np.random.default_rng(3)
+    held = []
+    for _ in range(400):
+        centre = rng.beta(20.0, 1.0, 30)
+        scores = rng.beta(30.0 * centre[:, None] + 1e-9, 30.0 * (1.0 - centre[:, None]) + 1e-9, (30, 4))
+        found = interval(scores, error)
+        held.append(found.low <= (centre.mean() if error == "these problems" else 20.0 / 21.0) <= found.high)
+    assert np.mean(held) == pytest.approx(0.945, abs=0.03)  # Student's: 0.927 for problems like these

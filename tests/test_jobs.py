@@ -11,7 +11,7 @@ import pytest
 
 from stapo_bench.errors import StapoError
 from stapo_train import jobs
-from stapo_train.jobs import Job, run_jobs, status_line
+from stapo_train.jobs import Job, ready, run_jobs, status_line
 
 
 def job(folder, name, script, **more):
@@ -165,3 +165,22 @@ def until(holds, patience_s=60.0):
     while not holds() and time.monotonic() < deadline:
         time.sleep(0.02)
     return holds()
+
+
+def test_which_jobs_begin_by_hand(tmp_path):
+    plan = [job(tmp_path, name, "") for name in "abc"] + [job(tmp_path, "d", "", needs=("a",))]
+
+    def begin(lanes):
+        return [each.name for each in ready(plan, lanes)]
+
+    assert (begin(0), begin(1), begin(2), begin(4)) == ([], ["a"], ["a", "b"], ["a", "b", "c"])  # d waits for a
+    plan[0].done = True
+    assert begin(3) == ["b", "c", "d"]
+    plan[1].process = object()  # runs: one lane less
+    assert (begin(1), begin(2), begin(3)) == ([], ["c"], ["c", "d"])
+    plan[2].all_lanes = True
+    assert begin(3) == ["d"]  # c waits for what runs
+    plan[1].done = True
+    assert begin(3) == ["c"]  # and then runs alone
+    plan[2].process = object()
+    assert begin(3) == []

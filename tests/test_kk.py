@@ -18,7 +18,7 @@ from stapo_bench.records import Gold, Outcome
 from stapo_bench.runs.run_grading import grade_run
 from stapo_bench.sampling.eval_options import EvalOptions
 from stapo_bench.sampling.evaluation import evaluate
-from stapo_bench.tasks import kk
+from stapo_bench.tasks import kk, kk_brief
 from stapo_bench.tasks.kk import Kind, Link, linked, solutions
 from stapo_bench.tasks.loading import load_problems, load_task, read_task, task_names
 
@@ -121,6 +121,36 @@ def test_the_text_alone_has_the_answer_and_no_other(people, split):
         assert puzzle.answer == ", ".join(n for n, knight in zip(names, puzzle.knights, strict=True) if knight) != ""
 
 
+def read_formula(text: str) -> kk.Claim:
+    """A claim from its formula: the connective outside all brackets, ``if`` first."""
+    flat = re.sub(r"\([^()]*\)", lambda found: "_" * len(found[0]), text)
+    while "(" in flat:
+        flat = re.sub(r"\([^()]*\)", lambda found: "_" * len(found[0]), flat)
+    for word, split in (("if", " then "), ("iff", " iff "), ("and", " and "), ("or", " or ")):
+        if split in flat:
+            place = flat.index(split)
+            sides = (text[:place].removeprefix("if "), text[place + len(split) :])
+            return Link(word, *(read_formula(re.sub(r"^\((.*)\)$", r"\1", side)) for side in sides))
+    return Kind(kk_brief.LETTERS.index(text[-1]), not text.startswith("not "))
+
+
+def test_a_puzzle_in_brief_by_hand():
+    claims = (Link("if", Kind(1, True), Kind(0, False)), Kind(0, False))
+    puzzle = kk.Puzzle(text="", claims=claims, names=("Ada", "Bruno"), knights=(True, False))
+    assert kk_brief.words(puzzle) == ("A: if B then not A. B: not A. Who are the knights?", "A")
+
+
+@pytest.mark.parametrize("people", PEOPLE)
+def test_in_brief_it_is_the_same_puzzle(people):
+    for puzzle in puzzles(people, 30):
+        question, answer = kk_brief.words(puzzle)
+        *said, asked = question.split(". ")
+        assert asked == "Who are the knights?"
+        assert [text[:3] for text in said] == [f"{letter}: " for letter in kk_brief.LETTERS[:people]]
+        assert tuple(read_formula(text[3:]) for text in said) == puzzle.claims
+        assert [letter in answer.split(", ") for letter in kk_brief.LETTERS[:people]] == list(puzzle.knights)
+
+
 def test_swapping_the_sides_gives_the_same_claim_except_of_if():
     a, b = Kind(0, True), Link("or", Kind(1, True), Kind(2, False))
     assert all(linked(word, a, b) == linked(word, b, a) for word in ("and", "or", "iff"))
@@ -163,7 +193,8 @@ def test_the_splits_share_out_all_puzzles():
     split = {name: {pair for pair in everything if kk.split_of(pair) == name} for name in SPLITS}
     assert (len(everything), len(split["task"]), len(split["train"])) == (201, 57, 144)
     for name, seed in itertools.product(SPLITS, (0, 1)):
-        puzzles_of_it = kk.distinct(kk.draw(random.Random(seed), name, 2), len(split[name]))
+        drawn = kk.draw(random.Random(seed), name, 2)
+        puzzles_of_it = kk.distinct(drawn, len(split[name]), what="puzzles", key=lambda puzzle: puzzle.claims)
         assert {puzzle.claims for puzzle in puzzles_of_it} == split[name]
 
 
@@ -194,7 +225,7 @@ def test_training_takes_numbers_of_people_in_turns_and_no_puzzle_twice():
 def test_too_much_is_refused():
     with pytest.raises(UsageError, match="expected 2 to 8 people, got 9"):
         kk.evaluation_rows(people=9, count=1, seed=0)
-    with pytest.raises(UsageError, match=r"expected 999 distinct puzzles of 2 people, found 14[0-4]; ask for fewer"):
+    with pytest.raises(UsageError, match=r"expected 999 distinct puzzles .* of 2 people, found 14[0-4]; ask for fewer"):
         kk.training_puzzles(0, 999, (2, 2))
 
 
@@ -216,13 +247,25 @@ def test_task_files_pin_the_generated_content(tmp_path):
             load_problems(read_task(other))
 
 
+def test_the_suite_in_brief_asks_the_same_puzzles():
+    for name in task_names("tiny-kk"):
+        brief, task = load_task(name), load_task(name.removeprefix("tiny_"))
+        assert (brief.num_problems, brief.answer_type, brief.integer_answers) == (task.num_problems, "text", False)
+        for short, long in zip(load_problems(brief), load_problems(task), strict=True):
+            people = sorted(statements_of(long.question))
+            assert [people[kk_brief.LETTERS.index(x)] for x in short.gold.answer.split(", ")] == long.gold.answer.split(
+                ", "
+            )
+    assert task_names("tiny-kk") == [f"tiny_kk{n}" for n in range(2, 5)]
+
+
 def test_an_unknown_generator_is_refused(tmp_path):
     task = tmp_path / "own.yaml"
     task.write_text(
         "task: stapo_own\nrepeats: 1\ndoc_to_text: '{{problem}}'\n"
         "metadata: {num_problems: 1, generator: {name: kings, seed: 0}}\n"
     )
-    with pytest.raises(StapoError, match="expected a generator named tiny or kk, got 'kings'"):
+    with pytest.raises(StapoError, match="expected a generator named tiny, products, kk or kk-brief, got 'kings'"):
         load_problems(read_task(task))
 
 
@@ -258,6 +301,13 @@ def test_only_the_solution_is_correct_among_all_assignments():
 )
 def test_answers_are_read_exactly(answer, outcome):
     assert grade_answer(answer, Gold(answer="Ada, Greta, Luis", answer_type="text")).outcome == outcome
+
+
+def test_letters_are_graded_as_names_are():
+    everybody = [group for n in range(1, 4) for group in itertools.combinations(kk_brief.LETTERS[:4], n)]
+    for asked, said in itertools.product(everybody, repeat=2):
+        grade = grade_answer(rf"\boxed{{{', '.join(said)}}}", Gold(answer=", ".join(asked), answer_type="text"))
+        assert grade.outcome == (Outcome.CORRECT if said == asked else Outcome.INCORRECT)
 
 
 def test_every_name_is_a_word_to_the_grader():

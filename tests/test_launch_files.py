@@ -17,6 +17,20 @@ def test_launch_files_are_bash():
         assert path.stat().st_mode & 0o111, path
 
 
+def test_launch_prints_them_and_lists_them(stapo):
+    files = {path.stem: path.read_text() for path in (ROOT / "scripts" / "launch").glob("*.sh")}
+    for name, text in files.items():
+        assert stapo("launch", name) == (0, text, "") == stapo("launch", f"{name}.sh")
+    code, listed, _ = stapo("launch")
+    assert code == 0 and [line.split()[0] for line in listed.splitlines()] == sorted(files)
+    assert "eval_array   One evaluation as a SLURM array" in listed and max(map(len, listed.splitlines())) <= 120
+    code, _, error = stapo("launch", "evaluat")
+    assert (
+        code == 2
+        and "expected one of eval_array, evaluate, ray, slurm, got 'evaluat'; did you mean 'evaluate'?" in error
+    )
+
+
 @pytest.fixture
 def stub(tmp_path, monkeypatch):
     """``stub(name, script)``: a command of that name, first on PATH, which writes its arguments to ``calls``."""
@@ -112,7 +126,7 @@ esac
     ("scale", "folder", "asked"),
     [
         ("small", ".venv-vllm", "-c requirements/vllm.txt -e .[vllm] pytest"),
-        ("paper", ".venv-verl", "-c requirements/verl-gpu.txt -e .[verl-gpu] pytest"),
+        ("paper", ".venv-verl", "-c requirements/verl-gpu.txt -e .[verl-gpu,plots] pytest"),
     ],
 )
 def test_a_machine_with_a_gpu_makes_the_environment_that_the_scale_needs(stub, tmp_path, scale, folder, asked):
@@ -140,26 +154,30 @@ def test_a_slurm_job_makes_the_cluster_and_then_runs_on_it(stub, tmp_path):
     stub("scontrol", "printf 'n1\\nn2\\nn3\\n'")
     stub("srun", 'if [[ "$*" == *hostname* ]]; then echo 10.0.0.1 fe80::1; fi')
     calls = stub("sleep", "exec /bin/sleep 0.5")
-    (tmp_path / "scripts").mkdir()
-    script = tmp_path / "scripts" / "reproduce_table.sh"
-    script.write_text(f'#!/bin/bash\necho "reproduce $RAY_ADDRESS $*" >> {calls}\n')
-    script.chmod(0o755)
+    stub("stapo-bench", f'echo "at $RAY_ADDRESS" >> {calls}')
     job = {
         "SLURM_SUBMIT_DIR": str(tmp_path),
         "SLURM_JOB_NODELIST": "n[1-3]",
         "SLURM_JOB_NUM_NODES": "3",
         "SLURM_CPUS_ON_NODE": "64",
     }
-    command = [ROOT / "scripts" / "launch" / "slurm.sh", "--model", "8b"]
+    command = [ROOT / "scripts" / "launch" / "slurm.sh", "stapo-bench", "eval", "--ray", "auto", "--out", "a run"]
     subprocess.run(command, env={**os.environ, **job}, check=True)
     lines = calls.read_text().splitlines()
     starts = [line for line in lines if "ray start" in line]
     assert len(starts) == 3 and "--cpus-per-task=64 -w n1 ray start --head --port=6379" in starts[0]
     assert {line.split("-w ")[1].split()[0] for line in starts[1:]} == {"n2", "n3"}
     assert all("ray start --address=10.0.0.1:6379" in line for line in starts[1:])
-    assert lines[-1] == "reproduce 10.0.0.1:6379 --scale paper --nodes 3 --model 8b"
+    assert lines[-2:] == ["stapo-bench eval --ray auto --out a run", "at 10.0.0.1:6379"]
+    done = subprocess.run(command[:1], env={**os.environ, **job}, capture_output=True, text=True, check=False)
+    assert (
+        done.returncode == 1
+        and "expected a command" in done.stderr
+        and len(calls.read_text().splitlines()) == len(lines)
+    )
 
 
+@pytest.mark.slow(reason="three commands, each a process of its own")
 def test_an_array_job_draws_every_sample_once(tmp_path):
     (tmp_path / "script.yaml").write_text("success: 0.5\n")
     run = tmp_path / "run"

@@ -4,7 +4,7 @@ import pytest
 
 from stapo_bench.errors import StapoError
 from stapo_bench.presenting.figures import Sources
-from stapo_bench.presenting.figures.training import column_lines, experiments, masked
+from stapo_bench.presenting.figures.training import candidate_entropy, column_lines, experiments, masked
 from stapo_train.integrations.metrics_file import TRL, VERL, MetricsFile, record_of, stated
 from stapo_train.objectives import build
 from stapo_train.train_records import StepRecord
@@ -16,6 +16,7 @@ def of_verl(entropy: float, silenced: float = 2.0) -> dict[str, float]:
         "actor/objective/num_tokens": 400.0,
         "actor/objective/num_candidates": 8.0,
         "actor/objective/num_silenced": silenced,
+        "actor/objective/candidate_entropy": 0.1,
         "actor/objective/num_kept": 400.0 - silenced,
         "actor/objective/rollout_mismatch": 0.01,
         "critic/score/mean": float("nan"),
@@ -36,6 +37,7 @@ def test_a_record_has_our_names_and_no_number_that_is_not_known():
         "num_tokens": 400.0,
         "num_candidates": 8.0,
         "num_kept": 398.0,
+        "candidate_entropy": 0.1,
         "rollout_mismatch": 0.01,
         "masked_share": 0.005,
         "masked_share_of_candidates": 0.25,
@@ -63,6 +65,7 @@ def test_figures_read_the_log(tmp_path):
     line = column_lines(experiments(trainings), "entropy")[0]
     assert (line.label, line.x, line.y) == ("STAPO", (1.0, 2.0), (0.5, 0.25))
     assert masked(Sources(logs=[tmp_path])).panels[0].lines[0].y == (0.005, 0.005)
+    assert candidate_entropy(Sources(logs=[tmp_path])).panels[0].lines[0].y == (0.1, 0.1)
 
 
 def test_a_resumed_training_writes_the_steps_that_it_repeats_once(tmp_path):

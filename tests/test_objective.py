@@ -29,6 +29,9 @@ def test_new_mask_by_hand():
     assert selection.thresholds["tau_h"] == pytest.approx(0.4)
     assert selection.keep_mask.tolist() == [False, False, False, True, True, True, True, True]
     assert (selection.num_candidates, selection.num_kept, selection.num_tokens) == (5, 5, 8)
+    assert selection.candidate_entropy == pytest.approx(0.3)  # (0.1 + 0.2 + 0.3 + 0.4 + 0.5) / 5
+    assert select(s, build("grpo")).candidate_entropy is None  # it silences nothing
+    assert select(replace(s, entropy=torch.full((8,), torch.nan)), build("full-mask")).candidate_entropy is None
     # ratio 1: J = sum of A over kept / kept = (1 + 1 - 1 + 1 + 1) / 5
     assert loss(s, build("stapo")) == pytest.approx(-3 / 5)
 

@@ -53,8 +53,8 @@ def test_every_objective_was_compared_and_none_is_apart():
     [
         ("verl 0.9.1", "grpo justrl dapo kl-cov clip-cov dr-grpo gspo cispo sapo dppo-tv dppo-kl gmpo gpg dro"),
         ("verl 0.9.1, advantages", "justrl rloo reinforce++ reinforce++-baseline opo grpo-pass-k gpg"),
-        ("TRL 1.16", "grpo dapo dr-grpo gspo cispo sapo luspo vespo"),
-        ("the authors' code", "stare taco lp-reg ce-gppo aspo maxrl"),
+        ("TRL 1.16", "grpo dapo dr-grpo gspo cispo sapo luspo vespo 20-entropy"),
+        ("the authors' code", "stare taco lp-reg ce-gppo aspo maxrl 20-entropy ar"),
     ],
 )
 def test_what_others_ship_was_compared_with_theirs(oracle, names):

@@ -131,6 +131,48 @@ def test_reinforce_plus_plus_with_a_baseline_centres_groups_and_scales_the_itera
     assert found.tolist() == pytest.approx(((centred - mean) / std).tolist(), abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("rewards", "lengths", "expected"),
+    [
+        ([1.0], [1], [0.0]),  # one token tells no spread
+        ([1.0, 0.0], [1, 1], [math.sqrt(0.5), -math.sqrt(0.5)]),  # two do: mean 1/2, sample variance 1/2
+        ([1.0, 0.0, np.nan, 5.0], [1, 1, 9, 0], [math.sqrt(0.5), -math.sqrt(0.5), 0.0, 0.0]),
+        # tokens 1 1 1 0: mean 3/4, sample variance 4 x 3/16 / 3 = 1/4
+        ([1.0, 0.0], [3, 1], [0.5, -1.5]),
+    ],
+)
+def test_whitening_by_hand(rewards, lengths, expected):
+    found = build("reinforce++").advantages(np.array(rewards), np.arange(len(rewards)), np.array(lengths))
+    assert found.tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_whitening_is_that_of_the_tokens_laid_end_to_end():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        rewards, lengths = rng.choice([0.0, 0.5, 1.0, np.nan], 6), rng.integers(0, 5, 6)
+        tokens = np.repeat(rewards, lengths)
+        tokens = tokens[~np.isnan(tokens)]
+        found = build("reinforce++").advantages(rewards, np.zeros(6, dtype=int), lengths)
+        known = ~np.isnan(rewards) & (lengths > 0)
+        assert (found[~known] == 0).all()
+        if len(tokens) > 1 and tokens.std() > 0:
+            np.testing.assert_allclose(found[known], (rewards[known] - tokens.mean()) / tokens.std(ddof=1), rtol=1e-6)
+
+
+def test_each_reward_of_a_group_of_unequal_sizes_by_hand():
+    # rewards 0, 1/4, 1 and 1/2, 1; lengths 1, 2, 1 and 3, 1
+    rewards, groups, lengths = np.array([0, 0.25, 1, 0.5, 1]), np.array([3, 3, 3, 8, 8]), np.array([1, 2, 1, 3, 1])
+    expected = {
+        "rloo": [-0.625, -0.25, 0.875, -0.5, 0.5],  # less the mean of the others: 5/8, 1/2, 1/8; 1, 1/2
+        "maxrl": [-1.0, -0.4, 1.4, -1 / 3, 1 / 3],  # means 5/12 and 3/4
+        "opo": [-0.375, -0.125, 0.625, -0.125, 0.375],  # means by length 3/8 and 5/8
+        # 1 less 1/4 over the sample std, of squares 25/144, 4/144 and 49/144; 1 less 1/2 over that of 1/16 and 1/16
+        "grpo-pass-k": [0, 0, 0.75 / math.sqrt(39 / 144), 0, 0.5 / math.sqrt(1 / 8)],
+    }
+    for name, values in expected.items():
+        assert build(name).advantages(rewards, groups, lengths).tolist() == pytest.approx(values, abs=1e-5)
+
+
 @pytest.mark.parametrize("name", ["rloo", "maxrl", "reinforce++", "reinforce++-baseline", "opo", "grpo-pass-k", "gpg"])
 def test_an_unknown_reward_is_left_out_and_equal_ones_teach_nothing(name):
     rewards, groups = np.array([1.0, 0.0, np.nan, 1.0, 1.0]), np.array([0, 0, 0, 1, 1])

@@ -8,10 +8,20 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from stapo_bench.analysis import curve_runs, curve_tables, plan_runs, plan_tables, score_run, score_tables
+from stapo_bench.analysis import (
+    average_of_table,
+    curve_runs,
+    curve_tables,
+    plan_runs,
+    plan_tables,
+    score_run,
+    score_tables,
+)
 from stapo_bench.cli import cli
 from stapo_bench.errors import StapoError
+from stapo_bench.presenting.tables.rows import rows_from_runs
 from stapo_bench.runs import export_runs
+from stapo_bench.runs.outcomes import read_outcomes
 
 UNSEEN = "were not looked at"
 
@@ -65,14 +75,23 @@ def test_undecided_and_missing_outcomes_are_counted_and_bound_the_score(tmp_path
     assert (score.value, score.bounds.low, score.bounds.high) == (0.5, 0.25, 0.5)
     assert (score.num_samples, score.num_undecided) == ((1, 1), 1)
     assert "| 1; with them [25.0, 50.0] |" in run("score", path)[1]
-    # Means 0.3, 0.5 and 1: 0.6 +- 4.303 x 0.3606 / sqrt(3), cut off at 0 and 1.
-    path.write_text("item,score\np,0.3\nq,0.5\nr,1\n", encoding="utf-8")
-    (score,) = score_tables([path]).scores
-    assert (score.value, score.intervals["problems like these"].high) == (pytest.approx(0.6), 1.0)
     path.write_text("item,score\np,0.4\nq,0.5\nr,0.6\n", encoding="utf-8")
-    (score,) = score_tables([path]).scores  # 0.5 +- 4.303 x 0.1 / sqrt(3)
-    assert score.intervals["problems like these"].low == pytest.approx(0.5 - 0.24841, abs=1e-5)
-    assert "Student's interval for problems like these, none for these problems" in run("score", path)[1]
+    (score,) = score_tables([path]).scores  # 75 items as good as, t of 4.303: 0.27742 / 1.24687
+    assert score.intervals["problems like these"].low == pytest.approx(0.5 - 0.2225, abs=1e-4)
+
+
+def test_scores_of_a_declared_range_are_shares_of_it(tmp_path):
+    rows = [("p", 2.6), ("p", 3.4), ("q", 4.6), ("q", 3.8)]  # of 1 to 5: 0.4, 0.6, 0.9, 0.7
+    paths = tmp_path / "a.csv", tmp_path / "b.csv"
+    for path in paths:
+        path.write_text("\n".join(["item,score", *(f"{item},{x}" for item, x in rows)]) + "\n", encoding="utf-8")
+    # Samples' variance 0.02 of both: 0.04 of 2 x 0.65 x 0.35, 4 samples as good as 45.5; t of 2 degrees is 4.303.
+    assert "| a | all items | 2 × 2 | 65.00 | [34.6, 86.7] |" in run("score", paths[0], "--range", "1:5")[1]
+    for command in (("plan", *paths, "--detect", "0.1"), ("curve", *paths), ("table", *paths), ("audit", *paths)):
+        code, output = run(*command, "--range", "1:5")
+        assert code == 0 and "expected a score from 0 to 1 (or nothing), got '2.6'" in run(*command)[1], output
+    assert "--range are of tables" in run("plan", "--problems", 3, "--range", "1:5")[1]
+    assert "--range are of tables" in run("score", tmp_path, "--range", "1:5")[1]
 
 
 def test_plan_and_curve_are_those_of_the_runs(both):
@@ -113,7 +132,10 @@ def test_columns_can_be_named_and_what_does_not_fit_is_one_line(both, tmp_path):
     for arguments, error in (
         (["table", runs[0], files[0]], "expected run folders or tables of outcomes, got both"),
         (["plan", runs[0], files[0], "--detect", 0.1], "expected run folders or tables of outcomes, got both"),
-        (["audit", runs[0], "--map", "item=name"], "--map names columns of tables; run folders were given"),
+        (
+            ["audit", runs[0], "--map", "item=name"],
+            "--map and --range are of tables of outcomes; run folders were given",
+        ),
         (["score", files[0], "--grader", "strict"], "--grader is of run folders"),
         (["table", files[0], "--published"], "--published is of run folders"),
         (["table", files[0], "--format", "latex"], "unknown format 'latex': expected md or json"),
@@ -124,12 +146,39 @@ def test_columns_can_be_named_and_what_does_not_fit_is_one_line(both, tmp_path):
         assert code in (1, 2) and error in output, (arguments, output)
 
 
+def words(page):
+    """A page's text in one line."""
+    return " ".join(re.sub(r"<[^>]+>", " ", page.read_text(encoding="utf-8")).split())
+
+
 def test_a_report_of_tables_holds_scores_and_places_and_says_what_it_lacks(both, tmp_path):
-    _, files = both
+    runs, files = both
     page = tmp_path / "page.html"
     code, output = run("report", *files, "-o", page)
-    assert (code, "tables have no samples, figures or tokens to show" in output) == (0, True)
-    text = page.read_text(encoding="utf-8")
-    assert all(f">{path.stem}<" in re.sub(r"\s*([<>])\s*", r"\1", text) for path in files)
-    assert "expected two tables or more, got 1" in run("report", files[0], "-o", page)[1]
+    assert code == 0 and re.search(r"page.html: \d\d kB; tables have no samples, figures or tokens to show", output)
+    assert all(f" {path.stem} " in words(page) for path in files)
+    assert "truncation, copied samples and early stopping were not looked at" in words(page)
+    assert "by math" not in words(page)  # nobody knows who graded a table
+    expected = rows_from_runs([runs[0]])[0].average
+    value, interval = average_of_table(read_outcomes(files[0])[0])
+    assert (value, interval) == (expected.value, expected.problems_like_these)
+    assert f"{100 * value:.2f} [{100 * interval.low:.1f}, {100 * interval.high:.1f}]" in words(page)
+    assert "expected at least two runs, got 1; 'stapo-bench score' shows one" in run("report", files[0], "-o", page)[1]
     assert "--train is of run folders" in run("report", *files, "--train", tmp_path, "-o", page)[1]
+
+
+@pytest.mark.parametrize("command", ["report", "leaderboard"])
+def test_pages_of_tables_take_columns_ranges_and_several_models_in_one_file(command, tmp_path, both):
+    page, path = tmp_path / "page.html", tmp_path / "both.csv"
+    rows = [f"{name},{item},{score + (item % 2)}" for name, score in (("old", 2), ("new", 4)) for item in range(6)]
+    path.write_text("\n".join(["who,frage,punkte", *rows]) + "\n", encoding="utf-8")
+    options = ["--map", "model=who,item=frage,score=punkte", "--range", "1:5", "-o", page]
+    code, output = run(command, path, *options)
+    assert code == 0, output
+    # 2 and 3 of 1 to 5 are 0.25 and 0.5, 4 and 5 are 0.75 and 1.
+    assert " 87.50 [" in words(page) and " 37.50 [" in words(page) and "scores from 1 to 5" in words(page)
+    assert "expected a score from 0 to 1 (or nothing), got '2'" in run(command, path, *options[:2], "-o", page)[1]
+    runs, _ = both
+    for extra in (["--range", "1:5"], ["--map", "item=x"]):
+        code, output = run(command, *runs, *extra, "-o", page)
+        assert code in (1, 2) and " of tables" in output, output

@@ -1,20 +1,28 @@
 """Other tools' files as outcomes, of any task, scorer and metric; data frames; counts alone."""
 
 import json
+import math
+import sys
 import zipfile
+from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from import_setup import lines
 
 import stapo_bench as sb
 from stapo_bench.analysis import compare_outcomes, compare_runs
 from stapo_bench.cli import cli
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.presenting import render_comparison
+from stapo_bench.records import Outcome
 from stapo_bench.runs import export_runs
+from stapo_bench.runs.importing.answers import Answer
 from stapo_bench.runs.outcomes import parse_outcome_map, read_outcomes
+from stapo_bench.runs.outcomes.reading import _from_log
 
 NAN = float("nan")
 
@@ -23,10 +31,6 @@ def write(path: Path, content) -> Path:
     text = content if isinstance(content, str) else json.dumps(content)
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def lines(path: Path, rows) -> Path:
-    return write(path, "".join(json.dumps(row) + "\n" for row in rows))
 
 
 def scores(path, metric=None, declared=None):
@@ -201,5 +205,178 @@ def test_data_frames_of_every_kind(tmp_path):
         sb.compare(long, pd.DataFrame(np.eye(2)))
     with pytest.raises(StapoError, match="two columns have the name 'score'"):
         sb.compare(long, pd.DataFrame([["p", 1, 1]], columns=["item", "score", "score"]))
-    polars = pytest.importorskip("polars")
-    assert sb.compare(polars.DataFrame(long.to_dict("list")), better).average.value_b == 1.0
+
+
+class AnyFrame:
+    """A data frame of a library that nobody here has heard of: columns with names, and arrow's stream."""
+
+    def __init__(self, table):
+        self.table, self.columns = table, table.column_names
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def test_frames_of_polars_and_of_arrow_s_protocol_are_those_of_pandas():
+    pl, pa, pd = (pytest.importorskip(name) for name in ("polars", "pyarrow", "pandas"))
+    rng = np.random.default_rng(3)
+    columns = {
+        name: {
+            "item": [f"q{i}" for i in range(9) for _ in range(4)],
+            "sample": [*range(4)] * 9,
+            "score": [None, *(rng.random(35) < rate).tolist()],
+            "cluster": [f"c{i // 3}" for i in range(9) for _ in range(4)],
+        }
+        for name, rate in (("a", 0.4), ("b", 0.7))
+    }
+    expected = verdict(sb.compare(*map(pd.DataFrame, columns.values())))
+    kinds = {
+        "polars": pl.DataFrame,
+        "categories": lambda of: pl.DataFrame(of).with_columns(pl.col("item").cast(pl.Categorical)),
+        "arrow": pa.table,
+        "batch": pa.record_batch,
+        "reader": lambda of: pa.table(of).to_reader(),
+        "protocol": lambda of: AnyFrame(pa.table(of)),
+        "lists": lambda of: pl.DataFrame(of).group_by("item", "cluster", maintain_order=True).agg("score"),
+    }
+    assert {name: verdict(sb.compare(*map(kind, columns.values()))) for name, kind in kinds.items()} == dict.fromkeys(
+        kinds, expected
+    )
+    series = ({"p": pl.Series(rows), "q": pd.Series(rows)} for rows in ([0, 1], [1, 1]))
+    assert sb.compare(*series).average.value_a == 0.5
+
+
+def test_what_pandas_and_polars_hold_in_cells_is_the_same_number_list_or_nothing():
+    pl, pd = pytest.importorskip("polars"), pytest.importorskip("pandas")
+    scores = {"a": [1, 0, 0, 1, None, 0], "b": [1, 1, 1, 1, 0, 0]}
+
+    def change(frame_of):
+        found = sb.compare(*map(frame_of, scores.values()))
+        return verdict(found), found.average.effects[0].difference.value
+
+    def pandas(of, **kind):
+        return pd.DataFrame({"item": [f"q{i}" for i in range(6)], "score": pd.Series(of, **kind)})
+
+    def polars(of):
+        return pl.DataFrame({"item": [f"q{i}" for i in range(6)], "score": of})
+
+    expected = change(polars)
+    assert expected[1] == pytest.approx(0.4)  # two of five that both decided
+    cells = {
+        "Int64": lambda of: pandas(of, dtype="Int64"),
+        "boolean": lambda of: pandas(of, dtype="boolean"),
+        "arrow": lambda of: pandas(of).convert_dtypes(dtype_backend="pyarrow"),
+        "rows": lambda of: pandas(of, dtype="Int64").to_dict("records"),
+        "decimals": lambda of: pandas([None if score is None else Decimal(score) for score in of]),
+        "decimals of polars": lambda of: polars([None if score is None else Decimal(score) for score in of]),
+    }
+    assert {name: change(kind) for name, kind in cells.items()} == dict.fromkeys(cells, expected)
+
+    expected = change(lambda of: polars([[score, score] for score in of]))
+    lists = {
+        "arrays": lambda pair: np.array(pair, dtype=float),
+        "objects": np.array,
+        "nullable": lambda pair: pd.array(pair, dtype="Int64"),
+        "tuples": tuple,
+        "series": pd.Series,
+    }
+    assert {
+        name: change(lambda of, kind=kind: pandas([kind([score, score]) for score in of]))
+        for name, kind in lists.items()
+    } == dict.fromkeys(lists, expected)
+
+
+def test_a_name_that_is_not_there_is_none_whichever_library_says_so():
+    pl, pd = pytest.importorskip("polars"), pytest.importorskip("pandas")
+    names = {"item": ["p", None, "q"], "score": [1, 0, 1]}
+    for frame in (pl.DataFrame(names), pd.DataFrame(names).convert_dtypes()):
+        with pytest.raises(StapoError, match="row 2: expected the name of an item in 'item', got none"):
+            sb.compare(frame, frame)
+    large = [Decimal(2**60), Decimal(2**60 + 1)]  # one number as floats
+    found = sb.compare(*(pd.DataFrame({"item": large, "score": score}) for score in ([0, 1], [1, 1])))
+    assert found.average.value_a == 0.5
+    assert sb.compare({2**60: 0, 2**60 + 1: 0}, pd.DataFrame({"item": large, "score": 1})).average.value_b == 1.0
+
+
+def test_without_pyarrow_only_frames_of_other_libraries_need_it(monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"item": ["p", "q"], "score": [0, 1]})
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for own in (table, table.to_batches()[0]):
+        assert sb.compare(own, own).average.value_a == 0.5
+    with pytest.raises(StapoError) as refusal:
+        sb.compare(table, AnyFrame(table))
+    assert str(refusal.value) == "pyarrow is not installed: pip install 'stapo-bench[parquet]'"
+
+
+def test_what_is_no_data_frame_is_refused_in_one_line():
+    pl, pa, pd = (pytest.importorskip(name) for name in ("polars", "pyarrow", "pandas"))
+    good = pl.DataFrame({"item": ["p", "q"], "score": [0, 1]})
+    twice = pd.DataFrame({"item": ["p"], "score": [1]}, index=pd.Index(["x"], name="item"))
+    for frame, error in (
+        (good.lazy(), "B: expected a path, a run, a matrix, a map .* or rows of named columns, got LazyFrame"),
+        (None, "got NoneType"),
+        ([{"item": "p", "score": 1}, 3], "got list"),
+        ([], "B: expected a matrix"),
+        (pl.DataFrame(), "B: expected rows with outcomes, got none"),
+        (pa.table([["p"], [1], [0]], names=["item", "score", "score"]), "B: two columns have the name 'score'"),
+        (twice, "B: two columns have the name 'item'"),
+        (good.with_columns(score=2), "B: row 1, 'score': expected a score from 0 to 1 .* got 2; .*score_range="),
+        ({"p": [np.eye(2)], "q": [1]}, "B: item 'p': expected a score .* got array.*1., 0.*0., 1."),
+    ):
+        with pytest.raises(StapoError, match=error) as refusal:
+            sb.compare(good, frame)
+        assert "\n" not in str(refusal.value)
+
+
+def cells(*answers: Answer, metric: str | None = None):
+    """What a log of these answers says by a metric: item, label and score of each."""
+    source = SimpleNamespace(opened=SimpleNamespace(path="log"), answers=lambda: iter(answers))
+    return [(cell.item, cell.label, cell.score, cell.row) for cell in _from_log(source, metric)]
+
+
+def test_the_verdicts_of_any_log_by_hand():
+    right, wrong, open_one = ({"": verdict} for verdict in (Outcome.CORRECT, Outcome.INCORRECT, None))
+    assert cells(
+        Answer(completion="a", question="p", verdicts=right),
+        Answer(completion="b", question="p", verdicts=wrong),
+        Answer(completion="c", question="q", item="7", sample=4, verdicts=right),
+        Answer(completion="d", question="p", verdicts=right),
+        Answer(completion="e", item="8", verdicts={"": Outcome.NO_ANSWER}),
+    ) == [("p", 0, 1.0, 1), ("p", 1, 0.0, 2), ("7", 4, 1.0, 3), ("p", 2, 1.0, 4), ("8", 0, 0.0, 5)]
+    ((_, _, score, _),) = cells(Answer(completion="a", question="p", verdicts=open_one))
+    assert math.isnan(score)
+
+
+def test_a_further_verdict_belongs_to_an_items_first_answer():
+    both = (
+        Answer(completion="a", item="1", verdicts={"strict": Outcome.INCORRECT}),
+        Answer(completion="a", item="1", verdicts={"flexible": Outcome.CORRECT}, again=True),
+        Answer(completion="b", item="1", verdicts={"strict": Outcome.CORRECT}),
+    )
+    assert cells(*both[::2]) == [("1", 0, 0.0, 1), ("1", 1, 1.0, 2)]
+    assert cells(*both, metric="strict") == [("1", 0, 0.0, 1), ("1", 1, 1.0, 3)]
+    assert cells(both[1], metric="flexible") == [("1", 0, 1.0, 1)]
+    with pytest.raises(UsageError, match="log: has verdicts by 'flexible' and 'strict'; say which: --map score=METRIC"):
+        cells(*both)
+
+
+@pytest.mark.parametrize(
+    ("answers", "metric", "message"),
+    [
+        ([Answer(completion="a")], None, "log: sample 1: expected a problem's name or text, got neither"),
+        (
+            [Answer(completion="a", item="1")],
+            None,
+            "expected verdicts in the log, got none; 'stapo-bench import' grades",
+        ),
+        (
+            [Answer(completion="a", item="1", verdicts={"acc": Outcome.CORRECT})],
+            "f1",
+            "expected verdicts by f1 in the log, got none; it has acc",
+        ),
+    ],
+)
+def test_a_log_without_what_is_asked_for_is_refused(answers, metric, message):
+    with pytest.raises(StapoError, match=message):
+        cells(*answers, metric=metric)

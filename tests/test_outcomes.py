@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -188,10 +189,11 @@ def test_named_columns_and_their_misspelling(write):
         ("item,score\np,1\nq,-1\n", "got '-1'; scores of another range are declared: --range LO:HI"),
         ('{\n"results": {},\n"configs": {},\n"versions": {}}', "metrics of lm-eval without texts"),
         (
-            f"item,{','.join(f's{i}' for i in range(200_000))}\np,1\n",
+            f"item,{','.join(map(str, range(1_000_000)))}\np{',1' * 1_000_000}\n",
             "its first line is longer than 1 MB: expected a table",
         ),
         ('item,score\np,1\nq,"0,5"\n', "got '0,5'; numbers have a point, not a comma: 0.5"),
+        ("item,score\np,1\nq,85%\n", "got '85%'; numbers stand without a percent sign, and with --range 0:100"),
         ('item;score\np;1\nq;"1,0"\n', "row 2, 'score': expected a score from 0 to 1 (or nothing), got '1,0'"),
         ("item,score\np,1\nq,=A1+1\n", "row 2, 'score': expected a score from 0 to 1 (or nothing), got '=A1+1'"),
         (
@@ -213,13 +215,18 @@ def test_named_columns_and_their_misspelling(write):
         ("item,acc,reward\np,1,0\n", "scores may stand in 'acc' or 'reward'; say where: --map score=COLUMN"),
         ("item,note\np,good\n", "expected a column with scores: --map score=COLUMN; its columns: item, note"),
         ('{"p": 1, "q": {"r": 2}}', "expected a column that names the items"),
-        ("just words", "expected a table of outcomes (CSV, TSV, JSON, Parquet), got text"),
-        ("just words\n", "expected a table of outcomes (CSV, TSV, JSON, Parquet), got text"),
+        ("just words", "expected a table of outcomes (CSV, TSV, JSON, Parquet), got neither of them"),
+        ("just words\n", "expected a table of outcomes (CSV, TSV, JSON, Parquet), got neither of them"),
         ('{"p": 1, "q": 0, "p": 0}', "'p' stands 2 times: expected each once"),
         ('{\n"p": 1, "q": 0,\n"p": 0}', "'p' stands 2 times: expected each once"),
         (f"item,{','.join(map(str, range(40_000)))}\np{',1' * 40_000}\n", "at most 32768 columns, got 40001"),
+        (
+            f"{json.dumps({'item': 'p', **dict.fromkeys(range(40_000), 1)})}\n" * 2,
+            "expected at most 32768 columns, got 40001; write a row per outcome",
+        ),
         ("", "the file is empty"),
-        (b"item,score\n\xff\xfe,1\n", "cannot be read"),
+        (b"item,score\n\xff\xfe,1\n", "row 1 cannot be read: it is not in UTF-8; save it in that encoding"),
+        ("item,old,new\np,0.5,1\n", "--map score=COLUMN, or --range 0:1 where all columns hold scores; its columns"),
     ],
 )
 def test_hostile_tables_are_answered_in_one_line(write, text, error):
@@ -235,11 +242,25 @@ def test_items_that_differ_in_spaces_between_files_are_not_guessed(write):
 def test_a_missing_file_and_nothing_in_common(write, tmp_path):
     a = write("a.csv", A)
     assert f"{tmp_path / 'none.csv'}: no such run folder or file" in refused(a, tmp_path / "none.csv")
-    assert "a and b have no problem in common" in refused(a, write("b.csv", B.replace("q", "p")))
+    error = refused(a, write("b.csv", B.replace("q", "p")))
+    assert "have no problem in common; compare runs of the same data, under the same names ('q1', … and " in error
     empty = write("empty.csv", "item,score\nq1,\nq2,nan\n")
     assert "expected items with outcomes in both" in refused(a, empty)
     assert "neither side is one" in refused(a, write("c.csv", A), options=["--grader", "math-verify"])
     assert "--map names columns of tables" in refused(tmp_path, tmp_path.parent, options=["--map", "item=name"])
+
+
+def test_parquet_of_too_many_columns_is_refused_before_a_row_is_read(write, tmp_path, monkeypatch):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pa.table({"item": ["p"], "s0": [1], "s1": [0]}), tmp_path / "a.parquet")
+    monkeypatch.setattr("stapo_bench.runs.importing.opening.MOST_COLUMNS", 2)
+    assert "expected at most 2 columns, got 3" in refused(tmp_path / "a.parquet", write("b.csv", B))
+
+
+def test_a_spreadsheet_is_called_one(write, tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.xlsx", "w") as file:
+        file.writestr("xl/workbook.xml", "<workbook/>")
+    assert "a.xlsx: a spreadsheet; save it as CSV" in refused(tmp_path / "a.xlsx", write("b.csv", B))
 
 
 def test_a_wide_table_of_very_many_columns_is_read(write):
@@ -284,7 +305,7 @@ def test_python_takes_matrices_maps_rows_paths_and_runs(make_run, write):
 def test_nan_in_a_matrix_is_not_drawn_and_none_in_a_map_undecided():
     found = sb.compare([[0, NAN], [1, 1]], [[1, 1], [1, 0]])
     assert found.average.value_a == 0.5 and "all items: A has 3 of 4 outcomes; the rest is not there" in found.notes
-    assert not found.average.warnings
+    assert [(risk.what, risk.share_a) for risk in found.average.warnings] == [("missing or ungraded", 0.25)]
     found = sb.compare({"p": [0, None], "q": [1, None]}, {"p": [1, 1], "q": [1, 0]})
     assert [(risk.what, risk.share_a) for risk in found.average.warnings] == [("ungraded", 0.5)]
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import nct
 
 from stapo_bench.analysis.seed_comparison import (
     changes_by_task,
@@ -12,7 +13,7 @@ from stapo_bench.analysis.seed_comparison import (
 )
 from stapo_bench.presenting import seeds_sentence
 from stapo_bench.records import Outcomes
-from stapo_bench.statistics import SEED_ERRORS, Interval, Spread, over_seeds, seeds_needed, spread
+from stapo_bench.statistics import SEED_ERRORS, Interval, Spread, over_seeds, seeds_needed, spread, t_quantile
 
 SEEDS, BOTH = SEED_ERRORS
 
@@ -143,6 +144,68 @@ def test_both_errors_of_two_tasks_by_hand():
     both = over_seeds(changes, BOTH)
     assert both.standard_error == pytest.approx(math.sqrt(14 / 3) / 100)
     assert both.degrees == pytest.approx((14 / 3) ** 2 / (1 / 18 + 81 / 8))
+
+
+def test_a_task_of_one_problem_says_nothing_of_problems_like_it():
+    # Seeds alone can be judged: D = 1/10, 3/10, their variance 1/50 over 2 seeds. What another problem would say is
+    # not known, whatever the other task says.
+    alone, other = np.array([[0.1], [0.3]]), np.array([[0.1, 0.3, 0.2], [0.3, 0.2, 0.4]])
+    assert over_seeds([alone], SEEDS).standard_error == pytest.approx(0.1)
+    for changes in ([alone], [other, alone], [alone, other]):
+        both = over_seeds(changes, BOTH)
+        assert math.isnan(both.standard_error) and math.isnan(both.p_value)
+        assert both.value == over_seeds(changes, SEEDS).value
+    # Two problems are enough, with many seeds and with few.
+    assert over_seeds([np.array([[0.1, 0.3], [0.3, 0.9]])] * 2, BOTH).standard_error > 0
+    # The spread knows the part of the seeds, and none of the single problem.
+    found = spread([alone])
+    assert found.of_seeds == ((pytest.approx(0.02), 2),) and found.of_problems == ((0.0, 1),)
+    assert spread([np.array([[0.1, 0.3]])]).of_problems == () and math.isnan(spread([np.array([[0.1, 0.3]])]).seeds)
+
+
+def test_the_parts_of_a_spread_by_hand():
+    # Independent methods, one task of two problems. B: rows .2 .8 / .4 .8 / .3 .8, A: .1 .1 / .1 .3.
+    # Means of seeds .5 .6 .55 and .1 .2: variances 1/400 and 1/200 over 3 and 2 seeds.
+    # Means of problems .3 - .1 and .8 - .2: P = .08 / 2. Rests +-.05, +-.05, 0 and +-.05, +-.05:
+    # E = .01 / 2 / 6 + .01 / 1 / 4.
+    b, a = np.array([[0.2, 0.8], [0.4, 0.8], [0.3, 0.8]]), np.array([[0.1, 0.1], [0.1, 0.3]])
+    found = spread([b], [a])
+    assert found.of_seeds == ((pytest.approx(1 / 400), 3), (pytest.approx(1 / 200), 2))
+    assert found.of_problems == ((pytest.approx(0.04 - 0.01 / 12 - 0.01 / 4), 2),)
+    assert found.seeds == pytest.approx(math.sqrt(1 / 1200 + 1 / 400))
+    both = over_seeds([b], BOTH, [a])
+    variance, of_seeds, of_problems = 1 / 300 + 0.04 - 1 / 300, ((1 / 1200) ** 2 / 2, (1 / 400) ** 2), 0.04**2
+    assert both.value == pytest.approx(0.4) and both.standard_error == pytest.approx(math.sqrt(variance))
+    assert both.degrees == pytest.approx(variance**2 / (sum(of_seeds) + of_problems))
+    seeds = over_seeds([b], SEEDS, [a])  # Welch: degrees (1/300)^2 / ((1/1200)^2 / 2 + (1/400)^2 / 1)
+    assert seeds.degrees == pytest.approx((1 / 300) ** 2 / sum(of_seeds))
+
+
+def test_the_part_of_the_problems_is_never_below_zero():
+    # Means of problems 0.1, -0.1 and 0 with rests of +-1: what both share is more than what the problems vary by.
+    found = spread([np.array([[1.1, -1.1, 0.0], [-0.9, 0.9, 0.0]])])
+    assert found.of_problems == ((0.0, 3),) and found.problems == 0.0
+
+
+def test_seeds_needed_are_the_first_with_the_power_by_scipys_noncentral_t():
+    def power(variance, count, detect):
+        return float(nct.sf(t_quantile(0.95, count - 1), count - 1, detect / math.sqrt(variance / count)))
+
+    for deviation in (0.011, 0.02, 0.05, 0.12):
+        number = seeds_needed(of_seeds(deviation**2), -0.02, SEEDS).number
+        assert power(deviation**2, number, 0.02) >= 0.8 > power(deviation**2, number - 1, 0.02)
+    assert math.isinf(seeds_needed(of_seeds(4.0), 0.02, SEEDS).number)  # 78,488 by the normal distribution: too many
+    assert seeds_needed(of_seeds(0.6**2), 0.02, SEEDS).number == pytest.approx(30.0**2 * 7.8489, rel=0.001)
+    more = seeds_needed(of_seeds(0.02**2), 0.02, SEEDS, power=0.9).number
+    assert power(0.02**2, more, 0.02) >= 0.9 > power(0.02**2, more - 1, 0.02)
+    assert math.isnan(seeds_needed(of_seeds(0.0), 0.02, SEEDS).fewest)
+
+
+@pytest.mark.parametrize(("ratio", "expected"), [(1150, 9029), (1273, 9994), (1274, math.inf)])
+def test_seeds_are_counted_up_to_the_most_that_are_asked_for(ratio, expected):
+    # (1.95996 + 0.84162)^2 = 7.84888 standard errors squared: times the ratio 9026.2, 9991.6 and 9999.5, and Student's
+    # t asks for 1.96^2 / 2 = 1.92 more than the normal distribution.
+    assert seeds_needed(of_seeds(ratio * 0.02**2), 0.02, SEEDS).number == expected
 
 
 def slow_variance(groups):

@@ -52,8 +52,9 @@ def test_an_empty_problem_matches_nothing():
 def test_training_files_of_several_makes_are_read(tmp_path):
     path = tmp_path / "train.jsonl"
     chat = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "c"}]
-    path.write_text("".join(json.dumps(row) + "\n" for row in ({"problem": "a"}, {"question": "b"}, {"prompt": chat})))
-    assert list(read_training_texts(path)) == ["a", "b", "c"]
+    rows = ({"problem": "a"}, {"question": "b"}, {"prompt": chat}, {"messages": chat, "source": "d"})
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert list(read_training_texts(path)) == ["a", "b", "c", "c"]
 
 
 @pytest.mark.parametrize("line", ["{", "[]", "{}", '{"prompt": 3}', '{"prompt": [{"role": "user"}]}'])

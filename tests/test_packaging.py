@@ -1,9 +1,11 @@
 """Everything imported is declared, and what needs no model runs without torch, data sets and figures."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
+from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -44,6 +46,7 @@ def distributions(requirements):
     return found
 
 
+@cache
 def imported():
     """Module at the top -> files of ours that import it, wherever in the file."""
     found = {}
@@ -63,14 +66,11 @@ def imported():
     return found
 
 
-IMPORTED = imported()
-
-
 def test_everything_imported_is_declared_where_the_message_says():
     # A tracker that a config asks for, whose own message names it; and what exists for type checkers alone.
     not_ours_to_bring = {"wandb", "_typeshed"}
     core = distributions(PROJECT["dependencies"])
-    for module, files in IMPORTED.items():
+    for module, files in imported().items():
         if module in not_ours_to_bring | {WITH_TORCH_FOR_GPUS}:
             continue
         brought = distributions(PROJECT["optional-dependencies"][EXTRAS[module]]) if module in EXTRAS else core
@@ -78,13 +78,13 @@ def test_everything_imported_is_declared_where_the_message_says():
 
 
 def test_the_core_declares_no_more_than_is_imported():
-    used = {NAMES.get(module, module).lower().replace("_", "-") for module in IMPORTED}
+    used = {NAMES.get(module, module).lower().replace("_", "-") for module in imported()}
     unused = distributions(PROJECT["dependencies"]) - used
     assert unused == set()
 
 
 WITHOUT_EXTRAS = '''
-import sys
+import contextlib, io, json, sys
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 
@@ -104,60 +104,61 @@ def find_spec(name, package=None):
 importlib.util.find_spec = find_spec
 
 from stapo_bench.cli import main
-sys.argv = ["stapo-bench", *sys.argv[1:]]
-main()
+ended = []
+for arguments in json.loads(sys.argv[1]):
+    sys.argv = ["stapo-bench", *arguments]
+    code, err = 0, io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code or 0
+    ended.append((code, err.getvalue()))
+print(json.dumps(ended))
 '''
 
 
-def run_without_extras(*arguments):
-    command = [sys.executable, "-c", WITHOUT_EXTRAS, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def run_without_extras(*commands):
+    """(exit code, error output) of each command, all in one process: starting it takes longer than most of them."""
+    told = json.dumps([[str(argument) for argument in command] for command in commands])
+    done = subprocess.run([sys.executable, "-c", WITHOUT_EXTRAS, told], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [tuple(each) for each in json.loads(done.stdout)]
 
 
 def test_sampling_from_a_script_grading_comparing_and_reporting_need_no_extra(tmp_path):
-    runs = []
-    for name, success in (("low", 0.2), ("high", 0.9)):
-        script = tmp_path / f"{name}.yaml"
+    runs = [tmp_path / "low", tmp_path / "high"]
+    evals = []
+    for run, success in zip(runs, (0.2, 0.9), strict=True):
+        script = run.with_suffix(".yaml")
         script.write_text(f"success: {success}\n")
-        runs.append(tmp_path / name)
-        arguments = (
-            "--engine",
-            "scripted",
-            "--ckpt",
-            script,
-            "--decoding",
-            "justrl",
-            "--samples",
-            "2",
-            "--out",
-            runs[-1],
-        )
-        done = run_without_extras("eval", "--tasks", "tiny_aime24,tiny_amc23", *arguments)
-        assert done.returncode == 0, done.stderr
-    for command in (
+        how = ("--engine", "scripted", "--ckpt", script, "--decoding", "justrl", "--samples", "2", "--out", run)
+        evals.append(("eval", "--tasks", "tiny_aime24,tiny_amc23", *how))
+    page = tmp_path / "report.html"
+    need_none = [
+        *evals,
         ("grade", runs[1], "--grader", "strict"),
         ("score", runs[0]),
         ("table", *runs),
         ("compare", *runs),
         ("plan", *runs, "--detect", "0.02"),
-    ):
-        done = run_without_extras(*command)
-        assert done.returncode == 0, (command, done.stderr)
-    done = run_without_extras("grade", runs[1], "--grader", "qwen")
+    ]
+    *ended, (code, err), report, plot = run_without_extras(
+        *need_none,
+        ("grade", runs[1], "--grader", "qwen"),
+        ("report", *runs, "--out", page),
+        ("plot", "differences", *runs, "-o", tmp_path / "figure.svg"),
+    )
+    assert [(command, said) for command, said in zip(need_none, ended, strict=True) if said[0] != 0] == []
     missing = "stapo-bench: grader qwen: sympy is not installed: pip install 'stapo-bench[graders]'\n"
-    assert (done.returncode, done.stderr) == (1, missing)
-    assert [path.name for path in (runs[1] / "grades").iterdir()].count(
-        "qwen.jsonl"
-    ) == 0  # no verdict of what is missing
-    page = tmp_path / "report.html"
-    done = run_without_extras("report", *runs, "--out", page)
+    assert (code, err) == (1, missing)
+    assert not (runs[1] / "grades" / "qwen.jsonl").exists()  # no verdict of what is missing
     missing = "Figures are left out: matplotlib is not installed: pip install 'stapo-bench[plots]'"
-    assert (done.returncode, done.stderr) == (0, f"{missing}\n")
+    assert report == (0, f"{missing}\n")
     assert "Figures are left out: matplotlib is not installed" in page.read_text(encoding="utf-8")
-    done = run_without_extras("plot", "differences", *runs, "-o", tmp_path / "figure.svg")
-    assert (done.returncode, done.stderr) == (
-        1, "stapo-bench: matplotlib is not installed: pip install 'stapo-bench[plots]'\n",
-    )  # fmt: skip
+    figure = tmp_path / "figure.svg"
+    missing = f"{figure}: a figure cannot be drawn: matplotlib is not installed: pip install 'stapo-bench[plots]'"
+    assert plot == (1, f"stapo-bench: {missing}\n")
 
 
 def test_what_needs_a_model_says_which_extra_in_one_line(tmp_path):
@@ -166,9 +167,9 @@ def test_what_needs_a_model_says_which_extra_in_one_line(tmp_path):
     for name in ("config.json", "model.safetensors", "tokenizer.json"):
         (model / name).write_text("{}")
     arguments = ("--tasks", "tiny_aime24", "--decoding", "justrl", "--out", tmp_path / "run")
-    done = run_without_extras("eval", "--ckpt", model, *arguments)
-    assert done.returncode == 1
-    assert re.fullmatch(r"stapo-bench: \w+ is not installed: pip install 'stapo-bench\[eval]'\n", done.stderr)
+    ((code, err),) = run_without_extras(("eval", "--ckpt", model, *arguments))
+    assert code == 1
+    assert re.fullmatch(r"stapo-bench: \w+ is not installed: pip install 'stapo-bench\[eval]'\n", err)
 
 
 def test_the_trainer_names_its_own_extra(capsys, monkeypatch):
@@ -229,7 +230,5 @@ def test_another_package_adds_a_command_and_replaces_none(plugin):
 def test_a_parquet_file_without_its_reader_is_one_line(tmp_path):
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     (tmp_path / "b.parquet").write_bytes(b"PAR1")
-    done = run_without_extras("compare", tmp_path / "a.parquet", tmp_path / "b.parquet")
-    assert (done.returncode, done.stderr) == (
-        1, "stapo-bench: pyarrow is not installed: pip install 'stapo-bench[parquet]'\n",
-    )  # fmt: skip
+    found = run_without_extras(("compare", tmp_path / "a.parquet", tmp_path / "b.parquet"))
+    assert found == [(1, "stapo-bench: pyarrow is not installed: pip install 'stapo-bench[parquet]'\n")]

@@ -18,6 +18,8 @@ from stapo_bench.statistics.estimators import pass_at_k
 from stapo_bench.statistics.intervals import ERROR_NAMES, interval
 from stapo_bench.statistics.paired import paired_difference
 
+pytestmark = pytest.mark.slow(reason="100,000 samples, cut into thousands of evaluations")
+
 SCRIPT = Path(__file__).parent.parent / "bench" / "coverage.py"
 NUM_PROBLEMS, NUM_SAMPLES = 400, 128
 DESIGNS = [(30, 32), (30, 4), (500, 4)]

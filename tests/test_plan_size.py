@@ -10,6 +10,7 @@ from scipy.stats import beta, norm
 
 from stapo_bench.analysis import plan_size, size_of
 from stapo_bench.cli import cli
+from stapo_bench.errors import UsageError
 from stapo_bench.statistics import paired_difference
 
 
@@ -95,3 +96,9 @@ def test_the_command_says_it_in_a_sentence_a_table_and_a_figure(tmp_path):
 def test_what_is_not_understood(options, error):
     code, output = plan(*options)
     assert (code, error in output) == (2, True), output
+
+
+def test_a_difference_needs_two_problems():
+    assert plan_size(2, 8, 0.5).sizes[0].num_problems == 2
+    with pytest.raises(UsageError, match="--problems: expected at least 2, got 1"):
+        plan_size(1, 8, 0.5)

@@ -96,6 +96,19 @@ def test_two_files_are_compared_and_judged(folder):
     assert said.startswith(f"**Passed**: it is shown that b c is at most 1 point worse than {Path(ODD_NAME).stem}.")
     found = json.loads(bare("compare", a, b, "--format", "json", cwd=folder))
     assert (found["average"]["a"], found["average"]["b"]) == (121 / 240, 150 / 240)
+    files = [a.name, b.name]
+    commands = [
+        ["score", *files[:1]],
+        ["plan", *files, "--detect", "0.02"],
+        ["curve", *files],
+        ["audit", *files],
+        ["report", *files, "-o", "two files é.html"],
+    ]
+    said = bare(json.dumps(commands), cwd=folder, code=COMMANDS).replace("\r\n", "\n").split("-----\n")
+    score, plan, curve, audit, report, end = said
+    assert "50.42" in score and "b c" in plan and "b c" in curve and "**Nothing found.**" in audit and end == ""
+    assert "tables have no samples" in report
+    assert "62.50" in (folder / "two files é.html").read_text(encoding="utf-8")
 
 
 def test_import_grade_score_table_compare_audit_report_and_export(folder):
@@ -132,14 +145,14 @@ from stapo_bench.grading.pool import GraderPool, Limits
 from stapo_bench.grading.registry import Grader
 
 faulty = Grader(name="faulty", summary="fails on demand", module="faulty_graders")
-with GraderPool(1, grader=faulty, limits=Limits(cpu_s=0.4, asleep_s=10.0)) as pool:
+with GraderPool(1, grader=faulty, limits=Limits(cpu_s=0.4, asleep_s=4.0)) as pool:
     found = pool.grade([(text, "42") for text in ("42", "hang in python", "sleep", "exit", "burn", "raise")])
 print(*(f"{grade.outcome.value} {grade.detail}" for grade in found), sep="\\n")
 """
     assert bare(cwd=folder, code=code).splitlines() == [
         "CORRECT compared",
         "GRADER_ERROR timed out: more than 0.4 s of CPU time",
-        "GRADER_ERROR asleep: no CPU time used in 10 s",
+        "GRADER_ERROR asleep: no CPU time used in 4 s",
         "GRADER_ERROR ended with exit code 3",
         "INCORRECT compared",
         "GRADER_ERROR raised ValueError: no such thing",

@@ -8,12 +8,14 @@ import torch
 import transformers
 from train_setup import grade_by_hash, make_config, make_values
 
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, UsageError
+from stapo_train import policy as policy_module
 from stapo_train import run
 from stapo_train.check.computed import loss_and_gradient
 from stapo_train.check.toy import VOCABULARY, toy_batch, toy_objective, toy_policy
 from stapo_train.fused import blocks, varlen
 from stapo_train.policy import set_attention
+from stapo_train.sharding import weights_to_save
 
 
 def toy(objective, dtype):
@@ -56,6 +58,42 @@ def test_the_setting_recomputes_activations_in_the_update_alone(folder):
     assert len(calls) == 1
     model.base_model(input_ids=ids, use_cache=False).last_hidden_state.sum().backward()
     assert len(calls) == 3
+
+
+def test_offloaded_are_the_inputs_of_layers_and_the_gradient_is_the_same_to_the_bit(monkeypatch):
+    objective = toy_objective("stapo")
+    (plain, batch), (offloading, _) = toy(objective, torch.float32), toy(objective, torch.float32)
+    for policy in (plain, offloading):
+        policy.model.gradient_checkpointing_enable()
+        policy.model.train()
+    kept: list[torch.Tensor] = []
+
+    class Counted(torch.autograd.graph.saved_tensors_hooks):
+        def __init__(self, pin_memory):
+            assert not pin_memory  # which main memory needs for a GPU alone
+            super().__init__(lambda tensor: (kept.append(tensor.clone()), len(kept) - 1)[1], kept.__getitem__)
+
+    monkeypatch.setattr(policy_module, "save_on_cpu", Counted)
+    expected = loss_and_gradient(plain, batch, objective)
+    assert not kept
+    found = loss_and_gradient(replace(offloading, offload=True), batch, objective)
+    assert (found.loss, found.gradient.tolist()) == (expected.loss, expected.gradient.tolist())
+    # [b, T, D] of each layer its input and no more; of the last norm three. No matrix of weights.
+    (ids,) = (micro.input_ids for micro in plain.split(batch, range(len(batch.rows))))
+    layers, hidden = plain.model.config.num_hidden_layers, plain.model.config.hidden_size
+    assert [t.shape for t in kept].count((*ids.shape, hidden)) == layers + 3
+    assert all(t.shape[:2] == ids.shape or t.shape == (hidden,) for t in kept)
+
+
+def test_a_run_that_offloads_is_the_same_run(folder, monkeypatch):
+    monkeypatch.setattr(run, "grade", grade_by_hash)
+    first = make_config(folder, gradient_checkpointing=True)
+    other = make_config(folder, gradient_checkpointing=True, activation_offload=True, out=str(folder / "other"))
+    assert first.digest() == other.digest()
+    weights = [(run.train(config) / "model.safetensors").read_bytes() for config in (first, other)]
+    assert weights[0] == weights[1]
+    with pytest.raises(UsageError, match="activation_offload: expected gradient_checkpointing=true with it"):
+        make_config(folder, activation_offload=True)
 
 
 def test_autocast_computes_in_bfloat16_and_keeps_weights_and_statistics_in_float32():
@@ -131,3 +169,7 @@ def test_a_vocabulary_in_parts_says_what_a_whole_one_says(what, monkeypatch):
     torch.testing.assert_close(parts.entropy, whole.entropy, rtol=1e-6, atol=1e-6)
     # the proxy of a whole vocabulary, whatever the size of the parts
     assert torch.isfinite(policy.proxy_log_probs(batch, 1e-9)).all()
+
+
+def test_a_model_in_one_piece_saves_itself():
+    assert weights_to_save(torch.nn.Linear(2, 2), keep=True) is None

@@ -1,25 +1,20 @@
-"""Pretraining of the tiny base: tokenizer, packing, schedule, and a run that may be stopped anywhere."""
+"""Pretraining of the tiny base: a run that may be stopped anywhere, and its settings."""
 
 import json
-import random
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from safetensors import SafetensorError
 
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.runs import locked
-from stapo_bench.tasks import tiny
 from stapo_train.tiny import pretrain as pretraining
-from stapo_train.tiny import problems as tiny_data
-from stapo_train.tiny.batches import NO_TARGET, ROW_LENGTH, Document, assign_rows, encode, pack
 from stapo_train.tiny.pretrain import PretrainConfig, load_config, pretrain
-from stapo_train.tiny.problems import worked_example
 
+MAKE_TOKENIZER = pretraining.make_tokenizer
 BASE_YAML = Path(__file__).resolve().parent.parent / "train" / "configs" / "tiny" / "base.yaml"
 
 
@@ -29,93 +24,15 @@ def small(out: Path, **changes: object) -> PretrainConfig:
     return PretrainConfig(out=str(out), **{**values, **changes})  # type: ignore[arg-type]
 
 
-@pytest.fixture(scope="module")
-def tokenizer():
-    return pretraining.make_tokenizer(PretrainConfig(out="", steps=1))
+@cache
+def tokenizer_of(text: str, seed: int, vocab_size: int):
+    return MAKE_TOKENIZER(PretrainConfig(out="", steps=1, text=text, seed=seed, vocab_size=vocab_size))
 
 
-# --- tokenizer --------------------------------------------------------------------------------------------------------
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.text())
-def test_any_text_survives_the_tokenizer(tokenizer, text):
-    ids = tokenizer(text)["input_ids"]
-    assert tokenizer.decode(ids) == text
-    assert max(ids, default=0) < len(tokenizer) == 384
-
-
-def test_digits_and_newlines_stand_alone_and_boxed_endings_are_one_token(tokenizer):
-    tokens = tokenizer.get_vocab()
-    assert not [token for token in tokens if len(token) > 1 and any(c.isdigit() for c in token)]
-    for closing, _ in tiny_data.CLOSINGS[:3]:
-        assert len(tokenizer(closing)["input_ids"]) == 1, closing
-    assert len(tokenizer("4\n7")["input_ids"]) == 3
-
-
-def test_prompt_and_solution_are_encoded_the_same_together_and_apart(tokenizer):
-    for index in range(200):
-        example = worked_example(0, index)
-        apart = [tokenizer(text)["input_ids"] for text in (example.prompt, example.solution)]
-        assert tokenizer(example.prompt + example.solution)["input_ids"] == apart[0] + apart[1]
-
-
-def test_the_tokenizer_is_the_same_every_time():
-    config = PretrainConfig(out="", steps=1)
-    first, second = (pretraining.make_tokenizer(config).backend_tokenizer.to_str() for _ in range(2))
-    assert first == second
-
-
-# --- packing ----------------------------------------------------------------------------------------------------------
-
-
-def test_pack_lays_out_two_documents_by_hand():
-    long = Document(prompt=[1, 2], solution=[3, 4])
-    short = Document(prompt=[5], solution=[6])
-    batch = pack([short, long], pad_id=9, row_length=7)
-    assert batch.input_ids.tolist() == [[1, 2, 3, 4, 5, 6, 9]]
-    assert batch.position_ids.tolist() == [[0, 1, 2, 3, 0, 1, 0]]
-    # the token before each solution token predicts it; prompts, ends and padding predict nothing
-    n = NO_TARGET
-    assert batch.targets.tolist() == [[n, 3, 4, n, 6, n, n]]
-    sees = batch.attention_mask[0, 0].int().tolist()
-    assert sees[3] == [1, 1, 1, 1, 0, 0, 0]
-    assert sees[4] == [0, 0, 0, 0, 1, 0, 0]
-    assert sees[5] == [0, 0, 0, 0, 1, 1, 0]
-
-
-@given(st.lists(st.integers(2, 20), min_size=1, max_size=40))
-def test_rows_hold_every_document_once_and_never_overflow(sizes):
-    documents = [Document(prompt=[0], solution=[0] * (size - 1)) for size in sizes]
-    rows = assign_rows(documents, row_length=20)
-    assert sorted(len(document) for row in rows for document in row) == sorted(sizes)
-    assert all(sum(map(len, row)) <= 20 for row in rows)
-
-
-def test_a_packed_loss_is_that_of_the_documents_alone(tokenizer):
-    torch.manual_seed(0)
-    config = PretrainConfig(out="", steps=1, num_layers=2)
-    model = pretraining.make_model(config, tokenizer)
-    documents = encode(tokenizer, [worked_example(0, index) for index in range(6)])
-    packed = pretraining.batch_loss(model, pack(documents, tokenizer.pad_token_id))
-    total, count = 0.0, 0
-    for document in documents:
-        ids = torch.tensor([document.prompt + document.solution])
-        log_probs = model(input_ids=ids).logits[0].log_softmax(-1)
-        for place in range(len(document.prompt), len(document)):
-            total -= log_probs[place - 1, ids[0, place]].item()
-            count += 1
-    assert packed.item() == pytest.approx(total / count, rel=1e-5)
-
-
-@pytest.mark.parametrize("kind", tiny.KINDS)
-def test_every_kind_fits_a_row(tokenizer, kind):
-    rng = random.Random(0)
-    problems = [tiny.KINDS[kind](rng) for _ in range(100)]
-    examples = [
-        tiny_data.Example(prompt=tiny_data.prompt_text(p), solution=tiny_data.worked_solution(rng, p)) for p in problems
-    ]
-    assert max(map(len, encode(tokenizer, examples))) <= ROW_LENGTH
+@pytest.fixture(autouse=True)
+def tokenizers_learnt_once(monkeypatch):
+    """That learning one again gives the same is a test of its own."""
+    monkeypatch.setattr(pretraining, "make_tokenizer", lambda c: tokenizer_of(c.text, c.seed, c.vocab_size))
 
 
 # --- the run ----------------------------------------------------------------------------------------------------------
@@ -240,9 +157,12 @@ def test_training_lowers_the_loss_and_seeds_differ(tmp_path):
 def test_a_finished_run_says_so_and_changes_nothing(tmp_path, capsys):
     out = pretrain(small(tmp_path / "base"))
     weights = (out / "model.safetensors").read_bytes()
-    capsys.readouterr()
+    began = capsys.readouterr()
+    assert "6/6 steps done" in began.err
     assert pretrain(small(tmp_path / "base")) == out
-    assert "finished before, 6/6 steps" in capsys.readouterr().out
+    again = capsys.readouterr()
+    assert "finished before, 6/6 steps" in again.err
+    assert began.out == again.out == ""  # which is the result's alone
     assert (out / "model.safetensors").read_bytes() == weights
 
 
@@ -250,6 +170,18 @@ def test_a_folder_of_other_settings_is_refused_with_the_difference(tmp_path):
     pretrain(small(tmp_path / "base"))
     with pytest.raises(StapoError, match="steps 6 there, 7 here"):
         pretrain(small(tmp_path / "base", steps=7))
+    with pytest.raises(StapoError, match="text arithmetic there, knights here"):
+        pretrain(small(tmp_path / "base", text="knights"))
+
+
+def test_a_folder_that_is_older_than_a_setting_has_its_default(tmp_path):
+    out = pretrain(small(tmp_path / "base"))
+    settings = json.loads((out / "pretrain.json").read_text())
+    assert "text" not in settings  # named where it is another than arithmetic
+    assert settings.pop("seed") == 0
+    (out / "pretrain.json").write_text(json.dumps(settings))
+    assert pretraining.stored_config(out) == small(out)
+    assert pretrain(small(out)) == out
 
 
 def test_an_unwritable_folder_is_one_clear_line(tmp_path):

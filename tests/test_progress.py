@@ -3,6 +3,7 @@
 import heapq
 import io
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from stapo_bench.presenting import score_interval
 from stapo_bench.records import Sample, SampleKey
 from stapo_bench.sampling.progress import Progress
 from stapo_bench.statistics import interval
+from stapo_train import training_log
 
 
 def test_a_terminal_gets_one_line_that_is_redrawn():
@@ -121,3 +123,31 @@ def test_a_running_score_is_written_as_tables_write_it_and_what_is_finished_has_
     progress.add(Sample(**key._asdict(), seed=0, completion="", num_tokens=1, finish_reason="stop"))
     progress.close()
     assert stream.getvalue().splitlines()[-2].split() == ["a", "3/3", "0", "%"]
+
+
+def test_the_first_line_of_a_log_comes_ten_seconds_after_the_start_however_long_an_engine_took_to_open():
+    log, now = io.StringIO(), [0.0]
+    progress = Progress({"a": 3}, stream=log, clock=lambda: now[0])
+    now[0] = 100.0
+    progress.start(SampleKey("a", "p", index) for index in range(3))
+    lines = []
+    for index, now[0] in enumerate((109.0, 110.0, 111.0)):
+        key = SampleKey("a", "p", index)
+        progress.add(Sample(**key._asdict(), seed=0, completion="", num_tokens=50, finish_reason="stop"))
+        lines.append(log.getvalue())
+    assert lines == ["", *["a 2/3 · 0.2 samples/s · 10 tokens/s · ETA 0:00:05\n"] * 2]
+
+
+def test_the_time_left_of_a_training_counts_evaluations_by_themselves(monkeypatch):
+    """Two iterations of 1 s and an evaluation of 30 s: of ten eight are left, and those after 4, 8 and 10."""
+    now, stream = [0.0], io.StringIO()
+    monkeypatch.setattr(training_log.time, "monotonic", lambda: now[0])
+    line = training_log.ProgressLine(0, 10, stream=stream, evaluated=(4, 8, 10), quiet_s=0.0)
+    now[0] = 32.0
+    line.evaluation(30.0)
+    seen = {"reward": 0.5, "entropy": 1.0, "num_kept": 1, "num_tokens": 1, "response_length": 8.0}
+    line.show(SimpleNamespace(iteration=2, **seen))
+    assert stream.getvalue().endswith("1.00 s each · ETA 0:01:38\n")  # 8 x 1 + 3 x 30
+    now[0] = 34.0
+    line.show(SimpleNamespace(iteration=4, **seen))  # its own evaluation comes after it
+    assert stream.getvalue().endswith("1.00 s each · ETA 0:01:36\n")

@@ -12,8 +12,8 @@ ROWS = [line.strip("|").split("|") for line in PAGE.splitlines() if line.startsw
 
 @cache
 def functions_in(file: str) -> set[str]:
-    path = ROOT / "tests" / f"{file}.py"
-    tree = ast.parse(path.read_text(encoding="utf-8")) if path.exists() else ast.Module([], [])
+    path = next((ROOT / "tests").rglob(f"{file}.py"), None)
+    tree = ast.parse(path.read_text(encoding="utf-8")) if path else ast.Module([], [])
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 

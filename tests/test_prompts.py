@@ -2,9 +2,11 @@
 
 import os
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from jinja2 import Environment
 
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Gold, Problem
@@ -39,6 +41,16 @@ def test_a_problem_is_data_and_no_template():
 def test_an_unknown_name_in_a_template_is_an_error():
     with pytest.raises(StapoError, match="doc_to_text cannot be rendered"):
         render_question("{{question}}", PROBLEM)
+
+
+def test_a_template_is_compiled_once_and_remembers_no_problem(monkeypatch):
+    counting = "{% set seen = namespace(n=0) %}{% set seen.n = seen.n + 1 %}{{problem}} {{seen.n}}"
+    compiled = []
+    from_string = Environment.from_string
+    monkeypatch.setattr(Environment, "from_string", lambda *args: compiled.append(1) or from_string(*args))
+    others = [replace(PROBLEM, question=f"{number}?") for number in range(3)]
+    assert [render_question(counting, problem) for problem in others] == ["0? 1", "1? 1", "2? 1"]
+    assert len(compiled) == 1
 
 
 def test_plain_is_the_question_alone():

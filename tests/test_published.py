@@ -15,9 +15,10 @@ from stapo_bench.tasks import resource_dir
 from stapo_bench.tasks.prompts import render_question
 
 TABLES = [
-    "stapo_v1", "dapo", "deepscaler", "deepseek_r1", "dr_grpo", "justrl", "light_r1",
+    "stapo_v1", "ar_lopti", "dapo", "deepscaler", "deepseek_r1", "dr_grpo", "justrl", "light_r1",
     "lp_reg", "open_r1", "open_r1_greedy", "open_reasoner_zero", "polaris", "prime", "prorl",
-    "qwen25_math", "qwen3", "simplerl_zoo", "skywork_or1", "sober_look", "taco", "twenty_entropy",
+    "qwen25_math", "qwen3", "simplerl_zoo", "skywork_or1", "sober_look", "stare", "stare_cited", "taco",
+    "twenty_entropy",
 ]  # fmt: skip
 
 
@@ -42,7 +43,7 @@ def test_listed_inconsistencies_are_exactly_those_found(name):
 def test_every_recipe_says_where_and_when_it_was_read():
     recipes = [load_published(name) for name in TABLES]
     looked_at = [table for table in recipes if table.looked_at]
-    assert len(looked_at) == 17
+    assert len(looked_at) == 20
     for table in looked_at:
         assert table.source and table.confidence and table.protocol != Protocol()
         assert set(table.samples) | set(table.num_problems) <= {task for row in table.rows for task in row.scores}

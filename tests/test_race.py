@@ -2,6 +2,7 @@
 
 import json
 import math
+import subprocess
 import sys
 from pathlib import Path
 
@@ -70,8 +71,27 @@ def test_a_tool_is_given_files_and_what_it_refuses_is_named(tmp_path):
     refused, judged = judge(Path(sys.executable), "McNemar", [data, single], 5.0)
     assert refused == {"refused": "ValueError: McNemar: one sample of each item, 0 or 1, alone"}
     assert judged["answers"][0][2] is True and judged["peak_kb"] > 0
+    (fast,) = judge(Path(sys.executable), "paired t", [data], 5.0)
+    assert 0.0 < fast["each_s"] < 0.004, "finer than a tick of the processor's clock"
     (lost,) = judge(Path(sys.executable), "no such tool", [data], 5.0)
     assert "no such tool" in lost["refused"]
+
+
+def test_who_takes_too_long_is_refused_for_that_file_alone(tmp_path):
+    np.savez(tmp_path / "a.npz", runs=np.ones((1, 2, 6, 1)), truths=np.zeros(1))
+    np.savez(tmp_path / "b.npz", runs=np.zeros((1, 2, 6, 1)), truths=np.zeros(1))
+    script = (
+        "from bench.race import worker; worker.MOST_SECONDS = 0.5\n"
+        "def judge(a, b, clusters):\n    while a[0, 0]: pass\n    return (0.0, 0.0, False, False)\n"
+        "worker.JUDGES['mine'] = judge\n"
+        "while worker.spent_s() < 1.0: pass\n"  # as where importing takes long: limits count from here
+        "worker.main()"
+    )
+    command = [sys.executable, "-c", script, "mine", "0.1", str(tmp_path / "a.npz"), str(tmp_path / "b.npz")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=PAGE.parent.parent)
+    late, other = map(json.loads, done.stdout.splitlines())
+    assert late == {"refused": "TimeoutError: needed more than 0.5 s of processor time"}
+    assert other["answers"] == [[0.0, 0.0, False, False]]
 
 
 def test_data_sets_are_the_same_each_time_and_differ_by_what_they_are_called():

@@ -35,11 +35,16 @@ def test_longer_prompts_are_left_out_and_that_is_said(folder, capsys):
         short_enough(problems, make_config(folder, data={**at_most, "max_prompt_tokens": 1}), tokenizer)
 
 
-@pytest.mark.parametrize(("keep", "numbers"), [(None, (1, 2, 3)), (1, (3,)), (2, (2, 3))])
-def test_only_the_newest_checkpoints_are_kept(folder, monkeypatch, keep, numbers):
+@pytest.mark.parametrize(
+    ("keep", "keep_every", "numbers"), [(None, None, (1, 2, 3)), (1, None, (3,)), (2, None, (2, 3)), (1, 2, (2, 3))]
+)
+def test_the_newest_checkpoints_are_kept_and_those_of_every_so_many_iterations(
+    folder, monkeypatch, keep, keep_every, numbers
+):
     monkeypatch.setattr(run, "grade", grade_by_hash)
-    out = folder / f"keep-{keep}"
-    config = make_config(folder, out=str(out), iterations=4, checkpoint={"every": 1, "keep": keep})
+    out = folder / f"keep-{keep}-{keep_every}"
+    rule = {"every": 1, "keep": keep, "keep_every": keep_every}
+    config = make_config(folder, out=str(out), iterations=4, checkpoint=rule)
     run.train(config)
     names = ["final", *(f"step-{number:06d}" for number in numbers)]
     assert sorted(path.name for path in (out / "checkpoints").iterdir()) == names

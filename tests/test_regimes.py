@@ -5,8 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from stapo_bench.analysis import compare_runs
 from stapo_bench.analysis.regimes import RegimeComparison, compare_regimes
 from stapo_bench.errors import StapoError
+from stapo_bench.presenting.verdicts import sentence
 from stapo_bench.presenting.verdicts_of_regimes import regime_sentence, render_regimes
 from stapo_bench.statistics import ERROR_NAMES, paired_difference
 
@@ -161,6 +163,36 @@ def test_what_else_differs_leaves_no_evidence(four, other, field, notes):
     assert text.startswith("Not a fair comparison: B − A is +25.0")
     assert f"but {field} differ as well, so this is no evidence about the weights or the regime." in text
     assert json.loads(render_regimes(comparison, "json"))["fair"] is False
+
+
+def test_what_differs_for_several_tasks_is_said_once(make_run):
+    """Both runs of A asked with other prompts, those of each task its own, in one and the same style."""
+    rows = [[1, 0, 1, 0]] * 4
+    runs = []
+    for name, sampling in (("A1", HOT), ("B1", HOT), ("A2", COLD), ("B2", COLD)):
+        tasks = {
+            task: {
+                "data": f"d-{task}",
+                "prompts": f"{task}-{name[0]}",
+                "prompt_format": {"A": "chat", "B": "plain"}[name[0]],
+            }
+            for task in ("t", "u.v")
+        }
+        identity = {"checkpoint": {"digest": name[0]}, "sampling": sampling, "tasks": tasks}
+        runs.append(make_run(name, {"t": rows, "u.v": rows}, identity=identity))
+    found = compare_regimes(*runs)
+    assert found.notes == tuple(
+        note
+        for i in "12"
+        for note in (
+            f"confounds: prompt_format of T, U.V: chat in A{i}, plain in B{i}",
+            f"confounds: prompts of T, U.V: one for each in A{i}, one for each in B{i}",
+        )
+    )
+    assert "; but prompt_format of T, U.V, prompts of T, U.V differ as well" in regime_sentence(found)
+    compared = compare_runs(*runs[:2])
+    assert "but prompt_format of T, U.V, prompts of T, U.V differ as well" in sentence(compared)
+    assert len(compared.confounders) == 4  # each, for a program
 
 
 def test_another_engine_asks_for_caution(four):

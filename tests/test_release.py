@@ -1,6 +1,11 @@
 """What is published beside the code says the same as the code."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -44,22 +49,44 @@ def test_links_to_files_lead_somewhere(page):
 
 def test_the_public_workflow_runs_every_part_of_ci():
     jobs = yaml.safe_load(read(".github/workflows/ci.yml"))["jobs"]
-    commands = [step["run"].split()[0] for job in jobs.values() for step in job["steps"] if "run" in step]
+    commands = [step["run"].split(" ${{")[0] for job in jobs.values() for step in job["steps"] if "run" in step]
     parts = [line for line in read(".ci/run").splitlines() if line.startswith("scripts/")]
     assert sorted(commands) == sorted(parts)
     default = re.search(r"\$\{@:-([\w -]+)\}", read("scripts/integration.sh"))
     assert default and jobs["integration"]["strategy"]["matrix"]["part"] == default[1].split()
 
 
+@pytest.mark.parametrize("tag", ["", ".1"], ids=["the version's", "another"])
+def test_a_release_is_refused_whose_tag_names_another_version(tag):
+    steps = yaml.safe_load(read(".github/workflows/release.yml"))["jobs"]["packages"]["steps"]
+    commands = [step["run"] for step in steps if "run" in step]
+    named = {**os.environ, "GITHUB_REF_NAME": f"v{stapo_bench.__version__}{tag}"}
+    done = subprocess.run(["bash", "-c", commands[0]], cwd=ROOT, env=named, capture_output=True, check=False)
+    assert done.returncode == (1 if tag else 0)
+
+
 @pytest.mark.parametrize("name", ["Dockerfile", "stapo-bench.def"])
-def test_a_container_is_given_what_the_package_is_built_from_and_versions_that_were_resolved(name):
+def test_a_container_is_given_what_the_package_is_built_from_and_versions_that_were_resolved(name, tmp_path):
     recipe = read(f"scripts/container/{name}")
     given = set(re.findall(r"/src/([\w./]+)", recipe)) - {"requirements/vllm.txt"}
     given |= {path for line in re.findall(r"^COPY (.*) /src/$", recipe, re.MULTILINE) for path in line.split()}
     assert given == {
         *("pyproject.toml", "README.md", "LICENSE"),
-        *("requirements", "results/published", "stapo_bench", "tasks", "train"),
+        *("requirements", "results/published", "scripts/launch", "stapo_bench", "tasks", "train"),
     }
     assert all((ROOT / path).exists() for path in given)
+    for path in given:  # and nothing else: the container's own build
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / path).is_dir():
+            shutil.copytree(ROOT / path, tmp_path / path, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / path, tmp_path / path)
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")]
+    done = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as built:
+        parts = {"/".join(name.split("/")[:3]) for name in built.namelist()}
+    assert {f"stapo_bench/_resources/{part}" for part in ("tasks", "published", "launch")} <= parts
     assert 'pip install --no-cache-dir -c /src/requirements/vllm.txt "/src[vllm]"' in recipe
     assert "python:3.12" in recipe and re.search(r"^vllm==[\d.]+", read("requirements/vllm.txt"), re.MULTILINE)

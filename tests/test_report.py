@@ -15,7 +15,7 @@ from stapo_bench.cli import cli
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.presenting.report.baselines import baselines, pairs
 from stapo_bench.presenting.report.data import CHUNK, collect
-from stapo_bench.presenting.report.encode import chunk_starts, json_island, script_hash, unpack
+from stapo_bench.presenting.report.encode import chunked, json_island, script_hash, unpack
 from stapo_bench.presenting.report.overview import overview
 from stapo_bench.presenting.report.page import Contents, render_page, without_inline_style, write_report
 from stapo_bench.presenting.tables.rows import Cell, Row
@@ -126,9 +126,23 @@ def test_long_texts_are_cut_into_chunks_that_together_hold_them_all(make_run):
     assert [text[0] for text in texts] == ["0", "1", "2", "3", "4"]
 
 
+def test_texts_stay_in_the_order_in_which_they_were_stored_and_columns_name_their_places(make_run):
+    run = make_run("mixed", {"t": [[1.0] * 3, [0.0] * 2]}, sample=lambda task, i, j: {"completion": f"{i} {j}"})
+    (segment,) = (run / "samples").glob("*.jsonl")
+    lines = segment.read_text().splitlines(keepends=True)
+    segment.write_text("".join(lines[::-1]))
+    data = collect([run])
+    columns = data.index["runs"][0]
+    assert columns["problem"] == [0, 0, 0, 1, 1] and columns["sample"] == [0, 1, 2, 0, 1]
+    assert columns["starts"] == [0] and sorted(columns["place"]) == [0, 1, 2, 3, 4]
+    texts = unpack(data.chunks["text-0-0"])
+    assert [texts[place][0] for place in columns["place"]] == ["0 0", "0 1", "0 2", "1 0", "1 1"]
+    assert columns["place"] != [0, 1, 2, 3, 4]
+
+
 def test_a_text_larger_than_a_chunk_stands_alone():
-    assert list(chunk_starts([10, 1, 10], most=5)) == [0, 1, 2]
-    assert list(chunk_starts([], most=5)) == []
+    assert list(chunked(["aaaaaaaaaa", "b", "cccccccccc"], len, most=5)) == [["aaaaaaaaaa"], ["b"], ["cccccccccc"]]
+    assert list(chunked([], len, most=5)) == []
 
 
 def test_nothing_planted_becomes_an_element_or_an_attribute(page):
@@ -147,8 +161,9 @@ def test_the_policy_allows_the_page_s_own_scripts_and_style_and_nothing_else(pag
     assert policy is not None
     rules = {name: values for name, *values in (part.split() for part in policy.split("; "))}
     assert rules["default-src"] == rules["connect-src"] == rules["base-uri"] == ["'none'"]
+    assert rules["worker-src"] == ["blob:"]  # which nothing but these scripts can make
     code = [text for attrs, text in parsed.of("script") if "type" not in attrs]
-    assert rules["script-src"] == [script_hash(text) for text in code] and len(code) == 9
+    assert rules["script-src"] == [script_hash(text) for text in code] and len(code) == 10
     assert rules["style-src"] == [script_hash(text) for _, text in parsed.of("style")]
     assert "unsafe" not in policy
     # The policy would refuse them: style attributes, event handlers, javascript links.

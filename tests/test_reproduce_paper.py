@@ -14,8 +14,7 @@ from click.testing import CliRunner
 from stapo_bench.cli import cli
 from stapo_bench.errors import StapoError, UsageError
 from stapo_train.config import load_config
-from stapo_train.cost.estimate import Setup
-from stapo_train.cost.shapes import GPUS
+from stapo_train.cost.shapes import GPUS, SHAPES, Setup
 from stapo_train.integrations.metrics_file import VERL, MetricsFile, record_of
 from stapo_train.reproduce import __main__ as reproduce
 from stapo_train.reproduce import paper as reproduce_paper
@@ -72,14 +71,38 @@ def test_an_objectives_settings_travel_quoted():
     "pair",
     [
         "rollout.max_rounds=2",
+        "lora={rank: 4, alpha: 8}",
+        "optim.states=8bit",
         "reward.overlong_buffer=9",
         "update.selection=probe",
         "data.prompt_format=plain",
+        "data.system=terse",
     ],
 )
 def test_what_verl_lacks_is_refused(pair):
     with pytest.raises(UsageError, match=rf"{pair.split('=', maxsplit=1)[0]} .*: expected "):
         overrides(pairs=[pair])
+
+
+@pytest.mark.parametrize("pair", ["rollout.ahead=1", "eval={every: 20, tasks: [tiny_aime24]}"])
+def test_what_verl_lacks_and_our_transformers_engine_has_is_refused(pair):
+    with pytest.raises(UsageError, match=rf"{pair.split('=', maxsplit=1)[0]} .*: expected None, which is all that"):
+        overrides(pairs=["rollout.engine=transformers", pair])
+
+
+def test_verl_keeps_as_many_checkpoints_as_are_asked_for_and_the_disk_is_counted_with_them():
+    assert overrides()["trainer.max_actor_ckpt_to_keep"] == "1"
+    assert overrides(pairs=["checkpoint.keep=4"])["trainer.max_actor_ckpt_to_keep"] == "4"
+    with pytest.raises(UsageError, match=r"checkpoint\.keep_every 40: expected None, which is all that"):
+        overrides(pairs=["checkpoint.keep=4", "checkpoint.keep_every=40"])
+
+    def disk(pairs) -> int:
+        configs = {"stapo": load_config(PAPER / "8b-stapo.yaml", pairs)}
+        line = reproduce_paper.estimate(SHAPES["8b"], SETUP, configs)[-1]
+        return int(line.removeprefix("disk: ").split(" GB")[0].replace(",", ""))
+
+    # of one method three more, 12 bytes a parameter: float32 weights and two moments
+    assert disk(["checkpoint.keep=4"]) - disk([]) == pytest.approx(3 * 12 * SHAPES["8b"].parameters / 1e9, abs=1)
 
 
 @pytest.mark.parametrize(
@@ -237,11 +260,11 @@ def test_what_is_not_installed_stops_before_anything_starts(tmp_path, capsys, mo
     arguments = ["--model", "8b", "--base", str(tmp_path), "--out", str(tmp_path / "o")]
     with pytest.raises(SystemExit):
         reproduce.main(["--scale", "paper", *arguments])
-    assert "expected verl, vllm and flash-attn in this environment, got no vllm" in capsys.readouterr().err
+    assert "expected verl, vllm, flash-attn and matplotlib in this environment, got no vllm" in capsys.readouterr().err
     assert not (tmp_path / "o").exists()
 
 
-@pytest.mark.parametrize("module", ["verl", "vllm", "flash_attn"])
+@pytest.mark.parametrize("module", ["verl", "vllm", "flash_attn", "matplotlib"])
 def test_everything_that_a_cluster_needs_is_looked_for(monkeypatch, module):
     monkeypatch.setattr(paper_verl, "find_spec", lambda name: None if name == module else object())
     assert paper_verl.missing_packages() == [module.replace("_", "-")]

@@ -12,8 +12,7 @@ from stapo_bench.runs.checkpoint import read_checkpoint
 from stapo_bench.tasks import loading as tasks
 from stapo_bench.tasks import tiny
 from stapo_train.config import load_config
-from stapo_train.cost.estimate import Setup
-from stapo_train.cost.shapes import GPUS, SHAPES
+from stapo_train.cost.shapes import GPUS, SHAPES, Setup
 from stapo_train.reproduce import __main__ as reproduce
 from stapo_train.reproduce import pretrain_on_gpu, small
 
@@ -120,6 +119,19 @@ def test_a_model_that_is_too_large_is_refused():
         small.check_memory(SHAPES["8b"], setup(), load_config(small.CONFIGS / "stapo.yaml"))
 
 
+def test_every_setting_that_takes_memory_is_counted(qwen, tmp_path):
+    def gib(*pairs):
+        config = small.make_plan(qwen, tmp_path, pairs).config("stapo")
+        return small.check_memory(SHAPES["1.7b"], setup("h200"), config).while_updating
+
+    plain = gib()
+    weights = 4 * SHAPES["1.7b"].parameters / 2**30
+    cache = 2048 * 28 * 2 * 8 * 128 * 2 / 2**30  # tokens, layers, keys and values, their heads, width, bytes
+    assert gib("rollout.engine=transformers", "rollout.ahead=1") == pytest.approx(plain + weights + cache)
+    assert gib("gradient_checkpointing=true", "activation_offload=true") < gib("gradient_checkpointing=true")
+    assert gib("lora={rank: 4, alpha: 8}") < plain - 2.9 * weights
+
+
 def test_data_that_is_not_there_is_named(monkeypatch, tmp_path, qwen):
     monkeypatch.setenv("STAPO_BENCH_DATA", str(tmp_path))
     with pytest.raises(UsageError, match=r"dapo_math_17k\.jsonl: no such file; expected .* data\.source=hub"):
@@ -158,6 +170,9 @@ def test_the_base_that_is_made_is_not_taken_for_the_tiny_one(tmp_path):
 
 def test_the_scales_by_name(monkeypatch, capsys, tmp_path):
     reproduce.main(["--dry-run", "--out", str(tmp_path)])  # tiny is the default
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 15 and lines[0].startswith("cp -r ") and "configs/tiny/base" in lines[0]
+    reproduce.main(["--dry-run", "--from-scratch", "--out", str(tmp_path)])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 15 and lines[0].startswith("stapo-train pretrain ") and "configs/tiny" in lines[0]
     monkeypatch.setattr(sys, "stderr", sys.stdout)

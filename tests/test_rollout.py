@@ -1,13 +1,16 @@
 """An engine beside the model draws with the model's present weights, awake only while it draws."""
 
 import json
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from train_setup import grade_by_hash, make_base, make_config
 
 from stapo_bench.engines.transformers import TransformersEngine, load_checkpoint
+from stapo_bench.engines.vllm import VllmEngine
 from stapo_bench.errors import StapoError
 from stapo_train import reward, rollout, run
 
@@ -17,9 +20,9 @@ class BesideTheModel(TransformersEngine):
 
     told: list[str]
 
-    def __init__(self, checkpoint, *, dtype, positions, gpu_memory, sleeps):
+    def __init__(self, checkpoint, *, dtype, positions, gpu_memory, sleeps, launched):
         super().__init__(*load_checkpoint(checkpoint, dtype=dtype))
-        assert sleeps and positions
+        assert sleeps and positions and not launched
         type(self).told = [f"open {checkpoint.name} {dtype} {gpu_memory}"]
 
     def load_weights(self, weights):
@@ -159,3 +162,23 @@ def test_vllm_is_told_how_long_a_sequence_can_be_and_a_short_context_is_said(fol
     longest = opened[0] - config.rollout.max_new_tokens
     assert 1 < longest < 40  # a tiny problem's tokens
     assert f"its context of 15 tokens is less than the longest prompt ({longest})" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("engine", "ahead"), [(object(), None), (object(), 1), (object.__new__(VllmEngine), None)])
+def test_an_adapter_is_merged_for_an_engine_that_samples_with_the_trainers_model(monkeypatch, engine, ahead):
+    said = []
+
+    @contextmanager
+    def merged(model):
+        said.append("merged")
+        yield
+        said.append("taken apart")
+
+    monkeypatch.setattr(rollout, "merged", merged)
+    monkeypatch.setattr(rollout, "load_weights", lambda *_: said.append("loaded"))
+    monkeypatch.setattr(rollout, "free_memory", lambda *_: said.append("freed"))
+    with rollout.weights_of_checkpoint(engine, None, SimpleNamespace(ahead=ahead)):
+        said.append("drawn")
+    shares = type(engine) is object and ahead is None
+    drawn = ["merged", "drawn", "taken apart"] if shares else ["drawn"]
+    assert said == ["loaded", *drawn, "freed"]

@@ -2,28 +2,38 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from eval_setup import make_options, run
+from import_setup import lines
 
 from stapo_bench.analysis import score_run, scores_without
+from stapo_bench.analysis.parity_gate import parity
 from stapo_bench.analysis.score_file import to_json
-from stapo_bench.presenting.exporting import export_as, lm_eval_logs
-from stapo_bench.records import Outcome
-from stapo_bench.runs import export_runs, grade_run, load_manifest, read_grades, read_problems, read_samples
+from stapo_bench.errors import StapoError
+from stapo_bench.presenting.exporting import export_as, hub_results, lm_eval_logs
+from stapo_bench.presenting.exporting.graded_run import GradedRun
+from stapo_bench.records import Outcome, PromptStyle
+from stapo_bench.runs import export_runs, grade_run, load_manifest, load_run, read_grades, read_problems, read_samples
 from stapo_bench.runs.importing import ImportOptions, Stated, import_run
 
 ANSWERS = ["so \\boxed{2}", "=2 or \\boxed{3}", "I do not know", "", "line\n\\boxed{2}", "'=quoted' \\boxed{2}"]
 
 
-def lines(path: Path, rows: list[dict]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory) -> Path:
+    return imported_set(tmp_path_factory.mktemp("set"))
 
 
 @pytest.fixture
-def own(tmp_path) -> Path:
+def own(imported, tmp_path) -> Path:
+    """The set as a run, a copy for each test."""
+    return shutil.copytree(imported, tmp_path / "own")
+
+
+def imported_set(folder: Path, **stated: str) -> Path:
     """A run of a set that is no task of ours: two problems, three samples each; one has neither answer nor verdict."""
     rows = [
         {
@@ -38,10 +48,10 @@ def own(tmp_path) -> Path:
         for number in range(2)
         for index in range(3)
     ]
-    options = ImportOptions(stated=Stated(model="M", temperature=0.6, top_p=0.95, max_new_tokens=8))
-    import_run([lines(tmp_path / "own.jsonl", rows)], tmp_path / "own", options)
-    grade_run(tmp_path / "own")
-    return tmp_path / "own"
+    options = ImportOptions(stated=Stated(model="M", temperature=0.6, top_p=0.95, max_new_tokens=8, **stated))
+    import_run([lines(folder / "own.jsonl", rows)], folder / "own", options)
+    grade_run(folder / "own")
+    return folder / "own"
 
 
 def scores(folder: Path, grader: str = "math") -> str:
@@ -122,6 +132,82 @@ def test_a_log_of_inspect_makes_the_same_scores_again(own, tmp_path):
     assert scores(tmp_path / "again", "inspect-reported") == scores(own)
     grade_run(tmp_path / "again")
     assert scores(tmp_path / "again") == scores(own)
+
+
+SETTINGS = {"top_k": 20, "min_p": 0.05, "stop": ["Q:", "\n\n"], "thinking_budget": 512, "thinking_end": "</think>"}
+STYLE = {
+    "system": "Answer.",
+    "examples": [["1+1?", "2"]],
+    "chat_template_kwargs": {"enable_thinking": False},
+    "assistant_prefix": "<think>",
+}
+
+
+@pytest.fixture
+def styled(tmp_path) -> Path:
+    """The run, drawn under every other setting and style."""
+    return imported_set(tmp_path, settings=json.dumps(SETTINGS), style=json.dumps(STYLE))
+
+
+@pytest.mark.parametrize("form", ["lm-eval", "inspect"])
+def test_decoding_and_what_stood_around_the_questions_come_back(styled, tmp_path, form):
+    first = load_manifest(styled)
+    assert (first.identity.sampling.thinking_budget, first.identity.sampling.stop) == (512, ("Q:", "\n\n"))
+    files = [path for path in export_as(form, [styled], tmp_path / "logs").files if not path.name.startswith("results")]
+    again = import_run(files, tmp_path / "again", ImportOptions(name="own")).manifest
+    assert again.identity.sampling == first.identity.sampling
+    assert [task.style for task in again.identity.tasks.values()] == [
+        task.style for task in first.identity.tasks.values()
+    ]
+    content = json.loads(files[0].read_text().splitlines()[0] if form == "lm-eval" else files[0].read_text())
+    if form == "lm-eval":  # under that tool's own names, where it has them
+        arguments = content["arguments"]["gen_args_0"]["arg_1"]
+        assert (arguments["top_k"], arguments["min_p"], arguments["until"]) == (20, 0.05, ["Q:", "\n\n"])
+        content["stapo_bench"]["sampling"]["top_k"] = "many"
+        files[0].write_text(json.dumps(content))
+    else:
+        config = content["eval"]["model_generate_config"]
+        assert (config["top_k"], config["stop_seqs"]) == (20, ["Q:", "\n\n"])
+        content["eval"]["metadata"]["stapo_bench"] = {"style": {}}
+        files[0].write_text(json.dumps(content))
+    with pytest.raises(StapoError, match=r"expected the settings of a run, got .*; export it again"):
+        import_run(files, tmp_path / "damaged", ImportOptions(name="own"))
+
+
+def test_a_style_is_of_the_tasks_whose_files_all_state_it(styled, tmp_path):
+    """Of a file that says nothing it is not known: neither another file's, nor nothing around the questions."""
+    terse, *_ = [path for path in export_as("lm-eval", [styled], tmp_path / "logs").files if "samples" in path.name]
+    rows = [json.loads(line) for line in terse.read_text().splitlines()]
+    silent = [{"problem": f"What is {n} * 1?", "completion": "\\boxed{2}", "answer": "2"} for n in range(2)]
+    bare = [{**row, "stapo_bench": {**row["stapo_bench"], "style": {}}} for row in rows]
+
+    def styles(*files: Path) -> list[PromptStyle | None]:
+        folder = tmp_path / f"of-{len(list(tmp_path.iterdir()))}"
+        import_run(files, folder, ImportOptions(tasks=("own",)))
+        return [task.style for task in load_manifest(folder).identity.tasks.values()]
+
+    known = PromptStyle(**{**STYLE, "examples": tuple(map(tuple, STYLE["examples"]))})
+    no_style = lines(tmp_path / "samples_bare.jsonl", bare)
+    assert styles(terse) == [known]
+    assert styles(no_style) == [PromptStyle()]
+    assert styles(terse, no_style) == [None]  # of the same problems
+    assert styles(lines(tmp_path / "silent.jsonl", silent)) == [None]
+    assert styles(terse, tmp_path / "silent.jsonl") == [None, known]
+
+
+def test_what_is_not_known_of_prompts_is_no_known_difference(styled, tmp_path):
+    (tmp_path / "silent").mkdir()
+    silent = load_run(imported_set(tmp_path / "silent"))
+    weights = {difference.field: difference.weight for difference in parity(silent, load_run(styled))}
+    (task,) = silent.tasks
+    assert weights[f"tasks.{task}.prompts"] == "unknown"
+    assert not [field for field in weights if ".style" in field]
+
+
+def test_a_model_card_names_decoding_and_style(styled):
+    notes = hub_results._notes(GradedRun(styled, "math", None), score_run(styled).tasks[0])
+    assert "top k 20, min p 0.05, stop ['Q:', '\\n\\n'], thinking budget 512" in notes
+    assert notes.endswith(str(score_run(styled).prompt))
 
 
 @pytest.mark.parametrize("at_once", [1, 16_384])

@@ -63,7 +63,7 @@ def test_without_flock_a_lease_names_its_owner(tmp_path, monkeypatch, number):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(fcntl, "flock", no_flock)
-    monkeypatch.setattr(locks, "LEASE_SECONDS", 0.6)
+    monkeypatch.setattr(locks, "LEASE_SECONDS", 2.0)
     path = tmp_path / ".lock"
     with locks.locked(path):
         lease = (tmp_path / ".lock.lease").read_text()
@@ -71,7 +71,7 @@ def test_without_flock_a_lease_names_its_owner(tmp_path, monkeypatch, number):
         assert locks.is_locked(path)
         began = time.monotonic()
         assert locks.try_lock(path) is None
-        assert time.monotonic() - began < 0.6  # it was renewed, so that nobody waits for its end
+        assert time.monotonic() - began < 1.5  # it was renewed, so that nobody waits for its end
     assert not locks.is_locked(path)
     again = sole_writer(tmp_path, "shard0of1")
     with sole_writer(tmp_path, "shard0of1"), pytest.raises(StapoError, match="another process is drawing"), again:
@@ -92,7 +92,7 @@ def test_a_lease_that_is_not_renewed_is_taken_over(tmp_path, monkeypatch):
     began = time.monotonic()
     lock = locks.try_lock(path)
     assert lock is not None
-    assert 0.5 < time.monotonic() - began < 3
+    assert 0.5 < time.monotonic() - began < 20
     lock.release()
 
 

@@ -8,6 +8,7 @@ import pytest
 from stapo_bench.analysis.score_file import from_json, score_run, to_json
 from stapo_bench.analysis.scores import run_score, score_task
 from stapo_bench.errors import StapoError
+from stapo_bench.grading import grade_answer
 from stapo_bench.presenting import render_table, rows_from_scores
 from stapo_bench.records import Outcome, Outcomes
 from stapo_bench.runs.graded_samples import GradedSample
@@ -200,6 +201,19 @@ def test_majority_counts_equal_values_as_one_answer():
     assert score_task("t", "T", draws, ["p"], 5).maj_at == {5: 0.0}
     tied = score_task("t", "T", draws[:4], ["p"], 4)  # two against two: a tie is broken evenly at random
     assert tied.maj_at == {4: 0.5}
+
+
+def test_right_answers_vote_alike_in_whatever_sentence_they_stand():
+    texts = ["Two sides agree, which makes it an isosceles triangle.", "As AB = AC we have an isosceles one here."]
+    texts += ["It is isosceles.", "It is scalene.", "It is scalene."]
+    grades = [grade_answer(text, "isosceles") for text in texts]
+    assert len({grade.extracted for grade in grades[:3]}) == 3
+    draws = [
+        GradedSample(problem_id="p", sample_index=j, outcome=grade.outcome, extracted=grade.extracted)
+        for j, grade in enumerate(grades)
+    ]
+    # Three votes against two that agree: each right one on its own would lose.
+    assert score_task("t", "T", draws, ["p"], 5).maj_at == {5: 1.0}
 
 
 def test_a_run_that_stopped_early_has_intervals_for_every_look_and_says_so(make_run):

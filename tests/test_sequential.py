@@ -26,6 +26,7 @@ def rng():
     return np.random.default_rng(9)
 
 
+@pytest.mark.slow(reason="coverage by simulation, 200 runs looked at after every round")
 def test_looking_after_every_round_misses_the_truth_at_most_five_times_in_a_hundred(rng):
     rates = rng.beta(0.5, 1.5, 30)
     missed = 0
@@ -36,6 +37,7 @@ def test_looking_after_every_round_misses_the_truth_at_most_five_times_in_a_hund
     assert missed / 200 <= 0.05
 
 
+@pytest.mark.slow(reason="coverage by simulation")
 def test_so_do_the_intervals_for_problems_like_these_whatever_stopped_the_run(rng):
     """Problems drawn anew each time, mean rate 1/4; looks while the rounds go on, as ``--until-width`` has them."""
     missed = at_the_stop = 0
@@ -65,6 +67,7 @@ def test_the_score_at_the_stop_is_as_sure_as_was_asked(rng):
     assert stopped_early == 120
 
 
+@pytest.mark.slow(reason="a rate of false alarms by simulation, 200 pairs of runs")
 def test_equal_runs_are_hardly_ever_told_apart_while_peeking(rng):
     rates = rng.beta(0.5, 1.0, 30)
     alarms = 0
@@ -75,6 +78,7 @@ def test_equal_runs_are_hardly_ever_told_apart_while_peeking(rng):
     assert alarms / 200 <= 0.05
 
 
+@pytest.mark.slow(reason="coverage by simulation")
 def test_peeking_at_ordinary_intervals_would_not_do(rng):
     """The same looks with ±1.96 standard errors: far more than five in a hundred."""
     from stapo_bench.statistics.paired import paired_difference
@@ -167,3 +171,4 @@ def test_a_stop_says_which_width_it_is():
         f"the 95 % interval for these problems, which holds at every look, is {width:.2f} points from end to end after "
         "32 rounds, asked for 20"
     )
+    assert decision.interval == anytime_interval([task], aim=0.1)  # 20 points from end to end are 10 on either side

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy.special import stdtr
+from scipy.special import stdtr, stdtrit
 from scipy.stats import studentized_range
 
 from bench.pairs import from_aime
@@ -19,6 +19,7 @@ from stapo_bench.statistics import (
     places_of,
     t_quantile,
 )
+from stapo_bench.statistics.several import _largest_t
 
 
 def alike(num_runs, degrees, error=0.04, value=0.1):
@@ -63,6 +64,14 @@ def test_the_claim_and_the_interval_agree_around_the_level():
         assert (joint.p_adjusted < 0.05) == (joint.interval.low > 0.0)
 
 
+@pytest.mark.parametrize(("num_runs", "draws"), [(6, 20_000), (14, 20_000), (15, 4_000)])
+def test_so_many_draws_that_shares_are_round(num_runs, draws):
+    # 15, 91 and 105 pairs; a p-value between those of one pair and of all by Bonferroni is a share of the draws
+    share = judge_together(alike(num_runs, math.inf, value=0.12))[0, 1].p_adjusted * draws
+    assert share == pytest.approx(round(share), abs=1e-6) and share > 20
+    assert draws == 4_000 or share % 5 != 0
+
+
 def test_fewer_pairs_cost_less():
     differences = alike(6, 29)
     against = judge_together(differences, [pair for pair in differences if pair[0] == 0])
@@ -72,10 +81,12 @@ def test_fewer_pairs_cost_less():
 
 def test_a_pair_without_an_error_is_not_known_and_leaves_the_others():
     differences = alike(3, 29)
+    differences[1, 2] = Difference(value=0.097, standard_error=0.04, degrees=29, num_problems=30)
     differences[0, 2] = Difference(value=math.nan, standard_error=math.nan, degrees=math.inf, num_problems=0)
     found = judge_together(differences)
     assert math.isnan(found[0, 2].p_adjusted) and math.isnan(found[0, 2].interval.low)
-    assert found[0, 1].p_adjusted == pytest.approx(2 * found[0, 1].difference.p_value)  # Bonferroni, two pairs
+    for pair in ((0, 1), (1, 2)):
+        assert found[pair].p_adjusted == pytest.approx(2 * found[pair].difference.p_value)  # Bonferroni, two pairs
 
 
 def test_groups_are_the_largest_sets_without_a_difference():
@@ -138,3 +149,10 @@ def test_six_equal_models_are_seldom_told_apart():
             alone += any(pair.difference.p_value < 0.05 for pair in joint)
     assert alone > 30  # of 120: what pairs by themselves would claim
     assert all(count <= 7 for count in false.values())  # of 60 at 5 %: 8 or more in 1 of 100
+
+
+@pytest.mark.parametrize("degrees", [2.0, 5.0])
+def test_one_contrast_of_errors_that_are_estimated_has_students_t(degrees):
+    draws = _largest_t(np.random.default_rng(0), np.array([[1.0, -1.0]]) / math.sqrt(2.0), degrees, 100_000)
+    for level in (0.5, 0.8, 0.95):
+        assert np.quantile(draws, level) == pytest.approx(stdtrit(degrees, (1 + level) / 2), rel=0.02)

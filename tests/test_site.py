@@ -2,13 +2,16 @@
 
 import re
 import shlex
+import subprocess
 import sys
 from importlib import import_module
 
 import click
 import pytest
 import yaml
-from pages_that_run import BLOCK, ROOT, agrees, run_page
+from pages_that_run import BLOCK, ROOT, agrees, run_page, walk
+
+from stapo_train.config import load_config
 
 sys.path.insert(0, str(ROOT / "docs"))
 from assemble import assemble, linked, site_path
@@ -34,12 +37,52 @@ def test_a_page_that_shows_something_else_is_noticed(tmp_path):
     page.write_text(
         '```text title="a/b.txt"\nx\ny\n```\n\n```console\n$ cat a/b.txt\nx\n$ cat \\\n  a/b.txt\n…\ny\n```\n'
     )
-    found = run_page(page, tmp_path)
+    found = list(run_page(page, tmp_path))
     assert [(command, printed) for command, _, printed in found] == [
         ("cat a/b.txt", "x\ny\n"),
         ("cat \\\n  a/b.txt", "x\ny\n"),
     ]
     assert [agrees(shown, printed) for _, shown, printed in found] == [False, True]
+
+
+def test_a_walk_has_the_programs_of_an_installation_alone_and_says_what_differs(tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "hello"
+    program.write_text('#!/bin/sh\necho "hello ${PYTHONPATH:-nobody}"\nls\n')
+    program.chmod(0o755)
+    (tmp_path / "right.md").write_text("```console\n$ hello\nhello nobody\ntests\n```\n")
+    (tmp_path / "wrong.md").write_text("```console\n$ hello\nhello 4.1\ntests\n$ hello there\n…\n```\n")
+    monkeypatch.setenv("PYTHONPATH", "of-the-checkout")
+    assert walk([tmp_path / "right.md"], tmp_path / "bin") == []
+    (found,) = walk([tmp_path / "right.md", tmp_path / "wrong.md"], tmp_path / "bin")
+    assert found.splitlines()[0] == f"{tmp_path}/wrong.md: $ hello"
+    assert [line for line in found.splitlines() if line[:2] in ("-h", "+h")] == ["-hello 4.1", "+hello nobody"]
+
+
+def readme_table() -> list[list[str]]:
+    """The rows of the README's table of the tiny suite, as cells."""
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| tiny ")]
+
+
+def test_the_readme_shows_the_first_table_as_it_was_measured():
+    lines = (ROOT / "results/tiny/table.md").read_text(encoding="utf-8").splitlines()
+    head, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[2:14]]
+    shown = [head.index(name) for name in ("Model", "Method", "Decoding", "Tiny AIME24 @32", "Tiny MATH500 @4", "Avg")]
+    # What a mark refers to stands below the whole table alone.
+    measured = [[*(row[i].replace("†", "") for i in shown), row[-1]] for row in rows]
+    assert readme_table() == measured and len(measured) == 10
+
+
+def test_the_readme_ends_its_walk_with_the_verdict_on_the_runs_of_that_table():
+    made = ROOT / "runs/tiny/results/table.md"
+    if not made.is_file() or made.read_text() != (ROOT / "results/tiny/table.md").read_text():
+        pytest.skip("runs/tiny is not made here, or by a processor whose numbers are others")
+    blocks = [body for _, _, body in BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))]
+    (block,) = [body for body in blocks if "runs/tiny/eval" in body]
+    command, shown = block.removeprefix("$ ").split("\n", 1)
+    printed = subprocess.run(shlex.split(command), cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert printed.startswith(shown)
 
 
 def command_lines() -> list[tuple[str, str]]:
@@ -69,6 +112,8 @@ def test_a_command_of_a_page_exists_and_takes_its_options(page, line):
     unknown = [word for word in words if word.startswith("-") and not re.match(r"-?\d", word.lstrip("-"))]
     unknown = [word for word in unknown if word.split("=")[0] not in takes | {"-h", "--help"}]
     assert unknown == [], f"{page}: {line}"
+    if (name, command.name) == ("stapo-train", "run") and (ROOT / words[0]).is_file():
+        load_config(ROOT / words[0], [word for word in words if re.match(r"[a-z_.]+=", word)])  # refuses unknown keys
 
 
 def test_every_page_stands_in_the_navigation(tmp_path):

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import re
 
 import numpy as np
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 from stapo_bench.analysis import current_score, score_run
 from stapo_bench.cli import cli
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.presenting import published_rows, render_table, rows_from_runs, rows_from_scores
+from stapo_bench.presenting import published_rows, render_table, rows_from_runs, rows_from_scores, score_interval
 from stapo_bench.presenting.tables.blocks import blocks
 
 PAPER = ["aime24", "aime25", "amc23", "math500", "minerva", "olympiadbench"]
@@ -147,6 +148,34 @@ def test_latex_is_bold_where_nothing_beats_a_number(methods):
     assert bold == {"GRPO": 0, "JustRL": 2, "STAPO": 2}
     assert r"95 \% interval for problems like these" in text
     assert r"Tiny & STAPO & T=1.0, top-p 1.0 & \textbf{" in text
+
+
+def test_latex_and_markdown_show_the_same_interval_short_and_long(make_run):
+    rows = rows_from_runs([make_run("a", {"aime24": [[1] * 4, [1, 0, 0, 0], [0] * 4]})])
+    these, like = (
+        score_interval(getattr(rows[0].average, error)) for error in ("these_problems", "problems_like_these")
+    )
+    assert these != like
+    for long, shown, other in ((False, these, like), (True, like, these)):
+        latex = render_table(rows, "latex", long=long)
+        assert shown in latex and other not in latex
+    assert these in render_table(rows, "md", long=False)
+    assert r"95 \% interval for the same problems with samples drawn again" in render_table(rows, "latex", long=False)
+
+
+def test_greedy_runs_have_no_interval_for_these_problems(make_run):
+    def row_of(temperature, rows):
+        sampling = {"temperature": temperature, "top_p": 1.0, "max_new_tokens": 64}
+        name = f"{temperature}-{len(rows[0])}"
+        return rows_from_runs([make_run(name, {"aime24": rows}, identity={"sampling": sampling})])[0]
+
+    greedy = row_of(0.0, [[1], [1], [0]])
+    assert all(math.isnan(cell.these_problems.low) for cell in (*greedy.cells.values(), greedy.average))
+    assert greedy.average.problems_like_these.low > 0
+    text = render_table([greedy], long=False)
+    assert "| 66.67† " in text and "66.67† [" not in text and "these problems leave no sampling error" in text
+    for drawn in (row_of(1.0, [[1], [1], [0]]), row_of(0.0, [[1, 0], [1, 1], [0, 0]])):
+        assert drawn.average.these_problems.low > 0
 
 
 def test_a_run_that_stopped_itself_beats_only_what_it_beats_at_every_look(make_run):
@@ -350,4 +379,4 @@ def test_the_short_table_of_one_task_has_one_interval_and_no_average(make_run):
     assert "--long adds those for problems like these" in short
     assert "| Avg" in render_table(rows_from_runs([make_run("two", {"a": [[1]], "b": [[1]]})]), long=False)
     refused = CliRunner().invoke(cli, ["table", str(rows[0].folder), "--long", "--format", "csv"])
-    assert "--long: expected with --format md alone, got csv" in str(refused.exception)
+    assert "--long: expected with --format md or latex, got csv" in str(refused.exception)

@@ -58,7 +58,7 @@ def test_a_task_of_another_package_is_listed_suggested_and_loaded(offer, tmp_pat
     with pytest.raises(UsageError, match=r"unknown suite 'plane': expected one of .*geometry.*paper"):
         task_names("plane")
     output = CliRunner().invoke(cli, ["tasks"]).output
-    assert "circles            geometry    2 problems ×  4  circles of elsewhere\n" in output
+    assert "circles            geometry      2 problems ×  4  circles of elsewhere\n" in output
 
 
 def test_a_suite_of_ours_keeps_its_tasks(offer):

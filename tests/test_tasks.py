@@ -193,7 +193,7 @@ def test_an_unknown_task_suggests_the_nearest():
         ("include: .", "expected a file, got a folder, pipe or device"),
         (GENERATED.format("{name: kk, seed: 1, people: 1000000000}"), "expected 2 to 8 people"),
         (GENERATED.format("{name: kk, seed: 1, people: true}"), "expected"),
-        (GENERATED.format("{name: [kk]}"), "expected a generator named tiny or kk"),
+        (GENERATED.format("{name: [kk]}"), "expected a generator named tiny, products, kk or kk-brief"),
     ],
 )
 def test_bad_task_files_are_refused_in_one_line(tmp_path, text, message):
@@ -233,3 +233,50 @@ def test_answers_are_read_as_integers_only_where_the_task_says_so(tmp_path, meta
     path = tmp_path / "t.yaml"
     path.write_text(f"{{task: t, repeats: 1, doc_to_text: '{{{{problem}}}}', metadata: {{{metadata}}}}}")
     assert [problem.gold.answer for problem in load_problems(read_task(path), tmp_path)] == golds
+
+
+OWN = """
+include: _defaults
+task: stapo_sums
+repeats: 8
+metadata: {title: Sums, num_problems: 2, columns: {problem: question, answer: solution}}
+"""
+
+
+def test_a_task_in_a_folder_of_its_own_stands_on_our_defaults(tmp_path):
+    (tmp_path / "sums.yaml").write_text(OWN)
+    task = read_task(tmp_path / "sums.yaml")
+    assert (task.title, task.prompt_format) == ("Sums", "auto")
+    assert task.question_template == load_task("aime24").question_template
+    (tmp_path / "_defaults").write_text("doc_to_text: mine\nmetadata: {suite: own}\n")  # one beside it comes first
+    assert read_task(tmp_path / "sums.yaml").question_template == "mine"
+
+
+def test_an_included_file_that_is_nowhere_is_named_where_it_was_expected(tmp_path):
+    (tmp_path / "sums.yaml").write_text(OWN.replace("_defaults", "_default"))
+    with pytest.raises(StapoError, match=f"{tmp_path}/_default: cannot be read: No such file"):
+        read_task(tmp_path / "sums.yaml")
+
+
+def test_a_local_file_may_have_our_columns_or_those_of_the_set(tmp_path):
+    (tmp_path / "sums.yaml").write_text(OWN)
+    rows = [{"question": "1 + 1?", "solution": "2"}, {"problem": "2 + 2?", "question": "n/a", "answer": "4"}]
+    (tmp_path / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    problems = load_problems(read_task(tmp_path / "sums.yaml"), tmp_path)
+    assert [(p.question, p.gold.answer) for p in problems] == [("1 + 1?", "2"), ("2 + 2?", "4")]
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("title: Sums", "metadata.titel: no such key; did you mean 'title'?"),
+        ("repeats: 8", "repeat: no such key; did you mean 'repeats'?"),
+        ("repeats: 8", "zzz: no such key; expected one of task, include, "),
+    ],
+)
+def test_a_key_that_nobody_reads_is_refused(written, said, tmp_path):
+    wrong = said.split(":")[0].removeprefix("metadata.")
+    (tmp_path / "sums.yaml").write_text(OWN.replace(written, f"{wrong}: {written.split(': ')[1]}"))
+    with pytest.raises(StapoError) as caught:
+        read_task(tmp_path / "sums.yaml")
+    assert str(caught.value).startswith(f"{tmp_path}/sums.yaml: {said}")

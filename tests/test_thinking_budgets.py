@@ -17,7 +17,15 @@ from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.presenting.curves import render_curve
 from stapo_bench.records import Completion, Prompt, Request, Sample, SampleKey, SamplingParams
 from stapo_bench.runs import load_manifest, read_samples
-from stapo_bench.sampling import ContinueOptions, EvalOptions, continue_run, continue_to_budgets, evaluate
+from stapo_bench.sampling import (
+    ContinueOptions,
+    EngineCache,
+    EvalOptions,
+    continue_run,
+    continue_to_budgets,
+    evaluate,
+    evaluate_to_budgets,
+)
 from stapo_bench.sampling.evaluation import load_tokenizer
 from stapo_bench.sampling.thinking import END_OF_THINKING, end_ids
 from stapo_train.tiny.random_model import random_model, save
@@ -73,7 +81,7 @@ class Characters:
 
 @pytest.fixture
 def options(tmp_path, monkeypatch) -> EvalOptions:
-    for module in ("evaluation", "continuation"):
+    for module in ("evaluation", "continuation", "budgets"):
         name = f"stapo_bench.sampling.{module}.load_tokenizer"
         monkeypatch.setattr(name, lambda checkpoint: load_tokenizer(checkpoint) or Characters())
     (tmp_path / "script.yaml").write_text("success: 0.5\n")
@@ -135,6 +143,36 @@ def test_every_budget_has_the_same_first_tokens_and_none_is_drawn_twice(tmp_path
     again = Thinker()
     assert go_on(options, BUDGETS, again) == names
     assert again.num_requests == 0
+
+
+def test_one_command_draws_what_a_run_and_its_continuations_would(tmp_path, options):
+    by_hand, at_once = Thinker(), Thinker()
+    draw(options, by_hand)
+    names = go_on(options, BUDGETS, by_hand)
+    server = EngineOptions(name="openai", base_urls=("http://127.0.0.1:9/v1",))  # never asked: an engine is handed over
+    asked = replace(options, out=tmp_path / "one", max_new_tokens=LIMIT, engine=server)
+    with EngineCache(at_once) as engines:
+        found = list(evaluate_to_budgets(asked, BUDGETS[::-1], engines=engines, watch=io.StringIO()))
+    assert [result.run_dir.name for result in found] == [f"one-{LIMIT}-thinking{budget}" for budget in BUDGETS]
+    assert [samples(result.run_dir) for result in found] == [samples(tmp_path / name) for name in names]
+    assert samples(tmp_path / f"one-{BUDGETS[0]}") == samples(options.out)
+    assert (at_once.num_drawn, at_once.num_requests) == (by_hand.num_drawn, by_hand.num_requests)
+    assert not (tmp_path / "one").exists()  # free for a run without a budget
+    again = Thinker()
+    with EngineCache(again) as engines:
+        assert [r.num_sampled for r in evaluate_to_budgets(asked, BUDGETS, engines=engines)] == [0] * len(BUDGETS)
+    assert again.num_requests == 0
+
+
+def test_a_budget_without_room_for_its_end_is_refused_before_the_first_sample(tmp_path, options, monkeypatch):
+    monkeypatch.setattr("stapo_bench.sampling.budgets.load_tokenizer", lambda checkpoint: Characters())
+    asked = replace(options, engine=EngineOptions(name="transformers"), max_new_tokens=28 + len(END_OF_THINKING))
+    with pytest.raises(UsageError, match=r"expected fewer than 28 tokens, as those of --thinking-end \(11\).* got 28"):
+        next(evaluate_to_budgets(asked, BUDGETS, watch=io.StringIO()))
+    chat = EngineOptions(name="openai", base_urls=("http://127.0.0.1:9/v1",), chat=True)
+    with pytest.raises(UsageError, match="expected prompts of our own, got --chat"):
+        next(evaluate_to_budgets(replace(options, engine=chat), [8], watch=io.StringIO()))
+    assert not options.out.with_name(f"run-{BUDGETS[0]}").exists()
 
 
 def test_the_budget_is_part_of_the_run(tmp_path, options):
@@ -245,10 +283,20 @@ def test_budgets_that_cannot_be_are_one_line(small, stapo):
         (("60",), "expected fewer than the 60 tokens of --max-new-tokens"),
         (("12",), "expected an engine that applies it, got scripted"),
         (("12", "--thinking-end", "Stop."), "expected a text with </think>"),
-        (("0",), "0 is not in the range"),
+        (("0",), "expected numbers of tokens from 1 up, such as 1024,4096, got '0'"),
+        (("20,", "--thinking-end", "</think>"), "expected numbers of tokens from 1 up"),
     ):
         limited = ("continue", "run", "--data-dir", ".", "--max-new-tokens", "60")
         code, _, error = stapo(*limited, "--thinking-budget", *arguments)
+        assert (code, words in one_line(error)) == (2, True), error
+    for arguments, words in (
+        (("--thinking-budget", "8,12"), "expected fewer than the 12 tokens of --max-new-tokens"),
+        (("--thinking-budget", "4,8"), "expected an engine that applies it, got scripted"),
+        (("--thinking-budget", "4", "--shard", "0/2"), "expected no --shard, as its runs are whole ones"),
+        (("--thinking-end", "</think>"), "expected --thinking-budget beside it"),
+    ):
+        limited = ("--data-dir", ".", "--max-new-tokens", "12", "--samples", "1", "--out", "other")
+        code, _, error = stapo(*command, *limited, *arguments)
         assert (code, words in one_line(error)) == (2, True), error
     assert {path.name for path in small.iterdir() if path.is_dir()} == {"run"}
 

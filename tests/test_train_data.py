@@ -1,6 +1,7 @@
 """Training problems, their filters and their order; dynamic sampling and the extras of the rollout stage."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -15,17 +16,20 @@ from fake_hub import Hub, parquet, serve
 
 from stapo_bench import tasks
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.records import Gold, Outcome, Problem
+from stapo_bench.records import Gold, Outcome, Problem, PromptStyle, ToolOutput
+from stapo_bench.tasks import kk_brief
 from stapo_bench.tasks.kk import split_of, training_puzzles
 from stapo_train import data, run
-from stapo_train.config import DataConfig, load_config
+from stapo_train.config import load_config
 from stapo_train.correction import correct, engine_log_probs
 from stapo_train.data import load_problems, problem_indices
+from stapo_train.data_config import DataConfig
+from stapo_train.objective import ONE_PROCESS
 from stapo_train.reward import grade, with_overlong_penalty
 from stapo_train.rollout_files import drop_rollouts, load_rollouts, save_rollouts
 from stapo_train.trackers import scalars
 from stapo_train.train_records import Rollout, StepRecord
-from stapo_train.training_log import Stopwatch, rollout_mismatch
+from stapo_train.training_log import Stopwatch, rollout_mismatch, rollout_ratio
 
 
 def config(path, **changes):
@@ -129,7 +133,7 @@ def test_our_search_finds_what_the_marks_of_dapo_math_17k_say(dapo):
 LOAD = """
 import json, sys
 from stapo_bench.errors import StapoError
-from stapo_train.config import DataConfig
+from stapo_train.data_config import DataConfig
 from stapo_train.data import load_problems
 for changes in json.loads(sys.argv[1]):
     settings = {"path": "made-up/problems", "columns": ("prompt", "solution"), "question": "{{problem}}", **changes}
@@ -202,12 +206,17 @@ def test_puzzles_to_train_on_are_problems_with_golds_in_words():
         "kk_train", "kk-train-00001", 30,
     )  # fmt: skip
     assert load_problems(settings, seed=4) != problems
+    in_brief = load_problems(replace(settings, source="kk-brief"), seed=3)
+    assert [(p.question, p.gold.answer) for p in in_brief] == [kk_brief.words(puzzle) for puzzle in puzzles]
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"source": "kk", "count": 3}, "data.people: expected with data.source=kk and there alone, got None"),
+        (
+            {"source": "kk", "count": 3},
+            "expected with data.source=kk or kk-brief and there alone, got None",
+        ),
         ({"source": "kk", "people": (2, 3)}, "data.count: expected how many problems data.source=kk generates"),
         ({"source": "tiny", "count": 3, "people": (2, 3)}, "there alone, got (2, 3)"),
         ({"source": "kk", "count": 3, "people": (5, 3)}, "data.people: expected the fewest first"),
@@ -287,6 +296,13 @@ def test_overlong_penalty_by_hand():
     # limit 100, buffer 20: 80 tokens free, 90 cost 1/4, 100 cost 1/2: DAPO's 1/2 and 1 belong to rewards of -1 and 1
     rollouts = [rollout(tokens=n, reward=1.0) for n in (50, 80, 90, 100)]
     assert [r.reward for r in with_overlong_penalty(rollouts, 100, 20)] == [1.0, 1.0, 0.75, 0.5]
+    # 70 tokens drawn and 20 of a tool's: 90 of the limit's 100
+    (told,) = with_overlong_penalty(
+        [replace(rollout(tokens=70, reward=1.0), tool_outputs=(ToolOutput(60, (7,) * 15), ToolOutput(70, (7,) * 5)))],
+        100,
+        20,
+    )
+    assert told.reward == 0.75
 
 
 def test_importance_and_mismatch_by_hand():
@@ -297,16 +313,20 @@ def test_importance_and_mismatch_by_hand():
     found = correct(log_ratio, torch.tensor([0, 0, 1]), 2, "token-tis", (0.0, 2.0))
     assert found.weights.tolist() == pytest.approx([1.0, 2.0, 0.60653], rel=1e-4)
     assert rollout_mismatch(rollouts, trainer) == pytest.approx((0 + 1 + 0.5) / 3)
-    assert rollout_mismatch([rollout()], trainer[:1]) is None
+    # ln r = 0, 1, -0.5: k1 = -0.5 / 3, k3 = (0 + (e - 2) + (e^-0.5 - 0.5)) / 3; none of r is outside 0.5 to 5
+    assert rollout_ratio(rollouts, trainer) == pytest.approx({"k1": -1 / 6, "k3": 0.274937, "outside": 0.0}, rel=1e-5)
+    far = torch.tensor([-2.0, 0.0, -1.0])  # r = e^-1 and e^2 are outside, and 1 is not
+    assert rollout_ratio(rollouts, far)["outside"] == pytest.approx(2 / 3)
+    assert rollout_mismatch([rollout()], trainer[:1]) is None and rollout_ratio([rollout()], trainer[:1]) == {}
     with pytest.raises(StapoError, match="returns log-probs"):
         engine_log_probs([rollout()], trainer[:1])
 
 
 def test_dynamic_sampling_asks_until_all_groups_say_something(monkeypatch, tmp_path):
-    # Problems 0, 3, 6, ... give mixed rewards, the others equal ones.
+    # Problems 0, 3, ... give mixed rewards, 1, 4, ... a right one and one that is not known, the others equal ones.
     problems = [SimpleNamespace(asked_gold=Gold(answer=str(i)), number=i) for i in range(12)]
 
-    def fake_draw(engine, prompts, settings, *, seed, iteration, first_group):
+    def fake_draw(engine, prompts, settings, *, seed, iteration, first_group, prefix, tokenizer, ranks):
         return [rollout(str(p.number), group=g) for g, p in enumerate(prompts, start=first_group) for _ in range(2)]
 
     def fake_grade(rollouts, golds, pool):
@@ -315,7 +335,8 @@ def test_dynamic_sampling_asks_until_all_groups_say_something(monkeypatch, tmp_p
         for r in rollouts:
             assert golds[r.group_id].answer == r.text
             rewards[r.group_id] += 1
-            graded.append(replace(r, reward=float(int(r.text) % 3 == 0 and rewards[r.group_id] == 1)))
+            first, second = [(1.0, 0.0), (1.0, math.nan), (0.0, 0.0)][int(r.text) % 3]
+            graded.append(replace(r, reward=first if rewards[r.group_id] == 1 else second))
         return graded
 
     monkeypatch.setattr(run, "sample_rollouts", fake_draw)
@@ -325,11 +346,13 @@ def test_dynamic_sampling_asks_until_all_groups_say_something(monkeypatch, tmp_p
     def sample(max_rounds, folder):
         settings = SimpleNamespace(
             seed=0,
-            rollout=SimpleNamespace(prompts=3, max_rounds=max_rounds, max_new_tokens=8),
+            rollout=SimpleNamespace(prompts=3, max_rounds=max_rounds, max_new_tokens=8, ahead=None),
             reward=SimpleNamespace(overlong_buffer=None),
+            data=SimpleNamespace(style=PromptStyle()),
         )
         made = SimpleNamespace(config=settings, problems=problems, tokenizer=None, engine=None, graders=None)
-        made.policy = SimpleNamespace(model=None)
+        made.policy = SimpleNamespace(model=torch.nn.Linear(1, 1), ranks=ONE_PROCESS)
+        made.drawing_ranks = ONE_PROCESS
         made.folder = folder
         return run.informative_rollouts(made, 0, 1, Stopwatch())
 

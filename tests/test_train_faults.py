@@ -172,6 +172,57 @@ def test_a_state_past_the_first_without_checkpoints_is_not_begun_anew(folder, mo
     assert files(folder / "run") == before
 
 
+def test_another_base_under_the_same_name_is_not_gone_on_with(folder, monkeypatch):
+    config = make_config(folder)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        stop_after(patch, iterations=1)
+        run.train(config)
+    weights = folder / "base" / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    before = files(folder / "run")
+    message = r"model .*base: expected the one that this run began with \(digest .{12}\), got another .*; restore it"
+    with pytest.raises(StapoError, match=message) as error:
+        run.train(config, resume=True)
+    assert "\n" not in str(error.value) and files(folder / "run") == before
+    weights.write_bytes(whole)
+    run.train(config, resume=True)
+
+
+def test_another_base_is_noticed_before_the_first_checkpoint_too(folder, monkeypatch):
+    """Once an iteration has ended it is refused; until then the run begins with it, without the other's rollouts."""
+    weights = folder / "base" / "model.safetensors"
+    whole = weights.read_bytes()
+    other = whole[:-1] + bytes([whole[-1] ^ 1])
+
+    def stopped_in(config, at: str) -> None:
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            if at == "the first update":
+                patch.setattr(run, "update", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            else:
+                stop_after(patch, iterations=1)
+            run.train(config)
+
+    config = make_config(folder, checkpoint__every=3, out=str(folder / "late"))
+    stopped_in(config, "the second iteration")
+    weights.write_bytes(other)
+    with pytest.raises(StapoError, match="expected the one that this run began with"):
+        run.train(config, resume=True)
+    weights.write_bytes(whole)
+    run.train(config, resume=True)
+
+    run.train(make_config(folder, out=str(folder / "whole")))
+    weights.write_bytes(other)
+    early = make_config(folder, out=str(folder / "early"))
+    stopped_in(early, "the first update")
+    rollouts = folder / "early" / "state" / "rollouts-000001.jsonl"
+    assert rollouts.exists()
+    rollouts.write_text("of the other base")
+    weights.write_bytes(whole)
+    run.train(early, resume=True)
+    assert result(folder / "early") == result(folder / "whole")
+
+
 def files(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from train_setup import make_config, result
 
 from stapo_train import run
-from stapo_train.run_folder import Labels, RunFolder, TrainState, whole_folder
+from stapo_train.run_folder import Labels, RunFolder, TrainState
+from stapo_train.whole_files import whole_folder
 
 pytestmark = pytest.mark.usefixtures("graded_by_hash")
 
@@ -63,6 +64,7 @@ def in_child(work) -> int:
     return pid
 
 
+@pytest.mark.slow(reason="as many starts of a training as it has file operations")
 def test_sigkill_at_any_file_operation(folder, monkeypatch):
     """Kill at every file operation that orders what is on disk, one after the other, and go on each time."""
     run.train(make_config(folder, out=str(folder / "whole")))
@@ -97,6 +99,7 @@ def test_sigkill_at_any_file_operation(folder, monkeypatch):
     assert result(folder / "run") == result(folder / "whole")
 
 
+@pytest.mark.slow(reason="twenty kills of trainings")
 def test_sigkill_at_random_moments(folder):
     """At least twenty kills, over as many runs as they take; every run that ends ends like the whole one."""
     start = time.monotonic()
@@ -153,3 +156,11 @@ def test_a_folder_is_on_disk_before_its_name_and_its_name_before_the_next_step(t
         assert not (tmp_path / "step").exists()
     assert (tmp_path / "step" / "weights").read_text() == "w"
     assert synced == [(partial / "weights", False), (partial, False), (tmp_path, True)]
+
+
+def test_whoever_may_read_a_folder_may_read_its_weights(tmp_path):
+    with whole_folder(tmp_path / "step") as partial:
+        save_file({"a": torch.zeros(1)}, partial / "a.safetensors")
+        (partial / "b.json").write_text("{}")
+        expected = (partial / "b.json").stat().st_mode
+    assert [path.stat().st_mode for path in (tmp_path / "step").iterdir()] == [expected] * 2

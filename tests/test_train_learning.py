@@ -42,7 +42,12 @@ def check_rise(curve: list[float]) -> None:
     assert last - first > RISE, f"the reward went from {first:.3f} to {last:.3f}: {curve}"
 
 
-@pytest.mark.parametrize("name", REGISTRY)
+SLOW = pytest.mark.slow(reason="a training for every objective; the others stay")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in ("grpo", "stapo") else SLOW) for name in REGISTRY]
+)
 def test_the_reward_rises(name, base, tmp_path):
     curve = train(base, tmp_path, name, **SMALL_GROUPS.get(name, {}))
     assert 0.25 < curve[0] < 0.5  # the base model knows the answer and does not always give it

@@ -40,6 +40,7 @@ def test_what_a_run_leaves(folder):
     assert first["entropy"] == pytest.approx(5.5, abs=0.2)  # a random model over about 258 tokens: ln 258 = 5.55
     assert first["num_tokens"] == first["num_kept"] + round(first["masked_share"] * first["num_tokens"])
     assert first["num_candidates"] > 0 and 0 < first["masked_share_of_candidates"] < 1
+    assert first["candidate_entropy"] == pytest.approx(5.5, abs=0.2)
     assert first["rollout_mismatch"] < 1e-4  # the engine draws with the very weights that are trained
     assert weights != (folder / "base" / "model.safetensors").read_bytes()
     assert not list(out.rglob("*.pt")) + list(out.rglob("*.pkl")) + list(out.rglob(".*.partial"))
@@ -156,14 +157,15 @@ def test_what_a_change_of_another_setting_does_is_said(folder):
         run.train(make_config(folder, iterations=2, seed=4), resume=True)
     assert str(caught.value).endswith(
         "run: holds a run with another config (seed: 4 here, 0 there); choose another out. With --resume may change: "
-        "iterations, checkpoint.every, checkpoint.keep, and where it runs (out, device, tensorboard, wandb)"
+        "iterations, checkpoint.every, checkpoint.keep, checkpoint.keep_every, and where it runs "
+        "(out, device, activation_offload, tensorboard, wandb)"
     )
 
 
 def test_a_change_of_where_a_run_is_shown_is_said_once_with_what_it_does(folder, monkeypatch, capsys):
     shown = []
     monkeypatch.setattr(
-        "stapo_train.trackers._tensorboard", lambda config: lambda record: shown.append(record.iteration)
+        "stapo_train.trackers._tensorboard", lambda config: lambda iteration, _: shown.append(iteration)
     )
     with pytest.MonkeyPatch.context() as patch:
         stop_after(patch, 1)
@@ -191,7 +193,7 @@ def test_a_training_that_finished_before_states_were_kept_says_why_it_cannot_go_
 
 
 def test_a_mistake_found_before_the_first_iteration_can_be_put_right(folder):
-    with pytest.raises(StapoError, match="expected a checkpoint folder, found none"):
+    with pytest.raises(StapoError, match=r"no such checkpoint: \S+nowhere; expected a Hugging Face folder"):
         run.train(make_config(folder, model=str(folder / "nowhere")))
     run.train(make_config(folder, iterations=1))
 

@@ -1,12 +1,14 @@
 """Bounds for cut-off samples and the score at smaller limits, against hand values."""
 
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from stapo_bench.analysis.token_limits import truncation
 from stapo_bench.presenting import render_truncation
-from stapo_bench.records import Outcome, SamplingParams
+from stapo_bench.records import Outcome, SamplingParams, StatedSampling
 from stapo_bench.runs.graded_samples import GradedSample
 from stapo_bench.runs.loaded_run import LoadedRun, load_run
 from stapo_bench.runs.manifest import About, AskedTask, Identity, Manifest, TaskIdentity
@@ -50,6 +52,14 @@ def test_the_cut_off_samples_bound_the_score(run):
     assert task.cut_wrong == 0.25  # a: 1 of 2, b: 0 of 2
     assert task.cut_excluded == 0.5  # a: 1 of 1, b: 0 of 1
     assert task.cut_right == 0.75  # a: 2 of 2, b: 1 of 2
+
+
+def test_a_run_that_states_no_limit_goes_up_to_its_longest_sample(run):
+    identity = replace(run.manifest.identity, sampling=StatedSampling())
+    imported = replace(run, manifest=replace(run.manifest, identity=identity))
+    assert truncation(imported)[0].curve == ((64, 0.25), (128, 0.25), (256, 0.25), (300, 0.5))
+    (nothing,) = truncation(replace(imported, samples={}))
+    assert [limit for limit, _ in nothing.curve] == [0] and math.isnan(nothing.curve[0][1])
 
 
 def test_the_curve_counts_longer_samples_wrong_and_ends_at_the_score(run):

@@ -16,17 +16,24 @@ from stapo_train.config import parse_config
 from stapo_train.tiny.tokenizer import train_tokenizer
 
 
-def make_base(folder: Path) -> Path:
-    """A random two-layer Qwen3 with a byte-level tokenizer."""
+def make_base(folder: Path, sharpness: float = 1.0, head_dim: int = 16, hidden: int = 32) -> Path:
+    """A random two-layer Qwen3 with a byte-level tokenizer.
+
+    sharpness: factor on the embeddings, and so on the logits. At 1 entropies differ by less than a thousandth, and
+        which token stands at a quantile of them may hang on how a processor rounds.
+    head_dim: vLLM computes with no fewer than 32 on a CPU.
+    hidden: with 256 most of its tensors are large enough for moments in 8 bits.
+    """
     tokenizer = train_tokenizer(["What is 1+1?\n2\n"], 260)
     torch.manual_seed(0)
     model = Qwen3ForCausalLM(
         Qwen3Config(
-            vocab_size=len(tokenizer), hidden_size=32, intermediate_size=48, num_hidden_layers=2,
-            num_attention_heads=2, num_key_value_heads=1, head_dim=16, max_position_embeddings=128,
+            vocab_size=len(tokenizer), hidden_size=hidden, intermediate_size=48, num_hidden_layers=2,
+            num_attention_heads=2, num_key_value_heads=1, head_dim=head_dim, max_position_embeddings=128,
             tie_word_embeddings=True, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
         )
     )  # fmt: skip
+    model.model.embed_tokens.weight.data.mul_(sharpness)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

@@ -47,5 +47,5 @@ def judge(python: Path, tool: str, files: list[Path], seconds: float) -> list[di
     environment = {**os.environ, **threads, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=ROOT)
     found: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
-    why = (done.stderr.strip().splitlines() or ["needed more processor time than it was given"])[-1][:200]
+    why = (done.stderr.strip().splitlines() or [f"ended with {done.returncode} and no word"])[-1][:200]
     return found + [{"refused": why}] * (len(files) - len(found))

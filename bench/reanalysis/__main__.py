@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench.reanalysis import figures, index, means, pages, paper
+from bench.reanalysis import claims, figures, index, means, pages, paper
 from bench.reanalysis.benchmarks import GSM8K, MATH, PRIME
 from bench.reanalysis.files import Record
 from bench.reanalysis.judge import judge
@@ -62,7 +62,8 @@ def texts_of(summary: dict[str, Any], data_sets: tuple[DataSet, ...] = DATA_SETS
     """The pages by their file names, from the summary alone."""
     facts = {of["name"]: of for of in summary["data_sets"]}
     found = {f"{each.name}.md": pages.page(each, facts[each.name], summary) for each in data_sets if each.name in facts}
-    return {"README.md": index.index(summary, data_sets), "paper.md": paper.page(summary["overlaps"]), **found}
+    of_paper = {"paper.md": paper.page(summary["overlaps"]), "claims.md": claims.page()}
+    return {"README.md": index.index(summary, data_sets), **of_paper, **found}
 
 
 def _overlaps(data: Path) -> dict[str, dict[str, int]]:

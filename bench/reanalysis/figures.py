@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from bench.reanalysis.paper import METHOD, TABLE
 from stapo_bench.analysis import load_published, table_leads
@@ -18,7 +18,7 @@ def write(summary: Mapping[str, Any], out: Path) -> None:
 
     matplotlib.use("svg")
     settings = {"svg.hashsalt": "reanalysis", "svg.fonttype": "none", "font.size": 9}
-    with matplotlib.rc_context(settings):
+    with matplotlib.rc_context(cast(Any, settings)):  # its stubs list every setting's name
         _save(_leads(), out / "paper.svg")
         for facts in summary["data_sets"]:
             if facts["curves"]:

@@ -31,7 +31,8 @@ def index(summary: Facts, data_sets: Sequence[DataSet]) -> str:
         f"{samples:,} samples in {summary['files']['used']} of {summary['files']['all']} files of public "
         f"repositories, read by `stapo-bench import`, graded by {summary['grader']}, compared and audited as any run "
         "of ours. Facts and figures only: no text of a problem or of a completion stands here. The table of the "
-        "paper needs no samples: [paper.md](paper.md).",
+        "paper needs no samples: [paper.md](paper.md); its claims beside what small scale says of them: "
+        "[claims.md](claims.md).",
         "",
         "| Data set | What it shows |",
         "|---|---|",

@@ -200,10 +200,13 @@ def _headline(table: PublishedTable, averages: Sequence[Lead]) -> Iterator[str]:
         widths = [
             [
                 math.hypot(
-                    *(half_width(of(lead.claims[error])) / base for lead, base in zip(leads, bases, strict=True))
+                    *(
+                        half_width(getattr(lead.claims[error], end)) / base
+                        for lead, base in zip(leads, bases, strict=True)
+                    )
                 )
                 / len(leads)
-                for of in (lambda c: c.smallest, lambda c: c.largest, lambda c: c.worst)
+                for end in ("smallest", "largest", "worst")
             ]
             for error in ERROR_NAMES
         ]

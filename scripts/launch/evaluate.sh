@@ -8,7 +8,6 @@
 # From the environment: SERVE_BACKEND=mp (one machine, no Ray), BASE_URL=http://host:port/v1 (a server of yours),
 # EVAL_OPTIONS="--tasks aime24 --limit 5" (more options of stapo-bench eval), DTYPE, MAX_MODEL_LEN, PORT.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
 checkpoint="$1" regime="$2" run="$3" engines="$4" tensor_parallel="$5" local_engines="${6:-$4}"
 port="${PORT:-8000}"
 export RAY_ADDRESS="${RAY_ADDRESS:-auto}"

@@ -53,11 +53,12 @@ from stapo_bench.analysis.outcome_tables import (
     OutcomeScore,
     OutcomeScores,
     audit_tables,
+    average_of_table,
     curve_tables,
     plan_tables,
     score_tables,
 )
-from stapo_bench.analysis.parity_gate import ParityDifference, parity, same_weights, weights_of
+from stapo_bench.analysis.parity_gate import ParityDifference, parity, same_weights, tasks_together, weights_of
 from stapo_bench.analysis.passed_on import moved_samples, shared_samples
 from stapo_bench.analysis.plan import Need, SamplePlan, TaskPlan, plan_runs
 from stapo_bench.analysis.published import (

@@ -16,13 +16,14 @@ from statistics import NormalDist
 import numpy as np
 
 from stapo_bench.analysis.audit_check import AuditCheck, by_problem
-from stapo_bench.analysis.parity_gate import same_weights
+from stapo_bench.analysis.parity_gate import parity, same_weights
 from stapo_bench.analysis.passed_on import common_problems, moved_samples, shared_samples
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.runs import GradedSample, LoadedRun, evidence_of_shared_starts, load_run, texts_of
 from stapo_bench.statistics import ALARM, Vector
 
 _PERMUTATIONS = 200
+_NAMED = 4  # settings that differ beside a drift; comparisons list all
 
 
 def audit_runs(run_a: Path, run_b: Path | None = None, grader: str = DEFAULT_GRADER) -> list[AuditCheck]:
@@ -37,20 +38,43 @@ def audit_runs(run_a: Path, run_b: Path | None = None, grader: str = DEFAULT_GRA
 def audit(run: LoadedRun) -> list[AuditCheck]:
     """The checks of one run."""
     checks = [missing_draws(run), equal_seeds(run), repeated_completions(run), odd_writer(run)]
+    checks += [left_out_problems(run)] if run.manifest.imported else []
     return [*checks, *([answered_by(run)] if _versions(run) else [])]
 
 
 def missing_draws(run: LoadedRun) -> AuditCheck:
-    """Samples that were asked for and are not stored."""
+    """Samples that were asked for and are not stored; of an imported run, of the problems that its files hold."""
     missing = []
     for task, asked in run.tasks.items():
         number = asked.num_samples
         stored = {(sample.problem_id, sample.sample_index) for sample in run.samples.get(task, [])}
-        absent = [(i, j) for i in asked.problem_ids for j in range(number) if (i, j) not in stored]
+        elsewhere = _left_out(run, task)
+        absent = [
+            (i, j) for i in asked.problem_ids if i not in elsewhere for j in range(number) if (i, j) not in stored
+        ]
         if absent:
             first = ", ".join(f"{i}/{j}" for i, j in absent[:3])
             missing.append(f"{run.title(task)} {len(absent)} of {asked.num_problems * number} (first: {first})")
     return _check(run, "missing draws", not missing, "; ".join(missing) or "every sample asked for is stored")
+
+
+def left_out_problems(run: LoadedRun) -> AuditCheck:
+    """Problems of an imported run's tasks of which its files hold no sample."""
+    said = [
+        f"{run.title(task)} {len(absent)} of {asked.num_problems} (first: {', '.join(list(absent)[:3])})"
+        for task, asked in run.tasks.items()
+        if (absent := _left_out(run, task))
+    ]
+    message = (
+        f"{'; '.join(said)}: the imported files hold no sample of them" if said else "the files hold every problem"
+    )
+    return _check(run, "problems left out", not said, message)
+
+
+def _left_out(run: LoadedRun, task: str) -> dict[str, None]:
+    """Ids, in order, of the problems of which an imported run holds no sample; of another run none."""
+    held = {sample.problem_id for sample in run.samples.get(task, [])}
+    return {i: None for i in run.tasks[task].problem_ids if i not in held} if run.manifest.imported else {}
 
 
 def equal_seeds(run: LoadedRun) -> AuditCheck:
@@ -154,7 +178,11 @@ def odd_writer(run: LoadedRun) -> AuditCheck:
 
 
 def engine_drift(a: LoadedRun, b: LoadedRun) -> AuditCheck:
-    """An A/A check: two runs of the same weights under the same sampling must not differ beyond chance."""
+    """An A/A check: two runs of the same weights under the same sampling must not differ beyond chance.
+
+    Score, length, truncation and log-probabilities per token are looked at: a wrong temperature, which may hardly move
+    a score, moves these.
+    """
     sampling = [run.manifest.identity.sampling for run in (a, b)]
     if not same_weights(a, b) or sampling[0] != sampling[1]:
         message = f"{a.name}, {b.name}: not the same weights under the same sampling"
@@ -162,20 +190,40 @@ def engine_drift(a: LoadedRun, b: LoadedRun) -> AuditCheck:
     marked = []
     for of_a, of_b in common_problems(a, b):
         marked.append([*(("A", sample) for sample in of_a), *(("B", sample) for sample in of_b)])
-    scores = {what: _stratified_z(marked, "B", measure) for what, measure in _MEASURES.items()}
+    drawn = [run.manifest.identity.log_probs_as_drawn for run in (a, b)]
+    measures = {what: measure for what, measure in _MEASURES.items() if what != _SURE or drawn[0] == drawn[1]}
+    scores = {what: _stratified_z(marked, "B", measure) for what, measure in measures.items()}
     odd = [
         f"{b.name} {what} {_more(z)} than {a.name} (z = {z:+.1f})"
         for what, z in scores.items()
         if not math.isnan(z) and _two_sided(z) * len(scores) < ALARM
     ]
-    message = "; ".join(odd) or f"{a.name} and {b.name} agree in score, length and truncation"
+    told = (
+        "score, length and truncation"
+        if math.isnan(scores.get(_SURE, math.nan))
+        else "score, length, truncation and log-probabilities"
+    )
+    message = "; ".join(odd) or f"{a.name} and {b.name} agree in {told}"
+    if odd and (differing := [item.field for item in parity(a, b) if item.weight != "note"]):
+        more = f" and {len(differing) - _NAMED} more" if len(differing) > _NAMED else ""
+        message += f"; {', '.join(differing[:_NAMED])}{more} {'differ' if len(differing) > 1 else 'differs'} as well"
     return AuditCheck(name="engine drift", result="finding" if odd else "ok", message=message)
 
 
+def drift_between(a: LoadedRun, b: LoadedRun) -> str | None:
+    """How samples of the same weights under the same sampling differ; None: not beyond chance, or no such runs."""
+    check = engine_drift(a, b)
+    return check.message if check.result == "finding" else None
+
+
+_SURE = "is sure of its tokens"
 _MEASURES: dict[str, Callable[[GradedSample], float]] = {
     "is right": lambda sample: sample.correct,
     "writes": lambda sample: math.nan if sample.num_tokens is None else float(sample.num_tokens),
     "is cut off": lambda sample: math.nan if sample.truncated is None else float(sample.truncated),
+    _SURE: lambda sample: (
+        math.nan if sample.sum_log_prob is None else sample.sum_log_prob / (sample.num_tokens or math.nan)
+    ),
 }
 
 

@@ -22,7 +22,8 @@ def not_drawn(runs: Iterable[LoadedRun], task: str, problem_ids: Sequence[str]) 
                 drawn += 1
                 copies += sample.is_copy
         if drawn < (asked := len(problem_ids) * num_samples):
-            notes.append(f"{run.title(task)}: {run.name} has {drawn} of {asked} samples; the rest is not drawn")
+            rest = "not in the imported files" if run.manifest.imported else "not drawn"
+            notes.append(f"{run.title(task)}: {run.name} has {drawn} of {asked} samples; the rest is {rest}")
         if copies:
             notes.append(
                 f"{run.title(task)}: {copies} of {run.name}'s {drawn} samples are copies of others and count as none; "

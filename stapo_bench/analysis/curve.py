@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from stapo_bench.analysis.common_problems import not_drawn, shared_problems
 from stapo_bench.analysis.early_stopping import aim_of, at_every_look, stopped_note
 from stapo_bench.analysis.parity_gate import parity
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, watched
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.runs import LoadedRun, load_run
 from stapo_bench.statistics import (
@@ -50,7 +50,7 @@ class CurvePoint:
     """One run on the curve. ``gain`` is over the first, with its simultaneous band."""
 
     name: str
-    step: int | None  # of training; on a curve over token budgets the budget
+    step: int | None  # of this training, None of its base; on a curve over token budgets the budget
     value: float  # mean over tasks of avg@k
     gain: float
     band: Interval
@@ -83,7 +83,7 @@ def curve_runs(run_dirs: Sequence[Path], grader: str = DEFAULT_GRADER) -> Curve:
     """
     if len(run_dirs) < 2:
         raise StapoError(f"expected at least two runs (checkpoints of one training run), got {len(run_dirs)}")
-    runs = [load_run(path, grader) for path in run_dirs]
+    runs = [load_run(path, grader) for path in watched(run_dirs, "reading", "runs", len(run_dirs))]
     _refuse_other_trainings(runs)
     order = []
     unstated = [run.name for run in runs[1:] if run.manifest.about.step is None]
@@ -102,6 +102,8 @@ def curve_runs(run_dirs: Sequence[Path], grader: str = DEFAULT_GRADER) -> Curve:
     if not matrices or any(len(of_task[0]) < 2 for of_task in matrices):
         raise StapoError("expected at least one task, and two problems of each, that all runs have sampled")
     names, steps = [run.name for run in runs], [run.manifest.about.step for run in runs]
+    if _training(runs[0]) not in map(_training, runs[1:]):
+        steps[0] = None  # a base's own are of another training
     found = curve(matrices, names, steps, tasks, [aim_of(run) for run in runs])
     widened = "bands that involve it are widened to hold at every look (anytime-valid); the corrected best is not"
     missing = [note for task in tasks for note in not_drawn(runs, task, shared_problems(runs, task))]

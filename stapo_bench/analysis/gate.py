@@ -37,6 +37,8 @@ class Requirement:
     """What is asked of the difference B - A; bounds are fractions."""
 
     text: str  # what B has to be, with {a} for A's name: "at most 1 point worse than {a}"
+    if_shown: str = ""  # what B then is, where that is another thing than ``text``
+    if_refuted: str = ""  # what B then is, where that is not the plain opposite
     shown_above: float  # shown where the whole interval lies above this
     refuted_below: float  # refuted where the whole interval lies below this
     about: ErrorName = "problems like these"
@@ -65,9 +67,16 @@ class Judged:
 
 
 def not_worse(margin: float, about: ErrorName = "problems like these", looks: int = 1) -> Requirement:
-    """B is not worse: refuted where it is shown to be worse, shown where it is at most ``margin`` worse."""
-    text = f"no worse than {{a}}, or by less than {_points(margin)}"
-    return Requirement(text=text, shown_above=-margin, refuted_below=0.0, about=about, looks=looks)
+    """B is not worse: refuted where it is shown to be worse at all, else shown where worse by less than ``margin``."""
+    return Requirement(
+        text=f"not worse than {{a}} (margin: {_points(margin)})",
+        if_shown=f"less than {_points(margin)} worse than {{a}}, if worse at all",
+        if_refuted="worse than {a}",
+        shown_above=-margin,
+        refuted_below=0.0,
+        about=about,
+        looks=looks,
+    )
 
 
 def not_worse_than(bound: float, about: ErrorName = "problems like these", looks: int = 1) -> Requirement:
@@ -85,8 +94,8 @@ def better_by(bound: float, about: ErrorName = "problems like these", looks: int
 def judge(comparison: Comparison, requirement: Requirement) -> Judged:
     """What the mean over tasks says of the requirement.
 
-    Items that only one side has, and samples without a verdict that could turn the sign, leave it undecided: a model
-    that crashes on what it cannot do would pass otherwise.
+    Items that only one side has, and samples that are missing or without a verdict and could move the difference over
+    the bound, leave it undecided: a model that crashes on what it cannot do would pass otherwise.
     """
     difference = comparison.average.effect(requirement.about).difference
     confidence = 1.0 - LEVEL / requirement.looks
@@ -96,7 +105,7 @@ def judge(comparison: Comparison, requirement: Requirement) -> Judged:
         state = "shown"
     if interval.high < requirement.refuted_below:
         state = "refuted"
-    reasons = _reasons(comparison) if state != "undecided" else ()
+    reasons = _reasons(comparison, requirement, state)
     return Judged(
         requirement=requirement,
         state="undecided" if reasons else state,
@@ -108,13 +117,17 @@ def judge(comparison: Comparison, requirement: Requirement) -> Judged:
     )
 
 
-def _reasons(comparison: Comparison) -> tuple[str, ...]:
+def _reasons(comparison: Comparison, requirement: Requirement, state: GateState) -> tuple[str, ...]:
+    """Why what the interval says does not stand."""
+    if state == "undecided":
+        return ()
     reasons = []
     if comparison.num_left_out:
         plural = "s are" if comparison.num_left_out > 1 else " is"
         reasons.append(f"{comparison.num_left_out} item{plural} in one side only")
-    if any(risk.what == "ungraded" for risk in comparison.average.warnings):
-        reasons.append("samples without a verdict could turn the sign")
+    lowest, highest = comparison.average.within
+    if lowest <= requirement.shown_above if state == "shown" else highest >= requirement.refuted_below:
+        reasons.append("samples that are missing or without a verdict could change that")
     return tuple(reasons)
 
 

@@ -18,18 +18,16 @@ from stapo_bench.analysis.audit_check import AuditCheck
 from stapo_bench.analysis.curve import Curve, curve
 from stapo_bench.analysis.plan import SamplePlan, plan_of_task
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.runs.outcomes import NO_SEED, OutcomeTable, read_outcomes
+from stapo_bench.runs.outcomes import NO_SEED, OutcomeTable, ScoreRange, read_outcomes
 from stapo_bench.statistics import (
     ERROR_NAMES,
-    LEVEL,
     POWER,
-    UNKNOWN,
     ErrorName,
     Interval,
     Matrix,
     interval,
+    macro_interval,
     problem_means,
-    t_quantile,
 )
 
 _UNSEEN = "lengths, truncation, copies, graders and settings are not in a table of outcomes, and were not looked at"
@@ -57,23 +55,24 @@ class OutcomeScores:
     notes: tuple[str, ...]
 
 
-def score_tables(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> OutcomeScores:
-    """avg@k with its intervals of every model and task in tables; undecided is neither right nor wrong."""
-    tables = [table for path in paths for table in read_outcomes(path, columns)]
+def score_tables(
+    paths: Sequence[Path], columns: Mapping[str, str] | None = None, declared: ScoreRange | None = None
+) -> OutcomeScores:
+    """avg@k with its intervals of every model and task in tables; undecided is neither right nor wrong.
+
+    ``columns`` and ``declared`` as of ``read_outcomes``, here and below.
+    """
+    tables = [table for path in paths for table in read_outcomes(path, columns, declared)]
     found = [_score(table, task) for table in tables for task in table.tasks]
     notes = [*(note for table in tables for note in table.notes), _UNSEEN]
-    fractional = {score.model for score in found if _is_between(tables, score)}
-    if fractional:
-        notes.append(
-            f"{', '.join(sorted(fractional))}: scores between 0 and 1: Student's interval for problems like "
-            "these, none for these problems"
-        )
     return OutcomeScores(scores=tuple(found), notes=tuple(notes))
 
 
-def _is_between(tables: Sequence[OutcomeTable], score: OutcomeScore) -> bool:
-    matrices = [table.tasks[score.task].outcomes.scores for table in tables if table.name == score.model]
-    return any(bool(((matrix > 0.0) & (matrix < 1.0)).any()) for matrix in matrices)
+def average_of_table(table: OutcomeTable) -> tuple[float, Interval]:
+    """The mean over the tasks of avg@k, with its interval for problems like these."""
+    found = [_score(table, task) for task in table.tasks]
+    values = [score.value for score in found]
+    return float(np.mean(values)), macro_interval(values, [score.intervals["problems like these"] for score in found])
 
 
 def _score(table: OutcomeTable, task: str) -> OutcomeScore:
@@ -85,7 +84,7 @@ def _score(table: OutcomeTable, task: str) -> OutcomeScore:
         model=table.name,
         task=task,
         value=_mean(found.scores),
-        intervals=_intervals(found.scores),
+        intervals={error: interval(found.scores, error) for error in ERROR_NAMES},
         bounds=Interval(low=low, high=high),
         num_problems=len(some),
         num_samples=(int(some.min(initial=0 if not len(some) else some[0])), int(some.max(initial=0))),
@@ -100,27 +99,19 @@ def _mean(scores: Matrix) -> float:
     return float(means.mean()) if len(means) else math.nan
 
 
-def _intervals(scores: Matrix) -> dict[ErrorName, Interval]:
-    """Both intervals; of scores between 0 and 1 Student's, from the items' means, and none for these problems."""
-    if not ((scores > 0.0) & (scores < 1.0)).any():
-        return {error: interval(scores, error) for error in ERROR_NAMES}
-    means = problem_means(scores)
-    means = means[~np.isnan(means)]
-    if len(means) < 2:
-        return dict.fromkeys(ERROR_NAMES, UNKNOWN)
-    half = t_quantile(1.0 - LEVEL, len(means) - 1) * float(means.std(ddof=1)) / math.sqrt(len(means))
-    mean = float(means.mean())
-    like = Interval(low=max(0.0, mean - half), high=min(1.0, mean + half))
-    return {"these problems": UNKNOWN, "problems like these": like}
-
-
 def plan_tables(
-    path_a: Path, path_b: Path, detect: float, power: float = POWER, columns: Mapping[str, str] | None = None
+    path_a: Path,
+    path_b: Path,
+    detect: float,
+    power: float = POWER,
+    *,
+    columns: Mapping[str, str] | None = None,
+    declared: ScoreRange | None = None,
 ) -> SamplePlan:
     """``plan`` from two tables; what samples cost is not known."""
     if not 0 < detect < 1:
         raise UsageError(f"--detect: expected a fraction between 0 and 1 (0.02 is two points), got {detect:g}")
-    a, b = (_one(path, columns) for path in (path_a, path_b))
+    a, b = (_one(path, columns, declared) for path in (path_a, path_b))
     plans = []
     for task in _shared(a, b):
         correct_a, correct_b = _paired([a, b], task)
@@ -132,11 +123,13 @@ def plan_tables(
     return SamplePlan(name_a=a.name, name_b=b.name, detect=detect, power=power, tasks=tuple(plans), notes=notes)
 
 
-def curve_tables(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> Curve:
+def curve_tables(
+    paths: Sequence[Path], columns: Mapping[str, str] | None = None, declared: ScoreRange | None = None
+) -> Curve:
     """``curve`` over tables, one per checkpoint, in the order given."""
     if len(paths) < 2:
         raise StapoError(f"expected at least two tables (checkpoints of one training run), got {len(paths)}")
-    tables = [_one(path, columns) for path in paths]
+    tables = [_one(path, columns, declared) for path in paths]
     tasks = [task for task in tables[0].tasks if all(task in table.tasks for table in tables)]
     matrices = [_paired(tables, task) for task in tasks]
     if not matrices or any(len(of_task[0]) < 2 for of_task in matrices):
@@ -147,11 +140,14 @@ def curve_tables(paths: Sequence[Path], columns: Mapping[str, str] | None = None
 
 
 def audit_tables(
-    path_a: Path, path_b: Path | None = None, columns: Mapping[str, str] | None = None
+    path_a: Path,
+    path_b: Path | None = None,
+    columns: Mapping[str, str] | None = None,
+    declared: ScoreRange | None = None,
 ) -> list[AuditCheck]:
     """``audit`` of tables: missing and undecided outcomes, and seeds where there are; the rest cannot be tested."""
     found = []
-    for table in [_one(path, columns) for path in (path_a, path_b) if path is not None]:
+    for table in [_one(path, columns, declared) for path in (path_a, path_b) if path is not None]:
         found += [_missing(table), _seeds(table)]
         found += [
             AuditCheck(name=name, result="not testable", message=f"{table.name}: a table of outcomes has no {what}")
@@ -188,8 +184,8 @@ def _seeds(table: OutcomeTable) -> AuditCheck:
     return AuditCheck(name=name, result="finding" if repeated else "ok", message=message)
 
 
-def _one(path: Path, columns: Mapping[str, str] | None) -> OutcomeTable:
-    tables = read_outcomes(path, columns)
+def _one(path: Path, columns: Mapping[str, str] | None, declared: ScoreRange | None) -> OutcomeTable:
+    tables = read_outcomes(path, columns, declared)
     if len(tables) > 1:
         raise UsageError(f"{path}: expected one model, got {', '.join(table.name for table in tables[:4])}")
     return tables[0]

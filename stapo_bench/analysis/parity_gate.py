@@ -6,7 +6,7 @@ but may (engine, precision, package versions). Another seed is what two runs oug
 not known of an imported run is ``unknown``: it may differ, in whichever way.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -35,6 +35,7 @@ class ParityDifference:
     a: str
     b: str
     weight: Weight
+    task: str | None = None  # whose field it is, where it is a task's
 
     def __str__(self) -> str:
         return f"{self.field}: {self.a} in A, {self.b} in B"
@@ -43,18 +44,63 @@ class ParityDifference:
 def parity(a: LoadedRun, b: LoadedRun) -> list[ParityDifference]:
     """All differences besides the weights, the confounding ones first, then what is not known of an imported run."""
     fields_a, fields_b = _both(a, b)
+    tasks = a.manifest.identity.tasks.keys() & b.manifest.identity.tasks.keys()
     found = [
         ParityDifference(
             field=field,
             a=_short(fields_a.get(field)),
             b=_short(fields_b.get(field)),
             weight=_weight(field, fields_a.get(field), fields_b.get(field)),
+            task=max((task for task in tasks if field.startswith(f"tasks.{task}.")), key=len, default=None),
         )
         for field in sorted({*fields_a, *fields_b})
         if fields_a.get(field) != fields_b.get(field) or fields_a.get(field) == UNKNOWN
     ]
     order: Sequence[Weight] = ("confounds", "unknown", "caution", "note")
     return sorted(found, key=lambda item: order.index(item.weight))
+
+
+def tasks_together(found: Sequence[ParityDifference], titles: Mapping[str, str]) -> list[ParityDifference]:
+    """The same with several tasks' as one: of each field that differs, and of all fields that are not known.
+
+    ``titles``: what tasks are called; a task without one keeps its name.
+    """
+    groups: dict[tuple[str, ...], list[ParityDifference]] = {}
+    for item in found:
+        groups.setdefault((item.weight, _group(item)), []).append(item)
+    return [one for items in groups.values() for one in _as_one(items, titles)]
+
+
+def _group(item: ParityDifference) -> str:
+    """What is said once for several tasks; all else is a group of its own."""
+    if item.task is None:
+        return item.field
+    return "tasks.*" if item.weight == "unknown" else f"tasks.*.{_within_task(item)}"
+
+
+def _within_task(item: ParityDifference) -> str:
+    return item.field.removeprefix(f"tasks.{item.task}.")
+
+
+def _as_one(items: Sequence[ParityDifference], titles: Mapping[str, str]) -> Sequence[ParityDifference]:
+    tasks = list(dict.fromkeys(item.task for item in items if item.task is not None))
+    if len(tasks) < 2:
+        return items
+    fields, named = dict.fromkeys(map(_within_task, items)), (titles.get(task, task) for task in tasks)
+    return [
+        ParityDifference(
+            field=f"{', '.join(fields)} of {', '.join(named)}",
+            a=_common(item.a for item in items),
+            b=_common(item.b for item in items),
+            weight=items[0].weight,
+        )
+    ]
+
+
+def _common(values: Iterable[str]) -> str:
+    """The value that all have, or that they have several."""
+    found = set(values)
+    return found.pop() if len(found) == 1 else "one for each"
 
 
 def _both(a: LoadedRun, b: LoadedRun) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -70,7 +116,15 @@ def _both(a: LoadedRun, b: LoadedRun) -> tuple[dict[str, Any], dict[str, Any]]:
                 del fields[name]
             fields[part] = ", ".join(f"{key} {value}" for key, value in (whole or {}).items()) or UNKNOWN
         fields.update({name: UNKNOWN for name, value in fields.items() if value is None})
+        for task in _without_style(*identities):  # nor are its prompts, which says it
+            for name in [name for name in fields if name.startswith(f"tasks.{task}.style.")]:
+                del fields[name]
     return left, right
+
+
+def _without_style(*identities: Identity) -> set[str]:
+    """The tasks of which not all runs know what stood around the questions."""
+    return {name for identity in identities for name, task in identity.tasks.items() if task.style is None}
 
 
 _NEVER_SAID = ("engine", "grader", "prompts", "sampling.max_new_tokens", "sampling.temperature", "sampling.top_p")

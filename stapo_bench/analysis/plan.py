@@ -40,6 +40,8 @@ MOST_SAMPLES = 1_000_000
 """More samples of a problem than this are no plan: "none is enough"."""
 
 _REDRAWN = 400
+_NORMAL = NormalDist()
+_TWO_SIDED = _NORMAL.inv_cdf(0.975)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +198,7 @@ def _smallest(missing: Callable[[int], bool], start: int) -> int:
 
 def _power(detect: float, variance: float) -> float:
     """How often a two-sided test at 5 % finds this difference, in its direction."""
-    return 1.0 if variance <= 0 else NormalDist().cdf(detect / math.sqrt(variance) - NormalDist().inv_cdf(0.975))
+    return 1.0 if variance <= 0 else _NORMAL.cdf(detect / math.sqrt(variance) - _TWO_SIDED)
 
 
 def _task_plan(a: LoadedRun, b: LoadedRun, task: str, detect: float, power: float) -> TaskPlan | None:
@@ -257,4 +259,4 @@ def _sampled_twice(a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
 
 def _detectable(power: float) -> float:
     """Standard errors that a true difference must measure: z_0.975 + z_power."""
-    return NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(power)
+    return _TWO_SIDED + _NORMAL.inv_cdf(power)

@@ -21,7 +21,7 @@ from typing import Literal
 
 from stapo_bench.analysis.common_problems import not_drawn, shared_problems
 from stapo_bench.analysis.early_stopping import WIDENED, aim_of, at_every_look, stopped_note
-from stapo_bench.analysis.parity_gate import Weight, parity, weights_of
+from stapo_bench.analysis.parity_gate import Weight, parity, tasks_together, weights_of
 from stapo_bench.engines import sampling_in_words
 from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER
@@ -124,11 +124,14 @@ def compare_regimes(a1: Path, b1: Path, a2: Path, b2: Path, grader: str = DEFAUL
 def _others(a: LoadedRun, b: LoadedRun, tasks: Sequence[str]) -> Iterator[OtherField]:
     """What differs besides the weights, decoding and seeds; tasks that are not compared are left out."""
     ignored = {f"sampling.{name}" for name in _DECODING}
-    for item in parity(a, b):
-        elsewhere = item.field.startswith("tasks.") and not any(item.field.startswith(f"tasks.{t}.") for t in tasks)
-        if item.weight != "note" and item.field not in ignored and not elsewhere:
-            note = f"{item.weight}: {item.field}: {item.a} in {a.name}, {item.b} in {b.name}"
-            yield OtherField(field=item.field, weight=item.weight, note=note)
+    found = [
+        item
+        for item in parity(a, b)
+        if item.weight != "note" and item.field not in ignored and (item.task is None or item.task in tasks)
+    ]
+    for item in tasks_together(found, {task: a.title(task) for task in tasks}):
+        note = f"{item.weight}: {item.field}: {item.a} in {a.name}, {item.b} in {b.name}"
+        yield OtherField(field=item.field, weight=item.weight, note=note)
 
 
 def _contrast(runs: Sequence[LoadedRun], task: str, weights: Sequence[float], error: ErrorName) -> Difference:

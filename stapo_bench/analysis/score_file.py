@@ -23,7 +23,6 @@ from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.runs import (
     can_write,
     canonical_digest,
-    file_hashes,
     load_manifest,
     read_bounded,
     read_grades,
@@ -31,6 +30,7 @@ from stapo_bench.runs import (
     write_atomically,
 )
 from stapo_bench.statistics import Interval
+from stapo_bench.tasks import file_hashes
 
 FORMAT = 1
 SCORES = "scores.json"

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stapo_bench.errors import watched
 from stapo_bench.grading import equal_answers
 from stapo_bench.records import Outcome, Outcomes, StatedSampling
 from stapo_bench.runs import (
@@ -143,7 +144,7 @@ def run_score(manifest: Manifest, name: str, grades: Grades) -> RunScore:
     for task, asked in manifest.about.tasks.items():
         tasks.append(score_task(task, asked.title, samples.get(task, []), asked.problem_ids, asked.num_samples))
     sampling, about = manifest.identity.sampling, manifest.about
-    styles = [style_in_words(task.style) for task in manifest.identity.tasks.values()]
+    styles = [style_in_words(task.style) for task in manifest.identity.tasks.values() if task.style]
     macro = macro_score(tasks)
     if stopping := about.stopping:
         tasks, macro = _at_every_look(tasks, macro, float(stopping.aim))
@@ -277,7 +278,8 @@ def _classes(answers: NDArray[np.object_], correct: Matrix) -> NDArray[np.int64]
     it: it accepts each where the other is the gold.
     """
     classes = np.empty(answers.shape, dtype=np.int64)
-    for i, (row, grades) in enumerate(zip(answers, correct, strict=True)):
+    rows = zip(answers, correct, strict=True)
+    for i, (row, grades) in enumerate(watched(rows, "counting votes", "problems", len(answers))):
         classes[i] = equal_answers(
             [answer if grade == 0.0 else None for answer, grade in zip(row, grades, strict=True)]
         )

@@ -1,7 +1,8 @@
 """The commands of ``stapo-bench``, which parse, call and print; exports them and ``run_commands``."""
 
-from stapo_bench.commands import decide, doctor, evaluate, follow, import_files, plot, report, score, tasks
+from stapo_bench.commands import decide, doctor, evaluate, follow, import_files, launch, plot, report, score, tasks
 from stapo_bench.commands.entry import HintingGroup, run_commands
+from stapo_bench.commands.options import Number
 
 COMMANDS = {
     "Get samples": (
@@ -29,6 +30,6 @@ COMMANDS = {
         score.export,
     ),
     "Grade": (score.grade, score.arena),
-    "Look around": (doctor.doctor, tasks.tasks, tasks.overlap),
+    "Look around": (doctor.doctor, tasks.tasks, tasks.overlap, launch.launch),
 }
 """The commands, by what one wants of them."""

@@ -3,7 +3,7 @@
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,7 +12,8 @@ from stapo_bench.commands.entry import FINDINGS
 from stapo_bench.commands.gate import EXIT_CODES, gate_options, requirement_of
 from stapo_bench.errors import tell
 
-FRACTION = click.FloatRange(0, 1, min_open=True, max_open=True)
+if TYPE_CHECKING:
+    from stapo_bench.analysis import Comparison, SeveralComparison
 
 
 @click.command()
@@ -24,20 +25,27 @@ FRACTION = click.FloatRange(0, 1, min_open=True, max_open=True)
 )
 @click.option("--map", "columns", default="", help="Columns of tables: item=…,score=…, also sample, model, task, seed.")
 @click.option("--against", metavar="RUN", help="Of several runs: the one with which all others are compared.")
-@click.option("--cluster", default="", help="Column of tables that names which items belong together.")
+@click.option(
+    "--cluster",
+    default="",
+    help="Column that says which items belong together: of tables, or of the tasks' data. task: the tasks "
+    "themselves (of run folders always), as clusters of one set.",
+)
+@options.data_dir
 @click.option("--range", "range_", default="", metavar="LO:HI", help="Lowest and highest score of tables; else 0:1.")
 @options.grader
 @click.option(
     "--margin",
-    type=FRACTION,
+    type=options.FRACTION,
     cls=options.LateDefault,
     default=options.margin,
     show_default=True,
     help="Differences below it count as a tie, a fraction.",
 )
 @click.option(
-    "--detect", type=FRACTION, help="With --seeds: the difference for which seeds are counted; else the margin."
+    "--detect", type=options.FRACTION, help="With --seeds: the difference for which seeds are counted; else the margin."
 )
+@click.option("-o", "--figure", type=options.FIGURE, help="Also as fig.pdf, .svg or .png.")
 @gate_options
 @options.output_format("md", "json", "pr", "junit")
 def compare(runs: tuple[str, ...], *, seeds: bool, grader: str, margin: float, format_: str, **given: Any) -> None:
@@ -52,55 +60,83 @@ def compare(runs: tuple[str, ...], *, seeds: bool, grader: str, margin: float, f
     Example: stapo-bench compare results/base-justrl results/stapo-justrl
              stapo-bench compare a.csv b.csv
              stapo-bench compare main.csv change.csv --require not-worse-than 0.01 --looks 50
-             stapo-bench compare base.csv mine.csv yours.csv --against base
+             stapo-bench compare base.csv mine.csv yours.csv --against base -o against.svg
              stapo-bench compare --seeds 'results/justrl-*' 'results/stapo-*'
     """
-    from stapo_bench.analysis import (
-        compare_methods,
-        compare_models,
-        compare_outcomes,
-        compare_several,
-        judge,
-        read_method,
-        read_sides,
-    )
-    from stapo_bench.presenting import render_gate, render_methods, render_several
-    from stapo_bench.runs.outcomes import parse_outcome_map, parse_range
+    from stapo_bench.analysis import compare_models, compare_outcomes, compare_several, judge, read_sides
+    from stapo_bench.presenting import render_gate, render_several
+    from stapo_bench.runs.outcomes import parse_range
 
-    detect, columns, declared = given["detect"], parse_outcome_map(given["columns"]), parse_range(given["range_"])
-    columns |= {"cluster": given["cluster"]} if given["cluster"] else {}
+    columns, declared = _columns(given), parse_range(given["range_"])
+    reading = {"declared": declared, "data_dir": given["data_dir"]}
     required, against = requirement_of(given, margin), given["against"]
+    is_gate = required is not None or format_ not in ("md", "json")
     if seeds:
-        if required is not None or format_ not in ("md", "json"):
+        if is_gate:
             raise click.UsageError("a gate, and the formats pr and junit, are of two runs; --seeds compares methods")
-        if against:
-            raise click.UsageError("--against names one of several runs; --seeds compares every two methods")
         if columns or declared:
-            raise click.UsageError("--map, --cluster and --range are of tables; --seeds compares run folders")
-        methods = [read_method(pattern, grader) for pattern in runs]
-        click.echo(render_methods(compare_methods(methods, margin, detect or margin), format_))
+            raise click.UsageError("--map, --cluster and --range are of single runs; --seeds compares methods")
+        _compare_seeds(runs, grader, margin, format_, given)
         return
-    if detect is not None:
+    if given["detect"] is not None:
         raise click.UsageError("--detect counts seeds and needs --seeds; 'stapo-bench plan' counts samples")
     one_file = len(runs) == 1 and Path(runs[0]).is_file()
-    sides = read_sides(runs, columns, grader, declared=declared) if one_file or len(runs) > 2 or against else []
+    sides = read_sides(runs, columns, grader, **reading) if one_file or len(runs) > 2 or against else []
     if len(sides) > 2 or against:
-        if required is not None or format_ not in ("md", "json"):
+        if is_gate:
             raise click.UsageError(f"a gate, and the formats pr and junit, are of two runs, got {len(sides)}")
-        click.echo(render_several(compare_several(sides, margin, against), format_))
+        several = compare_several(sides, margin, against)
+        click.echo(render_several(several, format_))
+        _draw(several, given["figure"])
         return
     if one_file:
         found = compare_models(Path(runs[0]), sides, margin)
     elif len(runs) == 2 and Path(runs[0]).resolve() == Path(runs[1]).resolve():
         raise click.UsageError(f"expected two runs, got {runs[0]} twice")
     elif len(runs) == 2:
-        found = compare_outcomes(runs[0], runs[1], columns, grader, margin, declared=declared)
+        found = compare_outcomes(runs[0], runs[1], columns, grader, margin, **reading)
     else:
         raise click.UsageError(f"expected two or more run folders or files, got {len(runs)}")
     judged = None if required is None else judge(found, required)
     click.echo(render_gate(found, judged, format_))
+    _draw(found, given["figure"])
     if judged is not None:
         sys.exit(EXIT_CODES[judged.state])
+
+
+def _columns(given: dict[str, Any]) -> dict[str, str]:
+    """Columns by meaning, the clusters' among them."""
+    from stapo_bench.runs.outcomes import parse_outcome_map
+
+    if options.is_typed("data_dir") and not given["cluster"]:
+        raise click.UsageError("--data-dir is where --cluster's column of run folders is looked up; name the column")
+    return parse_outcome_map(given["columns"]) | ({"cluster": given["cluster"]} if given["cluster"] else {})
+
+
+def _compare_seeds(patterns: tuple[str, ...], grader: str, margin: float, format_: str, given: dict[str, Any]) -> None:
+    """Methods over training seeds."""
+    from stapo_bench.analysis import compare_methods, read_method
+    from stapo_bench.presenting import render_methods
+
+    if given["against"]:
+        raise click.UsageError("--against names one of several runs; --seeds compares every two methods")
+    if given["figure"]:
+        raise click.UsageError("--figure draws two or several runs; 'stapo-bench plot seeds' draws methods")
+    methods = [read_method(pattern, grader) for pattern in patterns]
+    click.echo(render_methods(compare_methods(methods, margin, given["detect"] or margin), format_))
+
+
+def _draw(found: "Comparison | SeveralComparison", figure: Path | None) -> None:
+    if figure is not None:
+        from stapo_bench.presenting.figures import save_comparison
+
+        save_comparison(found, figure, _command())
+        tell(sys.stderr, f"figure written to {figure}")
+
+
+def _command() -> str:
+    """What was typed, for a figure's metadata."""
+    return shlex.join(["stapo-bench", *sys.argv[1:]])
 
 
 @click.command()
@@ -131,13 +167,13 @@ def why(run: Path, other: str, *, row: str, grader: str | None, format_: str) ->
 
 @click.command()
 @click.argument("runs", type=options.RUN_OR_TABLE, nargs=-1, metavar="[A B]")
-@options.columns
-@click.option("--detect", type=float, help="Difference to be found, as a fraction: 0.02 is two points.")
-@click.option("--power", cls=options.LateDefault, type=FRACTION, default=options.power, show_default=True)
+@options.of_tables
+@click.option("--detect", type=options.Number(), help="Difference to be found, as a fraction: 0.02 is two points.")
+@click.option("--power", cls=options.LateDefault, type=options.FRACTION, default=options.power, show_default=True)
 @click.option("--problems", type=click.IntRange(min=2), help="Without runs: problems of the benchmark.")
 @click.option("--samples", type=click.IntRange(min=1), help="Without runs: samples per problem and run.")
-@click.option("--baseline", type=FRACTION, help="Without runs: the score of A, a fraction.")
-@click.option("-o", "--figure", type=click.Path(path_type=Path, dir_okay=False), help="Without runs: also as a figure.")
+@click.option("--baseline", type=options.FRACTION, help="Without runs: the score of A, a fraction.")
+@click.option("-o", "--figure", type=options.FIGURE, help="Without runs: also as a figure.")
 @options.grader
 @options.output_format("md", "json")
 def plan(runs: tuple[Path, ...], *, detect: float | None, power: float, grader: str, format_: str, **size: Any) -> None:
@@ -152,7 +188,6 @@ def plan(runs: tuple[Path, ...], *, detect: float | None, power: float, grader: 
     """
     from stapo_bench.analysis import plan_runs, plan_tables
     from stapo_bench.presenting import render_plan
-    from stapo_bench.runs.outcomes import parse_outcome_map
 
     named = [name for name in ("problems", "samples", "baseline", "figure") if size[name] is not None]
     if not runs:
@@ -162,8 +197,8 @@ def plan(runs: tuple[Path, ...], *, detect: float | None, power: float, grader: 
         raise click.UsageError(f"--{named[0]} plans without runs, got {len(runs)}; leave one of both out")
     if len(runs) != 2 or detect is None:
         raise click.UsageError("expected two runs and --detect, or none and --problems, --samples and --baseline")
-    if options.are_tables(runs, size["columns"]):
-        found = plan_tables(runs[0], runs[1], detect, power, parse_outcome_map(size["columns"]))
+    if options.are_tables(runs, size):
+        found = plan_tables(runs[0], runs[1], detect, power, **options.reading(size))
     else:
         found = plan_runs(runs[0], runs[1], detect, power, grader)
     click.echo(render_plan(found, format_))
@@ -173,6 +208,8 @@ def _plan_size(size: dict[str, Any], detect: float | None, power: float, format_
     from stapo_bench.analysis import plan_size
     from stapo_bench.presenting import render_size_plan, save_size_figure
 
+    if size["columns"] or size["range_"]:
+        raise click.UsageError("--map and --range are of tables of outcomes; none was given")
     missing = [f"--{name}" for name in ("problems", "samples", "baseline") if size[name] is None]
     if missing:
         raise click.UsageError(
@@ -183,17 +220,17 @@ def _plan_size(size: dict[str, Any], detect: float | None, power: float, format_
     found = plan_size(size["problems"], size["samples"], size["baseline"], power)
     click.echo(render_size_plan(found, format_))
     if size["figure"] is not None:
-        save_size_figure(found, size["figure"], shlex.join(["stapo-bench", *sys.argv[1:]]))
+        save_size_figure(found, size["figure"], _command())
         tell(sys.stderr, f"figure written to {size['figure']}")
 
 
 @click.command()
 @click.argument("run_a", type=options.RUN_OR_TABLE, metavar="RUN")
 @click.argument("run_b", type=options.RUN_OR_TABLE, required=False)
-@options.columns
+@options.of_tables
 @options.grader
 @options.output_format("md", "json")
-def audit(run_a: Path, run_b: Path | None, columns: str, grader: str, format_: str) -> None:
+def audit(run_a: Path, run_b: Path | None, *, grader: str, format_: str, **given: Any) -> None:
     """Look for what should not be in a run: copies, equal seeds, odd shards, gaps; with RUN_B, shared samples, drift.
 
     Exit code 3: something was found.
@@ -202,10 +239,9 @@ def audit(run_a: Path, run_b: Path | None, columns: str, grader: str, format_: s
     """
     from stapo_bench.analysis import audit_runs, audit_tables
     from stapo_bench.presenting import render_audit
-    from stapo_bench.runs.outcomes import parse_outcome_map
 
-    if options.are_tables([path for path in (run_a, run_b) if path is not None], columns):
-        checks = audit_tables(run_a, run_b, parse_outcome_map(columns))
+    if options.are_tables([path for path in (run_a, run_b) if path is not None], given):
+        checks = audit_tables(run_a, run_b, **options.reading(given))
     else:
         checks = audit_runs(run_a, run_b, grader)
     click.echo(render_audit(checks, format_))
@@ -215,10 +251,10 @@ def audit(run_a: Path, run_b: Path | None, columns: str, grader: str, format_: s
 
 @click.command()
 @click.argument("runs", type=options.RUN_OR_TABLE, nargs=-1, required=True)
-@options.columns
+@options.of_tables
 @options.grader
 @options.output_format("md", "json")
-def curve(runs: tuple[Path, ...], columns: str, grader: str, format_: str) -> None:
+def curve(runs: tuple[Path, ...], *, grader: str, format_: str, **given: Any) -> None:
     """Scores over the checkpoints of one training run, the first being the base, with simultaneous bands.
 
     Runs of one checkpoint under several token limits or thinking budgets are drawn over these, the smallest first.
@@ -227,10 +263,9 @@ def curve(runs: tuple[Path, ...], columns: str, grader: str, format_: str) -> No
     """
     from stapo_bench.analysis import curve_of, curve_tables
     from stapo_bench.presenting import render_curve
-    from stapo_bench.runs.outcomes import parse_outcome_map
 
-    tables = options.are_tables(runs, columns)
-    found = curve_tables(runs, parse_outcome_map(columns)) if tables else curve_of(list(runs), grader)
+    tables = options.are_tables(runs, given)
+    found = curve_tables(runs, **options.reading(given)) if tables else curve_of(list(runs), grader)
     click.echo(render_curve(found, format_))
 
 

@@ -8,7 +8,8 @@ import shutil
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import click
@@ -19,7 +20,23 @@ from stapo_bench.errors import EXTRAS, missing_package
 
 _HUB = "https://huggingface.co"
 _HUB_SECONDS = 3.0
+_WITHOUT_HUB = "local checkpoints, and --data-dir DIR or the suite tiny"
 _GIB = 1 << 30
+_FOR = {
+    "eval": "sampling from checkpoints, training",
+    "parquet": "Parquet and zstd files",
+    "plots": "figures",
+    "low-memory": "training adapters",
+    "graders": "other people's graders",
+    "vllm": "fast sampling from checkpoints",
+    "inspect": "the grader in inspect_ai",
+    "lm-eval": "the tasks in lm-eval",
+    "trl": "the objectives in TRL",
+    "verl": "the objectives in verl",
+    "trackers": "curves in MLflow, TensorBoard, W&B",
+    "ray": "several machines",
+}
+"""What each extra is for."""
 
 
 @click.command()
@@ -31,9 +48,11 @@ def doctor(folder: Path) -> None:
 
     Example: stapo-bench doctor
     """
-    for name, text in findings(folder):
+    found = dict(findings(folder))
+    for name, text in found.items():
         click.echo(f"{name:<10} {text}")
-    click.echo(f"\nnext: {next_command()}")
+    has_tasks = "data" in found or not found["hub"].endswith(_WITHOUT_HUB)
+    click.echo(f"\nnext: {next_command(has_tasks=has_tasks)}")
 
 
 def findings(folder: Path) -> Iterator[tuple[str, str]]:
@@ -41,19 +60,32 @@ def findings(folder: Path) -> Iterator[tuple[str, str]]:
     yield "version", f"stapo-bench {__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}"
     yield "always", "import, grade, score, compare, table, report: need no extra"
     for extra in dict.fromkeys(EXTRAS.values()):
-        yield extra, _extra(extra)
-    yield "GPU", "; ".join(gpu_names()) or "none that a driver lists: models run on the CPU"
+        yield extra, f"{_FOR[extra]}: {_extra(extra)}"
+    yield "GPU", _gpus()
+    if data := os.environ.get("STAPO_BENCH_DATA"):
+        yield "data", f"{data} (STAPO_BENCH_DATA)" + ("" if Path(data).is_dir() else ": no such folder")
     yield "hub", _hub()
     yield "locks", _locks(folder)
     yield "room", f"{shutil.disk_usage(_existing(folder)).free / _GIB:.0f} GiB free at {_existing(folder)}"
 
 
-def next_command() -> str:
-    """The command that somebody with this machine would most likely want first."""
+def next_command(*, has_tasks: bool) -> str:
+    """The command that somebody with this machine would most likely want first.
+
+    ``has_tasks``: whether the benchmarks' problems can be had; those of the suite tiny always can.
+    """
     if not _has("torch"):
         return "stapo-bench import FILES --out runs/mine, or pip install 'stapo-bench[eval]' to sample from checkpoints"
-    engine = " --engine vllm" if _has("vllm") else ""
-    return f"stapo-bench eval --ckpt PATH --decoding justrl --limit 5 --samples 2{engine} --out runs/first"
+    task = "aime24" if has_tasks else "tiny_aime24"
+    return f"stapo-bench eval --ckpt PATH --decoding justrl --tasks {task} --limit 5 --samples 2 --out runs/first"
+
+
+def _gpus() -> str:
+    """The GPUs that a driver lists, and whether torch is a build that can use them."""
+    names = "; ".join(gpu_names())
+    if names and _has("torch") and (version := _version("torch")).endswith("+cpu"):
+        return f"{names}; but torch {version} is a build for CPUs: install one for CUDA"
+    return names or "none that a driver lists: models run on the CPU"
 
 
 def _has(package: str) -> bool:
@@ -69,14 +101,20 @@ def _extra(extra: str) -> str:
 
 
 def _version(package: str) -> str:
-    names = importlib.metadata.packages_distributions().get(package, [])
+    names = _distributions().get(package, [])
     return importlib.metadata.version(names[0]) if names else "of an unknown version"
+
+
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    """Module -> distributions that bring it; asking for it reads what every installed one says of itself."""
+    return importlib.metadata.packages_distributions()
 
 
 def _hub() -> str:
     """Whether the hub of data sets and models answers."""
     if os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
-        return "not asked (HF_HUB_OFFLINE is set): only what is cached, or --data-dir DIR"
+        return f"not asked (HF_HUB_OFFLINE is set): what is cached, {_WITHOUT_HUB}"
     place = os.environ.get("HF_ENDPOINT", _HUB)
     if not place.startswith(("https://", "http://")):
         return f"HF_ENDPOINT={place}: expected an address that begins with https:// or http://"
@@ -86,7 +124,7 @@ def _hub() -> str:
     except urllib.error.HTTPError:
         pass  # it answers
     except (OSError, ValueError) as error:
-        return f"{place} does not answer ({getattr(error, 'reason', error)}): give --data-dir DIR and local checkpoints"
+        return f"{place} does not answer ({getattr(error, 'reason', error)}): {_WITHOUT_HUB}"
     return f"{place} answers"
 
 
@@ -96,7 +134,11 @@ def _locks(folder: Path) -> str:
 
     try:
         with tempfile.TemporaryDirectory(dir=_existing(folder)) as place:
-            return "of the system" if has_locks(Path(place)) else "none on this file system: lease files instead"
+            return (
+                "the file system has them"
+                if has_locks(Path(place))
+                else "none on this file system: lease files instead"
+            )
     except OSError as error:
         return f"{_existing(folder)}: cannot be written ({error.strerror}): runs can be read here, not made"
 

@@ -4,6 +4,7 @@ Exit 0: done. 1: failed, with one clear line (traceback with ``--debug``). 2: no
 found something. 4, 5: done, and a gate of ``compare`` failed, or is undecided. 130: stopped by Ctrl-C.
 """
 
+import logging
 import os
 import re
 import sys
@@ -19,6 +20,7 @@ from stapo_bench.errors import (
     safe_output,
     safe_text,
     stopped_line,
+    watching,
 )
 
 FINDINGS = 3
@@ -80,7 +82,10 @@ def run_commands(commands: click.Command, name: str, *, when_stopped: str, model
     """
     # Before torch is imported: OpenMP threads that spin at barriers slow a busy machine down many times over.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    with safe_output(), interruptible(name, when_stopped):
+    for logger in ("torchao", "torch.utils._pytree"):  # transformers imports it, and it tells of others' kernels
+        logging.getLogger(logger).setLevel(logging.ERROR)
+    os.environ["MPLBACKEND"] = "agg"  # figures go to files; a notebook names a backend that only its kernel may have
+    with safe_output(), interruptible(name, when_stopped), watching():
         _run(commands, name, when_stopped, models)
 
 
@@ -98,7 +103,7 @@ def _run(commands: click.Command, name: str, when_stopped: str, models: str) -> 
     except (KeyboardInterrupt, click.Abort):
         _fail(stopped_line(name, when_stopped), 130, debug)
     except click.ClickException as error:
-        _fail(_line(name, _with_help(error, name)), error.exit_code, debug)
+        _fail(_line(name, _with_help(error, _path(commands, name, arguments))), error.exit_code, debug)
     except StapoError as error:
         _fail(_line(name, str(error)), error.exit_code, debug)
     except BrokenPipeError:  # the reader of our output left: ``stapo-bench table … | head``
@@ -114,10 +119,16 @@ def _run(commands: click.Command, name: str, when_stopped: str, models: str) -> 
         _fail(_line(name, f"unexpected {type(error).__name__}: {error} (--debug shows where)"), 1, debug)
 
 
-def _with_help(error: click.ClickException, name: str) -> str:
-    """Click's message with the way to the command's help."""
+def _path(commands: click.Command, name: str, arguments: list[str]) -> str:
+    """The command that was meant: the console script's name, and its first argument where that is a command of it."""
+    known = commands.list_commands(click.Context(commands)) if isinstance(commands, click.Group) else []
+    return f"{name} {arguments[0]}" if arguments and arguments[0] in known else name
+
+
+def _with_help(error: click.ClickException, path: str) -> str:
+    """Click's message with the way to the command's help; ``path``: where click does not say which command it is."""
     ctx = getattr(error, "ctx", None)
-    return f"{' '.join(error.format_message().split())} (see '{ctx.command_path if ctx else name} --help')"
+    return f"{' '.join(error.format_message().split())} (see '{ctx.command_path if ctx else path} --help')"
 
 
 def _line(name: str, message: str) -> str:

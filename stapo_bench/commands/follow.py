@@ -26,10 +26,17 @@ from stapo_bench.errors import UsageError, tell
 @click.option(
     "--every",
     "every_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=options.Number(min=0, min_open=True),
     default=30.0,
     show_default=True,
     help="Seconds between two looks at CKPT_DIR.",
+)
+@click.option(
+    "--log",
+    "trackers",
+    type=click.Choice(["mlflow", "tensorboard", "wandb"]),
+    multiple=True,
+    help="Log every checkpoint's scores, by its step, there too; may be repeated.",
 )
 @asked_of_a_checkpoint
 @click.option("--out", type=options.RUN, required=True, help="Folder of all run folders and of the curve.")
@@ -45,6 +52,7 @@ def follow(ctx: click.Context) -> None:
     """
     from stapo_bench.grading import DEFAULT_GRADER
     from stapo_bench.presenting import finish_run, first_shown, followed_line, write_curve
+    from stapo_bench.presenting.exporting import open_logs
     from stapo_bench.runs import local_checkpoint
     from stapo_bench.sampling import Entry, EvalOptions, FollowOptions
     from stapo_bench.sampling import follow as follow_training
@@ -57,11 +65,13 @@ def follow(ctx: click.Context) -> None:
     base = given["base"] and local_checkpoint(given["base"], given["revision"])
     following = record_of(FollowOptions, {**given, "folder": given["ckpt_dir"], "base": base, "asked": asked})
     entries: Sequence[Entry] = ()
-    for ended in follow_training(following, sys.stderr):
-        for entry in ended[len(entries) :]:
-            if entry.state != "vanished":
-                finish_run(out / entry.run, data_dir=given["data_dir"])
-            tell(sys.stdout, followed_line(entry))
-        entries = ended
-        write_curve(out, entries, DEFAULT_GRADER, command)
+    with open_logs(given["trackers"], out) as log:
+        for ended in follow_training(following, sys.stderr):
+            for entry in ended[len(entries) :]:
+                if entry.state != "vanished":
+                    finish_run(out / entry.run, data_dir=given["data_dir"])
+                log(entry)
+                tell(sys.stdout, followed_line(entry))
+            entries = ended
+            write_curve(out, entries, DEFAULT_GRADER, command)
     tell(sys.stdout, first_shown(entries))

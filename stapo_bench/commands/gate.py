@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from stapo_bench.commands.options import Number
+
 if TYPE_CHECKING:
     from stapo_bench.analysis import GateState, Requirement
     from stapo_bench.statistics import ErrorName
@@ -18,7 +20,7 @@ EXIT_CODES: Mapping["GateState", int] = {"shown": 0, "refuted": 4, "undecided": 
 """Of ``compare`` with a gate, beside 1 (failed) and 2 (not understood), which every command has."""
 
 _NAMES = ("fail_if", "require", "about", "looks")
-_BOUND = click.FloatRange(0, 1, max_open=True)
+_BOUND = Number(0, 1, max_open=True)
 
 
 def gate_options(function: Function) -> Function:
@@ -39,7 +41,8 @@ def gate_options(function: Function) -> Function:
         click.option(
             "--fail-if",
             type=click.Choice(["worse"]),
-            help="A gate: exit 4 where B is shown to be worse, 0 where it is not, or by less than the margin; else 5.",
+            help="A gate: exit 4 where B is shown to be worse at all; else 0 where it is shown to be worse by less "
+            "than the margin, if at all; else 5.",
         ),
     ):
         function = option(function)

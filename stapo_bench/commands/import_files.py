@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 @click.option("--method", help="How it was trained: its name in tables.")
 @click.option("--step", type=click.IntRange(min=0), help="Training step of the checkpoint.")
 @click.option("--decoding", help="Preset that the samples were drawn under.")
-@click.option("--temperature", type=click.FloatRange(min=0), help="Of the samples, where it is known.")
-@click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), help="Of the samples, where it is known.")
+@click.option("--temperature", type=options.Number(min=0), help="Of the samples, where it is known.")
+@click.option("--top-p", type=options.Number(0, 1, min_open=True), help="Of the samples, where it is known.")
 @click.option("--max-new-tokens", type=click.IntRange(min=1), help="Limit of the samples, where it is known.")
 def import_command(ctx: click.Context) -> None:
     """Make a run of samples that another tool drew; grade and score it.
@@ -42,15 +42,14 @@ def import_command(ctx: click.Context) -> None:
     from stapo_bench.analysis import compare_graders
     from stapo_bench.presenting import finish_run, render_graders, render_import, render_table, rows_from_scores
     from stapo_bench.runs.importing import import_run
-    from stapo_bench.sampling import Ticker
 
     given = ctx.params
-    imported = import_run(given["paths"], given["out"], _options(given), Ticker("imported"))
+    imported = import_run(given["paths"], given["out"], _options(given))
     click.echo(render_import(imported) + "\n")
     if imported.grader is None:
         return
     scored = finish_run(given["out"], data_dir=given["data_dir"], grader=imported.grader)
-    click.echo(render_table(rows_from_scores([scored])))
+    click.echo(render_table(rows_from_scores([scored]), long=False))
     if (agreement := compare_graders(given["out"], given["data_dir"])) is not None:
         click.echo("\n" + render_graders(agreement))
 

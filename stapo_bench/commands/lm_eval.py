@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from stapo_bench.errors import StapoError
 from stapo_bench.grading import GraderPool
 from stapo_bench.records import Gold, Outcome
 from stapo_bench.tasks import load_problems, load_task
@@ -23,9 +24,14 @@ def load_dataset(task: str, **_metadata: Any) -> dict[str, Any]:
 
     ``task`` is a name, or the path of a task file. Rows come from ``STAPO_BENCH_DATA`` if set, else from the hub.
     """
+    definition = load_task(task)
+    if definition.tool is not None:
+        raise StapoError(
+            f"{task}: expected a task without a tool, as lm-eval has no {definition.tool}: stapo-bench eval"
+        )
+
     import datasets
 
-    definition = load_task(task)
     data_dir = os.environ.get("STAPO_BENCH_DATA")
     rows = [
         {

@@ -1,12 +1,16 @@
 """Options that several commands take."""
 
-from collections.abc import Callable, Sequence
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
+from stapo_bench.errors import StapoError, missing_package
 from stapo_bench.records import DEFAULT_GRADER
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -15,9 +19,41 @@ RUN = click.Path(path_type=Path, file_okay=False)
 
 RUN_OR_TABLE = click.Path(path_type=Path)
 
-columns = click.option(
-    "--map", "columns", default="", help="Columns of tables of outcomes: item=…,score=…; as of 'compare'."
-)
+
+_FIGURE_BEGINS = {"pdf": b"%PDF", "png": b"\x89PNG", "svg": b"<?xml"}
+
+
+class Figure(click.Path):
+    """A figure's file; whether it can be drawn and written is looked at before anything is computed or printed."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path; UsageError for another ending or another's file, StapoError where nothing is installed to draw."""
+        from stapo_bench.presenting.figures import format_of
+        from stapo_bench.runs import refuse_foreign
+
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        refuse_foreign(path, _FIGURE_BEGINS[format_of(path)])
+        if find_spec("matplotlib") is None:
+            raise StapoError(f"{path}: a figure cannot be drawn: {missing_package('matplotlib')}")
+        return path
+
+
+class Number(click.FloatRange):
+    """A number within bounds. Every option that takes one is of this type: click lets NaN through any bounds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number; a usage error for NaN and infinity."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"expected a number, got {value!r}", param, ctx)
+        return number
+
+
+FRACTION = Number(0, 1, min_open=True, max_open=True)
+
+
+FIGURE = Figure(path_type=Path, dir_okay=False)
+
 data_dir = click.option(
     "--data-dir",
     type=RUN,
@@ -58,6 +94,24 @@ def power() -> float:
     return POWER
 
 
+def of_tables(function: Function) -> Function:
+    """``--map`` and ``--range``: how tables of outcomes are read, as of ``compare``."""
+    map_ = click.option(
+        "--map", "columns", default="", help="Columns of tables of outcomes: item=…,score=…; as of 'compare'."
+    )
+    range_ = click.option(
+        "--range", "range_", default="", metavar="LO:HI", help="Lowest and highest score of tables; else 0:1."
+    )
+    return map_(range_(function))
+
+
+def reading(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What these two say, as functions that read tables take it."""
+    from stapo_bench.runs.outcomes import parse_outcome_map, parse_range
+
+    return {"columns": parse_outcome_map(given["columns"]), "declared": parse_range(given["range_"])}
+
+
 def grader_option(text: str) -> Callable[[Function], Function]:
     """``--grader``, whose grades count."""
     return click.option("--grader", default=DEFAULT_GRADER, show_default=True, help=text)
@@ -76,9 +130,9 @@ def output_format(*formats: str) -> Callable[[Function], Function]:
     return click.option("--format", "format_", type=click.Choice(formats), default=formats[0], show_default=True)
 
 
-def are_tables(paths: Sequence[Path], columns: str) -> bool:
-    """Whether files were given, tables of outcomes, and not run folders; both at once, or ``--map`` beside folders, is
-    an error.
+def are_tables(paths: Sequence[Path], given: Mapping[str, Any]) -> bool:
+    """Whether files were given, tables of outcomes, and not run folders; both at once, or ``--map`` or ``--range``
+    beside folders, is an error.
     """
     files = [path for path in paths if path.is_file()]
     if files and len(files) < len(paths):
@@ -86,15 +140,20 @@ def are_tables(paths: Sequence[Path], columns: str) -> bool:
             f"expected run folders or tables of outcomes, got both; make {files[0]} a run (stapo-bench import), or the "
             "runs tables (stapo-bench export RUN -o run.csv)"
         )
-    if columns and not files:
-        raise click.UsageError("--map names columns of tables; run folders were given")
+    if (given.get("columns") or given.get("range_")) and not files:
+        raise click.UsageError("--map and --range are of tables of outcomes; run folders were given")
     return bool(files)
+
+
+def is_typed(name: str) -> bool:
+    """Whether an option was given in the command line, and not by the environment or a default."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def only_of_runs(ctx: click.Context, *names: str) -> None:
     """Refuse options that say something of run folders, where tables of outcomes were given."""
     for name in names:
-        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+        if is_typed(name):
             option = next(parameter.opts[0] for parameter in ctx.command.params if parameter.name == name)
             raise click.UsageError(f"{option} is of run folders; a table of outcomes was given", ctx)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 import click
 from click.types import StringParamType
 
+from stapo_bench.commands.options import Number
 from stapo_bench.engines import EngineOptions, engine_names, has_engine, preset, preset_names
 from stapo_bench.errors import did_you_mean
 from stapo_bench.records import PromptStyle
@@ -157,6 +158,34 @@ class ExamplesFile(StringParamType):
         return read_examples(Path(value))
 
 
+class Budgets(StringParamType):
+    """Numbers of tokens with commas between."""
+
+    name = "n,…"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The numbers, each above 0."""
+        parts = str(value).split(",")
+        if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+            self.fail(f"expected numbers of tokens from 1 up, such as 1024,4096, got {value!r}", param, ctx)
+        return [int(part) for part in parts]
+
+
+def thinking_options(function: Function) -> Function:
+    """``--thinking-budget``, whose numbers are in ``budgets``, and ``--thinking-end``."""
+    function = click.option(
+        "--thinking-end", type=TextOrFile(), help="The text that ends it; default: </think> and line breaks."
+    )(function)
+    return click.option(
+        "--thinking-budget",
+        "budgets",
+        type=Budgets(),
+        multiple=True,
+        callback=lambda _ctx, _parameter, values: [budget for value in values for budget in value],
+        help="End thinking that goes on after so many tokens, and answer; a run for each number: 1024,4096.",
+    )(function)
+
+
 def style_options(function: Function) -> Function:
     """What stands around the questions, each in place of the task file's: a parameter for each of ``STYLE``."""
     for option in (
@@ -192,7 +221,7 @@ def _click_type(option: Field[Any]) -> Any:
     kinds = get_args(option.type)
     if isinstance(option.default, bool):
         return bool
-    return click.IntRange(min=1) if int in kinds else click.FloatRange(0, 1, min_open=True) if float in kinds else str
+    return click.IntRange(min=1) if int in kinds else Number(0, 1, min_open=True) if float in kinds else str
 
 
 def engine_option(name: str, prefix: str = "") -> Callable[[Function], Function]:

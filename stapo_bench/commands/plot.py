@@ -15,14 +15,13 @@ from stapo_bench.errors import tell
 @click.argument("runs", type=options.RUN, nargs=-1, metavar="[RUN]...")
 @options.training_logs("Training log: a folder that stapo-train wrote, or a folder of such folders; may be repeated.")
 @options.grader
-@click.option(
-    "-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="fig.pdf, fig.svg or fig.png"
-)
+@click.option("-o", "--out", type=options.FIGURE, required=True, help="fig.pdf, fig.svg or fig.png")
 def plot(name: str, runs: tuple[Path, ...], logs: tuple[Path, ...], grader: str, out: Path) -> None:
     """Draw a figure fit for a two-column paper, with this command in its metadata; prints its caption.
 
     \b
-    From training logs: entropy, reward, length, entropy-quantiles, masked; with dumps: tokens, gradients
+    From training logs: entropy, reward, length, entropy-quantiles, candidate-entropy, masked; with dumps: tokens,
+    gradients
     From runs: accuracy, ablation, budget, problems, pass-at-k, differences, ranking, seeds, seeds-problems
     From both: pareto, sensitivity
 

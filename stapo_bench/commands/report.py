@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,6 +17,7 @@ baseline = click.option(
 
 @click.command(cls=ContextCommand)
 @click.argument("runs", type=options.RUN_OR_TABLE, nargs=-1, required=True)
+@options.of_tables
 @options.training_logs("Training run (or a folder of them, or a dump); repeatable.")
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="report.html")
 @baseline
@@ -31,7 +33,7 @@ def report(ctx: click.Context) -> None:
     Example: stapo-bench report results/base-justrl results/stapo-justrl --train runs/stapo -o report.html
     """
     runs, out = ctx.params["runs"], ctx.params["out"]
-    if options.are_tables(runs, ""):
+    if options.are_tables(runs, ctx.params):
         _report_tables(ctx, runs, out)
         return
     from stapo_bench.presenting.report.page import Contents, no_figures, write_report
@@ -44,19 +46,18 @@ def report(ctx: click.Context) -> None:
 
 def _report_tables(ctx: click.Context, tables: tuple[Path, ...], out: Path) -> None:
     options.only_of_runs(ctx, "logs", "baseline", "grader", "data_dir", "published")
-    if len(tables) < 2:
-        raise click.UsageError(f"expected two tables or more, got 1; 'stapo-bench score {tables[0]}' shows one", ctx)
     from stapo_bench.presenting.leaderboard import write_leaderboard
 
-    size = write_leaderboard(tables, out)
-    tell(sys.stdout, f"{out}: {size / 1e6:.1f} MB; tables have no samples, figures or tokens to show")
+    size = write_leaderboard(tables, out, **options.reading(ctx.params))
+    tell(sys.stdout, f"{out}: {size / 1e3:.0f} kB; tables have no samples, figures or tokens to show")
 
 
 @click.command()
 @click.argument("runs", type=click.Path(path_type=Path), nargs=-1, required=True)
+@options.of_tables
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="leaderboard.html")
 @options.grader
-def leaderboard(runs: tuple[Path, ...], out: Path, grader: str) -> None:
+def leaderboard(runs: tuple[Path, ...], out: Path, grader: str, **given: Any) -> None:
     """Many runs as one static page, with places and groups of runs that are not told apart instead of ranks.
 
     Equal models share their place in 95 of 100 leaderboards. Tables of outcomes may stand beside run folders.
@@ -65,7 +66,7 @@ def leaderboard(runs: tuple[Path, ...], out: Path, grader: str) -> None:
     """
     from stapo_bench.presenting.leaderboard import write_leaderboard
 
-    size = write_leaderboard(runs, out, grader)
+    size = write_leaderboard(runs, out, grader, **options.reading(given))
     tell(sys.stdout, f"{out}: {size / 1e3:.0f} kB")
 
 

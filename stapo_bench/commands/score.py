@@ -40,18 +40,18 @@ def grade(ctx: click.Context) -> None:
     Example: stapo-bench grade results/base-justrl --grader strict
     """
     from stapo_bench.runs import grade_run, with_golds
-    from stapo_bench.sampling import JudgeOptions, Ticker, judge_run, open_judge
+    from stapo_bench.sampling import JudgeOptions, judge_run, open_judge
 
     given, engine = ctx.params, engine_of(ctx.params, "judge-")
     run, data_dir = given["run"], given["data_dir"]
     if given["judge"] is None and engine != EngineOptions():
         raise UsageError("expected --judge with the judge's folder beside the options of its engine (--judge-…)")
     name = with_golds(given["grader"], given["golds"])
-    passes = [grade_run(run, name, data_dir=data_dir, progress=Ticker("graded"))]
+    passes = [grade_run(run, name, data_dir=data_dir)]
     if given["judge"] is not None:
         judging = JudgeOptions(checkpoint=given["judge"], engine=engine, max_new_tokens=given["judge_max_new_tokens"])
         with open_judge(judging) as judge:
-            passes.append(judge_run(run, judge, name, data_dir=data_dir, progress=Ticker("judged")))
+            passes.append(judge_run(run, judge, name, data_dir=data_dir))
     for done in passes:
         tell(sys.stdout, f"{done.grader}: {done.num_graded} samples graded, {done.num_kept} graded before")
 
@@ -86,7 +86,7 @@ def arena(file: Path, graders: str | None, limit: int | None, format_: str) -> N
 
 @click.command(cls=ContextCommand)
 @click.argument("run", type=options.RUN_OR_TABLE, metavar="RUN|TABLE")
-@options.columns
+@options.of_tables
 @options.grader_option("Grader by name, or one of the run's grade files.")
 @options.golds
 @options.data_dir
@@ -104,13 +104,12 @@ def score(ctx: click.Context) -> None:
     Example: stapo-bench score results/base-justrl
     """
     given, run = ctx.params, ctx.params["run"]
-    if options.are_tables([run], given["columns"]):
+    if options.are_tables([run], given):
         from stapo_bench.analysis import score_tables
         from stapo_bench.presenting import render_outcome_scores
-        from stapo_bench.runs.outcomes import parse_outcome_map
 
         options.only_of_runs(ctx, "grader", "golds", "data_dir", "exclude_overlap", "long")
-        click.echo(render_outcome_scores(score_tables([run], parse_outcome_map(given["columns"]))))
+        click.echo(render_outcome_scores(score_tables([run], **options.reading(given))))
         return
     _score_run(run, given)
 
@@ -139,7 +138,7 @@ def _score_run(run: Path, given: Mapping[str, Any]) -> None:
 
 @click.command(cls=ContextCommand)
 @click.argument("runs", type=options.RUN_OR_TABLE, nargs=-1)
-@options.columns
+@options.of_tables
 @options.output_format("md", "csv", "json", "latex")
 @options.published
 @click.option("--metric", default="avg", show_default=True, help="avg, maj, pass@K or pass^K (pass@8).")
@@ -159,13 +158,12 @@ def table(ctx: click.Context) -> None:
     )
     if not runs and not published:
         raise UsageError("expected at least one run folder, or --published")
-    if options.are_tables(runs, given["columns"]):
+    if options.are_tables(runs, given):
         from stapo_bench.analysis import score_tables
         from stapo_bench.presenting import render_outcome_scores
-        from stapo_bench.runs.outcomes import parse_outcome_map
 
         options.only_of_runs(ctx, "grader", "published", "metric", "long", "groups")
-        click.echo(render_outcome_scores(score_tables(runs, parse_outcome_map(given["columns"])), format_))
+        click.echo(render_outcome_scores(score_tables(runs, **options.reading(given)), format_))
         return
     from stapo_bench.analysis import AVG, parse_metric
     from stapo_bench.presenting import published_rows, render_table, rows_from_runs
@@ -173,8 +171,8 @@ def table(ctx: click.Context) -> None:
     shown = parse_metric(metric)
     if published and shown != AVG:
         raise UsageError(f"--published: the paper prints avg@k alone, got --metric {metric} beside it")
-    if long and format_ != "md":
-        raise UsageError(f"--long: expected with --format md alone, got {format_}, which always has all of it")
+    if long and format_ in ("csv", "json"):
+        raise UsageError(f"--long: expected with --format md or latex, got {format_}, which always has all of it")
     if groups and (format_ != "md" or shown != AVG):
         raise UsageError("--groups: expected with --format md and avg@k; as JSON: 'stapo-bench compare RUNS'")
     rows = [*rows_from_runs(runs, shown, given["grader"]), *(published_rows() if published else [])]

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("name", required=False)
 def tasks(name: str | None) -> None:
-    """List the tasks, or print one task's card.
+    """List the tasks, or print one task's card: by its name, or by its file (path/sums.yaml).
 
+    \b
     Example: stapo-bench tasks aime24
+             stapo-bench tasks ./sums.yaml
     """
     from stapo_bench.presenting import task_card, task_line
     from stapo_bench.tasks import load_task, task_names

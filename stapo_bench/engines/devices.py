@@ -58,6 +58,12 @@ def gpu_names() -> list[str]:
     return [line.split(" (UUID")[0] for line in done.stdout.splitlines() if line.startswith("GPU ")]
 
 
+def check_number(replicas: str) -> None:
+    """UsageError for what is neither a number from 1 up nor ``auto``."""
+    if replicas != "auto" and not (replicas.isdecimal() and int(replicas) > 0):
+        raise UsageError(f"--replicas: expected a number from 1 up or auto, got {replicas!r}")
+
+
 def gpu_groups(replicas: str, each: int) -> list[str | None]:
     """What every replica gets as CUDA_VISIBLE_DEVICES: ``each`` of this machine's GPUs; None: as it is, without GPUs.
 
@@ -68,8 +74,7 @@ def gpu_groups(replicas: str, each: int) -> list[str | None]:
     Raises:
         UsageError: no number from 1 up, more than there are GPUs for, or ``auto`` without any.
     """
-    if replicas != "auto" and not (replicas.isdecimal() and int(replicas) > 0):
-        raise UsageError(f"--replicas: expected a number from 1 up or auto, got {replicas!r}")
+    check_number(replicas)
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
     found = map(str, range(len(gpu_names()))) if hidden is None else hidden.split(",")
     gpus = [gpu for gpu in found if gpu not in ("", "-1", "NoDevFiles")]

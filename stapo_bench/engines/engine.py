@@ -11,6 +11,7 @@ another package's is an entry point, loaded when it is asked for:
 The file is long because every option stands here once, with its flag, its help and its check.
 """
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -20,10 +21,10 @@ from pkgutil import resolve_name
 from typing import Any, Protocol, cast, runtime_checkable
 from urllib.parse import urlsplit
 
-from stapo_bench.engines.devices import default_device, gpu_groups
+from stapo_bench.engines.devices import check_number, default_device, gpu_groups
 from stapo_bench.engines.params import check_applied, check_params
-from stapo_bench.engines.spent import prices
-from stapo_bench.errors import StapoError, UsageError, did_you_mean
+from stapo_bench.engines.spent import Spent, prices
+from stapo_bench.errors import StapoError, UsageError, did_you_mean, missing_package
 from stapo_bench.plugins import load_offered, offered
 from stapo_bench.records import Completion, Request, SamplingParams
 
@@ -38,11 +39,15 @@ BUILT_IN = {
 _LOADING = ("transformers", "vllm")  # ours that load weights themselves
 _DTYPES = ("float32", "bfloat16", "float16")
 
-WITH_TORCH = {"transformers": frozenset({"adapter", "dtype", "device", "replicas", "slots"})}
+WITH_TORCH = {"transformers": frozenset({"adapter", "dtype", "device", "ray", "replicas", "slots"})}
 """Those that import torch -> what they take: known here, so that an option is refused before torch is imported."""
 
 EVERY_SETTING = frozenset({"greedy", "top_k", "min_p", "stop", "thinking_budget"})
 """What an engine may apply of ``SamplingParams`` beside temperature, top-p and the limit; greedy is temperature 0."""
+
+TOOLS = "tools"
+"""What an engine's ``applies`` holds as well where its replies may call tools: it goes on behind a prompt's token ids,
+gives back those it drew, ends at a text, and keeps to a request's own limit."""
 
 AS_DRAWN = "as drawn"
 """What an engine's identity says under ``log_probs`` whose completions have those that a ``Completion`` promises; those
@@ -102,6 +107,11 @@ class EngineOptions:
         "--replicas",
         "Processes with an engine each, that share the work and the GPUs: a number, or auto for one per GPU (group).",
         refusal="--replicas: expected engine vllm, transformers or scripted, got {name}",
+    )
+    ray: str | None = _option(
+        "--ray",
+        "Ray cluster whose machines the replicas run on: auto for the one that this machine is part of, or HOST:PORT.",
+        refusal="--ray: expected engine vllm, transformers or scripted, got {name}",
     )
     gpu_memory: float | None = _option(
         "--gpu-memory",
@@ -166,6 +176,16 @@ class Tells(Protocol):
     """Takes a line; standard error's, until a caller that shows more gives its own."""
 
 
+@runtime_checkable
+class Charges(Protocol):
+    """An engine whose answers are charged for."""
+
+    @property
+    def spent(self) -> Spent:
+        """What all answers so far cost."""
+        ...
+
+
 class EngineType(Protocol):
     """What stands behind an engine's name: the class that opens it, and says what it can be asked for."""
 
@@ -199,9 +219,11 @@ def check_options(options: EngineOptions, checkpoint: Path) -> None:
         raise UsageError(_SERVER.format(name=name))
     if options.dtype is not None and options.dtype not in _DTYPES:
         raise UsageError(f"--dtype: expected one of {', '.join(_DTYPES)}, got {options.dtype!r}")
-    if options.replicas is not None:
+    if options.ray is not None:
+        check_ray(options)
+    elif options.replicas is not None:
         gpu_groups(options.replicas, options.tensor_parallel or 1)
-    if name == "vllm":
+    if name == "vllm" and options.ray is None:  # where the replicas run is where it has to be
         require_vllm()
     if name == "openai":
         check_urls(options.base_urls)
@@ -228,6 +250,18 @@ def require_vllm() -> None:
         raise StapoError(
             "engine vllm: the package is not installed; install the extra: pip install 'stapo-bench[vllm]'"
         )
+
+
+def check_ray(options: EngineOptions) -> None:
+    """Refuse what no Ray cluster can be asked for, before one is; errors as for ``check_options``."""
+    assert options.ray is not None
+    if options.name == AUTO:
+        raise UsageError("--ray: expected --engine vllm or transformers: auto goes by this machine alone")
+    check_number(options.replicas or AUTO)
+    if options.ray != AUTO and not re.fullmatch(r"[\w.-]+:\d+|\[[\da-fA-F:]+\]:\d+", options.ray):
+        raise UsageError(f"--ray: expected auto or the head's HOST:PORT, such as 10.0.0.1:6379, got {options.ray!r}")
+    if find_spec("ray") is None:
+        raise StapoError(f"--ray: {missing_package('ray')}")
 
 
 def has_vllm() -> bool:
@@ -293,9 +327,25 @@ def check_sampling(options: EngineOptions, params: SamplingParams) -> None:
         UsageError: as ``check_params`` and ``check_applied``.
     """
     check_params(params)
+    check_applied(params, *_applied(options))
+
+
+def check_tool(options: EngineOptions, tool: str) -> None:
+    """Refuse a tool where the engine cannot go on behind its output: UsageError."""
+    name, applies = _applied(options)
+    if TOOLS not in applies:
+        raise UsageError(
+            f"tool {tool}: expected an engine that goes on behind the tool's tokens (transformers, vllm), got {name}, "
+            "which does not"
+        )
+
+
+def _applied(options: EngineOptions) -> tuple[str, frozenset[str]]:
+    """An engine's name, and what it applies."""
     name = "transformers" if options.name == AUTO else options.name  # which applies what vLLM does
-    applies = EVERY_SETTING if name in WITH_TORCH else getattr(_engine_type(name), "applies", frozenset())
-    check_applied(params, name, applies)
+    if name in WITH_TORCH:
+        return name, EVERY_SETTING | {TOOLS}
+    return name, getattr(_engine_type(name), "applies", frozenset())
 
 
 def options_of(identity: Mapping[str, str]) -> EngineOptions:

@@ -38,7 +38,7 @@ from stapo_bench.engines.probe import probe
 from stapo_bench.engines.served_model import ServedModel, check_completions, find_model
 from stapo_bench.engines.server_log_probs import asking_for, gives_as_drawn, log_probs_of
 from stapo_bench.engines.servers import Retries, Servers
-from stapo_bench.engines.spent import Spent
+from stapo_bench.engines.spent import Purse, Spent
 from stapo_bench.errors import StapoError, UsageError, tell
 from stapo_bench.records import Completion, Request, SamplingParams
 
@@ -82,7 +82,7 @@ class OpenAIEngine:
         if concurrency is not None and concurrency < 1:
             raise UsageError(f"concurrency: expected at least 1, got {concurrency}")
         self._urls = [url.rstrip("/") for url in base_urls]
-        self._spent = Spent(price)
+        self._purse = Purse(price)
         self._retries = retries or Retries()
         self._http = Http(api_key, self._retries.timeout_s)
         self._chat = chat
@@ -176,7 +176,7 @@ class OpenAIEngine:
                 one = replace(request, seed=seed)
                 try:
                     answer = await self._http.send(url + self._path, self._body(one, asked), PROBE_TIMEOUT_S)
-                    self._spent.add(answer)
+                    self._purse.add(answer)
                     return read_completion(one, self._served, _ANY_LENGTH, answer, 0.0)
                 except StapoError:  # a setting that it does not take
                     return None
@@ -189,9 +189,14 @@ class OpenAIEngine:
                 raise StapoError(f"{address(url)}: {error}") from None
         return found
 
+    @property
+    def spent(self) -> Spent:
+        """What all answers so far cost."""
+        return self._purse.spent
+
     def close(self) -> None:
         """Say what was spent. Nothing is kept open between requests."""
-        if line := self._spent.line():
+        if line := self._purse.line():
             self.tell(line)
 
     def _budget(self, request: Request, params: SamplingParams) -> int:
@@ -227,7 +232,7 @@ class OpenAIEngine:
         self.tell(line)  # which a caller may have set since
 
     def _read(self, request: Request, max_tokens: int, answer: Mapping[str, Any], seconds: float) -> Completion:
-        self._spent.add(answer)
+        self._purse.add(answer)
         found = read_completion(request, self._served, max_tokens, answer, seconds)
         drawn = log_probs_of(answer["choices"][0], found.num_tokens) if self._log_probs else None
         return replace(found, log_probs=drawn)

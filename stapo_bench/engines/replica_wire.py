@@ -3,12 +3,31 @@
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, Protocol
 
 from stapo_bench.engines.engine import EngineOptions
 from stapo_bench.records import Completion, Prompt, Request, SampleKey, SamplingParams
 
 Message = dict[str, Any]
+
+
+class Replica(Protocol):
+    """Where a replica runs: messages go in by ``send``; those that come out are put into the queue it was given."""
+
+    name: str
+
+    def send(self, message: Message | None) -> None:
+        """Hand over a message; None: close. One that is dead loses it."""
+        ...
+
+    def end(self, patience_s: float = 1.0) -> str:
+        """End it, after so many seconds by force, and say how it ended."""
+        ...
+
+
+Outbox = SimpleQueue[tuple[Replica, Message | None]]
+"""What replicas say, in the order of each; None: it has ended."""
 
 
 def opening(options: EngineOptions, checkpoint: Path) -> Message:
@@ -43,13 +62,14 @@ def request_of(raw: Mapping[str, Any]) -> Request:
         prompt=Prompt(**prompt),
         seed=raw["seed"],
         generated_ids=tuple(raw["generated_ids"]),
+        max_new_tokens=raw["max_new_tokens"],
     )
 
 
 def completion_of(raw: Mapping[str, Any]) -> Completion:
     """The reverse of ``asdict``."""
     known = {name: _ids(raw[name]) for name in ("token_ids", "log_probs")}
-    return Completion(**{**raw, **known, "key": SampleKey(*raw["key"])})
+    return Completion(**{**raw, **known, "key": SampleKey(*raw["key"]), "tool_outputs": ()})  # calls are made outside
 
 
 def as_json(record: Request | Completion | SamplingParams) -> Message:

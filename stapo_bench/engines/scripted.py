@@ -104,7 +104,7 @@ class ScriptedEngine:
 
     continues_exactly = True  # what a request gets does not depend on the limit, except where it is cut
 
-    takes = frozenset({"golds", "replicas"})  # it has to know what is right
+    takes = frozenset({"golds", "ray", "replicas"})  # it has to know what is right
     at_once = _WINDOW
 
     def __init__(self, script: Script, golds: Golds) -> None:

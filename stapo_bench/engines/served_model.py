@@ -26,6 +26,11 @@ class ServedModel:
     facts: Mapping[str, str] = field(default_factory=dict)  # what all servers tell alike, by name; most tell little
 
 
+async def find_name(http: Http, urls: Sequence[str], timeout_s: float) -> str:
+    """The name of the one model that all servers have; StapoError as for ``find_model``."""
+    return _one_name((await _cards(http, urls, None, timeout_s))[0])
+
+
 async def find_model(http: Http, urls: Sequence[str], name: str | None, timeout_s: float) -> ServedModel:
     """Ask every server what it serves.
 
@@ -40,9 +45,7 @@ async def find_model(http: Http, urls: Sequence[str], name: str | None, timeout_
             differently.
     """
     cards, names = await _cards(http, urls, name, timeout_s)
-    served = str(cards[0]["id"])
-    if others := sorted({str(card["id"]) for card in cards} - {served}):
-        raise StapoError(f"the servers serve different models, {served} and {others[0]}: name one with --model")
+    served = _one_name(cards)
     lengths = [card["max_model_len"] for card in cards if card.get("max_model_len") is not None]
     if wrong := [length for length in lengths if not is_count(length) or length < 1]:
         raise StapoError(f"{address(urls[0])}: expected a number of positions as max_model_len, got {wrong[0]!r}")
@@ -57,6 +60,13 @@ async def find_model(http: Http, urls: Sequence[str], name: str | None, timeout_
                 )
     said = facts[0].get("context_length")
     return ServedModel(name=served, context_length=None if said is None else int(said), names=names, facts=facts[0])
+
+
+def _one_name(cards: Sequence[Mapping[str, Any]]) -> str:
+    served = str(cards[0]["id"])
+    if others := sorted({str(card["id"]) for card in cards} - {served}):
+        raise StapoError(f"the servers serve different models, {served} and {others[0]}: name one with --model")
+    return served
 
 
 async def _cards(

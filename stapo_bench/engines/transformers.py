@@ -26,7 +26,7 @@ import transformers
 
 from stapo_bench.engines.adapter import merge, read_adapter
 from stapo_bench.engines.devices import default_device, default_dtype
-from stapo_bench.engines.engine import AS_DRAWN, EVERY_SETTING, WITH_TORCH, EngineOptions
+from stapo_bench.engines.engine import AS_DRAWN, EVERY_SETTING, TOOLS, WITH_TORCH, EngineOptions
 from stapo_bench.engines.foreign_checkpoint import check_parts, load_config, load_tokenizer, loading
 from stapo_bench.engines.kv_cache import SPAN_ATTENTION, Ids, PrefixStore, SlotCache, free_memory, slot_bytes
 from stapo_bench.engines.model_facts import check_attention, end_ids, states_shape
@@ -50,7 +50,7 @@ class TransformersEngine:
 
     continues_exactly = True
     takes = WITH_TORCH["transformers"]
-    applies = EVERY_SETTING
+    applies = EVERY_SETTING | {TOOLS}
 
     def __init__(self, model: Any, tokenizer: Any, *, slots: int | None = None) -> None:
         """The model stays the caller's: its weights may change between calls of ``generate``, not during one.
@@ -126,7 +126,8 @@ class TransformersEngine:
         ids = request.prompt.token_ids
         if ids is None:
             ids = tuple(self._tokenizer.encode(request.prompt.text, add_special_tokens=False))
-        budget = token_budget(request.prompt, len(ids), max_new_tokens, self.context_length)
+        limit = min(max_new_tokens, request.max_new_tokens or max_new_tokens)
+        budget = token_budget(request.prompt, len(ids), limit, self.context_length)
         if len(request.generated_ids) >= budget:
             raise StapoError(
                 f"{request.key}: expected fewer than {budget} generated ids, got {len(request.generated_ids)}"

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from stapo_bench.engines.adapter import read_adapter
-from stapo_bench.engines.engine import AS_DRAWN, EVERY_SETTING, EngineOptions
+from stapo_bench.engines.engine import AS_DRAWN, EVERY_SETTING, TOOLS, EngineOptions
 from stapo_bench.engines.feed import arrived
 from stapo_bench.engines.foreign_checkpoint import check_folder, cleaned, offline
 from stapo_bench.engines.params import check_params, cut_at_stop, refuse_generated_ids, token_budget
@@ -61,8 +61,8 @@ class VllmEngine:
     """Generates completions with vLLM; see the module's docstring."""
 
     continues_exactly = False  # its generator starts with the request, not with the sample
-    takes = frozenset({"adapter", "dtype", "gpu_memory", "quantization", "replicas", "slots", "tensor_parallel"})
-    applies = EVERY_SETTING
+    takes = frozenset({"adapter", "dtype", "gpu_memory", "quantization", "ray", "replicas", "slots", "tensor_parallel"})
+    applies = EVERY_SETTING | {TOOLS}
 
     def __init__(
         self,
@@ -76,6 +76,7 @@ class VllmEngine:
         positions: int | None = None,
         gpu_memory: float | None = None,
         sleeps: bool = False,
+        launched: bool = False,
     ) -> None:
         """Load a Hugging Face folder.
 
@@ -88,6 +89,7 @@ class VllmEngine:
             what the model can take.
         gpu_memory: share of a GPU's memory; default vLLM's own choice.
         sleeps: others use the GPU between calls of ``generate``: all memory is given back in ``sleep``.
+        launched: this process is one of several with an engine each; its rank and its GPU are their launcher's.
         """
         os.environ.update(ENVIRONMENT)
         try:
@@ -115,6 +117,8 @@ class VllmEngine:
             options["enable_chunked_prefill"] = False
         if self._can_sleep:
             options["enable_sleep_mode"] = True
+        if launched:
+            options["distributed_executor_backend"] = "external_launcher"
         self._lora: Any = None
         if adapter is not None:
             options |= {"enable_lora": True, "max_loras": 1, "max_lora_rank": lora_rank(read_adapter(adapter).rank)}
@@ -243,7 +247,8 @@ class VllmEngine:
         if prompt.token_ids is None:
             raise StapoError(f"{prompt.task}, problem {prompt.problem_id}: expected token ids, got text alone")
         num_prompt = len(prompt.token_ids)
-        budget = token_budget(prompt, num_prompt, params.max_new_tokens, self.context_length)
+        limit = min(params.max_new_tokens, request.max_new_tokens or params.max_new_tokens)
+        budget = token_budget(prompt, num_prompt, limit, self.context_length)
         ready = int(self._llm.llm_engine.vllm_config.model_config.max_model_len)
         if num_prompt + budget > ready:
             raise StapoError(

@@ -37,6 +37,8 @@ EXTRAS: Mapping[str, str] = {
     "torch": "eval",
     "transformers": "eval",
     "matplotlib": "plots",
+    "peft": "low-memory",
+    "torchao": "low-memory",
     "sympy": "graders",
     "latex2sympy2_extended": "graders",
     "math_verify": "graders",
@@ -48,8 +50,10 @@ EXTRAS: Mapping[str, str] = {
     "hydra": "verl",
     "omegaconf": "verl",
     "mlflow": "trackers",
+    "tensorboard": "trackers",
     "wandb": "trackers",
     "tensordict": "verl",
+    "ray": "ray",
 }
 """The extra of ``pyproject.toml`` that installs each optional package; all others come with every installation."""
 

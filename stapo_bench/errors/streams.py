@@ -93,6 +93,11 @@ def safe_output() -> Iterator[None]:
                     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
+def redraws(stream: TextIO) -> bool:
+    """Whether lines there can be drawn again: on a terminal, but for a notebook's, which keeps all of them."""
+    return stream.isatty() and "JPY_PARENT_PID" not in os.environ  # a kernel's commands have it
+
+
 def redraw(stream: TextIO, lines: Sequence[str], num_before: int) -> None:
     """Write lines on a terminal in place of the last ``num_before`` ones."""
     up = f"\x1b[{num_before}F" if num_before else ""

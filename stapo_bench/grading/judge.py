@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stapo_bench.engines import Engine
+from stapo_bench.grading.patterns import regex
 from stapo_bench.records import Completion, Grade, Outcome, Problem, Prompt, Request, SampleKey, SamplingParams
 from stapo_bench.seeds import derive_seed
 from stapo_bench.tasks import render_all, resolve_format
@@ -50,7 +51,7 @@ A: the final answer agrees with the reference answer
 B: it does not agree
 C: there is no final answer to compare: the candidate is cut off, repeats itself without end, or declines
 """
-_TAG = re.compile(r"</?\s*(?:question|reference_answer|candidate)\s*>", re.IGNORECASE)
+_TAG = regex(r"</?\s*(?:question|reference_answer|candidate)\s*>", re.IGNORECASE)
 
 _MEANING = {
     "A": Outcome.CORRECT,
@@ -65,7 +66,7 @@ _MEANING = {
 }
 _LETTER = r"(?:\\boxed\{\s*([ABC])\s*\}|\b([ABC])\b)"
 _WORD = r"\b(CORRECT|INCORRECT|INVALID|INCOMPLETE|REPETITIVE|REFUSAL)\b"
-_VERDICT = re.compile(
+_VERDICT = regex(
     rf"(?:(?:the\s+)?(?:final\s+)?(?:judg[e]?ment|verdict|answer)\s*(?:is\b|:)?)?[\W_]*(?:{_LETTER}[\W_]*(?:{_WORD})?|{_WORD})[\W_]*",
     re.IGNORECASE,
 )

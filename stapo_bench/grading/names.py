@@ -27,8 +27,8 @@ def is_name(node: Node) -> bool:
         return all(part.kind is Kind.SYMBOL and part.label[0].isupper() for part in inside)
     if node.kind is Kind.PRODUCT:
         return _names_thing(node)
-    if node.kind is Kind.SUM:  # "m + n = 125" names what was asked for; x + y = 5 is a line
-        return all(arg.kind is Kind.SYMBOL and arg.label in _COUNTED for arg in node.args)
+    if node.kind is Kind.SUM:  # "m + n = 125" and "x_1 + x_2 = 13" name what was asked for; x + y = 5 is a line
+        return all(arg.kind is Kind.SYMBOL and (arg.label in _COUNTED or "_" in arg.label) for arg in node.args)
     names_quantity = node.kind is Kind.CALL and node.label in _QUANTITIES
     return (names_quantity or node.kind in (Kind.RATIO, Kind.TUPLE)) and all(a.kind is Kind.SYMBOL for a in node.args)
 

@@ -14,15 +14,14 @@ from daemonic processes and from inside an event loop (``await asyncio.to_thread
 import math
 import os
 import threading
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from types import ModuleType, TracebackType
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, watched
 from stapo_bench.grading.process import KILLED, GradingProcess, KilledError, Limits, Request
 from stapo_bench.grading.registry import Grader, get_grader
 from stapo_bench.records import DEFAULT_GRADER, Gold, Grade, Outcome
@@ -93,7 +92,8 @@ class GraderPool:
         Of a pair that no worker survives, or that raised, the time is NaN.
         """
         golds = [(pair[0], _as_gold(pair[1], pair[2] if len(pair) == 3 else None)) for pair in pairs]
-        return self._ask_all([Request(text=text, is_extracted=False, gold=gold) for text, gold in golds])
+        requests = [Request(text=text, is_extracted=False, gold=gold) for text, gold in golds]
+        return list(watched(self._ask_all(requests), f"grading by {self.grader.name}", "answers", len(requests)))
 
     def _grades(self, requests: Iterable[Request]) -> dict[Request, Grade]:
         """The grades of the requests; those of new ones are asked for and remembered."""
@@ -105,12 +105,15 @@ class GraderPool:
             self._remember({request: asked[request] for request in new})
         return asked
 
-    def _ask_all(self, requests: list[Request]) -> list[tuple[Grade, float]]:
+    def _ask_all(self, requests: list[Request]) -> Iterator[tuple[Grade, float]]:
         """Ask as many workers at a time as the pool has."""
         if self.workers == 1:  # in the caller's thread: then its CPU time is the caller's, who may want to hold it low
-            return [self._ask(request) for request in requests]
+            yield from map(self._ask, requests)
+            return
+        from concurrent.futures import ThreadPoolExecutor  # not before it is needed: it brings logging
+
         with ThreadPoolExecutor(max(1, min(self.workers, len(requests)))) as threads:
-            return list(threads.map(self._ask, requests))
+            yield from threads.map(self._ask, requests)
 
     def _remember(self, grades: dict[Request, Grade]) -> None:
         """Keep the grades of answers, so that later calls need not ask again; the oldest are forgotten first."""
@@ -214,7 +217,8 @@ def _quick_grade(module: ModuleType, completion: str, gold: Gold) -> Grade | Req
     extracted = None
     if hasattr(module, "grade_extracted") and len(completion) <= MAX_EXTRACTED_HERE:
         with suppress(Exception):  # the worker meets it again, and reports it
-            extracted = module.extract_answer(completion)
+            extract_for = getattr(module, "extract_for", None)
+            extracted = extract_for(completion, gold) if extract_for else module.extract_answer(completion)
     if extracted is None:
         return Request(text=completion, is_extracted=False, gold=gold)
     return Request(text=extracted, is_extracted=True, gold=gold)

@@ -103,6 +103,12 @@ GRADERS = {
             preload=("math_verify",),
         ),
         Grader(
+            name="inspect",
+            summary="inspect_ai's scorer math()",
+            module="stapo_bench.grading.graders.inspect_math",
+            preload=("inspect_ai", "latex2sympy2_extended"),
+        ),
+        Grader(
             name="minerva",
             summary="Minerva's normalised text, then sympy (lm-eval's minerva_math)",
             module="stapo_bench.grading.graders.minerva",

@@ -72,7 +72,22 @@ _unit("F", "1", "F farad farads")
 _unit("H", "1", "H henry henries")
 _unit("bit", "1", "bit bits")
 _unit("bit", "8", "byte bytes")
+for _name, _whole in [("N", "newton"), ("J", "joule"), ("W", "watt"), ("V", "volt"), ("A", "ampere"), ("Pa", "pascal"),
+                      ("Hz", "hertz"), ("mol", "mole"), ("Ω", "ohm")]:  # fmt: skip
+    for _prefix, _word, _factor in [
+        ("k", "kilo", "1e3"),
+        ("M", "mega", "1e6"),
+        ("G", "giga", "1e9"),
+        ("m", "milli", "1e-3"),
+    ]:
+        if _prefix + _name not in _BASE:
+            _unit(_BASE[_name][0], str(Fraction(_factor)), f"{_prefix}{_name} {_word}{_whole} {_word}{_whole}s")
 
+_DERIVED = {  # in kilograms, metres, seconds and amperes
+    "N": {"M": 1, "L": 1, "T": -2}, "J": {"M": 1, "L": 2, "T": -2}, "W": {"M": 1, "L": 2, "T": -3},
+    "Pa": {"M": 1, "L": -1, "T": -2}, "Hz": {"T": -1}, "C": {"A": 1, "T": 1},
+    "V": {"M": 1, "L": 2, "T": -3, "A": -1}, "Ohm": {"M": 1, "L": 2, "T": -3, "A": -2},
+}  # fmt: skip
 _CURRENCIES = frozenset("$€£¥₹")
 _POWER_WORDS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 _COMPOUND = {"mph": "mi/h", "kph": "km/h", "kmph": "km/h", "kmh": "km/h", "mps": "m/s", "amu": "amu"}
@@ -98,6 +113,8 @@ BOUNDS = frozenset({"minimum", "maximum"})  # behind a value, or its unit
 PERCENT_APART = "(in percent)"  # the unit of a bare number whose percent sign stands elsewhere in the response
 BASE_APART = "(in base"  # behind a bare number whose base stands in words beside it
 NEXT_VALUE = r" \text{(and)} "  # between values that have names of their own
+IN_SENTENCE = r"\text{(in a sentence)} "  # before a sentence that holds an answer in words
+NEXT_READING = "\x1e"  # between what a completion may be read to answer
 NEXT_PART = r" \text{(next part)} "  # between the answers to the parts of one question
 # Words that open a condition behind a value, or a reason for it.
 CONDITIONS = frozenset({
@@ -122,11 +139,13 @@ def canonical(unit: str) -> tuple[tuple[tuple[str, int], ...], Fraction] | froze
     ((('L', 1), ('T', -1)), Fraction(5, 18))
     >>> canonical("square feet") == canonical("ft^2")
     True
+    >>> canonical("N/m^2") == canonical("Pa"), canonical("N m") == canonical("J")
+    (True, True)
     >>> sorted(canonical("right triangles"))
     ['right', 'triangle']
     """
     text = re.sub(r"\bper\b", "/", _COMPOUND.get(unit.strip(" ."), unit))
-    text = re.sub(r"[{}~\\]|\bunits?\b", " ", text)
+    text = re.sub(r"\\cdot\b|[{}~\\·]|\bunits?\b", " ", text)
     pieces = re.findall(r"[A-Za-zÅΩ°$€£¥₹¢]+|\^?\s*-?\d+|/|\S", text.replace("^ ", "^"))
     dims: dict[str, int] = {}
     factor = Fraction(1)
@@ -157,10 +176,9 @@ def canonical(unit: str) -> tuple[tuple[tuple[str, int], ...], Fraction] | froze
 def _scale(dims: dict[str, int], factor: Fraction, name: str, times: int) -> Fraction:
     """Multiply a dimension, so many times, into ``dims``; the factor that comes with it."""
     dimension, size = _BASE[name]
-    if set(dimension) == {"L"}:
-        dims["L"] = dims.get("L", 0) + times * len(dimension)
-    else:
-        dims[dimension] = dims.get(dimension, 0) + times
+    lengths = {"L": len(dimension)} if set(dimension) == {"L"} else None
+    for base, exponent in (_DERIVED.get(dimension) or lengths or {dimension: 1}).items():
+        dims[base] = dims.get(base, 0) + times * exponent
     return factor * size ** max(-12, min(12, times))
 
 

@@ -1,12 +1,12 @@
 """What people read, made from objects: words, tables, figures and the report page."""
 
 from stapo_bench.presenting.arena import render_arena
-from stapo_bench.presenting.curves import render_curve
+from stapo_bench.presenting.curves import curve_sentence, render_curve
 from stapo_bench.presenting.finish import finish_run
 from stapo_bench.presenting.followed import first_shown, followed_line, write_curve
 from stapo_bench.presenting.gates import render_gate
 from stapo_bench.presenting.graders import render_graders
-from stapo_bench.presenting.notebook import Run
+from stapo_bench.presenting.notebook import Run, ShownComparison, compare_in_python
 from stapo_bench.presenting.one_run import (
     render_audit,
     render_import,

@@ -5,16 +5,11 @@ import math
 from typing import Any
 from xml.etree import ElementTree
 
-from stapo_bench.analysis import Comparison, GateState, Judged, as_json
+from stapo_bench.analysis import Comparison, Judged, as_json
 from stapo_bench.errors import UsageError, safe_text
+from stapo_bench.presenting.parity_words import shown_confounders
 from stapo_bench.presenting.verdicts import comparison_as_json, render_comparison, sentence
 from stapo_bench.presenting.words import change_interval, counted, ends, markdown_line, points
-
-_HEADS: dict[GateState, str] = {
-    "shown": "**Passed**: it is shown that",
-    "refuted": "**Failed**: it is refuted that",
-    "undecided": "**Undecided** whether",
-}
 
 
 def render_gate(comparison: Comparison, judged: Judged | None, format_: str = "md") -> str:
@@ -29,7 +24,8 @@ def render_gate(comparison: Comparison, judged: Judged | None, format_: str = "m
     if judged is None and format_ == "junit":
         raise UsageError("--format junit shows a gate: expected --fail-if or --require beside it")
     if format_ == "pr":
-        return markdown_line(_said(comparison, judged) if judged else sentence(comparison))
+        alone = sentence(comparison).replace(" (below)", "")  # nothing stands below this line
+        return markdown_line(_said(comparison, judged) if judged else alone)
     if judged is None:
         return render_comparison(comparison, format_)
     if format_ == "json":
@@ -41,12 +37,23 @@ def render_gate(comparison: Comparison, judged: Judged | None, format_: str = "m
 
 def _said(comparison: Comparison, judged: Judged) -> str:
     """Passed, failed or undecided, what was required, and why."""
-    head = _HEADS[judged.state]
-    return f"{head} {_required(comparison, judged)}. {_why(comparison, judged)}"
+    required = judged.requirement
+    if judged.state == "refuted":
+        head = f"**Failed**: it is {'shown' if required.if_refuted else 'refuted'} that"
+        text = required.if_refuted
+    elif judged.state == "shown":
+        head, text = "**Passed**: it is shown that", required.if_shown
+    else:
+        head, text = "**Undecided** whether", required.if_refuted
+    return f"{head} {_is(comparison, text or required.text)}. {_why(comparison, judged)}"
 
 
 def _required(comparison: Comparison, judged: Judged) -> str:
-    return f"{comparison.name_b} is {judged.requirement.text.format(a=comparison.name_a)}"
+    return _is(comparison, judged.requirement.text)
+
+
+def _is(comparison: Comparison, text: str) -> str:
+    return f"{comparison.name_b} is {text.format(a=comparison.name_a)}"
 
 
 def _why(comparison: Comparison, judged: Judged) -> str:
@@ -58,7 +65,7 @@ def _why(comparison: Comparison, judged: Judged) -> str:
     )
     if judged.reasons:
         text += f" Not decided, since {' and '.join(judged.reasons)}."
-    confounders = ", ".join(item.field for item in comparison.confounders)
+    confounders = ", ".join(item.field for item in shown_confounders(comparison))
     text += f" Not the weights alone differ: {confounders}." if confounders else ""
     return text + _settling(judged, any(task.clustering for task in comparison.tasks))
 

@@ -30,7 +30,8 @@ def _score_lines(agreement: GraderAgreement) -> Iterator[str]:
         )
         average = _with_bounds(float(np.mean(list(score.values.values()))), mean_bounds)
         cells = [_with_bounds(score.values[task], score.bounds[task]) for task in agreement.titles]
-        yield markdown_row([f"{score.name} ({score.version})", *cells, average])
+        version = f" ({score.version})" * (score.version != score.name)  # verdicts that came along have none
+        yield markdown_row([f"{score.name}{version}", *cells, average])
 
 
 def _with_bounds(value: float, bounds: Interval) -> str:

@@ -12,7 +12,7 @@ from stapo_bench.tasks import Overlap, Task, load_errata, style_in_words
 def task_line(task: Task) -> str:
     """A task in the list of tasks."""
     counts = f"{task.num_problems:>4} problems × {task.num_samples:>2}"
-    return safe_text(f"{task.name:<18} {task.suite:<8} {counts}  {task.title}", "terminal")
+    return safe_text(f"{task.name:<18} {task.suite:<10} {counts}  {task.title}", "terminal")
 
 
 def task_card(task: Task) -> str:
@@ -29,6 +29,7 @@ def task_card(task: Task) -> str:
         "revision": source.revision or "not known; the digest decides",
         "content digest": task.digest or "not recorded",
         "prompt format": ", ".join(filter(None, (task.prompt_format, style_in_words(task.style)))),
+        **({} if task.tool is None else {"replies may call": task.tool}),
         "answer type": task.answer_type or "inferred from the gold",
         "licence": task.licence,
         "notes": task.notes or "none",

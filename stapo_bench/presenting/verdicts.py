@@ -4,16 +4,17 @@ print(render_comparison(compare_runs(before, after)))
 """
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from stapo_bench.analysis import Comparison, Effect, ParityDifference, SignRisk, TaskComparison, as_json
+from stapo_bench.presenting.parity_words import parity_lines, shown_confounders, shown_parity
 from stapo_bench.presenting.words import (
     change_interval,
     counted,
     ends,
+    from_to,
     markdown_line,
     markdown_row,
     p_value,
@@ -41,15 +42,16 @@ def render_comparison(comparison: Comparison, format_: str = "md") -> str:
 def sentence(comparison: Comparison) -> str:
     """The verdict about the mean over tasks, downgraded by whatever differs besides the weights."""
     if comparison.same_weights:
-        return _same_weights_sentence(comparison)
-    doubtful = [item for item in comparison.parity if item.weight == "caution"]
-    caution = f" With caution: {_fields(doubtful)} differ." if doubtful else ""
-    unknown = [item for item in comparison.parity if item.weight == "unknown"]
-    if unknown:
+        return _same_weights_sentence(comparison) + _drift(comparison)
+    cautions = []
+    if doubtful := [item for item in comparison.parity if item.weight == "caution"]:
+        cautions.append(f"{_fields(doubtful)} differ")
+    if unknown := [item for item in shown_parity(comparison) if item.weight == "unknown"]:
         named = _fields(unknown) if len(unknown) <= _LISTED else f"{len(unknown)} settings (below)"
-        caution += f" With caution: {named} are not known of both and may differ."
+        cautions.append(f"{named} are not known of both and may differ")
     if lacking := comparison.unfinished:
-        caution += f" With caution: {' and '.join(lacking)} {'lack' if len(lacking) > 1 else 'lacks'} samples (below)."
+        cautions.append(f"{' and '.join(lacking)} {'lack' if len(lacking) > 1 else 'lacks'} samples (below)")
+    caution = f" With caution: {'; '.join(cautions)}." if cautions else ""
     return _verdict(comparison) + caution + _sign(comparison)
 
 
@@ -75,12 +77,13 @@ def single_samples(task: TaskComparison, num_tasks: int) -> Iterator[str]:
     yield said
 
 
-def clusters_of(found: Clustering) -> str:
-    """How far items of one cluster hang together, and what it costs the interval."""
-    alike = "–" if math.isnan(found.correlation) else f"{found.correlation:.2f}"
-    effect = "–" if math.isnan(found.design_effect) else f"{found.design_effect:.1f}"
+def clusters_of(*pairs: Clustering) -> str:
+    """How far items of one cluster hang together, and what it costs the interval: of two runs, or every two of them."""
+    alike = from_to((found.correlation for found in pairs), digits=2)
+    effect = from_to((found.design_effect for found in pairs), digits=1)
+    first = pairs[0]
     return (
-        f"{counted(found.num_clusters, 'cluster')} of up to {counted(found.largest, 'item')} are what varies on "
+        f"{counted(first.num_clusters, 'cluster')} of up to {counted(first.largest, 'item')} are what varies on "
         f"problems like these: B − A of two items in one correlates by {alike}, design effect {effect} (its variance "
         "over that of independent items)"
     )
@@ -89,7 +92,7 @@ def clusters_of(found: Clustering) -> str:
 def _sign(comparison: Comparison) -> str:
     """What could turn the sign, in a few words; the numbers stand below."""
     places = dict.fromkeys(task.title for task in (*comparison.tasks, comparison.average) if task.warnings)
-    found = [f"samples that are cut off or ungraded on {', '.join(places)}"] if places else []
+    found = [f"samples that are cut off, missing or ungraded on {', '.join(places)}"] if places else []
     found += ["the choice of the grader"] if comparison.graders_disagree else []
     return f" The sign could flip with {' and '.join(found)} (below)." if found else ""
 
@@ -103,7 +106,7 @@ def _verdict(comparison: Comparison) -> str:
         where = {"better": "higher", "worse": "lower"}.get(these.verdict, "neither clearly higher nor lower")
         return (
             f"Not a fair comparison: {b} scores {where} than {a} ({gap} {effect_interval(these)} on these problems), "
-            f"but {_fields(comparison.confounders)} differ as well, so this is no evidence about the weights."
+            f"but {_fields(shown_confounders(comparison))} differ as well, so this is no evidence about the weights."
         )
     if like.verdict in ("better", "worse"):
         return f"{b} is {like.verdict} than {a}: {gap} {effect_interval(like)} on problems like these."
@@ -150,8 +153,7 @@ def _same_weights_sentence(comparison: Comparison) -> str:
     effect = next((effect for effect, verdict in order if effect.verdict == verdict), these)
     gap = f"{points(effect.difference.value)} points {effect_interval(effect)} on {effect.error}"
     tied = _open_or_tied(effect)
-    settings = [item for item in comparison.parity if item.weight != "note"]
-    if settings:
+    if settings := _settings(comparison):
         words = {"better": "scores higher", "worse": "scores lower", "tied": f"is {tied}"}
         does = words.get(effect.verdict, "shows no clear effect")
         return f"Same weights under other settings ({_fields(settings)}): {comparison.name_b} {does}, {gap}."
@@ -162,40 +164,72 @@ def _same_weights_sentence(comparison: Comparison) -> str:
     return f"Same weights and settings, and {found}: {gap}."
 
 
+def _drift(comparison: Comparison) -> str:
+    """What samples say against settings that are stated to be the same."""
+    if comparison.drift is None:
+        return ""
+    reason = "" if _settings(comparison) else ", so one of them was not drawn as its settings say"
+    return f" Their samples differ beyond chance: {comparison.drift}{reason}."
+
+
+def _settings(comparison: Comparison) -> list[ParityDifference]:
+    """What differs besides the weights, or may, and may move samples: all but the seed."""
+    return [item for item in comparison.parity if item.weight != "note"]
+
+
 def _fields(differences: Sequence[ParityDifference]) -> str:
     names = [item.field for item in differences]
     more = f" and {len(names) - _LISTED} more fields" if len(names) > _LISTED else ""
     return ", ".join(names[:_LISTED]) + more
 
 
+COLUMNS = ("Task", "A", "B", "B − A", *("these problems", "p", "verdict"), *("problems like these", "p", "verdict"))
+"""What ``task_cells`` holds."""
+
+
 def _markdown(comparison: Comparison) -> Iterator[str]:
     yield markdown_line(f"**{sentence(comparison)}**")
     yield ""
-    yield markdown_line(
-        f"A = {comparison.name_a}, B = {comparison.name_b}; effect = B − A in points; p and ties corrected "
-        f"for {counted(len(comparison.tasks), 'task')} (Holm, Bonferroni); {tie_meaning(comparison.margin)}; "
+    yield markdown_line(legend(comparison))
+    yield ""
+    about, differing = parity_lines(comparison)
+    yield about
+    yield from (markdown_line(f"- {item}") for item in differing)
+    yield ""
+    yield markdown_row(COLUMNS)
+    yield "|---" * len(COLUMNS) + "|"
+    yield from (markdown_row(task_cells(task)) for task in table_rows(comparison))
+    if remarks := remarks_on(comparison):
+        yield ""
+        yield from (markdown_line(f"- {remark}") for remark in remarks)
+
+
+def legend(comparison: Comparison) -> str:
+    """What A, B, p-values, ties and pairs are."""
+    several = len(comparison.tasks)
+    corrected = f"p and ties corrected for {several} tasks (Holm, Bonferroni); " if several > 1 else ""
+    return (
+        f"A = {comparison.name_a}, B = {comparison.name_b}; effect = B − A in points; "
+        f"{corrected}{tie_meaning(comparison.margin)}; "
         + "paired by problem"
         + (" and, as the seeds are equal, by sample." if comparison.same_seeds else ".")
     )
-    yield ""
-    if comparison.parity:
-        unknown = any(item.weight == "unknown" for item in comparison.parity)
-        yield "Besides the weights, these differ" + (" or are not known of both:" if unknown else ":")
-        yield from (markdown_line(f"- {item.weight}: {item}") for item in comparison.parity)
-    else:
-        yield "Parity: nothing but the weights differs."
-    yield ""
-    yield "| Task | A | B | B − A | these problems | p | verdict | problems like these | p | verdict |"
-    yield "|---|---|---|---|---|---|---|---|---|---|"
-    rows = comparison.tasks if len(comparison.tasks) == 1 else (*comparison.tasks, comparison.average)
-    yield from (markdown_row(task_cells(task)) for task in rows)
-    remarks = [f"{task.title}: {sign_risk(risk)}" for task in rows for risk in task.warnings]
-    together = len(comparison.tasks)  # the mean over tasks is one test by itself
-    remarks += [f"{task.title}: {said}" for task in comparison.tasks for said in single_samples(task, together)]
-    remarks += [f"{task.title}: {clusters_of(task.clustering)}" for task in comparison.tasks if task.clustering]
-    if remarks or comparison.notes:
-        yield ""
-        yield from (markdown_line(f"- {remark}") for remark in (*remarks, *comparison.notes))
+
+
+def table_rows(comparison: Comparison) -> tuple[TaskComparison, ...]:
+    """The tasks, and below several of them their mean."""
+    return comparison.tasks if len(comparison.tasks) == 1 else (*comparison.tasks, comparison.average)
+
+
+def remarks_on(comparison: Comparison) -> tuple[str, ...]:
+    """What could turn a sign, what tests of single samples and clusters rest on, what was left out."""
+    rows, together = table_rows(comparison), len(comparison.tasks)  # the mean over tasks is one test by itself
+    return (
+        *(f"{task.title}: {sign_risk(risk)}" for task in rows for risk in task.warnings),
+        *(f"{task.title}: {said}" for task in comparison.tasks for said in single_samples(task, together)),
+        *(f"{task.title}: {clusters_of(task.clustering)}" for task in comparison.tasks if task.clustering),
+        *comparison.notes,
+    )
 
 
 def task_cells(task: TaskComparison) -> tuple[str, ...]:
@@ -219,6 +253,7 @@ def comparison_as_json(comparison: Comparison) -> dict[str, Any]:
         "tasks": [_json_task(task) for task in comparison.tasks],
         "average": _json_task(comparison.average),
         "notes": list(comparison.notes),
+        **({"drift": comparison.drift} if comparison.drift else {}),
     }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from stapo_bench.analysis import PairOfRuns, SeveralComparison, Standing, as_json, compare_several, runs_alike
 from stapo_bench.errors import UsageError
 from stapo_bench.grading import DEFAULT_GRADER
+from stapo_bench.presenting.verdicts import clusters_of
 from stapo_bench.presenting.words import (
     change_interval,
     counted,
@@ -26,6 +27,7 @@ from stapo_bench.presenting.words import (
 from stapo_bench.runs import load_run
 from stapo_bench.statistics import ERROR_NAMES, ErrorName
 
+SCHEMA = "stapo-bench/comparison-of-several/1"
 GROUPS_MEANING = (
     "*Groups*: runs that share a letter are not told apart, which does not show that they are equal. *Place*: places "
     "that no shown difference rules out."
@@ -52,7 +54,8 @@ def render_standings(runs: Sequence[Path], grader: str = DEFAULT_GRADER) -> str:
             found = compare_several(group)
             parts += [markdown_line(f"**{several_sentence(found)}**"), "\n".join(_table(*standings_table(found)))]
     if not parts:
-        raise UsageError(f"--groups: expected two runs of the same tasks, decoding and grader, got {len(runs)} runs")
+        got = counted(len(runs), "run") + ", no two alike" * (len(runs) > 1)
+        raise UsageError(f"--groups: expected two runs of the same tasks, decoding and grader, got {got}")
     return "\n\n".join([*parts, f"{GROUPS_MEANING} All pairs are judged together (max-t)."])
 
 
@@ -186,9 +189,15 @@ def _markdown(found: SeveralComparison) -> Iterator[str]:
     yield several_about(found)
     yield ""
     yield from _table(*pairs_of_several(found))
-    if found.notes:
+    if notes := notes_of_several(found):
         yield ""
-        yield from (markdown_line(f"- {note}") for note in found.notes)
+        yield from (markdown_line(f"- {note}") for note in notes)
+
+
+def notes_of_several(found: SeveralComparison) -> list[str]:
+    """What clusters cost, and what was left out."""
+    about = [f"{found.titles[task]}: {clusters_of(*of_pairs)}" for task, of_pairs in found.clusterings.items()]
+    return [*about, *found.notes]
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -200,6 +209,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[st
 def _json(found: SeveralComparison) -> dict[str, Any]:
     names = [run.name for run in found.runs]
     return {
+        "schema": SCHEMA,
         "sentence": several_sentence(found),
         "runs": [
             {
@@ -214,7 +224,7 @@ def _json(found: SeveralComparison) -> dict[str, Any]:
         "fair": False if found.unfair else None if found.unknown else True,
         "unfair": list(found.unfair),
         "errors": {error: _json_standing(standing, names) for error, standing in found.standings.items()},
-        "notes": list(found.notes),
+        "notes": notes_of_several(found),
     }
 
 

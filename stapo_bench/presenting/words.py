@@ -4,7 +4,7 @@ Scores are fractions and are shown in percent; NaN means "not measured" and is s
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from stapo_bench.analysis import Metric, as_json
@@ -97,6 +97,16 @@ def counted(number: float, noun: str) -> str:
     ('1 task', '0 tasks', '0.5 points')
     """
     return f"{number:g} {noun}" + ("" if number == 1 else "s")
+
+
+def from_to(values: Iterable[float], digits: int) -> str:
+    """The lowest and the highest of several numbers, one where both read alike.
+
+    >>> from_to([1.2, -0.1, 1.4], 1), from_to([1.21, 1.19, float("nan")], 1), from_to([float("nan")], 1)
+    ('-0.1 to 1.4', '1.2', '–')
+    """
+    known = [value for value in values if not math.isnan(value)]
+    return " to ".join(dict.fromkeys(f"{end:.{digits}f}" for end in (min(known), max(known)))) if known else "–"
 
 
 def p_value(p: float) -> str:

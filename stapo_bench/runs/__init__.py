@@ -8,7 +8,6 @@ from stapo_bench.runs.checkpoint import (
     check_hashes,
     checkpoint_files,
     expand,
-    file_hashes,
     folder_label,
     read_adapted,
     read_checkpoint,
@@ -25,6 +24,7 @@ from stapo_bench.runs.files import (
     own_file,
     own_folder,
     read_bounded,
+    refuse_foreign,
     replacing,
     sync,
     write_atomically,
@@ -64,7 +64,7 @@ from stapo_bench.runs.grades import (
     stream_grades,
 )
 from stapo_bench.runs.hub_models import local_checkpoint, name_on_hub
-from stapo_bench.runs.loaded_run import LoadedRun, graded_sample, load_run, outcomes_of, samples_of
+from stapo_bench.runs.loaded_run import LoadedRun, clustered, graded_sample, load_run, outcomes_of, samples_of
 from stapo_bench.runs.locks import has_locks, is_locked, locked, try_lock
 from stapo_bench.runs.manifest import (
     About,
@@ -75,6 +75,7 @@ from stapo_bench.runs.manifest import (
     Stopping,
     TaskIdentity,
     load_manifest,
+    optional_settings,
     write_manifest,
 )
 from stapo_bench.runs.measured import commit, is_dirty, measured_with
@@ -83,5 +84,6 @@ from stapo_bench.runs.pace import Pace
 from stapo_bench.runs.run_grading import Grading, grade_run
 from stapo_bench.runs.sample_writer import SegmentWriter, lock_file, repair
 from stapo_bench.runs.sealed import complete_lines, seal, unseal
-from stapo_bench.runs.store import KeySet, num_lines, read_samples, scan_keys, segment_sizes, segments
+from stapo_bench.runs.spent import note_spent, spent_on
+from stapo_bench.runs.store import KeySet, num_lines, read_outputs, read_samples, scan_keys, segment_sizes, segments
 from stapo_bench.runs.training_folder import FoundCheckpoint, complete_checkpoints, has_whole_weights, is_final

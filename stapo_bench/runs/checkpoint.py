@@ -8,16 +8,14 @@ stapo_bench.errors.messages.StapoError: no such checkpoint: runs/none; expected 
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from stapo_bench.errors import StapoError
-from stapo_bench.runs.files import open_to_read
 from stapo_bench.runs.hub_models import name_on_hub
 from stapo_bench.runs.nested import JsonFields
-from stapo_bench.tasks import read_foreign_object, read_foreign_text
+from stapo_bench.tasks import file_hashes, read_foreign_object, read_foreign_text
 
 _WEIGHTS = re.compile(r".*\.safetensors|pytorch_model.*\.bin")
 _PARTS = re.compile(r".*\.(json|jinja|model|tiktoken|txt)")  # config, tokenizer, generation defaults, chat template
@@ -105,7 +103,10 @@ def checkpoint_files(path: Path) -> tuple[list[Path], list[Path]]:
         StapoError: nothing there, or a checkpoint of another format.
     """
     if not path.is_dir():
-        raise StapoError(f"no such checkpoint: {path}; expected a Hugging Face folder (config.json and weights)")
+        raise StapoError(
+            f"no such checkpoint: {path}; expected a Hugging Face folder (config.json and weights), "
+            "or OWNER/NAME of the hub"
+        )
     files = sorted(file for file in path.iterdir() if file.is_file())
     weights = [file for file in files if _WEIGHTS.fullmatch(file.name)]
     if not weights or not (path / "config.json").is_file():
@@ -239,12 +240,6 @@ def _verl_labels(checkpoint: Path) -> dict[str, Any]:
     return {"method": training, "step": int(named[1])}
 
 
-def file_hashes(files: Sequence[Path]) -> dict[str, str]:
-    """sha256 of files of one folder by their names; they are read in parallel."""
-    with ThreadPoolExecutor(max_workers=4) as pool:  # hashing releases the interpreter's lock
-        return dict(zip([file.name for file in files], pool.map(_file_sha256, files), strict=True))
-
-
 def check_hashes(folder: Path, expected: Mapping[str, str], found: Mapping[str, str]) -> None:
     """Raise StapoError for a file that has changed since the folder was written."""
     for name, sha256 in expected.items():
@@ -259,11 +254,3 @@ def _digest(hashes: Mapping[str, str]) -> str:
     """sha256 over the sorted lines "<name> <sha256 of content>"."""
     lines = sorted(f"{name} {sha256}\n" for name, sha256 in hashes.items())
     return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()  # names need not be UTF-8
-
-
-def _file_sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open_to_read(path) as file:
-        while block := file.read(1 << 22):
-            digest.update(block)
-    return digest.hexdigest()

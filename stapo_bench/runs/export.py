@@ -4,7 +4,7 @@ export_runs([Path("results/base-justrl"), Path("results/stapo-justrl")], Path("s
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, count, islice
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 from stapo_bench.errors import UsageError, safe_text
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.records import Outcome, Problem, Sample
-from stapo_bench.runs.files import own_folder, replacing, write_parts, writing
+from stapo_bench.runs.files import own_folder, refuse_foreign, replacing, write_parts, writing
 from stapo_bench.runs.folder import nothing_left_behind
 from stapo_bench.runs.golds import problems_at_hand, split_golds
 from stapo_bench.runs.grades import read_grades, stream_grades
@@ -21,7 +21,16 @@ from stapo_bench.runs.manifest import Manifest, load_manifest
 from stapo_bench.runs.store import read_samples
 
 _BATCH = 4096  # samples in memory at once
-_ENDINGS = (".parquet", ".csv", ".jsonl")
+_BEGINS = {".parquet": b"PAR1", ".csv": b'"run","method","model"', ".jsonl": b'{"run": "'}  # by ending: our tables
+_COLUMNS: Mapping[str, str] = {  # and what they hold, as Parquet's library calls it
+    **dict.fromkeys(("run", "method", "model", "regime"), "string"),
+    **{"temperature": "float64", "top_p": "float64", "max_new_tokens": "int32"},
+    **dict.fromkeys(("task", "title", "problem_id", "problem"), "string"),
+    **{"sample_index": "int32", "seed": "int64", "completion": "string", "num_tokens": "int32"},
+    **{"finish_reason": "string", "sum_log_prob": "float64", "seconds": "float64"},
+    **dict.fromkeys(("grader", "outcome", "extracted"), "string"),
+    **{"correct": "bool", "gold": "string"},
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +58,9 @@ def export_runs(
     Raises:
         StapoError: a folder that is no run, a run without grades by this grader, or a file that cannot be written.
     """
-    if out.suffix not in _ENDINGS:
+    if out.suffix not in _BEGINS:
         raise UsageError(f"{out}: expected a name ending in .parquet, .csv or .jsonl, got '{out.suffix}'")
+    refuse_foreign(out, _BEGINS[out.suffix])
     manifests = [load_manifest(run_dir) for run_dir in run_dirs]
     for run_dir in run_dirs:
         stream_grades(run_dir, grader)  # raises where there are none, before anything is written
@@ -68,35 +78,51 @@ def export_runs(
 def _write(rows: Iterator[dict[str, Any]], out: Path) -> int:
     """Write the table, whose folder is made where it is missing; returns the number of rows."""
     with nothing_left_behind(out.parent):
-        if out.suffix == ".jsonl":
-            counter = count()  # zip takes a row first: at the end it is their number
-            write_parts(out, (json.dumps(row) + "\n" for row, _ in zip(rows, counter, strict=False)))
-            return next(counter)
-        with writing(out):
-            own_folder(out.parent)
-        with replacing(out.resolve()) as beside:
-            return _write_table(rows, beside, is_parquet=out.suffix == ".parquet")
+        if out.suffix == ".parquet":
+            with writing(out):
+                own_folder(out.parent)
+            with replacing(out.resolve()) as beside:
+                return _write_parquet(rows, beside)
+        head, line = ([], _json_line) if out.suffix == ".jsonl" else ([_csv_line(_COLUMNS)], _csv_row)
+        counter = count()  # zip takes a row first: at the end it is their number
+        write_parts(out, chain(head, (line(row) for row, _ in zip(rows, counter, strict=False))))
+        return next(counter)
 
 
-def _write_table(rows: Iterator[dict[str, Any]], out: Path, *, is_parquet: bool) -> int:
+def _write_parquet(rows: Iterator[dict[str, Any]], out: Path) -> int:
     import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
-    from pyarrow import csv, parquet
+    from pyarrow import parquet
 
-    text, whole, real = pa.string(), pa.int32(), pa.float64()
-    types = dict.fromkeys(("run", "method", "model", "regime"), text)
-    types |= {"temperature": real, "top_p": real, "max_new_tokens": whole}
-    types |= dict.fromkeys(("task", "title", "problem_id", "problem"), text)
-    types |= {"sample_index": whole, "seed": pa.int64(), "completion": text, "num_tokens": whole, "finish_reason": text}
-    types |= {"sum_log_prob": real, "seconds": real, "grader": text, "outcome": text, "extracted": text}
-    types |= {"correct": pa.bool_(), "gold": text}
-    schema = pa.schema(list(types.items()))
-    fit = _storable if is_parquet else _cell
+    schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in _COLUMNS.items()])
     num_rows = 0
-    with (parquet.ParquetWriter if is_parquet else csv.CSVWriter)(str(out), schema) as writer:
-        while batch := [_texts_made(fit, row) for row in islice(rows, _BATCH)]:
+    with parquet.ParquetWriter(str(out), schema) as writer:
+        while batch := [_texts_made(_storable, row) for row in islice(rows, _BATCH)]:
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
             num_rows += len(batch)
     return num_rows
+
+
+def _json_line(row: Mapping[str, Any]) -> str:
+    return json.dumps(row) + "\n"
+
+
+def _csv_row(row: Mapping[str, Any]) -> str:
+    return _csv_line(row[name] for name in _COLUMNS)
+
+
+def _csv_line(values: Iterable[str | float | None]) -> str:
+    """A line of CSV (RFC 4180) that tells a text from a number, and an empty text from what is not known.
+
+    >>> print(_csv_line(["say 'x'", "", None, True, 0.5]), end="")
+    "say 'x'","",,true,0.5
+    """
+    return ",".join(map(_csv_value, values)) + "\n"
+
+
+def _csv_value(value: str | float | None) -> str:
+    if isinstance(value, str):
+        return '"' + _cell(value).replace('"', '""') + '"'
+    return "" if value is None else json.dumps(value)
 
 
 def _rows(

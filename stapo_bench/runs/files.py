@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, UsageError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_FOLDER_SYNC = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.EBADF, errno.EISDIR, errno.ENOTSUP}
@@ -202,6 +202,22 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a file at once: the old one or the new one is there, whole."""
     with replacing(path) as beside:
         beside.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+
+
+def refuse_foreign(out: Path, beginning: bytes) -> None:
+    """Refuse to replace a file that does not begin as what will be written: it is another's, perhaps an input.
+
+    Raises:
+        UsageError: it begins otherwise; an empty file, and a name that is free, may be taken.
+    """
+    if not out.is_file():
+        return
+    with writing(out), open_to_read(out) as file:
+        found = file.read(len(beginning))
+    if found not in (b"", beginning):
+        raise UsageError(
+            f"{out}: expected a free name, or a file that this command wrote, got another's; choose another name"
+        )
 
 
 def write_result(out: Path, content: str | bytes) -> None:

@@ -8,15 +8,17 @@ Reading streams, and works while a run is still being written: what is not there
 import hashlib
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
+from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.records import Outcomes, Sample
 from stapo_bench.runs.copies import mark_copies
+from stapo_bench.runs.golds import read_problems
 from stapo_bench.runs.graded_samples import DIGEST_SIZE, START_TOKENS, GradedSample, GradedSamples
 from stapo_bench.runs.grades import Grades, read_grades
 from stapo_bench.runs.manifest import AskedTask, Manifest, load_manifest
@@ -49,11 +51,16 @@ def read_graded_samples(
     return dict(sorted(by_task.items()))
 
 
-def outcomes_of(samples: Iterable[GradedSample], problem_ids: Sequence[str], num_samples: int) -> Outcomes:
+def outcomes_of(
+    samples: Iterable[GradedSample],
+    problem_ids: Sequence[str],
+    num_samples: int,
+    clusters: Mapping[str, str] | None = None,
+) -> Outcomes:
     """Outcomes of a task's samples, rows in the given order.
 
     Samples of other problems, or beyond ``num_samples``, are left out: a run that was extended to more samples can
-    still be read at the smaller number.
+    still be read at the smaller number. ``clusters``: by problem, where it is known which belong together.
 
     >>> from stapo_bench.records import Outcome
     >>> outcomes_of([GradedSample(problem_id="b", sample_index=1, outcome=Outcome.CORRECT)], ["a", "b"], 2).scores
@@ -68,7 +75,8 @@ def outcomes_of(samples: Iterable[GradedSample], problem_ids: Sequence[str], num
             place = row_of[sample.problem_id], sample.sample_index
             scores[place] = sample.correct
             undecided[place] = np.isnan(sample.correct) and not sample.is_copy
-    return Outcomes(problem_ids=tuple(problem_ids), scores=scores, undecided=undecided)
+    named = None if clusters is None else tuple(clusters[problem_id] for problem_id in problem_ids)
+    return Outcomes(problem_ids=tuple(problem_ids), scores=scores, undecided=undecided, clusters=named)
 
 
 def graded_sample(sample: Sample, segment: str = "", grades: Grades | None = None) -> GradedSample:
@@ -123,6 +131,8 @@ class LoadedRun:
     manifest: Manifest
     grader: str  # name and version
     samples: Mapping[str, Sequence[GradedSample]]  # by task
+    clusters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by task and problem; see ``clustered``
+    tasks_are_clusters: bool = False  # the problems of a task belong together, and all tasks are one set
 
     @property
     def name(self) -> str:
@@ -142,7 +152,7 @@ class LoadedRun:
     def outcomes(self) -> Mapping[str, Outcomes]:
         """By task, the outcomes of all that was asked for."""
         return {
-            name: outcomes_of(self.samples.get(name, []), task.problem_ids, task.num_samples)
+            name: outcomes_of(self.samples.get(name, []), task.problem_ids, task.num_samples, self.clusters.get(name))
             for name, task in self.tasks.items()
         }
 
@@ -152,3 +162,28 @@ def load_run(run_dir: Path, grader: str = DEFAULT_GRADER) -> LoadedRun:
     manifest = load_manifest(run_dir)
     grades = read_grades(run_dir, grader)
     return LoadedRun(manifest=manifest, grader=grades.grader, samples=samples_of(manifest, grades))
+
+
+def clustered(run: LoadedRun, column: str, data_dir: Path | None = None) -> LoadedRun:
+    """The run with its problems in clusters: those of which a column of the task's data says the same belong together.
+
+    Args:
+        run: its tasks' data are read again.
+        column: of every task's data, such as a subject; ``task`` is always the task itself, whatever the data name so.
+        data_dir: folder with ``<task>.jsonl``; None: the hub, with the columns that the task file names.
+
+    Raises:
+        StapoError: no such data, or no such column.
+    """
+    if column == "task":
+        return replace(run, tasks_are_clusters=True)
+    clusters: dict[str, dict[str, str]] = {}
+    for problem in read_problems(run.manifest, data_dir):
+        if (value := problem.columns.get(column)) in (None, "", []):
+            there = ", ".join(name for name, found in problem.columns.items() if found is not None)
+            raise StapoError(
+                f"{run.name}: expected '{column}' to name a cluster of every problem, got none of {problem.problem_id} "
+                f"in {problem.task}; " + (f"its columns: {there}" if there else "an imported run has no columns")
+            )
+        clusters.setdefault(problem.task, {})[problem.problem_id] = str(value)
+    return replace(run, clusters=clusters)

@@ -31,13 +31,17 @@ class TaskIdentity:
     data: str  # digest of its problems, see ``data_digest``
     prompts: str | None  # digest of the texts or token ids that the engine gets, see ``prompts_digest``
     prompt_format: str | None  # chat, base or plain
-    style: PromptStyle = field(default_factory=PromptStyle)  # what else stands around a question
+    style: PromptStyle | None = field(default_factory=PromptStyle)  # what else stands around a question
+    tool: str | None = None  # name and version of the one that replies may call; None: none
 
     def to_json(self) -> dict[str, Any]:
         """The JSON value in the file; what no prompt has leaves no trace."""
-        style = self.style.to_json()
-        known = {"data": self.data, "prompts": self.prompts, "prompt_format": self.prompt_format}
-        return {**known, "style": style} if style else known
+        known: dict[str, Any] = {"data": self.data, "prompts": self.prompts, "prompt_format": self.prompt_format}
+        if self.tool is not None:
+            known["tool"] = self.tool
+        style = None if self.style is None else self.style.to_json()
+        is_said = style is not None and (style or self.prompts is None)  # where prompts are not known, nothing is said
+        return {**known, "style": style} if is_said else known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +108,8 @@ class Identity:
                     data=task.text("data"),
                     prompts=_known(unknown, task, "text", "prompts"),
                     prompt_format=_known(unknown, task, "text", "prompt_format"),
-                    style=_style(task.inner("style")) if task.states("style") else PromptStyle(),
+                    style=_style(task, unknown),
+                    tool=task.text("tool") if task.states("tool") else None,
                 )
                 for name, task in fields.members("tasks").items()
             },
@@ -122,7 +127,14 @@ def _known(unknown: bool, fields: JsonFields, kind: str, name: str) -> Any:
     return None if unknown and not fields.states(name) else getattr(fields, kind)(name)
 
 
-def _style(fields: JsonFields) -> PromptStyle:
+def _style(task: JsonFields, unknown: bool) -> PromptStyle | None:
+    """What a task says of it; where it says nothing there is nothing, or of an imported run it is not known."""
+    if task.states("style"):
+        return read_style(task.inner("style"))
+    return None if unknown else PromptStyle()
+
+
+def read_style(fields: JsonFields) -> PromptStyle:
     """What stands around a question; an example is a pair of texts."""
     return PromptStyle(
         system=fields.text_or_none("system") or "",
@@ -138,10 +150,18 @@ def _sampling(fields: JsonFields, unknown: bool) -> StatedSampling:
         name: _known(unknown, fields, kind, name)
         for name, kind in (("temperature", "number"), ("top_p", "number"), ("max_new_tokens", "count"))
     }
-    for name, kind in _OPTIONAL_SAMPLING.items():
-        if fields.states(name):
-            values[name] = getattr(fields, kind)(name)
+    values |= optional_sampling(fields)
     return StatedSampling(**values) if None in values.values() else SamplingParams(**values)
+
+
+def optional_sampling(fields: JsonFields) -> dict[str, Any]:
+    """The settings that stand in a file where they are on, by their names."""
+    return {name: getattr(fields, kind)(name) for name, kind in _OPTIONAL_SAMPLING.items() if fields.states(name)}
+
+
+def optional_settings(sampling: StatedSampling) -> dict[str, Any]:
+    """The reverse of ``optional_sampling``: those that are on, as JSON holds them."""
+    return {name: value for name, value in _sampling_json(sampling).items() if name in _OPTIONAL_SAMPLING}
 
 
 _OPTIONAL_SAMPLING = {
@@ -359,7 +379,10 @@ def load_manifest(run_dir: Path) -> Manifest:
     path = run_dir / "manifest.json"
     refuse_special_files(run_dir)
     if not path.is_file():
-        raise StapoError(f"not a run folder: {run_dir}: expected manifest.json in it; 'stapo-bench eval' makes one")
+        raise StapoError(
+            f"not a run folder: {run_dir}: expected manifest.json in it; 'stapo-bench eval' makes one, and of other "
+            "tools' files 'stapo-bench import'"
+        )
     try:
         raw = JsonFields(json.loads(read_bounded(path), parse_constant=_refuse), "it")
         if (found := raw.any("format")) != FORMAT:

@@ -6,18 +6,18 @@
 Another version of a grader grades all anew.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.errors import StapoError, UsageError, watched
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.records import Gold, Grade, Outcome, Sample
 from stapo_bench.runs.golds import read_golds, split_golds, version_with_golds
 from stapo_bench.runs.grades import append_grades, graded_keys, is_reported
 from stapo_bench.runs.manifest import load_manifest
 from stapo_bench.runs.store import read_samples
+from stapo_bench.tasks import without_calls
 
 _BATCH = 512  # pairs handed to the workers at once; each batch is synced before the next
 
@@ -37,7 +37,6 @@ def grade_run(
     *,
     data_dir: Path | None = None,
     workers: int | None = None,
-    progress: Callable[[int], None] | None = None,
 ) -> Grading:
     """Grade every sample of a run that the grader's present version has not graded.
 
@@ -46,7 +45,6 @@ def grade_run(
         grader: a name from ``stapo_bench.grading.registry``, with ``+corrected`` for corrected golds.
         data_dir: where the golds are, as in ``load_problems``; not touched when nothing is to be graded.
         workers: grading processes; None: one per CPU.
-        progress: called with the number graded so far.
     """
     from stapo_bench.grading import GraderPool
 
@@ -59,17 +57,17 @@ def grade_run(
         graded = graded_keys(run_dir, grader, version)
         num_kept, num_graded = len(graded), 0
         golds: dict[tuple[str, str], Gold] = {}
-        ungraded = (sample for sample in read_samples(run_dir, manifest.stamps) if sample.key not in graded)
+        left = (sample for sample in read_samples(run_dir, manifest.stamps) if sample.key not in graded)
+        ungraded = watched(left, f"grading by {grader}", "samples")
         while batch := list(islice(ungraded, _BATCH)):
             golds = golds or read_golds(manifest, data_dir, which)
             found = [_gold(golds, sample) for sample in batch]
-            pairs = [(sample.completion, gold) for sample, gold in zip(batch, found, strict=True) if gold.answer]
+            read = (without_calls(sample.completion, sample.tool_outputs) for sample in batch)
+            pairs = [(text, gold) for text, gold in zip(read, found, strict=True) if gold.answer]
             graded_pairs = iter(pool.grade(pairs))
             grades = [next(graded_pairs) if gold.answer else _no_gold(version) for gold in found]
             append_grades(run_dir, grader, version, zip((s.key for s in batch), grades, strict=True))
             num_graded += len(batch)
-            if progress is not None:
-                progress(num_graded)
         if not num_graded and not num_kept:  # without samples there is a file all the same, of no grades
             append_grades(run_dir, grader, version, ())
     return Grading(grader=version, num_graded=num_graded, num_kept=num_kept)

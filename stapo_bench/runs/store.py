@@ -10,12 +10,13 @@ Reading streams, also while writers are at work: memory does not grow with a run
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import NamedTuple, get_args
 
-from stapo_bench.errors import StapoError
-from stapo_bench.records import FinishReason, Sample, SampleKey
+from stapo_bench.errors import StapoError, watched
+from stapo_bench.records import FinishReason, Sample, SampleKey, ToolOutput
 from stapo_bench.runs.files import open_to_read
 from stapo_bench.runs.sealed import complete_lines, seal, unseal
 from stapo_bench.seeds import derive_seed
@@ -85,6 +86,7 @@ def sample_to_line(sample: Sample) -> bytes:
     ASCII, because a completion may hold what UTF-8 cannot (half of a surrogate pair at a cut-off).
     """
     values = {name: getattr(sample, name) for name in _FIELDS}
+    values["tool_outputs"] = sample.tool_outputs or None
     present = {name: value for name, value in values.items() if value is not None or name in _MAY_BE_UNKNOWN}
     return seal(present)
 
@@ -94,6 +96,7 @@ def sample_from_line(line: bytes) -> Sample:
     values = unseal(line)
     if values.get("token_ids") is not None:
         values["token_ids"] = tuple(values["token_ids"])
+    outputs = values.pop("tool_outputs", [])
     try:
         sample = Sample(**values)
     except TypeError as error:  # unknown or missing fields
@@ -107,7 +110,33 @@ def sample_from_line(line: bytes) -> Sample:
         raise ValueError(f"seed is {sample.seed}, num_tokens {sample.num_tokens}, expected 64 and 32 bits")
     if sample.finish_reason not in (*get_args(FinishReason), None):
         raise ValueError(f"finish_reason is {sample.finish_reason!r}, expected one of {get_args(FinishReason)}")
-    return sample
+    return sample if outputs == [] else replace(sample, tool_outputs=read_outputs(outputs, sample.num_tokens))
+
+
+def read_outputs(stored: object, num_drawn: int | None) -> tuple[ToolOutput, ...]:
+    """What tools wrote into a reply of so many drawn tokens (None: not known), from ``[[after, token ids], ...]``.
+
+    ValueError where it is no such list, a place is not in the reply or before an earlier one, or an id is none.
+    """
+    if not isinstance(stored, list):
+        raise ValueError(f"tool_outputs is {shortened(stored)}, expected a list")
+    found: list[ToolOutput] = []
+    least, most = 0, _TOKENS_END - 1 if num_drawn is None else num_drawn
+    for output in stored:
+        match output:
+            case [after, [*ids]] if type(after) is int and least <= after <= most and all(map(_is_token, ids)):
+                found.append(ToolOutput(after, tuple(ids)))
+                least = after
+            case _:
+                raise ValueError(
+                    f"tool_outputs holds {shortened(output)}, expected a number of tokens from {least} to {most}, "
+                    "and a list of token ids"
+                )
+    return tuple(found)
+
+
+def _is_token(value: object) -> bool:
+    return type(value) is int and 0 <= value < _TOKENS_END
 
 
 def segments(run_dir: Path) -> list[Path]:
@@ -138,18 +167,21 @@ def stored_samples(run_dir: Path, stamps: Mapping[str, str] | None = None) -> It
     Raises:
         StapoError: a damaged line, or one of another run.
     """
-    for path in segments(run_dir):
-        for number, line in complete_lines(path):
-            try:
-                sample = sample_from_line(line)
-                if stamps is not None:
-                    _check_stamp(sample, stamps)
-            except ValueError as error:
-                raise StapoError(
-                    f"{path}:{number}: expected a sample, got a damaged line: {error}; "
-                    "restore the file, or delete this line and run eval again to draw its sample anew"
-                ) from None
-            yield StoredSample(sample, path, number)
+    lines = ((path, number, line) for path in segments(run_dir) for number, line in complete_lines(path))
+    megabytes = sum(segment_sizes(run_dir).values()) / 1e6
+    for path, number, line in watched(
+        lines, f"reading {run_dir.name}", "MB", megabytes, lambda stored: len(stored[2]) / 1e6
+    ):
+        try:
+            sample = sample_from_line(line)
+            if stamps is not None:
+                _check_stamp(sample, stamps)
+        except ValueError as error:
+            raise StapoError(
+                f"{path}:{number}: expected a sample, got a damaged line: {error}; "
+                "restore the file, or delete this line and run eval again to draw its sample anew"
+            ) from None
+        yield StoredSample(sample, path, number)
 
 
 def _check_stamp(sample: Sample, stamps: Mapping[str, str]) -> None:

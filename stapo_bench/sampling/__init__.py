@@ -1,6 +1,6 @@
 """From a checkpoint to stored samples: missing ones are sampled, graded on the way, with early stopping."""
 
-from stapo_bench.sampling.budgets import continue_to_budgets
+from stapo_bench.sampling.budgets import continue_to_budgets, evaluate_to_budgets
 from stapo_bench.sampling.continuation import ContinueOptions, continue_run
 from stapo_bench.sampling.engine_cache import EngineCache, open_for
 from stapo_bench.sampling.eval_options import (
@@ -17,5 +17,4 @@ from stapo_bench.sampling.generate import SamplingResult, generate_missing, shar
 from stapo_bench.sampling.identity import run_about, run_identity, this_command
 from stapo_bench.sampling.judging import JudgeOptions, judge_run, open_judge
 from stapo_bench.sampling.preflight import check_all
-from stapo_bench.sampling.progress import Ticker, duration
 from stapo_bench.sampling.stop_rules import stop_rule

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from stapo_bench.engines import Engine, check_sampling, options_of
+from stapo_bench.engines import Engine, EngineOptions, check_sampling, options_of
 from stapo_bench.errors import StapoError, UsageError, tell
 from stapo_bench.records import Sample, SampleKey, SamplingParams
 from stapo_bench.runs import (
@@ -40,7 +40,7 @@ from stapo_bench.sampling.engine_cache import EngineCache
 from stapo_bench.sampling.eval_options import EvalOptions, checkpoint_of, for_checkpoint, sampling_params
 from stapo_bench.sampling.eval_tasks import EvalTask
 from stapo_bench.sampling.evaluation import load_tokenizer
-from stapo_bench.sampling.generate import SamplingResult, engine_failures, shard_label, sole_writer
+from stapo_bench.sampling.generate import SamplingResult, billed, engine_failures, shard_label, sole_writer
 from stapo_bench.sampling.identity import run_identity, started_now
 from stapo_bench.sampling.progress import Progress
 from stapo_bench.sampling.rests import Continuation, known
@@ -57,6 +57,7 @@ class ContinueOptions:
     out: Path | None = None  # folder of the new run; None: ``<run>-<max_new_tokens>`` beside it
     data_dir: Path | None = None  # as for ``evaluate``: the prompts are rendered again, and have to be the same
     base_urls: tuple[str, ...] = ()  # servers, where the run's engine is ``openai``
+    engine: EngineOptions | None = None  # as the run was drawn with, its speed included; None: what its manifest says
     thinking_budget: int | None = None  # the run's limit: those still thinking there end it; None: they go on thinking
     thinking_end: str = END_OF_THINKING
 
@@ -82,6 +83,8 @@ def continue_run(
         raise StapoError(f"{old.run_dir}: its samples were imported ({old.imported}); only runs sampled here continue")
     if any(task.prompt_format == "message" for task in old.identity.tasks.values()):
         raise StapoError(f"{old.run_dir}: a server that chats cannot go on behind a cut-off answer: evaluate anew")
+    if calling := [name for name, task in old.identity.tasks.items() if task.tool is not None]:
+        raise StapoError(f"{old.run_dir}: replies to {calling[0]} call a tool and cannot be continued: evaluate anew")
     limit = known(old.identity.sampling.max_new_tokens)
     if options.max_new_tokens <= limit:
         raise UsageError(f"--max-new-tokens: expected more than the run's {limit}, got {options.max_new_tokens}")
@@ -137,7 +140,7 @@ def _options(old: Manifest, out: Path, options: ContinueOptions) -> EvalOptions:
         tasks=tuple(old.identity.tasks),
         out=out,
         sampling=_known_sampling(old),
-        engine=replace(options_of(old.identity.engine), base_urls=options.base_urls),
+        engine=options.engine or replace(options_of(old.identity.engine), base_urls=options.base_urls),
         data_dir=options.data_dir,
         seed=known(old.seed),
     )
@@ -162,16 +165,16 @@ def _eval_tasks(old: Manifest, data_dir: Path | None, tokenizer: Any | None) -> 
         asked = old.about.tasks[name]
         task = load_task(old.task_files[name])
         problems = load_problems(task, data_dir)
-        prompt_format = known(identity.prompt_format)
+        prompt_format, style = known(identity.prompt_format), known(identity.style)
         eval_tasks.append(
             EvalTask(
                 task=task,
                 problems=problems,
-                prompts=render_prompts(task, problems, tokenizer, prompt_format, identity.style),
+                prompts=render_prompts(task, problems, tokenizer, prompt_format, style),
                 prompt_format=prompt_format,
                 num_problems=asked.num_problems,
                 num_samples=asked.num_samples,
-                style=identity.style,
+                style=style,
             )
         )
     return eval_tasks
@@ -199,7 +202,7 @@ def _continue_samples(old: Manifest, run: Manifest, continuation: Continuation, 
         writer.sync()  # progress counts continued samples, not those taken over
         progress = Progress(Counter(key.task for key in cut), stream=watch)
         progress.start(cut)
-        with engine_failures():
+        with billed(continuation.engine, run.run_dir, "continued"), engine_failures():
             for sample in continuation.generate(cut):
                 num_continued += 1
                 for safe in writer.append(replace(sample, stamp=stamps[sample.task])):

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from stapo_bench.engines import Engine, EngineOptions, declared_identity, open_engine
-from stapo_bench.runs import file_hashes
 from stapo_bench.sampling.eval_options import EvalOptions, sampling_params
 from stapo_bench.sampling.eval_tasks import EvalTask, most_positions
+from stapo_bench.tasks import file_hashes
 
 _FRAME = (".json", ".jinja", ".model", ".tiktoken", ".txt")
 _NO_FRAME = ("model.safetensors.index.json", "stapo.json", "trainer_state.json")  # say where weights are, and come from

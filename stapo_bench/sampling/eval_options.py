@@ -54,7 +54,7 @@ def checkpoint_of(options: EvalOptions) -> Checkpoint:
         return read_adapted(options.checkpoint, options.engine.adapter)
     if options.checkpoint is not None:
         return read_checkpoint(options.checkpoint)
-    assert options.engine.model is not None  # ``run_folders`` asks for it
+    assert options.engine.model is not None  # ``with_served_model`` asks for it
     return served_checkpoint(options.engine.model)
 
 
@@ -129,7 +129,9 @@ def run_folders(
     """
     if ckpt is None:
         if engine.name != "openai" or engine.model is None:
-            raise UsageError("expected --ckpt, or a served model: --engine openai --base-url URL --model NAME")
+            raise UsageError(
+                "expected --ckpt, or a server's model: --engine openai --base-url http://host:8000/v1 --chat"
+            )
         label = re.sub(r"[^\w.-]+", "-", engine.model)
         return {None: out or Path("results") / f"{label}-{decoding}"}
     checkpoints = expand(ckpt)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from stapo_bench.engines import ToolUse
 from stapo_bench.records import Problem, Prompt, PromptStyle, Request, SampleKey
 from stapo_bench.runs import KeySet
 from stapo_bench.seeds import derive_seed
@@ -20,6 +21,7 @@ class EvalTask:
     num_problems: int  # the first of them are asked for
     num_samples: int  # of each problem
     style: PromptStyle = field(default_factory=PromptStyle)
+    tool: ToolUse | None = None  # that its replies may call
 
     @property
     def num_keys(self) -> int:

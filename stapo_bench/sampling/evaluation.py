@@ -14,7 +14,7 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any, TextIO
 
-from stapo_bench.engines import Engine, declared_context
+from stapo_bench.engines import Engine, ToolUse, declared_context
 from stapo_bench.engines.foreign_checkpoint import load_tokenizer as load_foreign_tokenizer
 from stapo_bench.errors import tell
 from stapo_bench.runs import (
@@ -38,7 +38,7 @@ from stapo_bench.sampling.generate import SamplingResult, generate_missing, shar
 from stapo_bench.sampling.identity import run_about, run_identity
 from stapo_bench.sampling.preflight import asked_format, asked_style, check_before_loading, check_context
 from stapo_bench.sampling.stop_rules import StopRule, is_settled
-from stapo_bench.tasks import Task, load_problems, load_task, render_prompts, resolve_format
+from stapo_bench.tasks import Task, get_tool, load_problems, load_task, render_prompts, resolve_format
 
 _ROUNDS_PER_CHECK = 4  # of a stop rule
 
@@ -169,6 +169,7 @@ def prepare_tasks(tasks: Sequence[Task], options: EvalOptions, checkpoint: Check
             num_problems=min(options.limit or len(problems), len(problems)),
             num_samples=samples_asked(options, task.num_samples),
             style=asked_style(task, options),
+            tool=None if task.tool is None else ToolUse(tool=get_tool(task.tool), tokenizer=tokenizer),
         )
         for task, problems in loaded
     ]

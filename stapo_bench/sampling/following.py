@@ -78,6 +78,12 @@ class Entry:
         """Whether no more samples will be drawn of it."""
         return self.state != "begun"
 
+    def seen(self, look: CheckpointLook) -> "Entry":
+        """The entry as a last look at its checkpoint leaves it."""
+        numbers = (look.value, look.interval.low, look.interval.high)
+        value, low, high = (None if math.isnan(number) else number for number in numbers)
+        return replace(self, state=look.state, rounds=look.rounds, value=value, low=low, high=high)
+
 
 def follow(
     options: FollowOptions,
@@ -105,9 +111,15 @@ def follow(
         _check_base(options, log, cache, watch)
         if before := [entry for entry in log.values() if entry.has_ended]:
             yield before
-        is_told = False
+        is_told, waiting = False, set[int]()
         while True:
             found = complete_checkpoints(options.folder)
+            now = _not_begun(options, log, found)
+            for step in sorted(waiting - now - {entry.step for entry in log.values()}):
+                tell(
+                    watch, f"step {step}: was deleted before its evaluation began; have the training keep more of them"
+                )
+            waiting = now
             if entry := _next(options, log, found):
                 _note(out, log, entry)
                 _note(out, log, _evaluate(options, log, entry, cache, watch))
@@ -177,6 +189,12 @@ def _next(options: FollowOptions, log: Mapping[int, Entry], found: Sequence[Foun
     return Entry(number=len(log), step=first.step, checkpoint=str(path), run=run, state="begun")
 
 
+def _not_begun(options: FollowOptions, log: Mapping[int, Entry], found: Sequence[FoundCheckpoint]) -> set[int]:
+    """Steps that wait for their turn."""
+    begun = {entry.step for entry in log.values()}
+    return {one.step for one in found if options.until is None or one.step <= options.until} - begun
+
+
 def _is_base(one: FoundCheckpoint, base: Entry) -> bool:
     """Whether a checkpoint is the base: the same folder, or its step beside it, as ``final`` is the last one again.
 
@@ -218,7 +236,7 @@ def _evaluate(
         return replace(entry, state="base")
     if in_shards(path):
         shutil.rmtree(copy, ignore_errors=True)
-    return _ended(entry, look_at_checkpoint(load_run(asked.out), load_run(out / log[0].run), entry.number))
+    return entry.seen(look_at_checkpoint(load_run(asked.out), load_run(out / log[0].run), entry.number))
 
 
 def _by_what_is_there(asked: EvalOptions, base: Path, entry: Entry) -> Entry:
@@ -227,14 +245,8 @@ def _by_what_is_there(asked: EvalOptions, base: Path, entry: Entry) -> Entry:
         grade_run(asked.out, data_dir=asked.data_dir)
         look = look_at_checkpoint(load_run(asked.out), load_run(base), entry.number)
         if look.stop:
-            return _ended(entry, look)
+            return entry.seen(look)
     return replace(entry, state="vanished")
-
-
-def _ended(entry: Entry, look: CheckpointLook) -> Entry:
-    numbers = (look.value, look.interval.low, look.interval.high)
-    value, low, high = (None if math.isnan(number) else number for number in numbers)
-    return replace(entry, state=look.state, rounds=look.rounds, value=value, low=low, high=high)
 
 
 def _note(out: Path, log: dict[int, Entry], entry: Entry) -> None:

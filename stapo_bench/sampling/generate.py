@@ -14,7 +14,7 @@ from math import fsum
 from pathlib import Path
 from typing import TextIO
 
-from stapo_bench.engines import Engine, Probes, Tells
+from stapo_bench.engines import Charges, Engine, Probes, Tells, generate_with_tools
 from stapo_bench.errors import StapoError, tell
 from stapo_bench.records import Completion, Request, Sample, SampleKey, SamplingParams
 from stapo_bench.runs import (
@@ -23,6 +23,7 @@ from stapo_bench.runs import (
     SegmentWriter,
     is_locked,
     lock_file,
+    note_spent,
     own_file,
     repair,
     scan_keys,
@@ -115,6 +116,7 @@ def generate_missing(
                 waiting[request.key] = request.seed
                 yield request
 
+    calls = {one.task.name: one.tool for one in eval_tasks if one.tool is not None}
     golds = {(one.task.name, p.problem_id): p.asked_gold for one in eval_tasks for p in one.problems}
     writer = SegmentWriter(run.run_dir, shard_label(shard))
     grader = LiveGrader(run.run_dir, golds, progress.grade)
@@ -129,9 +131,9 @@ def generate_missing(
         engine.tell = progress.say
     num_sampled = 0
     try:
-        with engine_failures():
+        with billed(engine, run.run_dir, shard_label(shard)), engine_failures():
             _probe(engine, (one for one in requests(eval_tasks, seed, shard) if one.key not in done), params, progress)
-            for completion in engine.generate(missing(), params):
+            for completion in generate_with_tools(engine, missing(), params, calls):
                 key = completion.key
                 if key in waiting:
                     if completion.finish_reason != "error":
@@ -180,6 +182,17 @@ def engine_failures() -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def billed(engine: Engine, run_dir: Path, writer: str) -> Iterator[None]:
+    """Note in a run's folder what an engine that charges for its answers was asked for, also where it fails."""
+    before = engine.spent if isinstance(engine, Charges) else None
+    try:
+        yield
+    finally:
+        if isinstance(engine, Charges) and before is not None and (now := engine.spent) != before:
+            note_spent(run_dir, writer, now.since(before))
+
+
 def to_sample(completion: Completion, seed: int, stamp: str, prefix: str = "") -> Sample:
     """What is kept of a completion; token ids only of one that was cut off, so that it can be continued.
 
@@ -196,6 +209,7 @@ def to_sample(completion: Completion, seed: int, stamp: str, prefix: str = "") -
         seconds=None if completion.seconds is None else round(completion.seconds, 4),
         stamp=stamp,
         model=completion.model,
+        tool_outputs=completion.tool_outputs,
     )
 
 

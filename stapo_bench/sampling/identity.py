@@ -48,6 +48,7 @@ def run_identity(
                 prompts=prompts_digest(one.prompts),
                 prompt_format=one.prompt_format,
                 style=one.style,
+                tool=None if one.tool is None else one.tool.tool.identity,
             )
             for one in eval_tasks
         },

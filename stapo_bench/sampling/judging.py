@@ -9,7 +9,7 @@ command asks it again.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from stapo_bench.engines import Engine, EngineOptions, open_engine
-from stapo_bench.errors import UsageError
+from stapo_bench.errors import UsageError, watched
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.grading.judge import GRADER_VERSION, JudgeCase, judge_rejected
 from stapo_bench.records import Grade, Outcome, Problem, SampleKey
@@ -37,6 +37,7 @@ from stapo_bench.runs import (
 )
 from stapo_bench.sampling.evaluation import load_tokenizer
 from stapo_bench.sampling.generate import engine_failures
+from stapo_bench.tasks import without_calls
 
 _BATCH = 512  # samples looked at between two syncs
 
@@ -108,7 +109,6 @@ def judge_run(
     rule: str = DEFAULT_GRADER,
     *,
     data_dir: Path | None = None,
-    progress: Callable[[int], None] | None = None,
 ) -> Grading:
     """Judge what a rule rejected and this judge has given no verdict on.
 
@@ -117,7 +117,6 @@ def judge_run(
         judge: from ``open_judge``.
         rule: a grader that graded the run, named as for ``grade_run``; what it has not graded is left for later.
         data_dir: where questions and golds are.
-        progress: called with the number of samples looked at so far.
     """
     manifest = load_manifest(run_dir)
     rule_grades = read_grades(run_dir, rule)
@@ -128,7 +127,8 @@ def judge_run(
     problems: dict[tuple[str, str], Problem] = {}
     num_graded = 0
     samples = read_samples(run_dir, manifest.stamps)
-    waiting = (s for s in samples if s.key not in known and s.key in rule_grades.outcomes)
+    unjudged = (s for s in samples if s.key not in known and s.key in rule_grades.outcomes)
+    waiting = watched(unjudged, f"judging by {judge.name}", "samples")
     while batch := list(islice(waiting, _BATCH)):
         problems = problems or {
             (p.task, p.problem_id): p for p in read_problems(manifest, data_dir, split_golds(rule)[1])
@@ -137,15 +137,13 @@ def judge_run(
             JudgeCase(
                 key=sample.key,
                 problem=problems[sample.task, sample.problem_id],
-                completion=sample.completion,
+                completion=without_calls(sample.completion, sample.tool_outputs),
                 grade=_rule_grade(rule_grades.outcomes[sample.key], rule_grades.grader),
             )
             for sample in batch
         ]
         append_grades(run_dir, name, version, _judged(judge, cases))
         num_graded += len(batch)
-        if progress is not None:
-            progress(num_graded)
     if not num_graded and not judged:  # nothing to judge: a file that says so
         append_grades(run_dir, name, version, ())
     return Grading(grader=version, num_graded=num_graded, num_kept=len(known))

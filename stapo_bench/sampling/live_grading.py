@@ -13,6 +13,7 @@ from pathlib import Path
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Gold, Outcome, Sample, SampleKey
 from stapo_bench.runs import append_grades, graded_keys
+from stapo_bench.tasks import without_calls
 
 _BATCH = 64
 _SHARE = 0.005  # of one CPU's time that grading may take in this process; the grading itself runs in another
@@ -63,7 +64,8 @@ class LiveGrader:
                 graded_keys(self._run_dir, grader, version, self._see)
                 used = time.thread_time()
                 while batch := self._next_batch():
-                    grades = pool.grade((s.completion, self._golds[s.task, s.problem_id]) for s in batch)
+                    read = (without_calls(s.completion, s.tool_outputs) for s in batch)
+                    grades = pool.grade(zip(read, (self._golds[s.task, s.problem_id] for s in batch), strict=True))
                     append_grades(self._run_dir, grader, version, zip((s.key for s in batch), grades, strict=True))
                     for sample, grade in zip(batch, grades, strict=True):
                         self._see(sample.key, grade.outcome.value)

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
-from stapo_bench.engines import check_options, check_sampling, declared_context, token_budget
+from stapo_bench.engines import check_options, check_sampling, check_tool, declared_context, token_budget
 from stapo_bench.errors import UsageError, tell
 from stapo_bench.records import PromptStyle
 from stapo_bench.runs import check_format, stated_chat_template
 from stapo_bench.sampling.eval_options import EvalOptions, samples_asked, sampling_params
 from stapo_bench.sampling.eval_tasks import EvalTask, most_positions
-from stapo_bench.tasks import Task, check_style, load_task, resolve_format
+from stapo_bench.tasks import Task, check_style, get_tool, load_task, resolve_format
 
 
 def check_all(asked: Sequence[EvalOptions]) -> None:
@@ -38,6 +38,11 @@ def check_before_loading(tasks: Sequence[Task], options: EvalOptions) -> None:
     if not (options.out / "manifest.json").exists():  # a run that is there says what differs
         check_options(options.engine, folder)
         check_sampling(options.engine, sampling_params(options))
+        for tool in dict.fromkeys(task.tool for task in tasks if task.tool is not None):
+            check_tool(options.engine, tool)
+            end = get_tool(tool).end
+            if early := [stop for stop in sampling_params(options).stop if stop in end]:
+                raise UsageError(f"stop: expected no part of {end}, at which {tool} is asked, got {early[0]!r}")
     for task in tasks:
         samples_asked(options, task.num_samples)
         check_style(asked_style(task, options), asked_format(task, options))

@@ -11,12 +11,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TextIO
 
-from stapo_bench.errors import redraw, tell
+from stapo_bench.errors import LOG_SECONDS, TERMINAL_SECONDS, duration, redraw, redraws, tell
 from stapo_bench.records import Sample, SampleKey
 from stapo_bench.runs import Pace
 
-TERMINAL_SECONDS = 0.5
-LOG_SECONDS = 10.0
 WRONG, RIGHT, UNDECIDED, AWAITED = range(4)
 """What is known of a sample: awaited from when it is asked for to its grade; undecided where none is to come."""
 
@@ -94,7 +92,7 @@ class Progress:
         self._tasks = {name: TaskProgress(name, total) for name, total in totals.items()}
         self._stream = stream or sys.stderr
         self._clock = clock
-        self._terminal = self._stream.isatty()
+        self._terminal = redraws(self._stream)
         self._start = 0.0
         self._num_new = 0
         self._num_tokens = 0
@@ -188,36 +186,3 @@ class Progress:
         lines = [line[:width] for line in self.block()]
         redraw(self._stream, lines, self._num_lines)
         self._num_lines = len(lines)
-
-
-class Ticker:
-    """A line every ten seconds for a count whose end is not known.
-
-    >>> tick = Ticker("graded", stream=sys.stdout, clock=iter([0.0, 9.0, 11.0]).__next__)
-    >>> tick(512)
-    >>> tick(1024)
-    1,024 graded
-    """
-
-    def __init__(self, verb: str, *, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._verb = verb
-        self._stream = stream or sys.stderr
-        self._clock = clock
-        self._last = clock()
-
-    def __call__(self, number: int) -> None:
-        now = self._clock()
-        if now - self._last >= LOG_SECONDS:
-            self._last = now
-            tell(self._stream, f"{number:,} {self._verb}")
-
-
-def duration(seconds: float) -> str:
-    """Hours, minutes and seconds.
-
-    >>> duration(3725.4)
-    '1:02:05'
-    """
-    minutes, second = divmod(round(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02d}:{second:02d}"

@@ -25,7 +25,7 @@ class Continuation:
     def __init__(
         self, engine: Engine, params: SamplingParams, eval_tasks: Sequence[EvalTask], tokenizer: Any | None
     ) -> None:
-        self._engine = engine
+        self.engine = engine
         self._params = replace(params, thinking_budget=None, thinking_end=None)  # with the new limit
         self._budget, self._end = params.thinking_budget, params.thinking_end or ""
         self._end_ids = () if tokenizer is None or not self._end else end_ids(tokenizer, self._end)
@@ -61,8 +61,8 @@ class Continuation:
 
     def generate(self, cut: dict[SampleKey, Sample]) -> Iterator[Sample]:
         """Yield the samples with their rest as each ends, and take them out of ``cut``; what is left there failed."""
-        if self._engine.continues_exactly:
-            for whole in self._engine.generate([self._whole_request(sample) for sample in cut.values()], self._params):
+        if self.engine.continues_exactly:
+            for whole in self.engine.generate([self._whole_request(sample) for sample in cut.values()], self._params):
                 if whole.finish_reason != "error":
                     text = self._prefixes[whole.key.task] + whole.text
                     yield self._extended(cut.pop(whole.key), replace(whole, text=text))
@@ -70,7 +70,7 @@ class Continuation:
         for length in sorted({known(sample.num_tokens) for sample in cut.values()}):  # usually a single length
             requests = [self._rest_request(sample) for sample in cut.values() if sample.num_tokens == length]
             params = replace(self._params, max_new_tokens=self._params.max_new_tokens - length)
-            for rest in self._engine.generate(requests, params):
+            for rest in self.engine.generate(requests, params):
                 if rest.finish_reason != "error":
                     sample = cut.pop(rest.key)
                     yield self._extended(sample, self._joined(sample, rest))

@@ -1,5 +1,6 @@
 """Where a reply's thinking ends: whether it still goes on, and the text and tokens that end it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from stapo_bench.engines import sampling_in_words
@@ -66,6 +67,11 @@ def thinking_fields(run: Manifest, budget: int | None, end: str) -> dict[str, An
             f"--thinking-budget: expected a run without one whose samples were cut off at {budget}, got {run.run_dir} "
             f"({sampling_in_words(sampling)}, at most {sampling.max_new_tokens} new tokens)"
         )
-    if END_THINK not in end or any(stop in end for stop in sampling.stop):
-        raise UsageError(f"--thinking-end: expected a text with {END_THINK} and no text of --stop, got {end!r}")
+    check_end(end, sampling.stop)
     return {"thinking_budget": budget, "thinking_end": end}
+
+
+def check_end(end: str, stop: Sequence[str]) -> None:
+    """Refuse an end of thinking that is none, or that would be taken for a stop text: UsageError."""
+    if END_THINK not in end or any(text in end for text in stop):
+        raise UsageError(f"--thinking-end: expected a text with {END_THINK} and no text of --stop, got {end!r}")

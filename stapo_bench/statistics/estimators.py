@@ -39,6 +39,11 @@ def success_counts(correct: Matrix) -> tuple[Vector, Vector]:
     return successes[seen], samples[seen]
 
 
+def is_binary(scores: Matrix) -> bool:
+    """Whether all that is decided is right or wrong, 1 or 0."""
+    return bool((np.isnan(scores) | (scores == 0.0) | (scores == 1.0)).all())
+
+
 def problem_means(correct: Matrix) -> Vector:
     """Success rate of each problem, [num_problems]; NaN where nothing is decided."""
     decided = ~np.isnan(correct)

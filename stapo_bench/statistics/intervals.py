@@ -10,6 +10,9 @@ construction instead: the score interval (Wilson 1927) with an effective sample 
 of avg@k, the design effect d = V / V_binomial says how much less (stratified samples) or more (clustered problems) the
 mean varies than the mean of as many independent draws, and the interval is Wilson's for n_eff = n / d. A pseudo-count
 keeps d from vanishing when no variation was seen by chance. ``tests/test_intervals.py`` measures the coverage.
+
+Scores between 0 and 1 vary by at most m (1 - m), so the construction is theirs, too. They show by themselves how much
+they vary: there is no pseudo-count where any of them did, and for these problems the quantile is Student's.
 """
 
 import math
@@ -20,13 +23,16 @@ from typing import Literal
 
 import numpy as np
 
-from stapo_bench.statistics.estimators import Matrix, Vector, success_counts
+from stapo_bench.statistics.estimators import Matrix, Vector, is_binary, problem_means
 
 ErrorName = Literal["these problems", "problems like these"]
 ERROR_NAMES: tuple[ErrorName, ErrorName] = ("these problems", "problems like these")
 
 _PROBLEM_PRIOR = 0.05
 """Variance added to the sum over problems: that of one twentieth of a problem which is always or never solved."""
+
+ROUNDING = 1e-12
+"""What is smaller than this share of what it was computed from is the noise of floating point, not of the scores."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +52,7 @@ UNKNOWN = Interval(low=float("nan"), high=float("nan"))
 
 
 def interval(correct: Matrix, error: ErrorName, confidence: float = 0.95) -> Interval:
-    """Interval of avg@k under a named error. ``correct`` is [num_problems, num_samples], 1 / 0 / NaN.
+    """Interval of avg@k under a named error. ``correct`` is [num_problems, num_samples], from 0 to 1, or NaN.
 
     >>> round(interval(np.zeros((30, 32)), "these problems").high, 4)  # 960 wrong of 960
     0.004
@@ -59,10 +65,17 @@ def interval(correct: Matrix, error: ErrorName, confidence: float = 0.95) -> Int
 
 
 def ordinary_quantile(correct: Matrix, error: ErrorName, confidence: float = 0.95) -> float:
-    """Half-width of a single look's interval in standard errors: normal, or Student's with num_problems - 1 degrees."""
+    """Half-width of a single look's interval in standard errors: normal, or Student's with num_problems - 1 degrees.
+
+    Of scores between 0 and 1, for these problems, Student's with as many degrees as samples beyond a problem's first.
+    """
+    decided = ~np.isnan(correct)
+    num = int(decided.any(axis=1).sum())
     if error == "these problems":
-        return normal_quantile(confidence)
-    return t_quantile(confidence, max(1, int((~np.isnan(correct)).any(axis=1).sum()) - 1))
+        if is_binary(correct):
+            return normal_quantile(confidence)
+        return t_quantile(confidence, max(1, num - 1, int(decided.sum()) - num))
+    return t_quantile(confidence, max(1, num - 1))
 
 
 def normal_quantile(confidence: float) -> float:
@@ -87,47 +100,44 @@ def confidence_of(quantile: float, degrees: float) -> float:
 def sampling_variance(correct: Matrix) -> float:
     """Unbiased variance of avg@k over new samples of the same problems: (1/n^2) sum_i s_i^2 / k_i.
 
-    s_i^2 = x_i (1 - x_i) k_i / (k_i - 1) is unbiased for p_i (1 - p_i). A problem with one sample shows no variance of
-    its own and gets that of the pooled mean, which is never too small on average.
+    s_i^2 is the unbiased variance of a problem's samples, x_i (1 - x_i) k_i / (k_i - 1) where they are right or wrong.
+    A problem with one sample shows no variance of its own and gets that of all scores, never too small on average.
     """
-    successes, samples = success_counts(correct)
-    return (
-        float((_sample_variances(successes, samples) / samples).sum() / len(samples) ** 2) if len(samples) else np.nan
-    )
+    _, variances, samples = _by_problem(correct)
+    return float((variances / samples).sum() / len(samples) ** 2) if len(samples) else np.nan
 
 
 def clustered_variance(correct: Matrix) -> float:
     """Unbiased variance of avg@k over new problems and new samples: s^2 / n, s^2 between problem means."""
-    successes, samples = success_counts(correct)
-    return float((successes / samples).var(ddof=1) / len(samples)) if len(samples) > 1 else np.nan
+    means, _, _ = _by_problem(correct)
+    return float(means.var(ddof=1) / len(means)) if len(means) > 1 else np.nan
 
 
 def sampling_interval(correct: Matrix, quantile: float) -> Interval:
     """Interval for these problems, ``quantile`` standard errors wide on either side."""
-    successes, samples = success_counts(correct)
+    means, variances, samples = _by_problem(correct)
     if not len(samples):
         return UNKNOWN
     num = len(samples)
     per_problem = 1.0 / float((1.0 / samples).mean())  # harmonic mean: the k that equal k_i would need
-    mean = float((successes / samples).mean())
+    mean = float(means.mean())
+    within = float((per_problem / samples * variances).sum())
     # As if half a sample of one further problem had come out the other way (Jeffreys' pseudo-count).
-    prior = 0.5 / per_problem
-    weights = per_problem / samples
-    within = float((weights * _sample_variances(successes, samples)).sum())
+    prior = 0.5 / per_problem if is_binary(correct) or within <= ROUNDING * num * mean else 0.0
     design = (within + prior) / (num * mean * (1.0 - mean) + prior)
     return _score_interval(mean, num * per_problem / design, quantile)
 
 
 def clustered_interval(correct: Matrix, quantile: float) -> Interval:
     """Interval for problems like these, ``quantile`` standard errors wide on either side."""
-    successes, samples = success_counts(correct)
-    num = len(samples)
+    means, _, _ = _by_problem(correct)
+    num = len(means)
     if num < 2:
         return UNKNOWN
-    means = successes / samples
     mean = float(means.mean())
     between = num * float(means.var(ddof=1))
-    design = (between + _PROBLEM_PRIOR) / (num * mean * (1.0 - mean) + _PROBLEM_PRIOR)
+    prior = _PROBLEM_PRIOR if is_binary(correct) or between <= ROUNDING * num * mean else 0.0
+    design = (between + prior) / (num * mean * (1.0 - mean) + prior)
     return _score_interval(mean, num / design, quantile)
 
 
@@ -152,12 +162,18 @@ def macro_interval(values: Sequence[float], intervals: Sequence[Interval]) -> In
     )
 
 
-def _sample_variances(successes: Vector, samples: Vector) -> Vector:
-    """Unbiased estimates of p_i (1 - p_i), [num_problems]."""
-    means = successes / samples
-    pooled = float(means.mean() * (1.0 - means.mean()))
-    own = means * (1.0 - means) * samples / np.maximum(samples - 1.0, 1.0)
-    return np.where(samples > 1, own, pooled)
+def _by_problem(scores: Matrix) -> tuple[Vector, Vector, Vector]:
+    """Mean, unbiased variance of a sample and number of samples of each problem with any; three [num_seen]."""
+    decided = ~np.isnan(scores)
+    if not ((scores[decided] >= 0.0) & (scores[decided] <= 1.0)).all():
+        raise ValueError("expected only scores from 0 to 1 and NaN in the matrix")
+    samples = decided.sum(axis=1).astype(np.float64)
+    seen = samples > 0
+    means, squares, samples = problem_means(scores)[seen], problem_means(scores**2)[seen], samples[seen]
+    # m (1 - m) is all of the variance of right and wrong; what lies between takes its distance from the ends off.
+    own = (means * (1.0 - means) - (means - squares)) * samples / np.maximum(samples - 1.0, 1.0)
+    pooled = float(means.mean() * (1.0 - means.mean()) - (means - squares).mean()) if len(means) else np.nan
+    return means, np.maximum(np.where(samples > 1, own, pooled), 0.0), samples
 
 
 def _score_interval(mean: float, size: float, quantile: float) -> Interval:

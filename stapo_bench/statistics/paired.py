@@ -37,8 +37,8 @@ import numpy as np
 
 from stapo_bench.statistics.clusters import Labels, units_of
 from stapo_bench.statistics.difference import UNDECIDED, Difference, Pairs
-from stapo_bench.statistics.estimators import Matrix, Vector, problem_means
-from stapo_bench.statistics.intervals import ErrorName
+from stapo_bench.statistics.estimators import Matrix, Vector, is_binary, problem_means
+from stapo_bench.statistics.intervals import ROUNDING, ErrorName
 
 _SKEWNESS_PRIOR = 20
 """Effective number of changed problems at which the skewness beyond its noise is shrunk by half. With a smaller one,
@@ -52,6 +52,10 @@ are false in more than 5 of 100."""
 _UNSEEN_PROBLEMS = 0.25
 """Problems that changed in full and were not drawn. More of them widen the intervals of spread differences; with fewer,
 intervals of rare ones cover less than 94 of 100."""
+
+_FEW_SINGLE = 20
+"""Problems with one sample each: with fewer, the pooled variance is too rough a guess of their noise (four that all
+come out right show none), and the exact test of problems like these has to reject as well."""
 
 _FAR = 3.0
 """Standard deviations of normal scores' third moment (its variance is 6 n sigma^6) beyond which a few changed by
@@ -108,7 +112,7 @@ def contrast(
     # As if half a sample of one further problem had come out the other way, in each run; see intervals.
     prior = float(factors**2 @ np.array([0.5 * _mean_inverse_samples(run) ** 2 for run in used]))
     beyond = Beyond(prior=prior, reach=farthest, farthest=farthest)
-    if not is_binary(used) and (reach := float(np.abs(changes - changes.mean()).max())) > 0.0:
+    if not all(map(is_binary, used)) and (reach := float(np.abs(changes - changes.mean()).max())) > ROUNDING:
         beyond = Beyond(prior=0.0, reach=reach, farthest=farthest)
     like = like_these(changes, beyond)
     if error == "problems like these":
@@ -116,7 +120,7 @@ def contrast(
             return like_these(changes, beyond, clusters[common])
         return replace(like, pairs=_pairs(used, weights))
     noise = max(0.0, float(contrast_variances(used, weights, same_seeds=same_seeds)[1].sum()))
-    if noise > 0.0 and beyond.prior == 0.0:
+    if noise > ROUNDING * num and beyond.prior == 0.0:
         prior = 0.0
     these = Difference(
         value=like.value,
@@ -128,12 +132,9 @@ def contrast(
     # Nobody has seen the noise of a single sample: these problems are then no less certain than problems like these.
     bound = replace(like, unseen=(0.0, 0.0), unseen_by_ties=None, pairs=_pairs(used, weights))
     single = any(((~np.isnan(run)).sum(axis=1) == 1).any() for run in used)
+    if bound.pairs and beyond.prior and num < _FEW_SINGLE:
+        return bound if bound.p_value > these.p_value else these
     return bound if single and bound.unclipped().width < these.unclipped().width else these
-
-
-def is_binary(runs: Sequence[Matrix]) -> bool:
-    """Whether all that is decided is right or wrong, 1 or 0."""
-    return all(bool((np.isnan(run) | (run == 0.0) | (run == 1.0)).all()) for run in runs)
 
 
 class Beyond(NamedTuple):
@@ -208,10 +209,11 @@ def mean_difference(parts: Sequence[Difference]) -> Difference:
     (sum_t Var_t)^2 / sum_t (Var_t^2 / degrees_t). Third moments add up as variances do. What was not seen lies, at
     worst, all in the task where a problem weighs most. One task is itself.
     """
-    if not parts or any(math.isnan(part.standard_error) for part in parts):
-        return UNDECIDED
     if len(parts) == 1:
         return parts[0]
+    if not parts or any(math.isnan(part.standard_error) for part in parts):
+        values = [part.value for part in parts] or [math.nan]
+        return replace(UNDECIDED, value=float(np.mean(values)), num_problems=sum(part.num_problems for part in parts))
     variances = np.array([part.standard_error**2 for part in parts])
     graded = any(part.unseen_by_ties is not None for part in parts)
     spread = sum(float(v) ** 2 / part.degrees for v, part in zip(variances, parts, strict=True))

@@ -167,9 +167,9 @@ def _fewest_seeds(
     """The smallest number of seeds with this power; inf where none has it."""
     low, high = 1, 2  # by doubling, then halving: power grows with the number
     while _power(variance, per_seed, problems, detect, high) < power:
-        low, high = high, 2 * high
-        if high > MOST_SEEDS:
+        if high == MOST_SEEDS:
             return math.inf
+        low, high = high, min(2 * high, MOST_SEEDS)
     while high - low > 1:
         middle = (low + high) // 2
         enough = _power(variance, per_seed, problems, detect, middle) >= power

@@ -4,9 +4,13 @@ Whatever is wrong with a file is a StapoError of one line that names it. ``tests
 module and ``runs/files.py``.
 """
 
+import hashlib
 import json
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +72,27 @@ def regular_file(path: Path) -> Path:
     return path
 
 
+def file_hashes(files: Sequence[Path]) -> dict[str, str]:
+    """sha256 of files of one folder by their names; they are read in parallel.
+
+    Raises:
+        StapoError: a pipe, a device or a socket, which is not opened at all.
+        OSError: the system's.
+    """
+    with ThreadPoolExecutor(max_workers=4) as pool:  # hashing releases the interpreter's lock
+        return dict(zip([file.name for file in files], pool.map(_sha256, files), strict=True))
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():  # a folder is refused by the system, by name
+        raise StapoError(f"{path}: expected a file, got a pipe, device or socket; remove it")
+    with path.open("rb") as file:
+        while block := file.read(1 << 22):
+            digest.update(block)
+    return digest.hexdigest()
+
+
 def read_foreign_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
     """The text of a regular file, also behind a link.
 
@@ -86,7 +111,7 @@ def read_foreign_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
         raise StapoError(f"{path}: expected a text in UTF-8: {error}") from None
 
 
-def read_foreign_yaml(path: Path, loader: type[BoundedLoader] = BoundedLoader) -> Any:
+def read_foreign_yaml(path: Path, loader: Callable[[str], BoundedLoader] = BoundedLoader) -> Any:
     """The value in a YAML file.
 
     Raises:
@@ -94,9 +119,14 @@ def read_foreign_yaml(path: Path, loader: type[BoundedLoader] = BoundedLoader) -
     """
     text = read_foreign_text(path)
     try:
-        return loader(text).get_single_data()
+        return deepcopy(_parsed(text, loader))
     except (yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError) as error:  # no such date or number
         raise StapoError(f"{path}: not a readable YAML file: {' '.join(str(error).split())[:300]}") from None
+
+
+@lru_cache(maxsize=64)  # a command that looks through all tasks reads what they include dozens of times
+def _parsed(text: str, loader: Callable[[str], BoundedLoader]) -> Any:
+    return loader(text).get_single_data()
 
 
 def read_foreign_object(path: Path, most_bytes: int = MOST_BYTES) -> dict[str, Any]:

@@ -7,9 +7,10 @@ commit. ``HF_ENDPOINT`` names another hub, ``HF_HUB_OFFLINE=1`` asks for the cac
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any, Literal
 
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, missing_package
 from stapo_bench.tasks.task import Source, Task
 
 ANSWER_S = 10.0  # a hub that has not answered by then is out of reach
@@ -33,6 +34,8 @@ def read_source(source: Source, what: str, instead: str) -> list[dict[str, Any]]
     Raises:
         StapoError: no such set or revision, out of reach and not in the cache, or a column is missing.
     """
+    if find_spec("datasets") is None:
+        raise _failure(source, what, instead, str(missing_package("datasets")))
     import datasets
 
     with _quiet():

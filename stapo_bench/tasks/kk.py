@@ -15,13 +15,14 @@ wording and the seed: no puzzle trained on is a puzzle of a task in other words.
 
 import hashlib
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
 from stapo_bench.errors import UsageError
 from stapo_bench.seeds import derive_seed
+from stapo_bench.tasks.distinct import distinct
 
 MIN_PEOPLE, MAX_PEOPLE = 2, 8
 TASK_SHARE = 0.25
@@ -32,8 +33,6 @@ NAMES = (
     "Nils", "Olga", "Pablo", "Quinn", "Rosa", "Simon", "Tessa", "Umar", "Vera", "Walter", "Xenia", "Yusuf", "Zelda",
 )  # fmt: skip
 """Names, one for each letter: their alphabetical order is plain, and none begins with another."""
-
-MAX_REPEATS = 2000  # known puzzles in a row after which there seem to be no others
 
 
 # --- statements -------------------------------------------------------------------------------------------------------
@@ -135,6 +134,11 @@ class Puzzle:
         return ", ".join(name for name, knight in zip(self.names, self.knights, strict=True) if knight)
 
 
+def words(puzzle: Puzzle) -> tuple[str, str]:
+    """The puzzle's question and answer in sentences."""
+    return puzzle.text, puzzle.answer
+
+
 def max_depth(people: int) -> int:
     """How deep statements nest: 1 up to 4 people, 2 up to 7, 3 for 8."""
     return 1 + (people - 2) // 3
@@ -186,42 +190,34 @@ def draw(rng: random.Random, split: str, people: int) -> Iterator[Puzzle]:
             yield Puzzle(text=_text(rng, claims, names), claims=claims, names=names, knights=found[0])
 
 
-def distinct(puzzles: Iterator[Puzzle], count: int) -> list[Puzzle]:
-    """The first ``count`` puzzles with statements not seen before.
+def evaluation_rows(
+    *, people: int, count: int, seed: int, in_words: Callable[[Puzzle], tuple[str, str]] = words
+) -> list[dict[str, str]]:
+    """A task's puzzles as rows ``{"id", "problem", "answer"}``, the same for the same seed on every machine.
 
-    Raises:
-        UsageError: there seem to be fewer; few people allow few statements.
+    ``in_words``: gives a puzzle's question and answer, here or as in ``kk_brief``.
     """
-    found: dict[tuple[Claim, ...], Puzzle] = {}
-    repeats = 0
-    while len(found) < count:
-        puzzle = next(puzzles)
-        repeats = repeats + 1 if puzzle.claims in found else 0
-        if repeats > MAX_REPEATS:
-            raise UsageError(
-                f"knights and knaves: expected {count} distinct puzzles of {len(puzzle.names)} people, found "
-                f"{len(found)}; ask for fewer puzzles or for more people"
-            )
-        found.setdefault(puzzle.claims, puzzle)
-    return list(found.values())
-
-
-def evaluation_rows(*, people: int, count: int, seed: int) -> list[dict[str, str]]:
-    """A task's puzzles as rows ``{"id", "problem", "answer"}``, the same for the same seed on every machine."""
-    rng = random.Random(derive_seed(seed, "kk", "task", people))
+    puzzles = _distinct(seed, "task", people, count)
     return [
-        {"id": f"kk{people}-{number:03d}", "problem": puzzle.text, "answer": puzzle.answer}
-        for number, puzzle in enumerate(distinct(draw(rng, "task", people), count), start=1)
+        {"id": f"kk{people}-{number:03d}", "problem": problem, "answer": answer}
+        for number, (problem, answer) in enumerate(map(in_words, puzzles), start=1)
     ]
 
 
 def training_puzzles(seed: int, count: int, people: tuple[int, int]) -> list[Puzzle]:
     """Distinct puzzles to train on, of the fewest to the most ``people`` in turns."""
     fewest, most = people
-    streams = [draw(random.Random(derive_seed(seed, "kk", "train", n)), "train", n) for n in range(fewest, most + 1)]
-    shares = [(count - number + len(streams) - 1) // len(streams) for number in range(len(streams))]
-    piles = [iter(distinct(stream, share)) for stream, share in zip(streams, shares, strict=True)]
+    sizes = range(fewest, most + 1)
+    shares = [(count - number + len(sizes) - 1) // len(sizes) for number in range(len(sizes))]
+    piles = [iter(_distinct(seed, "train", size, share)) for size, share in zip(sizes, shares, strict=True)]
     return [next(piles[number % len(piles)]) for number in range(count)]
+
+
+def _distinct(seed: int, split: str, people: int, count: int) -> list[Puzzle]:
+    """The first puzzles of a split whose statements differ; UsageError: few people allow few statements."""
+    drawn = draw(random.Random(derive_seed(seed, "kk", split, people)), split, people)
+    what = f"puzzles of knights and knaves of {people} people"
+    return distinct(drawn, count, what=what, key=lambda puzzle: puzzle.claims)
 
 
 # --- wording ----------------------------------------------------------------------------------------------------------

@@ -13,8 +13,9 @@ copy that differs is refused with the name of the problem that differs.
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +27,7 @@ from stapo_bench.tasks.prompt_style import style_of
 from stapo_bench.tasks.resources import offered_task_folders, resource_dir
 from stapo_bench.tasks.task import Source, Task
 from stapo_bench.tasks.task_file import read_yaml
+from stapo_bench.tasks.tool import get_tool
 
 Kind = TypeVar("Kind")
 
@@ -78,7 +80,8 @@ def load_task(name: str) -> Task:
     if name not in files:
         files = _all_files()
     if name not in files:
-        hint = did_you_mean(name, files) or f"known tasks: {', '.join(files)}"
+        near = did_you_mean(name, files)
+        hint = f"{near} ('stapo-bench tasks' lists all)" if near else f"known tasks: {', '.join(files)}"
         raise UsageError(f"unknown task '{name}': {hint}")
     return read_task(files[name])
 
@@ -117,12 +120,21 @@ def read_task(path: Path) -> Task:
         question_template=str(raw["doc_to_text"]),
         prompt_format=str(metadata.get("prompt_format", "auto")),
         style=style_of(path, raw),
+        tool=_tool(path, metadata.get("tool")),
         integer_answers=bool(metadata.get("integer_answers", False)),
         answer_type=metadata.get("answer_type"),
         licence=str(metadata.get("licence", "not stated")),
         notes=str(metadata.get("notes", "")),
         path=path,
     )
+
+
+def _tool(path: Path, name: str | None) -> str | None:
+    """The name of a tool that there is."""
+    try:
+        return None if name is None else get_tool(name).name
+    except UsageError as error:
+        raise StapoError(f"{path}: metadata.{error}") from None
 
 
 # -- content ----------------------------------------------------------------------------------------------------------
@@ -148,7 +160,8 @@ def load_problems(task: Task, data_dir: Path | None = None) -> list[Problem]:
 
     Args:
         task: from ``load_task``.
-        data_dir: folder with ``<task>.jsonl`` (id, problem, answer); None: the hub, or the task's own generator.
+        data_dir: folder with ``<task>.jsonl`` (id, problem, answer, or the columns that the task names); None: the hub,
+            or the task's own generator.
 
     Raises:
         StapoError: no such data, wrong count, or wrong content (names the problem that differs).
@@ -157,7 +170,7 @@ def load_problems(task: Task, data_dir: Path | None = None) -> list[Problem]:
         rows, place = _generate(task, task.source.generator), f"the generator '{task.source.generator['name']}'"
     elif data_dir is not None:
         path = Path(data_dir) / f"{task.name}.jsonl"
-        rows, place = _read_jsonl(path), str(path)
+        rows, place = [_named_as_ours(task, row) for row in _read_jsonl(path)], str(path)
     else:
         from stapo_bench.tasks import hub
 
@@ -166,28 +179,42 @@ def load_problems(task: Task, data_dir: Path | None = None) -> list[Problem]:
     return _checked(task, problems, place)
 
 
-def _generate(task: Task, generator: Mapping[str, Any]) -> list[dict[str, Any]]:
+_OF_KK = ["people", "seed"]
+
+
+def _generate(task: Task, generator: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """The rows of a generated task: a function of its name and ``metadata.generator``."""
-    from stapo_bench.tasks import kk, tiny
+    from stapo_bench.tasks import kk, kk_brief, products, tiny
 
     lacking = [
         key
-        for key in {"tiny": ["seed"], "kk": ["people", "seed"]}.get(str(generator.get("name")), [])
+        for key in {"tiny": ["seed"], "products": ["seed"], "kk": _OF_KK, "kk-brief": _OF_KK}.get(
+            str(generator.get("name")), []
+        )
         if not isinstance(generator.get(key), int)
     ]
     if lacking:
         raise StapoError(f"{task.path}: generator: expected a whole number for {lacking[0]}")
     match generator.get("name"):
         case "tiny":
-            return [*tiny.generate(task.name, generator["seed"])]
-        case "kk" if not 2 <= generator["people"] <= 8 or task.num_problems > _MOST_GENERATED:
+            return tiny.generate(task.name, generator["seed"])
+        case "products" if task.num_problems <= _MOST_GENERATED:
+            return products.rows("task", generator["seed"], task.num_problems)
+        case "kk" | "kk-brief" if not 2 <= generator["people"] <= 8 or task.num_problems > _MOST_GENERATED:
             raise StapoError(
                 f"{task.path}: generator: expected 2 to 8 people and at most {_MOST_GENERATED} problems, got "
                 f"{generator['people']} and {task.num_problems}"
             )
-        case "kk":
-            return [*kk.evaluation_rows(people=generator["people"], count=task.num_problems, seed=generator["seed"])]
-    raise StapoError(f"{task.path}: expected a generator named tiny or kk, got {generator.get('name')!r}")
+        case "kk" | "kk-brief" as name:
+            return kk.evaluation_rows(
+                people=generator["people"],
+                count=task.num_problems,
+                seed=generator["seed"],
+                in_words=kk.words if name == "kk" else kk_brief.words,
+            )
+    raise StapoError(
+        f"{task.path}: expected a generator named tiny, products, kk or kk-brief, got {generator.get('name')!r}"
+    )
 
 
 def _read_jsonl(path: Path) -> list[dict[str, Any]]:
@@ -195,6 +222,11 @@ def _read_jsonl(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         raise StapoError(f"{path}: no such file; expected one JSON object per line with id, problem, answer")
     return [row for _, row in read_foreign_rows(path)]
+
+
+def _named_as_ours(task: Task, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of a local file, which may have our names of columns or those of the task's set; ours come first."""
+    return {**{ours: row[theirs] for ours, theirs in task.source.columns.items() if theirs in row}, **row}
 
 
 def _answer_text(value: Any, integer: bool) -> str:
@@ -225,7 +257,7 @@ def _problem(task: Task, row: Mapping[str, Any], number: int, place: str) -> Pro
         is_multiple=is_multiple,
     )
     name = str(row.get("id", f"{task.name}-{number:03d}"))
-    return Problem(task=task.name, problem_id=name, question=str(row["problem"]), gold=gold)
+    return Problem(task=task.name, problem_id=name, question=str(row["problem"]), gold=gold, columns=row)
 
 
 def _kind(value: Any, kind: type[Kind], place: str) -> Kind | None:
@@ -258,8 +290,7 @@ def _checked(task: Task, problems: list[Problem], place: str) -> list[Problem]:
             f"{task.path.name}: wrong content in {place}: expected digest {task.digest[:12]}, got {found[:12]}; {what}"
         )
     named = [
-        Problem(task=p.task, problem_id=id_of.get(content, p.problem_id), question=p.question, gold=p.gold)
-        for p, content in zip(problems, contents, strict=True)
+        replace(p, problem_id=id_of.get(content, p.problem_id)) for p, content in zip(problems, contents, strict=True)
     ]
     repeated = [name for name, count in Counter(p.problem_id for p in named).items() if count > 1]
     if repeated:

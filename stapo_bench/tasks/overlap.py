@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, watched
 from stapo_bench.records import Problem
 from stapo_bench.tasks.foreign_files import read_foreign_rows
 
 SHINGLE_WORDS = 8
 MIN_SHARE = 0.5
-_COLUMNS = ("problem", "question", "prompt")
+_COLUMNS = ("problem", "question", "prompt", "messages")
 _WORD = re.compile(r"[a-z]+|\d+")
 _MARKUP = re.compile(r"\\(left|right|text|mathrm|displaystyle|dfrac|tfrac|frac|quad|cdot|begin|end|[,;!])")
 
@@ -72,7 +72,7 @@ def contained(
     for number, found in enumerate(own):
         for shingle in found:
             holders.setdefault(shingle, []).append(number)
-    for row, text in enumerate(training_texts, start=1):
+    for row, text in enumerate(watched(training_texts, "looking through", "training rows"), start=1):
         shared = Counter(number for shingle in shingles(text) for number in holders.get(shingle, ()))
         for number, count in shared.items():
             share = count / len(own[number])
@@ -81,9 +81,9 @@ def contained(
 
 
 def read_training_texts(path: Path) -> Iterator[str]:
-    """The problem of each line of a JSON-lines file: column ``problem``, ``question`` or ``prompt``.
+    """The problem of each line of a JSON-lines file: column ``problem``, ``question``, ``prompt`` or ``messages``.
 
-    A prompt may be a list of chat messages; then it is the user's.
+    Of chat messages it is what the user says.
     """
     if not path.is_file():
         raise StapoError(f"{path}: no such file; expected one JSON object per line with {' or '.join(_COLUMNS)}")

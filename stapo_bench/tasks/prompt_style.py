@@ -33,7 +33,7 @@ def style_of(path: Path, raw: Mapping[str, Any]) -> PromptStyle:
     return PromptStyle(
         system=metadata.get("system") or "",
         examples=_examples(samples[:number], f"{path}: fewshot_config.samples"),
-        chat_template_kwargs=_keywords(metadata.get("chat_template_kwargs") or {}, f"{path}: metadata"),
+        chat_template_kwargs=json_keywords(metadata.get("chat_template_kwargs") or {}, f"{path}: metadata"),
         assistant_prefix=raw.get("gen_prefix") or "",
     )
 
@@ -52,8 +52,8 @@ def read_examples(path: Path) -> tuple[tuple[str, str], ...]:
     return found
 
 
-def _keywords(found: Mapping[Any, Any], place: str) -> Mapping[str, Any]:
-    """Keywords that a manifest can hold; YAML has others, as dates."""
+def json_keywords(found: Mapping[Any, Any], place: str) -> Mapping[str, Any]:
+    """Keywords of a chat template that a manifest can hold; YAML has others, as dates: StapoError."""
     for name, value in found.items():
         if not isinstance(name, str) or json.loads(_as_json(value)) != value:
             raise StapoError(f"{place}: chat_template_kwargs: expected values as JSON has them, got {name}: {value!r}")
@@ -83,9 +83,9 @@ def check_style(style: PromptStyle, prompt_format: str) -> None:
         UsageError: keywords of a chat template without one, or a beginning of the reply where a server lays it out.
     """
     if style.chat_template_kwargs and prompt_format in ("base", "plain"):
-        raise UsageError(f"--chat-template-kwargs: expected prompt format chat, or --chat, got {prompt_format}")
+        raise UsageError(f"chat_template_kwargs: expected prompt format chat, or --chat, got {prompt_format}")
     if ours := [name for name in style.chat_template_kwargs if name in _OURS]:
-        raise UsageError(f"--chat-template-kwargs: expected keywords of a template's own, got {ours[0]}")
+        raise UsageError(f"chat_template_kwargs: expected keywords of a template's own, got {ours[0]}")
     if style.assistant_prefix and prompt_format == "message":
         raise UsageError("--assistant-prefix: expected no --chat, as a server's template begins the reply itself")
 
@@ -99,7 +99,7 @@ def check_keywords(style: PromptStyle, template: Any) -> None:
     for name in style.chat_template_kwargs:
         if not re.search(rf"\b{re.escape(name)}\b", str(template)):
             raise StapoError(
-                f"--chat-template-kwargs: expected keywords that the checkpoint's chat template reads, got {name}"
+                f"chat_template_kwargs: expected keywords that the checkpoint's chat template reads, got {name}"
             )
 
 

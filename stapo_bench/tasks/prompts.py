@@ -18,6 +18,7 @@ a reply.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from stapo_bench.errors import StapoError, UsageError
@@ -44,7 +45,19 @@ def render_question(template: str, problem: Problem) -> str:
     >>> render_question("{{problem}} Box it.", p)
     '1+1? Box it.'
     """
-    from jinja2 import StrictUndefined, TemplateError
+    from jinja2 import TemplateError
+
+    try:
+        return str(_compiled(template).render(problem=problem.question))
+    except (TemplateError, ArithmeticError, TypeError, ValueError, RecursionError) as error:  # jinja2's, the template's
+        reason = " ".join(str(error).split())[:300]
+        raise StapoError(f"task {problem.task}: doc_to_text cannot be rendered: {reason}") from None
+
+
+@lru_cache(maxsize=16)
+def _compiled(template: str) -> Any:
+    """The template, compiled once for all problems of its task."""
+    from jinja2 import StrictUndefined
     from jinja2.exceptions import SecurityError
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -58,12 +71,7 @@ def render_question(template: str, problem: Problem) -> str:
             raise SecurityError(f"a template may not use {operator}")
 
     # keep_trailing_newline as in lm-eval, which renders the same template
-    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
-    try:
-        return environment.from_string(template).render(problem=problem.question)
-    except (TemplateError, ArithmeticError, TypeError, ValueError, RecursionError) as error:  # jinja2's, the template's
-        reason = " ".join(str(error).split())[:300]
-        raise StapoError(f"task {problem.task}: doc_to_text cannot be rendered: {reason}") from None
+    return Environment(undefined=StrictUndefined, keep_trailing_newline=True).from_string(template)
 
 
 def resolve_format(requested: str, tokenizer: Any | None) -> str:
@@ -102,13 +110,18 @@ def render_prompts(
     """
     chosen = resolve_format(prompt_format or task.prompt_format, tokenizer)
     style = task.style if style is None else style
+    check_examples(style, problems, f"task {task.name}")
+    return render_all(problems, task.question_template, chosen, tokenizer, style)
+
+
+def check_examples(style: PromptStyle, problems: Sequence[Problem], place: str) -> None:
+    """Refuse an example that is one of the problems, whose answer it would give away: StapoError."""
+    if not style.examples:
+        return
     asked = {normalise(problem.question): problem.problem_id for problem in problems}
     for number, (question, _) in enumerate(style.examples, start=1):
         if (known := asked.get(normalise(question))) is not None:
-            raise StapoError(
-                f"task {task.name}: example {number} is its problem {known}, with the answer: leave it out"
-            )
-    return render_all(problems, task.question_template, chosen, tokenizer, style)
+            raise StapoError(f"{place}: example {number} is its problem {known}, with the answer: leave it out")
 
 
 def render_prompt(problem: Problem, template: str, prompt_format: str, tokenizer: Any | None) -> Prompt:

@@ -9,14 +9,14 @@ GROUP = "stapo_bench.tasks"
 
 
 def resource_dir(name: str) -> Path:
-    """Folder of a resource: ``tasks`` (one YAML per benchmark) or ``published`` (the paper's numbers).
+    """Folder of a resource: ``tasks`` (a YAML each), ``published`` (the paper's numbers) or ``launch`` (for clusters).
 
     A wheel carries them under ``stapo_bench/_resources``; a checkout has them at the top level.
     """
     wheel = _PACKAGE / "_resources" / name
     if wheel.is_dir():
         return wheel
-    checkout = {"tasks": "tasks", "published": "results/published"}[name]
+    checkout = {"tasks": "tasks", "published": "results/published", "launch": "scripts/launch"}[name]
     return _PACKAGE.parent / checkout
 
 

@@ -35,6 +35,7 @@ class Task:
     question_template: str  # jinja2, over ``problem``
     prompt_format: str  # auto | chat | base | plain, see stapo_bench.tasks.prompts
     style: PromptStyle  # what else stands around a question
+    tool: str | None  # that replies may call, see stapo_bench.tasks.tool; None: none
     integer_answers: bool
     answer_type: str | None
     licence: str

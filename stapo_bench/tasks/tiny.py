@@ -11,12 +11,13 @@ a problem, whatever their seeds.
 
 import hashlib
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 from stapo_bench.errors import UsageError
 from stapo_bench.seeds import derive_seed
+from stapo_bench.tasks.distinct import distinct
 
 MAX_TOTAL = 99
 """Largest number in any step."""
@@ -280,23 +281,21 @@ def draw(rng: random.Random, split: str, kinds: tuple[str, ...]) -> Iterator[Tin
             yield problem
 
 
-def distinct(problems: Iterator[TinyProblem], count: int) -> list[TinyProblem]:
-    """The first ``count`` problems with texts not seen before."""
-    found: dict[str, TinyProblem] = {}
-    while len(found) < count:
-        problem = next(problems)
-        found.setdefault(problem.text, problem)
-    return list(found.values())
+def distinct_problems(problems: Iterator[TinyProblem], count: int) -> list[TinyProblem]:
+    """The first ``count`` problems whose texts differ; UsageError: there seem to be fewer."""
+    return distinct(problems, count, what="problems of these kinds", key=lambda problem: problem.text)
 
 
-def generate(task_name: str, seed: int) -> list[dict[str, str]]:
+@cache  # sampling and grading ask for them, and of those that are drawn nineteen in twenty are another split's
+def generate(task_name: str, seed: int) -> tuple[Mapping[str, str], ...]:
     """Problems of a task as rows ``{"id", "problem", "answer"}``, the same for the same seed on every machine."""
     if task_name not in TASKS:
         raise UsageError(f"unknown generated task {task_name!r}; expected one of {', '.join(TASKS)}")
     task = TASKS[task_name]
     rng = random.Random(derive_seed(seed, "tiny", task_name))
     prefix = task_name.replace("_", "-")
-    return [
+    asked = distinct_problems(draw(rng, task_name, task.kinds), task.num_problems)
+    return tuple(
         {"id": f"{prefix}-{number:03d}", "problem": problem.text, "answer": str(problem.answer)}
-        for number, problem in enumerate(distinct(draw(rng, task_name, task.kinds), task.num_problems), start=1)
-    ]
+        for number, problem in enumerate(asked, start=1)
+    )

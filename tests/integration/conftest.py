@@ -4,7 +4,11 @@ from pathlib import Path
 
 import pytest
 
-collect_ignore = ["verl_on_cpu.py", "verl_rollouts_on_cpu.py", "verl_steps.py"]  # helpers that import verl
+collect_ignore = [
+    "verl_on_cpu.py", "verl_rollouts_on_cpu.py", "verl_steps.py",  # helpers that import verl
+    "test_train_ranks.py", "test_train_beside_ranks.py",  # minutes, that each worker of pytest would spend anew; they
+    # run where they are named
+]  # fmt: skip
 
 
 @pytest.fixture(scope="session")

@@ -37,5 +37,7 @@ def check_reported(log: Mapping[str, float], selection: Selection, tolerance: fl
     assert log["objective/num_candidates"] == selection.num_candidates
     assert log["objective/num_kept"] == selection.num_kept
     assert log["objective/num_silenced"] == selection.num_tokens - selection.num_kept
+    nats = log.get("objective/candidate_entropy")  # not known where the selection needs no statistics
+    assert nats is None or nats == pytest.approx(selection.candidate_entropy, rel=tolerance)
     for threshold, value in selection.thresholds.items():
         assert log[f"objective/{threshold}"] == pytest.approx(value, rel=tolerance)

@@ -92,7 +92,8 @@ class Report:
     def open(self, hash_: str = "") -> "Report":
         self.driver.get("about:blank")
         self.driver.get(self.url + hash_)
-        self.driver.execute_script("try { sessionStorage.clear() } catch {}")
+        # What the page still does after this is forgotten as well: a search that is under way stores its words.
+        self.driver.execute_script("try { Storage.prototype.setItem = () => {}; sessionStorage.clear() } catch {}")
         self.driver.get("about:blank")
         self.driver.get(self.url + hash_)
         return self
@@ -159,3 +160,12 @@ def sample_lines(folder: Path, run: str) -> list[dict]:
 def grade_lines(folder: Path, run: str, grader: str) -> dict[tuple[str, int], str]:
     rows = [json.loads(line) for line in (folder / run / "grades" / f"{grader}.jsonl").open()]
     return {(row["problem_id"], row["sample_index"]): row["outcome"] for row in rows if "outcome" in row}
+
+
+@pytest.fixture
+def three(browser, folder) -> Report:
+    """A report of three runs, of which a reader chooses two: the third is the second under another name."""
+    if not (folder / "three.html").exists():
+        shutil.copytree(folder / "run-b", folder / "run-c")
+        command("report", "run-a", "run-b", "run-c", "--data-dir", ".", "-o", "three.html", cwd=folder)
+    return Report(browser, (folder / "three.html").as_uri())

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from bench.objectives import trl_rows, verl_rows
+from bench.objective_oracles import trl_rows, verl_rows
 from bench.objectives_page import read_rows
 
 AGAIN = 10  # times the difference that the table has, or a rounding: another machine rounds otherwise

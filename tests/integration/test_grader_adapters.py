@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from stapo_bench.grading import inspect_scorer, verifiers_reward
+from stapo_bench.grading import get_grader, inspect_scorer, verifiers_reward
 
 WHY = "{} is not installed: scripts/integration.sh adapters runs this"
 needs_inspect = pytest.mark.skipif(find_spec("inspect_ai") is None, reason=WHY.format("inspect_ai"))
@@ -34,6 +34,16 @@ def scored(completion, gold, grader="math"):
         output=ModelOutput.from_content("mockllm/model", completion),
     )
     return asyncio.run(inspect_scorer(grader)(state, Target(gold)))
+
+
+@needs_inspect
+def test_the_scorer_of_inspect_is_a_grader():
+    graded = [get_grader("inspect").grade(completion, gold) for completion, gold in ANSWERS[:2]]
+    assert [(grade.outcome.value, grade.extracted) for grade in graded] == [
+        ("CORRECT", "\\frac12"),
+        ("INCORRECT", "43"),
+    ]
+    assert graded[0].grader.startswith("inspect-0.")
 
 
 @needs_inspect

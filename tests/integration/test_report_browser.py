@@ -122,7 +122,7 @@ def test_the_table_is_copied_as_markdown_and_latex(report, browser):
         "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
     )
     for form, start in (("markdown", "**avg@k in percent"), ("latex", "\\begin{tabular}")):
-        report.find(f"button[data-form={form}]").click()
+        report.find(f".table-head button[data-form={form}]").click()
         report.until("return document.getElementById('toast').textContent.length > 0")
         text = browser.execute_async_script(
             "navigator.clipboard.readText().then(arguments[0], (e) => arguments[0](String(e)))"
@@ -198,6 +198,21 @@ def test_printed_pages_are_light_and_without_controls(report, browser):
     assert report.find(".main").is_displayed()
 
 
+@pytest.mark.parametrize("hash_", ["#overview/1", "#figures", "#halves/p4/3@run-a,run-b", "#tokens"])
+def test_on_a_telephone_nothing_makes_the_page_wider_than_the_screen(report, browser, hash_):
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        report.open(hash_)
+        time.sleep(0.4)
+        wide = "return [...document.querySelectorAll('body *')].filter((e) => e.scrollWidth > e.clientWidth + 1)"
+        assert report.run("return document.documentElement.scrollWidth") <= 390, report.run(
+            wide + ".slice(0, 5).map((e) => e.outerHTML.slice(0, 120))"
+        )
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 # -- tokens -----------------------------------------------------------------------------------------------------------
 
 
@@ -227,9 +242,9 @@ def test_tokens_tell_their_numbers_and_silenced_ones_are_marked_beside_their_col
 
 def test_fifty_thousand_samples_open_quickly(tmp_path):
     BENCH["write_run"](tmp_path / "run", 50_000, 300)
-    size = BENCH["write_report"](BENCH["Contents"](runs=[tmp_path / "run"]), tmp_path / "report.html")
+    made = BENCH["make_report"](tmp_path / "run", tmp_path / "report.html")
     found = BENCH["measure"](tmp_path / "report.html", repeats=1)
-    print(f"\n50,000 samples, {size / 1e6:.1f} MB: {found}")
+    print(f"\n50,000 samples: {made | found}")
     assert found["open_s_median"] < 10  # 3 is the aim, and 0.4 was measured: this bound holds on a loaded machine
     assert found["rows_in_page"] < 60
 

@@ -151,3 +151,69 @@ def test_everything_that_can_be_used_has_a_name(report):
     assert row.get_attribute("role") == "option" and row.get_attribute("aria-setsize") == "72"
     assert report.find("#list").get_attribute("aria-activedescendant") == row.get_attribute("id")
     assert "sample 3," in row.get_attribute("aria-label")
+
+
+# -- the search's workers ---------------------------------------------------------------------------------------------
+
+COUNT_QUESTIONS = """
+const lane = lanes()[0].constructor.prototype;
+const ask = lane.ask;
+window.asked = [];
+lane.ask = function (id, places, words) {
+  window.asked.push([words, places.length]);
+  return ask.call(this, id, places, words);
+};
+"""
+
+
+def test_a_longer_word_is_looked_for_where_the_shorter_was_found_and_other_filters_ask_nothing_anew(report, folder):
+    texts = [sample["completion"].lower() for sample in sample_lines(folder, "run-a")]
+    short, long = (sum(words in text for text in texts) for words in ("boxed{", "boxed{1"))
+    assert 0 < long < short
+    report.open("#samples").shown().run(COUNT_QUESTIONS)
+    report.find("#search").send_keys("boxed{")
+    report.until_count(short)
+    report.find("#search").send_keys("1")
+    report.until_count(long)
+    questions = report.run("return window.asked")
+    assert [number for words, number in questions if words == "boxed{1"] == [short]
+    report.choose("#verdict", "C")
+    report.until("return browser.found.every((i) => data.runs[0].outcome[i] === 'C')")
+    report.choose("#verdict", "")
+    report.until_count(long)
+    assert report.run("return window.asked.length") == len(questions)
+    assert report.complaints() == []
+
+
+FAIL = """
+const post = Worker.prototype.postMessage;
+window.fails = true;  // asked with each question: no worker that was made meanwhile goes on failing
+Worker.prototype.postMessage = function (question) {
+  if (window.fails) this.onerror({ message: "no memory" });
+  else post.call(this, question);
+};
+"""
+
+
+def test_a_search_that_breaks_off_says_so_and_the_next_one_is_whole(report, folder):
+    found = sum("boxed{" in sample["completion"].lower() for sample in sample_lines(folder, "run-a"))
+    report.open("#samples").shown()
+    report.run(FAIL)
+    report.find("#search").send_keys("boxed")
+    report.until("return byId('status').textContent.endsWith('(no memory); change its words to search again')")
+    report.run("window.fails = false")
+    report.find("#search").send_keys("{")
+    report.until_count(found)
+
+
+def test_who_waits_for_a_worker_that_another_search_stopped_is_told(report):
+    report.open("#samples").shown()
+    report.run("""
+      const lane = lanes()[0];
+      lane.worker.postMessage = () => {};  // still at work
+      window.told = [];
+      const ask = () => lane.ask("text-0-0", [0], "boxed").catch((error) => told.push(error.message));
+      ask();
+      setTimeout(() => { dropLanes(lanes(), new Error("no memory")); ask(); }, 20);
+    """)
+    report.until("return told.join() === 'no memory,no memory'")

@@ -10,12 +10,19 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from ranks_setup import assert_same_training
 
+from stapo_bench.engines import EngineOptions
 from stapo_bench.runs.sealed import unseal
+from stapo_bench.runs.store import scan_keys
+from stapo_bench.sampling import evaluate
+from stapo_train.config import load_config
+from stapo_train.evaluation import eval_options
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("vllm") is None, reason="vLLM is not installed: scripts/integration.sh runs this"
@@ -55,6 +62,7 @@ def train(config: Path, *options: str, before: str = "") -> subprocess.Popen:
     program = f"{before}\nfrom stapo_train.cli import main\nmain()"
     command = [sys.executable, "-c", program, str(config), *options]
     environment = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": "1"} | os.environ
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
     with (config.parent / "log").open("a") as file:
         return subprocess.Popen(command, stdout=file, stderr=file, env=environment)
 
@@ -82,7 +90,7 @@ def test_the_reward_rises_on_rollouts_of_the_present_weights(whole):
 
 
 def test_an_engine_left_with_old_weights_is_seen_in_the_first_iteration_after_an_update(base, tmp_path):
-    forget = "from stapo_train import run\nrun.load_weights = lambda engine, model: None"
+    forget = "from stapo_train import run\nrun.load_weights = lambda engine, model, config: None"
     process = train(write_config(base, tmp_path, iterations=3), before=forget)
     assert process.wait(timeout=600) == 0, log(tmp_path)
     first, *others = records(tmp_path / "run")
@@ -108,6 +116,60 @@ def test_a_killed_run_goes_on_to_the_same_numbers(whole, base, tmp_path):
     assert (run / weights).read_bytes() == (whole / weights).read_bytes()
 
 
+EVAL = {"every": 4, "tasks": ["tiny_aime24"], "samples": 1}
+
+
+def test_evaluated_on_the_way_it_trains_the_same_and_draws_what_eval_draws(whole, base, tmp_path):
+    config = write_config(base, tmp_path, eval=EVAL)
+    assert train(config).wait(timeout=600) == 0, log(tmp_path)
+    run, weights = tmp_path / "run", Path("checkpoints", "final", "model.safetensors")
+    assert (run / weights).read_bytes() == (whole / weights).read_bytes()
+    assert [{**row, "evaluation": {}, "crc32": 0} for row in without_times(run)] == [
+        {**row, "evaluation": {}, "crc32": 0} for row in without_times(whole)
+    ]
+    assert [row["iteration"] for row in records(run) if row["evaluation"]] == [4, 8]
+    options = eval_options(load_config(config), run / "checkpoints" / "final", 8)
+    options = replace(options, engine=EngineOptions(name="vllm"))
+    assert evaluate(options).num_sampled == 0  # the command finds its own run, with nothing missing
+    evaluate(replace(options, out=tmp_path / "again"))
+    assert drawn(options.out) == drawn(tmp_path / "again") and len(drawn(options.out)) == 30
+
+
+def drawn(place: Path) -> dict:
+    """The texts of a run folder."""
+    found = {}
+    scan_keys(place, 0, lambda sample: found.update({sample.key: sample.completion}))
+    return found
+
+
+AT_ONCE = "from stapo_train import run\nfrom test_ahead import AtOnce\nrun.ThreadPoolExecutor = AtOnce"
+
+
+def test_drawn_ahead_in_a_thread_and_killed_it_is_what_is_drawn_before_the_updates(base, tmp_path):
+    beside = {"rollout__ahead": 1, "eval": {**EVAL, "every": 2}, "iterations": 4}
+    folders = [tmp_path / name for name in ("whole", "killed")]
+    for folder in folders:
+        folder.mkdir()
+    first, second = (write_config(base, folder, **beside) for folder in folders)
+    assert train(first, before=AT_ONCE).wait(timeout=600) == 0, log(folders[0])
+    process, deadline = train(second), time.monotonic() + 600
+    while len(records(folders[1] / "run")) < 3:
+        assert process.poll() is None and time.monotonic() < deadline, log(folders[1])
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert train(second, "--resume").wait(timeout=600) == 0, log(folders[1])
+    whole, killed = (folder / "run" for folder in folders)
+    ahead = Path("state", "rollouts-000005.jsonl")  # the same tokens and log-probs to the end, to the bit
+    assert (killed / ahead).read_bytes() == (whole / ahead).read_bytes()
+    assert without_times(killed)[:3] == without_times(whole)[:3]
+    assert_same_training(killed, whole)  # a process that goes on rounds the updates otherwise, by 1e-7
+    for step in ("step-000000", "step-000002", "step-000004"):
+        assert drawn(killed / "eval" / step) == drawn(whole / "eval" / step) != {}
+    mismatch = [row["rollout_mismatch"] for row in records(killed)]
+    assert mismatch[0] < IN_SYNC and min(mismatch[1:]) > 1000 * IN_SYNC, "one step off policy"
+
+
 @pytest.fixture(scope="module", params=["tied embeddings", "embeddings apart"])
 def engine_and_model(request, base, tmp_path_factory):
     import torch
@@ -127,24 +189,10 @@ def engine_and_model(request, base, tmp_path_factory):
     engine.close()
 
 
-def mismatch(engine, model) -> float:
-    """Mean difference of log-probs over a completion, nats. The prompt fills blocks of the prefix cache."""
-    import torch
-
-    from stapo_bench.records import Prompt, Request, SampleKey, SamplingParams
-
-    ids = tuple(range(10, 250)) * 2
-    prompt = Prompt(task="t", problem_id="p", text="", token_ids=ids)
-    request = Request(key=SampleKey("t", "p", 0), prompt=prompt, seed=1)
-    (drawn,) = engine.generate([request], SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=20))
-    with torch.no_grad():
-        log_probs = model(torch.tensor([ids + drawn.token_ids])).logits[0, len(ids) - 1 : -1].log_softmax(-1)
-    taken = log_probs.gather(-1, torch.tensor(drawn.token_ids)[:, None])[:, 0]
-    return float((taken - torch.tensor(drawn.log_probs)).abs().mean())
-
-
 def test_weights_change_in_place_and_nothing_of_the_old_ones_is_left(engine_and_model):
     import torch
+
+    from bench.sleep import mismatch
 
     engine, model = engine_and_model
     for _ in range(2):
@@ -160,6 +208,8 @@ def test_weights_change_in_place_and_nothing_of_the_old_ones_is_left(engine_and_
 
 def test_an_engine_that_shares_its_gpu_sleeps_until_it_gets_weights(engine_and_model, monkeypatch):
     # On a CPU vLLM goes through the same states and gives back nothing.
+    from bench.sleep import mismatch
+
     engine, model = engine_and_model
     calls = []
     for name in ("sleep", "wake_up", "collective_rpc", "reset_prefix_cache"):

@@ -171,6 +171,7 @@ def check_same(name: str, gradient: torch.Tensor, log: dict, expected: SimpleNam
     assert log["loss"] == pytest.approx(expected.loss, abs=1e-4)  # TRL rounds it
     if name in ("stapo", "stapo-old"):
         assert 0 < selection.num_tokens - selection.num_kept < selection.num_candidates
+        assert log["objective/candidate_entropy"] > 0
 
 
 @pytest.mark.parametrize(("name", "accumulate"), [(n, 4) for n in OBJECTIVES] + [(n, 1) for n in MAIN])

@@ -113,6 +113,7 @@ def check_same(name: str, found, expected) -> None:
         assert metrics[f"objective/{mean}"] == pytest.approx(value, rel=1e-5, abs=1e-7)
     if name in ("stapo", "stapo-old", "random-mask", "high-entropy-mask"):
         assert 0 < selection.num_tokens - selection.num_kept < selection.num_candidates
+        assert metrics["objective/candidate_entropy"] > 0
 
 
 @pytest.mark.parametrize(

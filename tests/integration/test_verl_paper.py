@@ -9,8 +9,7 @@ pytest.importorskip("verl", reason="needs verl: scripts/integration.sh verl")
 
 from stapo_bench.errors import StapoError, UsageError
 from stapo_train.config import load_config
-from stapo_train.cost.estimate import Setup
-from stapo_train.cost.shapes import GPUS
+from stapo_train.cost.shapes import GPUS, Setup
 from stapo_train.reproduce import __main__ as reproduce
 from stapo_train.reproduce import paper_verl
 

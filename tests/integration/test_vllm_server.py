@@ -5,18 +5,13 @@ Run by ``scripts/integration.sh vllm``, in an environment with vLLM.
 
 import importlib.util
 import io
-import os
-import signal
-import socket
 import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from bench.engines import end, free_port, start_server
 from stapo_bench.engines import EngineOptions
 from stapo_bench.engines.openai import OpenAIEngine
 from stapo_bench.engines.servers import Retries
@@ -31,55 +26,20 @@ pytestmark = pytest.mark.skipif(
 )
 
 IMPATIENT = Retries(tries=3, first_pause_s=0.2)
-TEMPLATE = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
-START_S = 600
-
-
-def answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/models", timeout=5):
-            return True
-    except OSError:
-        return False
 
 
 @pytest.fixture
 def start(checkpoint, tmp_path) -> Iterator[Callable[[], tuple[str, subprocess.Popen]]]:
     """Starts the server at one address, again and again; each is ended with all its processes."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    url, running = f"http://127.0.0.1:{port}/v1", []
-    (tmp_path / "template.jinja").write_text(TEMPLATE)
-    command = [Path(sys.executable).with_name("vllm"), "serve", checkpoint, "--port", port, "--dtype", "float32"]
-    command += ["--served-model-name", "tiny", "--generation-config", "vllm", "--enforce-eager"]
-    command += ["--chat-template", tmp_path / "template.jinja", "--logprobs-mode", "processed_logprobs"]
-    environment = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_WAIT_POLICY": "PASSIVE"} | os.environ
+    port, running = free_port(), []
 
     def begin() -> tuple[str, subprocess.Popen]:
-        with (tmp_path / "server.log").open("ab") as log:
-            running.append(
-                subprocess.Popen(
-                    list(map(str, command)), stdout=log, stderr=log, env=environment, start_new_session=True
-                )
-            )
-        until = time.monotonic() + START_S
-        while not answers(url):
-            assert running[-1].poll() is None, (tmp_path / "server.log").read_text()[-3000:]
-            assert time.monotonic() < until, (tmp_path / "server.log").read_text()[-3000:]
-            time.sleep(1)
-        return url, running[-1]
+        running.append(start_server(checkpoint, tmp_path, port))
+        return f"http://127.0.0.1:{port}/v1", running[-1]
 
     yield begin
     for server in running:
         end(server)
-
-
-def end(server: subprocess.Popen) -> None:
-    """Kill a server and the processes that it started."""
-    if server.poll() is None:
-        os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
 
 
 def test_a_server_is_asked_both_ways_killed_and_gone_on_with(start, checkpoint, tmp_path):
@@ -95,9 +55,9 @@ def test_a_server_is_asked_both_ways_killed_and_gone_on_with(start, checkpoint, 
             samples=samples,
             limit=4,
             max_new_tokens=24,
-            engine=EngineOptions(name="openai", base_urls=(url,), model="tiny", chat=chat),
+            engine=EngineOptions(name="openai", base_urls=(url,), model="served", chat=chat),
         )
-        engine = OpenAIEngine([url], model="tiny", chat=chat, retries=IMPATIENT, concurrency=4)
+        engine = OpenAIEngine([url], model="served", chat=chat, retries=IMPATIENT, concurrency=4)
         return evaluate(options, engine=engine, watch=watch or io.StringIO()).run_dir
 
     for name, chat in (("completions", False), ("chat", True)):

@@ -40,6 +40,7 @@ from verl.workers.utils.padding import left_right_2_no_padding
 
 from stapo_train.advantages import group_advantages
 from stapo_train.batch import KEY_STRIDE, Batch, collate
+from stapo_train.distributed import end_rank
 from stapo_train.integrations.verl import ROW, StapoTrainingWorker, row_names
 from stapo_train.integrations.verl_settings import NAME, VARIABLE, parse_objective
 from stapo_train.objective import select
@@ -272,7 +273,7 @@ def main(checkpoint: str, *cases_and_folder: str) -> None:
     for case in cases:
         found = resume(Path(checkpoint), Path(folder)) if case == "resume" else step(Path(checkpoint), case)
         torch.save(found, Path(folder) / f"{case}.{dist.get_rank()}.pt")
-    dist.destroy_process_group()
+    end_rank()
 
 
 if __name__ == "__main__":

@@ -6,18 +6,22 @@ Padding stands to the right and attention is causal, so no response token ever s
 needed. Packed rows lie end to end without padding; position ids that restart at 0 tell transformers where each row
 begins, so that no row attends to another. Logits are computed only at positions that predict a response token.
 
+What a tool has written stands in a row between the response tokens and is seen like a prompt. It is none of the N: no
+loss, mask, denominator, entropy or length can reach it.
+
 Legend: R rows (rollouts), N response tokens of all rows, b rows and n response tokens of a micro-batch, T positions.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stapo_train.objective import TokenStats
+from stapo_bench.records import ToolOutput
+from stapo_train.objective import Reduce, TokenStats
 from stapo_train.train_records import Rollout
 
 KEY_STRIDE = 1 << 24
@@ -43,6 +47,21 @@ class Batch:
     starts: tuple[int, ...]  # [R] where a row's tokens begin in [N]
     row_advantages: Tensor  # [R]
     stats: TokenStats  # [N] of the old policy once measured, NaN before
+    tool_outputs: tuple[tuple[ToolOutput, ...], ...] = ()  # [R] what tools wrote into each row; (): into none
+
+    def outputs(self, row: int) -> tuple[ToolOutput, ...]:
+        """What tools wrote into a row."""
+        return self.tool_outputs[row] if self.tool_outputs else ()
+
+    def laid_out(self, row: int) -> tuple[list[int], list[int]]:
+        """All token ids of a row from its prompt on, and where among them its response tokens stand."""
+        prompt, response = self.rows[row]
+        ids, places, begin = list(prompt), list[int](), 0
+        for end, told in (*self.outputs(row), ToolOutput(len(response), ())):
+            places += range(len(ids), len(ids) + end - begin)
+            ids += [*response[begin:end], *told]
+            begin = end
+        return ids, places
 
     def select_rows(self, rows: Sequence[int]) -> "Batch":
         """A batch of these rows, in this order; sequence numbers count from 0 again."""
@@ -55,6 +74,21 @@ class Batch:
             starts=_starts(lengths.tolist()),
             row_advantages=self.row_advantages[list(rows)],
             stats=stats,
+            tool_outputs=tuple(self.outputs(r) for r in rows),
+        )
+
+    def of_all_ranks(self, ranks: Reduce, rollouts: Sequence[Rollout]) -> "Batch":
+        """The ranks' batches end to end; ``rollouts`` are the rows of all of them in that order."""
+        lengths = [len(r.response_ids) for r in rollouts]
+        values = {f.name: getattr(self.stats, f.name) for f in fields(self.stats)}
+        found = {name: ranks.gather(value) for name, value in values.items() if value is not None}
+        found["sequence"] = torch.arange(len(rollouts)).repeat_interleave(torch.tensor(lengths, dtype=torch.int64))
+        return Batch(
+            rows=tuple((r.prompt_ids, r.response_ids) for r in rollouts),
+            starts=_starts(lengths),
+            row_advantages=ranks.gather(self.row_advantages),
+            stats=replace(self.stats, **found),
+            tool_outputs=tuple(r.tool_outputs for r in rollouts),
         )
 
     def token_index(self, rows: Sequence[int]) -> Tensor:
@@ -86,6 +120,7 @@ def collate(
         rows=tuple((r.prompt_ids, r.response_ids) for r in rollouts),
         starts=starts,
         row_advantages=row_advantages,
+        tool_outputs=tuple(r.tool_outputs for r in rollouts),
         stats=TokenStats(
             log_probs=unknown,
             old_log_probs=unknown,
@@ -111,6 +146,38 @@ def micro_batches(
         by_length = by_length[count:]
 
 
+def nothing_to_run(device: torch.device, packed: bool) -> MicroBatch:
+    """A micro-batch without a response token, for a rank that has none left while another has: it takes part."""
+    none, one = torch.zeros(0, dtype=torch.int64, device=device), torch.zeros((1, 1), dtype=torch.int64, device=device)
+    return MicroBatch(input_ids=one, position_ids=one if packed else None, predictor=none, taken=none, tokens=none)
+
+
+def spread(lengths: Sequence[int], parts: Sequence[Hashable], size: int) -> list[int]:
+    """The rank of each row: every part by itself over all ranks, so that they have about as many tokens each.
+
+    The longest first, each to the rank with the fewest tokens of that part so far (Graham 1969: at most 4/3 of the
+    least possible maximum), and among those to the one with the fewest in all.
+
+    Args:
+        lengths: [R] tokens of each row.
+        parts: [R] equal for rows that run together, such as those of one mini-batch.
+        size: number of ranks.
+
+    >>> spread([9, 5, 4, 4, 1, 1], ["a"] * 4 + ["b"] * 2, 2)
+    [0, 1, 1, 0, 1, 0]
+    """
+    in_all = [0] * size
+    of_part: dict[Hashable, list[int]] = {}
+    owners = [0] * len(lengths)
+    for row in sorted(range(len(lengths)), key=lambda r: (-lengths[r], r)):
+        held = of_part.setdefault(parts[row], [0] * size)
+        rank = min(range(size), key=lambda k: (held[k], in_all[k], k))
+        owners[row] = rank
+        held[rank] += lengths[row]
+        in_all[rank] += lengths[row]
+    return owners
+
+
 def _count_fitting(batch: Batch, by_length: Sequence[int], max_tokens: int, packed: bool) -> int:
     if not packed:
         return max(1, max_tokens // _length(batch, by_length[0]))
@@ -124,12 +191,10 @@ def _lay_out(batch: Batch, rows: Sequence[int], device: torch.device, packed: bo
     input_ids = np.zeros(sum(lengths) if packed else len(rows) * max(lengths), dtype=np.int64)
     predictor: list[NDArray[np.int64]] = []
     for first, r in zip(firsts, rows, strict=True):
-        prompt, response = batch.rows[r]
-        begin = first + len(prompt)
-        input_ids[first:begin] = prompt
-        input_ids[begin : begin + len(response)] = response
+        ids, drawn = batch.laid_out(r)
+        input_ids[first : first + len(ids)] = ids
         # token t is predicted by the hidden state of position t - 1
-        predictor.append(np.arange(begin - 1, begin - 1 + len(response)))
+        predictor.append(first - 1 + np.array(drawn, dtype=np.int64))
     places = np.concatenate(predictor)
     positions = np.concatenate([np.arange(length) for length in lengths]) if packed else None
     return MicroBatch(
@@ -143,7 +208,7 @@ def _lay_out(batch: Batch, rows: Sequence[int], device: torch.device, packed: bo
 
 def _length(batch: Batch, row: int) -> int:
     prompt, response = batch.rows[row]
-    return len(prompt) + len(response)
+    return len(prompt) + len(response) + sum(len(told) for _, told in batch.outputs(row))
 
 
 def _starts(lengths: Sequence[int]) -> tuple[int, ...]:

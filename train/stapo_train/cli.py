@@ -11,10 +11,11 @@ from pathlib import Path
 import click
 
 from stapo_bench import __version__
-from stapo_bench.commands import HintingGroup, run_commands
+from stapo_bench.commands import HintingGroup, Number, run_commands
 from stapo_bench.errors import StapoError, UsageError, tell
 
 FILE = click.Path(path_type=Path, dir_okay=False)
+RANKS_HELP = "Processes that train together, each with a GPU of its own; on a CPU they share it."
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
@@ -42,25 +43,58 @@ def cli() -> None:
 @click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--resume", is_flag=True, help="Go on from the folder's last checkpoint, also to more iterations.")
 @click.option("--dump-rollouts", metavar="N,...", default="", help="Keep the last mini-batch of these iterations.")
-def run(config: Path, overrides: tuple[str, ...], resume: bool, dump_rollouts: str) -> None:
+@click.option("--ranks", metavar="N", type=click.IntRange(min=1), default=1, help=RANKS_HELP)
+def run(config: Path, overrides: tuple[str, ...], resume: bool, dump_rollouts: str, ranks: int) -> None:
     """Train as CONFIG says; the word ``run`` may be left out.
 
     Example: stapo-train train/configs/tiny/stapo.yaml objective.q=0.5 out=runs/half --resume
     """
     from stapo_train.config import load_config
+    from stapo_train.launch import joined, start_ranks
     from stapo_train.preflight import check_before_loading
     from stapo_train.run_folder import opened_folder
 
     settings = load_config(config, overrides)
     iterations = [int(n) for n in numbers(dump_rollouts)]
     if not (Path(settings.out) / "checkpoints" / "final").is_dir():  # finished: nothing has to be there any more
-        check_before_loading(settings)
-    with opened_folder(settings, resume=resume) as folder:  # refused before torch is imported
+        check_before_loading(settings, ranks)
+    if ranks > 1:
+        start_ranks(ranks, ["run", str(config), *overrides, *["--resume"] * resume, f"--dump-rollouts={dump_rollouts}"])
+        return
+    # On one rank what is wrong with the folder is refused before torch is imported.
+    with joined(settings.device) as group, opened_folder(settings, resume=resume, ranks=group) as folder:
         if not folder.tidy_finished():
+            from stapo_train.cost.training import said_at_the_start
             from stapo_train.run import train_in
 
-            train_in(folder, settings, iterations)
+            if group.rank == 0 and (line := said_at_the_start(settings, group.size)):
+                tell(sys.stderr, line)
+
+            train_in(folder, settings, iterations, group)
         tell(sys.stdout, f"checkpoint: {folder.final}")
+
+
+@cli.command()
+@click.argument("config", type=FILE)
+@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--ranks", metavar="N", type=click.IntRange(min=1), default=1, help="GPUs that train together.")
+@click.option("--memory", metavar="GIB", type=Number(min=1), help="Of a GPU; default: this one's, or 80.")
+def cost(config: Path, overrides: tuple[str, ...], ranks: int, memory: float | None) -> None:
+    """What a training would take of each GPU's memory, whether that fits, and what would make it fit.
+
+    Example: stapo-train cost train/configs/small/stapo.yaml model=Qwen3-8B --ranks 8 --memory 80
+    """
+    from stapo_train.config import load_config
+    from stapo_train.cost.shapes import read_shape
+    from stapo_train.cost.training import described, gpu_here, setup_of
+    from stapo_train.preflight import check_several_ranks
+
+    settings = load_config(config, overrides)
+    if ranks > 1:
+        check_several_ranks(settings)
+    shape = read_shape(Path(settings.model))
+    gpu = ("a GPU", memory) if memory else gpu_here() or ("a GPU", 80.0)
+    click.echo(described(settings, shape, setup_of(settings, *gpu, ranks)))
 
 
 @cli.command()

@@ -17,39 +17,9 @@ import yaml
 
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.runs import flatten
-from stapo_bench.tasks import read_foreign_yaml
+from stapo_bench.tasks import get_tool, read_foreign_yaml
+from stapo_train.data_config import STYLE_KEYS, DataConfig, with_examples
 from stapo_train.parse import check_range, parse_record
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataConfig:
-    """Where problems come from and how they are asked; see ``stapo_train.data``."""
-
-    source: Literal["tiny", "kk", "jsonl", "hub"]
-    path: str | None = None  # jsonl: the file; hub: the data set's name
-    hub_config: str | None = None
-    columns: tuple[str, str] = ("problem", "answer")  # the rows' names for the two
-    people: tuple[int, int] | None = None  # kk: fewest and most per puzzle, uniformly chosen
-    count: int | None = None  # tiny, kk: how many to generate; else: how many to keep after the filters; None: all
-    language: str | None = None  # keep rows whose ``language``, or else script, is this: en or zh; None: all
-    deduplicate: bool = False  # keep the first of rows with one text, and none where their golds conflict
-    drop_eval_overlap: bool = False  # drop rows marked ``eval_overlap``; without marks, search
-    eval_dir: str | None = None  # for that search: folder of the evaluation sets; None: the hub
-    max_prompt_tokens: int | None = None  # drop problems whose prompt has more; None: none is dropped
-    question: str  # jinja2 over ``problem``, as a task file's doc_to_text
-    prompt_format: Literal["auto", "chat", "base", "plain"] = "auto"  # see stapo_bench.tasks.prompts
-
-    def __post_init__(self) -> None:
-        check_range(self, "count", "max_prompt_tokens", at_least=1)
-        if self.source in ("jsonl", "hub") and self.path is None:
-            raise UsageError(f"data.path: expected what data.source={self.source} reads, got none")
-        if self.source in ("tiny", "kk") and self.count is None:
-            raise UsageError(f"data.count: expected how many problems data.source={self.source} generates, got none")
-        if (self.source == "kk") != (self.people is not None):
-            raise UsageError(f"data.people: expected with data.source=kk and there alone, got {self.people}")
-        if self.people is not None and self.people[0] > self.people[1]:
-            raise UsageError(f"data.people: expected the fewest first, then the most, got {self.people}")
-
 
 _GREEDY = 1e-6  # a share below that of the likeliest of any vocabulary's tokens; a temperature that leaves that one
 
@@ -64,8 +34,13 @@ class RolloutConfig:
     temperature: float = 1.0
     top_p: float = 1.0
     engine: Literal["transformers", "vllm"] = "transformers"
-    gpu_memory: float = 0.5  # share that vllm takes while it samples and gives back while weights are updated
+    # Share that vllm takes while it samples, and gives back while weights are updated unless it draws ahead.
+    gpu_memory: float = 0.5
     max_rounds: int = 1  # above 1: dynamic sampling, more prompts until all groups are informative (arXiv:2503.14476)
+    # 1: the next iteration's rollouts are drawn while this one trains, by the weights that it begins with; None: by
+    # those that it ends with.
+    ahead: Literal[1] | None = None
+    tool: Literal["calculator"] | None = None  # that replies may call, see stapo_bench.tasks.tool; None: none
 
     def __post_init__(self) -> None:
         check_range(self, "prompts", "max_new_tokens", "max_rounds", at_least=1)
@@ -108,12 +83,30 @@ class OptimConfig:
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
     clip_norm: float = 1.0
+    states: Literal["8bit"] | None = None  # of the two moments, see stapo_train.optimizer; None: float32
 
     def __post_init__(self) -> None:
         check_range(self, "lr", "warmup_iterations", "weight_decay", "eps", at_least=0)
         check_range(self, "clip_norm", above=0)
         if not all(0 <= beta < 1 for beta in self.betas):
             raise UsageError(f"betas: expected at least 0 and below 1, got {list(self.betas)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoraConfig:
+    """An adapter that is trained in place of the weights, see stapo_train.lora."""
+
+    rank: int
+    alpha: float  # the adapter's part is multiplied by alpha / rank
+    targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+    def __post_init__(self) -> None:
+        check_range(self, "rank", at_least=1, at_most=512)  # vLLM's greatest
+        check_range(self, "alpha", above=0)
+        if not self.targets:
+            raise UsageError("targets: expected the names of linear layers, got none")
+        if len(set(self.targets)) < len(self.targets):
+            raise UsageError(f"targets: expected each layer once, got {', '.join(self.targets)}")
 
 
 CorrectionKind = Literal["token-tis", "sequence-tis", "icepop", "mis", "rejection"]
@@ -144,6 +137,11 @@ class UpdateConfig:
             raise UsageError(
                 f"correction_bounds: expected a lower bound of 0 or more and a higher one, got {self.correction_bounds}"
             )
+        if self.correction in ("token-tis", "sequence-tis") and self.correction_bounds and self.correction_bounds[0]:
+            raise UsageError(
+                f"correction_bounds: expected 0 as the lower bound of {self.correction}, which has an upper one alone, "
+                f"got {self.correction_bounds[0]}"
+            )
 
     @property
     def correction_used(self) -> tuple[CorrectionKind, tuple[float, float] | None] | None:
@@ -159,9 +157,33 @@ class CheckpointConfig:
 
     every: int = 20  # iterations
     keep: int | None = None  # how many besides the last iteration's, the newest; None: all
+    keep_every: int | None = None  # and those of every so many iterations, for as long as the run; None: no others
 
     def __post_init__(self) -> None:
-        check_range(self, "every", "keep", at_least=1)
+        check_range(self, "every", "keep", "keep_every", at_least=1)
+        if self.keep_every is not None and self.keep is None:
+            raise UsageError("keep_every: expected with checkpoint.keep alone, got it without: all are kept")
+        if self.keep_every is not None and self.keep_every % self.every:
+            raise UsageError(
+                f"keep_every: expected a multiple of checkpoint.every = {self.every}, got {self.keep_every}: no "
+                "checkpoint is written in between"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalConfig:
+    """An evaluation of checkpoints while the training goes on, see stapo_train.evaluation. It changes no weight."""
+
+    every: int  # iterations, a multiple of checkpoint.every; the base and the last iteration's are evaluated, too
+    tasks: tuple[str, ...]  # as ``stapo-bench tasks`` lists them
+    samples: int | None = None  # of each problem; None: the task's own
+    decoding: str = "training"  # a preset, or a file with one; new tokens are those of rollouts
+    data_dir: str | None = None  # the tasks' data; None: the hub
+
+    def __post_init__(self) -> None:
+        check_range(self, "every", "samples", at_least=1)
+        if not self.tasks:
+            raise UsageError("tasks: expected at least one task, got none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +197,7 @@ class TrainConfig:
     device: str = "auto"
     autocast: bool = False  # bfloat16 arithmetic over float32 weights
     gradient_checkpointing: bool = False
+    activation_offload: bool = False  # what gradient_checkpointing keeps, a layer's input each, waits in main memory
     # All but sdpa take rows end to end, without padding. Flash attention needs its package, an NVIDIA GPU and autocast;
     # torch_varlen (fused/varlen.py) needs neither and cannot sample.
     attention: Literal["sdpa", "torch_varlen", "flash_attention_2", "flash_attention_3"] = "sdpa"
@@ -184,9 +207,11 @@ class TrainConfig:
     rollout: RolloutConfig
     reward: RewardConfig = field(default_factory=RewardConfig)
     objective: Mapping[str, Any]  # name, and settings of that objective
+    lora: LoraConfig | None = None  # None: all weights are trained
     optim: OptimConfig
     update: UpdateConfig = field(default_factory=UpdateConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    eval: EvalConfig | None = None  # None: no checkpoint is evaluated
 
     def __post_init__(self) -> None:
         check_range(self, "iterations", at_least=1)
@@ -199,11 +224,26 @@ class TrainConfig:
                 f"rollout.prompts: expected a multiple of update.mini_batches = {self.update.mini_batches}, "
                 f"got {self.rollout.prompts}"
             )
+        if self.activation_offload and not self.gradient_checkpointing:
+            raise UsageError(
+                "activation_offload: expected gradient_checkpointing=true with it, got false: what it moves to main "
+                "memory is the input of each layer, which alone is then kept"
+            )
+        if self.eval is not None and self.eval.every % self.checkpoint.every:
+            raise UsageError(
+                f"eval.every: expected a multiple of checkpoint.every = {self.checkpoint.every}, got "
+                f"{self.eval.every}: what is evaluated is a checkpoint"
+            )
         if self.attention == "torch_varlen" and self.rollout.engine != "vllm":
             raise UsageError(
                 "attention: torch_varlen takes whole rows, but the transformers engine samples token by token with "
                 "that model; expected rollout.engine=vllm with it, or attention=sdpa"
             )
+
+    @property
+    def groups_each(self) -> int:
+        """Groups of a mini-batch."""
+        return self.rollout.prompts // self.update.mini_batches
 
     def nested(self) -> dict[str, Any]:
         """Every setting, as YAML and JSON can hold it."""
@@ -220,7 +260,7 @@ class TrainConfig:
 
     def training_digest(self) -> str:
         """A hash of what an iteration computes: all checkpoints of a run have it, also after it was made longer."""
-        return self._digest_without(*PLACE_KEYS, *LENGTH_KEYS)
+        return self._digest_without(*PLACE_KEYS, *LENGTH_KEYS, *EVAL_KEYS)
 
     def _digest_without(self, *keys: str) -> str:
         from stapo_train.objectives import REGISTRY
@@ -230,17 +270,26 @@ class TrainConfig:
         name = self.objective["name"]
         if name in REGISTRY and REGISTRY[name].definition > 1:
             what["objective definition"] = REGISTRY[name].definition
+        if self.rollout.tool is not None:
+            what["rollout.tool"] = get_tool(self.rollout.tool).identity
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 
 
-PLACE_KEYS = ("out", "device", "tensorboard", "wandb")
+PLACE_KEYS = ("out", "device", "activation_offload", "tensorboard", "wandb")
 """Settings of location and reporting; two runs that differ only in these are the same run."""
 
-LENGTH_KEYS = ("iterations", "checkpoint.every", "checkpoint.keep")
+LENGTH_KEYS = ("iterations", "checkpoint.every", "checkpoint.keep", "checkpoint.keep_every")
 """Settings that decide how many iterations there are and which are kept, and no number of any of them."""
 
 
-LATER_KEYS = ("update.correction", "update.correction_bounds", "data.max_prompt_tokens", "checkpoint.keep")
+EVAL_KEYS = ("eval", *(f"eval.{name}" for name in EvalConfig.__dataclass_fields__))
+"""Settings of the evaluation beside the training, whose weights are the same with and without it."""
+
+LATER_KEYS = (
+    "lora", "update.correction", "update.correction_bounds", "data.max_prompt_tokens", "checkpoint.keep",
+    "checkpoint.keep_every", "rollout.ahead", "rollout.tool", "optim.states", "eval",
+    *(f"data.{name}" for name in STYLE_KEYS),
+)  # fmt: skip
 """Settings that came after runs had been made: where they are not set, a run's digest is what it was without them."""
 
 _DEEPEST = 8  # longest chain of ``defaults``
@@ -259,7 +308,7 @@ def _values(path: Path, overrides: Sequence[str]) -> dict[str, Any]:
     values = _read(path)
     for pair in overrides:
         _override(values, pair)
-    return values
+    return with_examples(values)
 
 
 def parse_config(values: Mapping[str, Any], place: str) -> TrainConfig:
@@ -288,7 +337,9 @@ def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]
 
 def _read(path: Path, depth: int = 0) -> dict[str, Any]:
     if not path.is_file():
-        raise UsageError(f"{path}: no such file; expected a training config such as train/configs/tiny/stapo.yaml")
+        raise UsageError(
+            f"{path}: no such file; expected a training config, as the repository has them in train/configs/"
+        )
     try:
         values = read_foreign_yaml(path)
     except StapoError as error:

@@ -14,14 +14,22 @@ from typing import Any
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Gold, Problem
 from stapo_bench.seeds import derive_seed
-from stapo_bench.tasks import read_foreign_rows
-from stapo_train.config import DataConfig
+from stapo_bench.tasks import check_examples, read_foreign_rows
+from stapo_train.data_config import GENERATED, DataConfig
 
 
 def load_problems(config: DataConfig, seed: int) -> list[Problem]:
-    """The filtered problems of a run: a file's or a hub data set's in its order, or generated from the seed."""
-    if config.source in ("tiny", "kk"):
-        return _generated(config, seed)
+    """The filtered problems of a run: a file's or a hub data set's in its order, or generated from the seed.
+
+    Raises:
+        StapoError: no problem, a damaged one, or one that ``data.fewshot`` solves.
+    """
+    problems = _generated(config, seed) if config.source in GENERATED else _read(config)
+    check_examples(config.style, problems, "data.fewshot, training data")
+    return problems
+
+
+def _read(config: DataConfig) -> list[Problem]:
     assert config.path is not None
     rows = read_jsonl(config) if config.source == "jsonl" else read_hub(config)
     kept = filter_rows(rows, config)[: config.count]
@@ -40,17 +48,25 @@ def _generated(config: DataConfig, seed: int) -> list[Problem]:
         from stapo_train.tiny.problems import training_problems
 
         return training_problems(seed, config.count)
-    from stapo_bench.tasks.kk import training_puzzles
+    from stapo_bench.tasks import kk, kk_brief, products
+
+    if config.source == "products":
+        return [
+            Problem(task="products", problem_id=row["id"], question=row["problem"], gold=Gold(answer=row["answer"]))
+            for row in products.rows("train", seed, config.count)
+        ]
 
     assert config.people is not None
+    in_words = kk.words if config.source == "kk" else kk_brief.words
+    asked = map(in_words, kk.training_puzzles(seed, config.count, config.people))
     return [
         Problem(
             task="kk_train",
             problem_id=f"kk-train-{number:05d}",
-            question=puzzle.text,
-            gold=Gold(answer=puzzle.answer, answer_type="text"),
+            question=question,
+            gold=Gold(answer=answer, answer_type="text"),
         )
-        for number, puzzle in enumerate(training_puzzles(seed, config.count, config.people), start=1)
+        for number, (question, answer) in enumerate(asked, start=1)
     ]
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from stapo_bench.errors import StapoError
+from stapo_bench.runs import writing
 
 LINE_EVERY_S = 10.0
 PATIENCE_S = 60.0  # with a job that was asked to stop: it may be writing a checkpoint
@@ -217,8 +218,10 @@ def die_with_the_runner(runner: int) -> None:
 
 
 def _start(job: Job, lanes: int, niceness: int, guard: Guard) -> None:
-    job.log.parent.mkdir(parents=True, exist_ok=True)
-    with job.log.open("ab") as log:
+    with writing(job.log):
+        job.log.parent.mkdir(parents=True, exist_ok=True)
+        log = job.log.open("ab")
+    with log:
         job.process = spawn(job.command, log, lanes if job.all_lanes else 1, niceness, guard)
 
 

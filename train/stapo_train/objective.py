@@ -17,6 +17,7 @@ functions that selections and terms are built from.
 Legend: N response tokens of a mini-batch or of a part of it.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Literal, Protocol
@@ -66,6 +67,7 @@ class Selection:
     num_tokens: int
     num_candidates: int
     num_kept: int
+    candidate_entropy: float | None  # nats, mean over the candidates; None: there are none, or it is not known
     thresholds: dict[str, float]  # by name, e.g. tau_h in nats; NaN: undefined here
 
     def take(self, index: Tensor) -> "Selection":
@@ -90,6 +92,9 @@ class LossOutput:
 class Reduce(Protocol):
     """How ranks agree. One process: ``ONE_PROCESS``; several: ``stapo_train.distributed.ProcessGroup``."""
 
+    rank: int  # this process, from 0
+    size: int  # how many there are
+
     def sum(self, x: Tensor) -> Tensor:
         """Elementwise sum over ranks, the same on each."""
         ...
@@ -100,6 +105,9 @@ class Reduce(Protocol):
 
 
 class _OneProcess:
+    rank = 0
+    size = 1
+
     def sum(self, x: Tensor) -> Tensor:
         """The one process's values."""
         return x
@@ -110,6 +118,12 @@ class _OneProcess:
 
 
 ONE_PROCESS: Reduce = _OneProcess()
+
+
+def wait_for_all(ranks: Reduce) -> None:
+    """Until every rank has come here."""
+    if ranks.size > 1:
+        ranks.sum(torch.zeros(1)).tolist()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,10 +326,12 @@ def keep(
 ) -> Selection:
     """A selection from its keep mask, counted over ranks. Default weights: 1; default denominator: the kept tokens."""
     nowhere = torch.zeros_like(keep_mask)
+    could_be_silenced = candidate_mask is not None  # by the objective, and so on every rank
     candidate_mask = nowhere if candidate_mask is None else candidate_mask
     weights = torch.ones_like(stats.advantages) if weights is None else weights
     local = torch.stack([torch.ones_like(keep_mask).sum(), candidate_mask.sum(), keep_mask.sum()])
     num_tokens, num_candidates, num_kept = reduce.sum(local).tolist()
+    nats = float(reduce.sum(stats.entropy[candidate_mask].double().sum())) if could_be_silenced else math.nan
     return Selection(
         weights=torch.where(keep_mask, weights, torch.zeros_like(weights)),
         keep_mask=keep_mask,
@@ -325,6 +341,7 @@ def keep(
         num_tokens=num_tokens,
         num_candidates=num_candidates,
         num_kept=num_kept,
+        candidate_entropy=nats / num_candidates if num_candidates and math.isfinite(nats) else None,
         thresholds=thresholds or {},
     )
 

@@ -68,34 +68,37 @@ def check_range(
             raise UsageError(f"{name}: expected {expected}, got {value}")
 
 
-def _parse(kind: Any, value: Any, place: str) -> Any:
+def _parse(kind: Any, value: Any, place: str, or_null: str = "") -> Any:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
         (inner,) = [a for a in arguments if a is not type(None)]
-        return _parse(inner, value, place)
+        return _parse(inner, value, place, " or null" if type(None) in arguments else "")
     if origin is typing.Literal:
-        if value not in arguments:
-            raise UsageError(f"{place}: expected one of {', '.join(map(str, arguments))}, got {value}")
+        if (type(value), value) not in [(type(known), known) for known in arguments]:  # True is no 1
+            raise UsageError(f"{place}: expected one of {', '.join(map(str, arguments))}{or_null}, got {value}")
         return value
     if origin is tuple:
-        if not isinstance(value, list) or len(value) != len(arguments):
-            raise UsageError(f"{place}: expected a list of {len(arguments)}, got {value}")
-        return tuple(_parse(a, v, place) for a, v in zip(arguments, value, strict=True))
+        any_number = arguments[-1] is Ellipsis
+        if not isinstance(value, list) or (not any_number and len(value) != len(arguments)):
+            number = "" if any_number else f" of {len(arguments)}"
+            raise UsageError(f"{place}: expected a list{number}{or_null}, got {value}")
+        kinds = arguments[:1] * len(value) if any_number else arguments
+        return tuple(_parse(a, v, place) for a, v in zip(kinds, value, strict=True))
     if dataclasses.is_dataclass(kind) or origin is not None:
         if not isinstance(value, Mapping):
-            raise UsageError(f"{place}: expected a section of keys and values, got {value}")
+            raise UsageError(f"{place}: expected a section of keys and values{or_null}, got {value}")
         return parse_record(typing.cast(type[Any], kind), value, place) if origin is None else dict(value)
-    return _scalar(kind, value, place)
+    return _scalar(kind, value, place, or_null)
 
 
-def _scalar(kind: type[Any], value: Any, place: str) -> Any:
+def _scalar(kind: type[Any], value: Any, place: str, or_null: str) -> Any:
     if kind is float and isinstance(value, str | int) and not isinstance(value, bool):
         try:
             return float(value)  # YAML reads 1e-6, without a dot, as text
         except (ValueError, OverflowError):  # no number, or an integer beyond 1.8e308
             pass
     if type(value) is not kind:
-        raise UsageError(f"{place}: expected {kind.__name__}, got {value!r}")
+        raise UsageError(f"{place}: expected {kind.__name__}{or_null}, got {value!r}")
     return value

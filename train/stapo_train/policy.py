@@ -3,20 +3,25 @@
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 from torch import Tensor
+from torch.autograd.graph import save_on_cpu
 
 from stapo_bench.engines import default_device
 from stapo_bench.engines.transformers import load_checkpoint
 from stapo_bench.errors import StapoError
-from stapo_train.batch import Batch, MicroBatch, micro_batches
+from stapo_bench.runs import is_adapter
+from stapo_train.batch import Batch, MicroBatch, micro_batches, nothing_to_run
 from stapo_train.config import TrainConfig
 from stapo_train.fused import blocks, linear_token_distribution, varlen
-from stapo_train.objective import TokenStats
+from stapo_train.lora import adapter_off, add_adapter, load_adapter
+from stapo_train.objective import ONE_PROCESS, Reduce, TokenStats
+from stapo_train.sharding import run_whole, shard
 from stapo_train.token_statistics import TokenDistribution, token_distribution
 
 
@@ -28,7 +33,10 @@ class Policy:
     temperature: float
     micro_batch_tokens: int  # padded positions in one forward pass
     autocast: bool = False  # bfloat16 arithmetic over float32 weights
+    base_alone: bool = False  # the model with its adapter off
+    offload: bool = False  # what layers keep for the backward pass waits in main memory
     packed: bool = False  # rows end to end without padding, for attention that takes rows of various lengths
+    ranks: Reduce = ONE_PROCESS  # those that make their passes together, each over its own rows
 
     @property
     def device(self) -> torch.device:
@@ -37,8 +45,13 @@ class Policy:
         return device
 
     def split(self, batch: Batch, rows: Sequence[int]) -> Iterator[MicroBatch]:
-        """The micro-batches of these rows."""
-        return micro_batches(batch, rows, self.micro_batch_tokens, self.device, self.packed)
+        """The micro-batches of these rows; on several ranks, empty ones until each has as many passes as any."""
+        own = micro_batches(batch, rows, self.micro_batch_tokens, self.device, self.packed)
+        if self.ranks.size == 1:
+            return own
+        made = list(own)
+        most = int(self.ranks.gather(torch.tensor([len(made)])).max())
+        return iter(made + [nothing_to_run(self.device, self.packed)] * (most - len(made)))
 
     def logits(self, micro: MicroBatch) -> Tensor:
         """[n, V] of the next-token distributions at the micro-batch's response tokens."""
@@ -48,8 +61,12 @@ class Policy:
 
     def stats(self, batch: Batch, micro: MicroBatch) -> TokenStats:
         """[n] the micro-batch's tokens under the current policy, with gradient where it is enabled."""
+        log_probs, entropy = run_whole(self.model, partial(self._measured, micro))
+        return replace(batch.stats.take(micro.tokens), log_probs=log_probs, entropy=entropy.detach())
+
+    def _measured(self, micro: MicroBatch) -> tuple[Tensor, Tensor]:
         now = self._distribution(micro)
-        return replace(batch.stats.take(micro.tokens), log_probs=now.log_probs, entropy=now.entropy.detach())
+        return now.log_probs, now.entropy
 
     def _distribution(self, micro: MicroBatch) -> TokenDistribution:
         head = self.model.get_output_embeddings()
@@ -63,7 +80,9 @@ class Policy:
 
     def _hidden(self, micro: MicroBatch) -> Tensor:
         """[n, D] last hidden states of the positions that predict a response token."""
-        out = self.model.base_model(input_ids=micro.input_ids, position_ids=micro.position_ids, use_cache=False)
+        kept = save_on_cpu(pin_memory=self.device.type == "cuda") if self.offload else nullcontext()
+        with kept, adapter_off(self.model) if self.base_alone else nullcontext():
+            out = self.model.base_model(input_ids=micro.input_ids, position_ids=micro.position_ids, use_cache=False)
         hidden: Tensor = out.last_hidden_state.flatten(0, 1)[micro.predictor]  # of [b, T, D]
         return hidden
 
@@ -83,10 +102,14 @@ class Policy:
         """[N] the taken tokens' log-probs under this policy cut by ``min_p``: needs all logits at once."""
         found = torch.empty_like(batch.stats.advantages)
         for micro in self.split(batch, range(len(batch.rows))):
-            now = token_distribution(self.logits(micro), micro.taken, self.temperature, min_p)
-            assert now.proxy_log_probs is not None
-            found[micro.tokens] = now.proxy_log_probs.to(found.dtype)
+            (log_probs,) = run_whole(self.model, partial(self._proxy, micro, min_p))
+            found[micro.tokens] = log_probs.to(found.dtype)
         return found
+
+    def _proxy(self, micro: MicroBatch, min_p: float) -> tuple[Tensor]:
+        now = token_distribution(self.logits(micro), micro.taken, self.temperature, min_p)
+        assert now.proxy_log_probs is not None
+        return (now.proxy_log_probs,)
 
 
 class Recorder:
@@ -102,17 +125,27 @@ class Recorder:
         self.stats.entropy[micro.tokens] = now.entropy
 
 
-def load_model(path: Path, config: TrainConfig) -> tuple[Any, Any]:
-    """Model, in float32 with gradients, and tokenizer from a checkpoint folder."""
+def load_model(path: Path, config: TrainConfig, ranks: Reduce = ONE_PROCESS) -> tuple[Any, Any]:
+    """Model, in float32 with gradients, and tokenizer from a checkpoint folder; its weights sharded over ``ranks``.
+
+    With ``config.lora`` the model is the run's base with an adapter, new or, where the folder is one, that one.
+    """
     transformers.utils.logging.disable_progress_bar()  # a bar per file, beside our own line per iteration
     device = default_device() if config.device == "auto" else config.device
-    model, tokenizer = load_checkpoint(path, dtype="float32", device=device)
+    model, tokenizer = load_checkpoint(Path(config.model) if config.lora else path, dtype="float32", device=device)
     check_head(model)
+    if config.lora:
+        base = str(Path(config.model).absolute())  # found from any folder
+        add_adapter(model, config.lora, base=base, seed=config.seed)
+        if is_adapter(path):
+            load_adapter(model, path)
     if config.attention != "sdpa":
         set_attention(model, config.attention)
     if config.gradient_checkpointing:
         model.gradient_checkpointing_enable()
         model.train()  # without it transformers ignores the line above; nothing here has dropout
+    if ranks.size > 1:
+        shard(model)
     return model, tokenizer
 
 

@@ -17,7 +17,7 @@ _MARKS = 2  # tokens without a character of the prompt, at most: what begins and
 def render(problems: Sequence[Problem], config: TrainConfig, tokenizer: Any) -> list[Prompt]:
     """The prompts of these problems, as the evaluation renders them."""
     prompt_format = resolve_format(config.data.prompt_format, tokenizer)
-    return render_all(problems, config.data.question, prompt_format, tokenizer)
+    return render_all(problems, config.data.question, prompt_format, tokenizer, config.data.style)
 
 
 def short_enough(problems: Sequence[Problem], config: TrainConfig, tokenizer: Any) -> list[Problem]:

@@ -5,11 +5,12 @@ paper builds on (github.com/thunlp/JustRL, train/examples/justrl), and its data 
 An objective's own constants stand in its class, with their source.
 """
 
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal
 
-from stapo_bench.runs import flatten
 from stapo_train.config import PLACE_KEYS, TrainConfig
+from stapo_train.data_config import STYLE_KEYS
 from stapo_train.objective import Objective
 
 Origin = Literal["published", "code", "ours"]
@@ -46,8 +47,11 @@ RECIPE: dict[str, Setting] = {
         "code",
         data__question="{{problem}}\n\nPlease reason step by step, and put your final answer within \\boxed{}.",
         data__prompt_format="auto", optim__weight_decay=0.1, optim__betas=[0.9, 0.999], optim__eps=1e-8,
-        update__importance_cap=None, update__correction=None, update__correction_bounds=None,
-        data__drop_eval_overlap=False, data__count=None, data__language=None, autocast=True,
+        rollout__ahead=None, rollout__tool=None, update__importance_cap=None, update__correction=None,
+        update__correction_bounds=None,
+        lora=None, optim__states=None, data__drop_eval_overlap=False, data__count=None, data__language=None,
+        autocast=True,
+        **dict.fromkeys(f"data__{name}" for name in STYLE_KEYS),
     ),
     **_of(
         "ours",
@@ -59,7 +63,8 @@ RECIPE: dict[str, Setting] = {
 
 FREE = (
     *PLACE_KEYS, "model", "seed", "iterations", "gradient_checkpointing", "attention", "data.people", "data.eval_dir",
-    "rollout.gpu_memory", "reward.workers", "update.micro_batch_tokens", "checkpoint.every", "checkpoint.keep",
+    "rollout.gpu_memory", "eval", "reward.workers", "update.micro_batch_tokens",
+    "checkpoint.every", "checkpoint.keep", "checkpoint.keep_every",
 )  # fmt: skip
 """Settings that a recipe leaves open: which model, how long, where, and what changes memory and rounding alone."""
 
@@ -79,7 +84,7 @@ class Deviation:
 
 def deviations(config: TrainConfig, objective: Objective) -> list[Deviation]:
     """Where a run differs from the recipe, in the order of the recipe; then the objective's own settings."""
-    ours = flatten(config.nested())
+    ours = {name: _stated(config.nested(), name) for name in RECIPE}
     found = [
         Deviation(name=name, value=ours[name], recipe=setting.value, origin=setting.origin)
         for name, setting in RECIPE.items()
@@ -92,6 +97,12 @@ def deviations(config: TrainConfig, objective: Objective) -> list[Deviation]:
                 Deviation(name=f"objective.{field.name}", value=value, recipe=field.default, origin="published")
             )
     return found
+
+
+def _stated(nested: Mapping[str, Any], name: str) -> Any:
+    """The value of a setting by its dotted name; a mapping is a value."""
+    section, _, key = name.rpartition(".")
+    return (nested[section] if section else nested)[key]
 
 
 def describe_deviations(config: TrainConfig, objective: Objective) -> list[str]:

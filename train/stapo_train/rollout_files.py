@@ -8,13 +8,14 @@ are sampled until a checkpoint covers the iteration.
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Outcome
-from stapo_bench.runs import read_bounded, seal, unseal, write_atomically
+from stapo_bench.runs import read_bounded, read_outputs, seal, unseal, write_atomically
+from stapo_train.objective import Reduce
+from stapo_train.torch_later import torch
 from stapo_train.train_records import Rollout
 
 
@@ -27,8 +28,14 @@ def save_rollouts(run: Path, iteration: int, rollouts: Sequence[Rollout], num_as
     write_atomically(path, b"".join(lines).decode("ascii"))
 
 
-def load_rollouts(run: Path, iteration: int) -> tuple[list[Rollout], int] | None:
-    """An iteration's rollouts and how many prompts they took; None: they are not there."""
+def load_rollouts(
+    run: Path, iteration: int, way_out: str = "delete it, its rollouts are sampled again"
+) -> tuple[list[Rollout], int] | None:
+    """An iteration's rollouts and how many prompts they took; None: they are not there.
+
+    Raises:
+        StapoError: the file is damaged; ``way_out`` says what to do.
+    """
     path = _file(run, iteration)
     if not path.is_file():
         return None
@@ -38,7 +45,7 @@ def load_rollouts(run: Path, iteration: int) -> tuple[list[Rollout], int] | None
             raise ValueError(f"expected {facts['num_rollouts']} rollouts, got {len(rows)}")
         return [_from_json(row) for row in rows], int(facts["num_asked"])
     except (ValueError, KeyError, TypeError) as error:
-        raise StapoError(f"{path}: damaged ({error}); delete it, its rollouts are sampled again") from None
+        raise StapoError(f"{path}: damaged ({error}); {way_out}") from None
 
 
 def drop_rollouts(run: Path, until_iteration: float = math.inf) -> None:
@@ -48,15 +55,25 @@ def drop_rollouts(run: Path, until_iteration: float = math.inf) -> None:
             path.unlink()
 
 
+def from_all_ranks(rollouts: Sequence[Rollout], ranks: Reduce) -> list[Rollout]:
+    """The rollouts of all ranks on every rank, in order of ranks; exchanged as the bytes that a file would hold."""
+    if ranks.size == 1:
+        return list(rollouts)
+    mine = b"".join(seal(_to_json(rollout)) for rollout in rollouts)
+    everyone = ranks.gather(torch.frombuffer(bytearray(mine), dtype=torch.uint8) if mine else torch.tensor([]).byte())
+    return [_from_json(unseal(line)) for line in everyone.numpy().tobytes().split(b"\n")[:-1]]
+
+
 def _file(run: Path, iteration: int) -> Path:
     return run / "state" / f"rollouts-{iteration:06d}.jsonl"
 
 
 def _to_json(rollout: Rollout) -> dict[str, Any]:
-    values = asdict(rollout)
-    values["outcome"] = rollout.outcome.value if rollout.outcome else None
-    values["reward"] = None if math.isnan(rollout.reward) else rollout.reward
-    return values
+    return {
+        **vars(rollout),  # asdict would copy every token
+        "outcome": rollout.outcome.value if rollout.outcome else None,
+        "reward": None if math.isnan(rollout.reward) else rollout.reward,
+    }
 
 
 def _from_json(values: dict[str, Any]) -> Rollout:
@@ -64,4 +81,5 @@ def _from_json(values: dict[str, Any]) -> Rollout:
     values["reward"] = math.nan if values["reward"] is None else values["reward"]
     for name in ("prompt_ids", "response_ids", "rollout_log_probs"):
         values[name] = None if values[name] is None else tuple(values[name])
-    return Rollout(**values)
+    outputs = read_outputs(values.pop("tool_outputs", []), len(values["response_ids"]))
+    return Rollout(**values, tool_outputs=outputs)

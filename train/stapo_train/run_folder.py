@@ -1,22 +1,22 @@
 """A run's folder on disk, from which the run can resume after a kill at any moment.
 
     <run>/config.yaml                    what the run computes; another config is refused once an iteration has ended
+    <run>/base.json                      the digest of the model that it began with
     <run>/metrics.jsonl                  one line per iteration
     <run>/checkpoints/step-000020/       Hugging Face folder with stapo.json; the last iteration's is ``final``
     <run>/state/step-000020/             optimizer.safetensors and state.json, of the last checkpoint alone
 
-Folders are written atomically: under another name, flushed to disk and renamed. The state is written before its
-checkpoint, so that every checkpoint can be continued. No file is a pickle.
+Folders are written atomically, see ``whole_files``. The state is written before its checkpoint, so that every
+checkpoint can be continued. No file is a pickle. The file is long because what a kill may leave, and what is refused
+then, is read in one place.
 """
 
 import errno
 import json
-import os
-import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,28 +26,29 @@ import yaml
 from stapo_bench.errors import StapoError, tell
 from stapo_bench.runs import (
     check_hashes,
-    file_hashes,
+    is_adapter,
     nothing_left_behind,
     own_file,
+    read_adapted,
     read_bounded,
     read_checkpoint,
     seal,
-    sync,
     try_lock,
     unseal,
     write_atomically,
-    writing,
 )
-from stapo_bench.tasks import read_foreign_yaml
+from stapo_bench.tasks import file_hashes, read_foreign_object, read_foreign_yaml
 from stapo_train.config import LENGTH_KEYS, PLACE_KEYS, TrainConfig, differences
+from stapo_train.objective import ONE_PROCESS, Reduce, wait_for_all
 from stapo_train.rollout_files import drop_rollouts
+from stapo_train.whole_files import system_errors, whole_folder
 
 if TYPE_CHECKING:
     import torch
     from filelock import BaseFileLock
 
 FINAL = "final"
-CONFIG_FILE = "config.yaml"
+CONFIG_FILE, BASE_FILE = "config.yaml", "base.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +70,9 @@ class Labels:
 
 
 class RunFolder:
-    """A run's folder, held by one process at a time."""
+    """A run's folder, held by one process at a time; of several ranks by the first, beside which the others read it."""
 
-    def __init__(self, config: TrainConfig, *, resume: bool) -> None:
+    def __init__(self, config: TrainConfig, *, resume: bool, ranks: Reduce = ONE_PROCESS) -> None:
         """Take the folder for this config.
 
         Raises:
@@ -80,6 +81,21 @@ class RunFolder:
         """
         self.path = Path(config.out)
         self.metrics = self.path / "metrics.jsonl"
+        self._base = Path(config.model)
+        self._writes = ranks.rank == 0
+        self._iterations = config.iterations
+        self._first_state = f"step-{config.checkpoint.every:06d}"
+        self._checkpoints = config.checkpoint
+        self._about = {
+            "objective": config.objective["name"],
+            "config_digest": config.digest(),
+            "training": config.training_digest(),
+        }
+        if self._writes:
+            self._take(config, resume=resume)
+        wait_for_all(ranks)
+
+    def _take(self, config: TrainConfig, *, resume: bool) -> None:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = hold_folder(self.path)
@@ -88,16 +104,8 @@ class RunFolder:
         for name in ("checkpoints/none", "state/none", "dumps/none", self.metrics.name):
             own_file(self.path, name)  # a folder from elsewhere must not lead us to other files of ours
         self._check_config(config, resume=resume)
-        self._iterations = config.iterations
-        self._first_state = f"step-{config.checkpoint.every:06d}"
-        self._keep = config.checkpoint.keep
-        self._about = {
-            "objective": config.objective["name"],
-            "config_digest": config.digest(),
-            "training": config.training_digest(),
-        }
-        if (last := self._checkpoint(config.iterations)).is_dir() and not self.is_finished:
-            last.rename(self.final)  # a kill came between the two halves of ``_reopen``
+        if config.eval is None:  # else it is evaluated first
+            self.finish()  # a kill came between the two halves of ``_reopen``
         if not resume and self._is_begun and not self.is_finished:
             raise StapoError(f"out {self.path}: holds this run, begun; --resume goes on, out=OTHER starts anew")
 
@@ -131,7 +139,7 @@ class RunFolder:
                 f"{_last(states)}; restore what is missing, or train anew with out=OTHER"
             )
         if found is not None:
-            read_checkpoint(found)  # checks its weights
+            read_adapted(self._base, found) if is_adapter(found) else read_checkpoint(found)  # checks its weights
             read_state(self.path / "state" / found.name)
         return found
 
@@ -141,6 +149,30 @@ class RunFolder:
 
     def _names(self, kind: str) -> list[str]:
         return sorted(path.name for path in (self.path / kind).glob("step-*"))
+
+    def check_base(self, start: Path | None, digest: str) -> None:
+        """Refuse another base, of the same name, than the run began with; until an iteration has ended note this one.
+
+        An adapter and a KL term are relative to it, every checkpoint names it, and rollouts that wait were drawn by it.
+
+        Args:
+            start: the checkpoint that the run goes on from.
+            digest: of the base as it is now.
+        """
+        path = own_file(self.path, BASE_FILE)
+        stated = start / "stapo.json" if start else path
+        began = read_foreign_object(stated).get("base_digest") if stated.exists() else None
+        if began == digest:
+            return
+        if began is not None and self._is_begun:
+            raise StapoError(
+                f"model {self._base}: expected the one that this run began with (digest {str(began)[:12]}), got "
+                f"another ({digest[:12]}); restore it, or train anew with out=OTHER"
+            )
+        if self._writes and start is None:
+            if began is not None:
+                drop_rollouts(self.path)  # of the other
+            write_atomically(path, json.dumps({"base_digest": digest}) + "\n")
 
     def save(
         self,
@@ -152,20 +184,29 @@ class RunFolder:
         *,
         final: bool,
     ) -> None:
-        """Write checkpoint and state, then drop older states. Disk full: what was there stays."""
-        from stapo_train.optimizer_file import save_optimizer  # and torch with it, which a refusal does not need
+        """Write checkpoint and state, then drop older states. Disk full: what was there stays.
 
+        Sharded weights and moments are made whole first, for which every rank has to call this; one writes.
+        """
+        # And torch with them, which a refusal does not need.
+        from stapo_train.optimizer_file import optimizer_tensors, save_optimizer
+        from stapo_train.sharding import weights_to_save
+
+        weights = weights_to_save(model, keep=self._writes)
+        moments = optimizer_tensors(model, optimizer, keep=self._writes)
+        if not self._writes:
+            return
         name = f"step-{state.iteration:06d}"
         try:
             with system_errors(), whole_folder(self.path / "state" / name) as folder:
-                save_optimizer(model, optimizer, folder / "optimizer.safetensors")
+                save_optimizer(moments, folder / "optimizer.safetensors")
                 content = {**asdict(state), "sha256": file_hashes([folder / "optimizer.safetensors"])}
                 (folder / "state.json").write_bytes(seal(content))
             with system_errors(), whole_folder(self.path / "checkpoints" / (FINAL if final else name)) as folder:
-                model.save_pretrained(folder)
+                model.save_pretrained(folder, state_dict=weights)
                 tokenizer.save_pretrained(folder)
-                weights = file_hashes(sorted(folder.glob("*.safetensors")))
-                about = {**asdict(labels), **self._about, "step": state.iteration, "sha256": weights}
+                hashes = file_hashes(sorted(folder.glob("*.safetensors")))
+                about = {**asdict(labels), **self._about, "step": state.iteration, "sha256": hashes}
                 (folder / "stapo.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
         except OSError as error:
             last = self._latest()
@@ -178,19 +219,27 @@ class RunFolder:
         self._prune()
 
     def _prune(self) -> None:
-        """Delete all but the newest ``checkpoint.keep`` checkpoints; the last iteration's is none of them."""
-        if self._keep is not None:
-            for name in self._names("checkpoints")[: -self._keep]:
-                shutil.rmtree(self.path / "checkpoints" / name)
+        """Delete checkpoints but the newest ``keep``, those of every ``keep_every`` iterations and the last one's."""
+        keep, keep_every = self._checkpoints.keep, self._checkpoints.keep_every
+        if keep is not None:
+            last = self._checkpoint(self._iterations).name  # stays in any case
+            for name in [name for name in self._names("checkpoints") if name != last][:-keep]:
+                if keep_every is None or int(name.removeprefix("step-")) % keep_every:
+                    shutil.rmtree(self.path / "checkpoints" / name)
 
     def tidy_finished(self) -> bool:
         """Whether the run has finished; what only an unfinished one needs is then removed."""
-        if not self.is_finished:
-            return False
+        if not self.is_finished or not self._writes:
+            return self.is_finished
         tell(sys.stderr, f"{self.path}: finished already, {self._iterations} iterations")
         self.drop_states(before=self._iterations)  # where it ended between its last checkpoint and this
-        drop_rollouts(self.path)
+        drop_rollouts(self.path, self._iterations)  # those drawn ahead of the next one stay, to go on from
         return True
+
+    def finish(self) -> None:
+        """Name the last iteration's checkpoint ``final``, where it has its own name still."""
+        if self._writes and (last := self._checkpoint(self._iterations)).is_dir() and not self.is_finished:
+            last.rename(self.final)
 
     def drop_states(self, before: int) -> None:
         """Delete the states of earlier checkpoints; a finished run keeps its last one, to go on from."""
@@ -200,7 +249,8 @@ class RunFolder:
 
     def close(self) -> None:
         """Let other processes have the folder."""
-        self._lock.release()
+        if self._writes:
+            self._lock.release()
 
     def _checkpoint(self, iteration: int) -> Path:
         return self.path / "checkpoints" / f"step-{iteration:06d}"
@@ -276,9 +326,10 @@ def effects_of_place(config: TrainConfig, theirs: Mapping[str, Any]) -> list[str
 
 
 @contextmanager
-def opened_folder(config: TrainConfig, *, resume: bool) -> Iterator[RunFolder]:
+def opened_folder(config: TrainConfig, *, resume: bool, ranks: Reduce = ONE_PROCESS) -> Iterator[RunFolder]:
     """A training's folder while the block runs; if that fails before there is any work, what was made is removed."""
-    with nothing_left_behind(Path(config.out), CONFIG_FILE), closing(RunFolder(config, resume=resume)) as folder:
+    tidied = nothing_left_behind(Path(config.out), CONFIG_FILE, BASE_FILE) if ranks.rank == 0 else nullcontext()
+    with tidied, closing(RunFolder(config, resume=resume, ranks=ranks)) as folder:
         yield folder
 
 
@@ -307,42 +358,6 @@ def read_state(folder: Path) -> TrainState:
         raise StapoError(f"{path}: expected a training state, got damage: {error}; restore the file") from None
     check_hashes(folder, expected, file_hashes([folder / "optimizer.safetensors"]))
     return state
-
-
-@contextmanager
-def writing_tensors(path: Path) -> Iterator[None]:
-    """Name the file in what the system says while tensors are written, also by way of safetensors, which wraps it."""
-    with writing(path), system_errors():
-        yield
-
-
-@contextmanager
-def system_errors() -> Iterator[None]:
-    """As OSError, what safetensors and tokenizers raise as their own when the system refuses them a file."""
-    try:
-        yield
-    except Exception as error:  # tokenizers raises no narrower one
-        number = re.search(r"\(os error (\d+)\)", str(error))
-        if number is None:
-            raise
-        raise OSError(int(number[1]), os.strerror(int(number[1]))) from None
-
-
-@contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder that is renamed to ``path`` once it is filled and flushed to disk."""
-    temporary = path.with_name(f".{path.name}.partial")
-    shutil.rmtree(temporary, ignore_errors=True)
-    shutil.rmtree(path, ignore_errors=True)  # an orphan: the other half of its pair never appeared
-    temporary.mkdir(parents=True)
-    try:
-        yield temporary
-        for file in [*temporary.rglob("*"), temporary]:
-            sync(file)
-        temporary.rename(path)
-        sync(path.parent)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def hold_folder(path: Path) -> "BaseFileLock":

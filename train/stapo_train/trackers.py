@@ -1,7 +1,7 @@
 """The numbers of ``metrics.jsonl``, shown by TensorBoard or Weights & Biases as well. Both are optional packages."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from importlib import import_module
 from typing import Any
@@ -10,7 +10,8 @@ from stapo_bench.errors import StapoError
 from stapo_train.config import TrainConfig
 from stapo_train.train_records import StepRecord
 
-Tracker = Callable[[StepRecord], None]
+Tracker = Callable[[int, Mapping[str, float]], None]
+"""Shows numbers by name, at an iteration."""
 
 
 def open_trackers(config: TrainConfig) -> list[Tracker]:
@@ -50,9 +51,9 @@ def _tensorboard(config: TrainConfig) -> Tracker:
 
     writer: Any = SummaryWriter(f"{config.out}/tensorboard")
 
-    def track(record: StepRecord) -> None:
-        for name, value in scalars(record).items():
-            writer.add_scalar(name, value, record.iteration)
+    def track(iteration: int, numbers: Mapping[str, float]) -> None:
+        for name, value in numbers.items():
+            writer.add_scalar(name, value, iteration)
         writer.flush()
 
     return track
@@ -63,7 +64,7 @@ def _wandb(config: TrainConfig) -> Tracker:
 
     wandb.init(project="stapo-bench", name=config.out, id=config.digest(), resume="allow", config=config.nested())
 
-    def track(record: StepRecord) -> None:
-        wandb.log(scalars(record), step=record.iteration)
+    def track(iteration: int, numbers: Mapping[str, float]) -> None:
+        wandb.log(dict(numbers), step=iteration)
 
     return track

@@ -5,7 +5,7 @@ Problem + Prompt -> Rollout (ungraded) -> Rollout (graded) -> Batch -> UpdateRec
 
 from dataclasses import dataclass, field
 
-from stapo_bench.records import FinishReason, Outcome
+from stapo_bench.records import FinishReason, Outcome, ToolOutput
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,12 +17,21 @@ class Rollout:
     index: int  # within the group
     seed: int  # names the rollout; all its random numbers derive from it
     prompt_ids: tuple[int, ...]
-    response_ids: tuple[int, ...]  # the end-of-sequence token included when the model produced it
+    response_ids: tuple[int, ...]  # what the policy drew, the end-of-sequence token included where it did
     rollout_log_probs: tuple[float, ...] | None  # as the sampling engine reports them, at the sampling temperature
-    text: str
+    text: str  # the reply as it is graded: with the words that its prompt has begun it with
     finish_reason: FinishReason
+    tool_outputs: tuple[
+        ToolOutput, ...
+    ] = ()  # what tools wrote between its tokens: seen by the policy, never trained on
     outcome: Outcome | None = None  # None: not graded yet
     reward: float = float("nan")  # NaN: unknown, because ungraded or the grader failed
+
+    @property
+    def num_positions(self) -> int:
+        """Tokens that the model reads of it: prompt, drawn tokens and the tools'."""
+        told = sum(len(output.token_ids) for output in self.tool_outputs)
+        return len(self.prompt_ids) + len(self.response_ids) + told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +42,7 @@ class UpdateRecord:
     num_candidates: int
     num_silenced: int
     num_kept: int
+    candidate_entropy: float | None  # nats, mean over the candidates; None: there are none
     thresholds: dict[str, float]
     loss: float
     grad_norm: float  # before clipping
@@ -63,6 +73,7 @@ class StepRecord:
     num_tokens: int
     num_candidates: int
     num_kept: int
+    candidate_entropy: float | None  # nats, mean over the candidates of all updates; None: no candidates
     thresholds: dict[str, list[float]]  # one value per update
     loss: float  # mean over updates; so are the next
     grad_norm: float
@@ -76,5 +87,9 @@ class StepRecord:
     skipped_updates: list[str]
     learning_rate: float
     num_rejected: int = 0  # rollouts left out for their mismatch with the engine
+    # By the ratio r of trainer and engine per token: ``k1`` and ``k3``, KL of the engine to the trainer in nats, and
+    # ``outside``, the share of r beyond icepop's bounds. Empty where the engine reports no log-probs.
+    rollout_ratio: dict[str, float] = field(default_factory=dict)
+    evaluation: dict[str, float] = field(default_factory=dict)  # of the weights after it, see stapo_train.evaluation
     seconds: dict[str, float] = field(default_factory=dict)
-    memory: dict[str, float] = field(default_factory=dict)  # peak, MiB
+    memory: dict[str, float] = field(default_factory=dict)  # peak, MiB, of the rank that has most

@@ -5,7 +5,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, duration
 from stapo_bench.runs import append as append_bytes
 from stapo_bench.runs import complete_lines, open_own, seal, unseal, write_atomically, writing
-from stapo_bench.sampling import duration
 from stapo_train.config import TrainConfig
+from stapo_train.correction import BOUNDS, MAX_LOG, engine_log_probs
 from stapo_train.objective import Objective, TokenStats, quantile
 from stapo_train.recipe import describe_deviations
 from stapo_train.train_records import Rollout, StepRecord, UpdateRecord
@@ -127,16 +127,24 @@ def step_record(
         num_tokens=num_tokens,
         num_candidates=num_candidates,
         num_kept=num_kept,
+        candidate_entropy=_candidate_entropy(updates),
         thresholds={name: [u.thresholds[name] for u in updates] for name in updates[0].thresholds},
         num_decisions_changed=sum(u.num_decisions_changed for u in updates),
         num_rows_rerun=sum(u.num_rows_rerun for u in updates),
         skipped_updates=[u.skipped for u in updates if u.skipped is not None],
         rollout_mismatch=rollout_mismatch(rollouts, old.log_probs),
+        rollout_ratio=rollout_ratio(rollouts, old.log_probs),
         learning_rate=learning_rate,
         seconds=watch.seconds,
         memory=watch.memory,
         **means,
     )
+
+
+def _candidate_entropy(updates: Sequence[UpdateRecord]) -> float | None:
+    """Mean over the candidates of all updates, nats."""
+    known = [(u.candidate_entropy, u.num_candidates) for u in updates if u.candidate_entropy is not None]
+    return sum(mean * count for mean, count in known) / sum(count for _, count in known) if known else None
 
 
 def rollout_mismatch(rollouts: Sequence[Rollout], log_probs: Tensor) -> float | None:
@@ -146,11 +154,33 @@ def rollout_mismatch(rollouts: Sequence[Rollout], log_probs: Tensor) -> float | 
         rollouts: [R].
         log_probs: [N] the trainer's, of the rollouts' response tokens laid end to end.
     """
-    theirs = [r.rollout_log_probs for r in rollouts]
-    if any(t is None for t in theirs) or not len(log_probs):
+    log_ratio = _log_ratio(rollouts, log_probs)
+    return None if log_ratio is None else float(log_ratio.abs().mean())
+
+
+def rollout_ratio(rollouts: Sequence[Rollout], log_probs: Tensor) -> dict[str, float]:
+    """Of r = pi_trainer / pi_engine: k1 = mean(-ln r), k3 = mean(r - 1 - ln r), and the share outside icepop's bounds.
+
+    Both estimate KL(engine || trainer) per token, nats, from what the engine drew (Schulman 2020); k3 is at least 0.
+    Arguments as of ``rollout_mismatch``; {} where that is None.
+    """
+    log_ratio = _log_ratio(rollouts, log_probs)
+    if log_ratio is None:
+        return {}
+    ratio, (low, high) = log_ratio.clamp(-MAX_LOG, MAX_LOG).exp(), BOUNDS["icepop"]
+    return {
+        "k1": float(-log_ratio.mean()),
+        "k3": float((ratio - 1 - log_ratio).mean()),
+        "outside": float(((ratio < low) | (ratio > high)).double().mean()),
+    }
+
+
+def _log_ratio(rollouts: Sequence[Rollout], log_probs: Tensor) -> Tensor | None:
+    """[N] ln pi_trainer - ln pi_engine in float64; None where the engine reports no log-probs, or there is no token."""
+    if any(r.rollout_log_probs is None for r in rollouts) or not len(log_probs):
         return None
-    flat = torch.tensor([p for t in theirs if t is not None for p in t], dtype=torch.float64)
-    return float((log_probs.double().cpu() - flat).abs().mean())
+    ours = log_probs.double().cpu()
+    return ours - engine_log_probs(rollouts, ours)
 
 
 def _informative(rollouts: Sequence[Rollout]) -> float:
@@ -169,6 +199,25 @@ def append(path: Path, record: StepRecord) -> None:
     with writing(path), open_own(path.parent, path.name) as file:
         append_bytes(file, line)
         os.fsync(file.fileno())
+
+
+def add_evaluation(path: Path, iteration: int, evaluation: Mapping[str, float], watch: Stopwatch) -> None:
+    """Put the scores of the weights after the last iteration of the log, and what ``watch`` has measured of them, into
+    its line, which is replaced as a whole."""
+    *before, last = [line for _, line in complete_lines(path)]
+    row = unseal(last)
+    _check(row, iteration)
+    measured = {"seconds": {**row["seconds"], **watch.seconds}, "memory": {**row["memory"], **watch.memory}}
+    written = seal(_finite({**row, "evaluation": dict(evaluation), **measured}))
+    write_atomically(path, b"".join([*before, written]).decode("ascii"))
+
+
+def evaluation_seconds(path: Path, iteration: int) -> float | None:
+    """What the last iteration's line says that the evaluation after it took; None: it has none yet."""
+    *_, last = [line for _, line in complete_lines(path)]
+    row = unseal(last)
+    _check(row, iteration)
+    return float(row["seconds"]["evaluation"]) if row.get("evaluation") else None
 
 
 def keep_until(path: Path, iteration: int) -> None:
@@ -238,13 +287,23 @@ class ZeroGradientNotice:
 
 
 class ProgressLine:
-    """One line per iteration; where the stream is not a terminal, at most one every ``quiet_s`` seconds."""
+    """One line per iteration; where the stream is not a terminal, at most one every ``quiet_s`` seconds.
 
-    def __init__(self, done: int, total: int, *, stream: TextIO, quiet_s: float = 5.0) -> None:
-        self._first, self._total, self._stream = done, total, stream
+    ``evaluated``: iterations whose checkpoints are evaluated, which takes as long as the longest so far.
+    """
+
+    def __init__(
+        self, done: int, total: int, *, stream: TextIO, evaluated: Sequence[int] = (), quiet_s: float = 5.0
+    ) -> None:
+        self._first, self._total, self._stream, self._evaluated = done, total, stream, evaluated
+        self._evaluations = [0.0]  # seconds
         self._quiet_s = 0.0 if stream.isatty() else quiet_s
         self._start = time.monotonic()
         self._last = -math.inf
+
+    def evaluation(self, seconds: float) -> None:
+        """An evaluation took so long, which is no iteration's."""
+        self._evaluations.append(seconds)
 
     def show(self, record: StepRecord) -> None:
         """Print the iteration, with the time the rest will take at the pace so far."""
@@ -252,12 +311,14 @@ class ProgressLine:
         if now - self._last < self._quiet_s and record.iteration != self._total:
             return
         self._last = now
-        pace = (now - self._start) / (record.iteration - self._first)
+        pace = (now - self._start - sum(self._evaluations)) / (record.iteration - self._first)
+        evaluations = sum(iteration >= record.iteration for iteration in self._evaluated)
+        left = (self._total - record.iteration) * pace + evaluations * max(self._evaluations)
         masked = f" · masked {record.masked_share:.1e}" if record.num_kept < record.num_tokens else ""
         print(
             f"iteration {record.iteration}/{self._total} · reward {record.reward:.3f} · entropy {record.entropy:.3f} · "
             f"length {record.response_length:.0f}{masked} · {pace:.2f} s each · "
-            f"ETA {duration((self._total - record.iteration) * pace)}",
+            f"ETA {duration(left)}",
             file=self._stream,
             flush=True,
         )

@@ -22,8 +22,9 @@ import torch
 from torch import Tensor
 
 from stapo_train.batch import Batch
-from stapo_train.objective import Metrics, Objective, Selection, policy_loss, select
+from stapo_train.objective import Metrics, Objective, Reduce, Selection, policy_loss, select
 from stapo_train.policy import Policy, Recorder
+from stapo_train.sharding import whole
 from stapo_train.train_records import UpdateRecord
 
 Method = Literal["exact", "probe", "old-policy"]
@@ -58,11 +59,11 @@ def optimizer_step(policy: Policy, optimizer: torch.optim.Optimizer, batch: Batc
     No gradient is left behind: its memory, four bytes a parameter, belongs to the rollouts that come next.
     """
     optimizer.zero_grad()
-    total = accumulate_gradient(policy, batch, step)
+    total = _over_ranks(accumulate_gradient(policy, batch, step), policy.ranks)
     denominator = max(total.selection.denominator.item(), 1.0)  # 0: nothing was kept, and the gradient is 0
     parameters = [p for p in policy.model.parameters() if p.requires_grad]
     gradients = [_gradient(p).div_(denominator) for p in parameters]
-    grad_norm = float(torch.nn.utils.clip_grad_norm_(parameters, step.clip_norm)) if gradients else 0.0
+    grad_norm = float(whole(torch.nn.utils.clip_grad_norm_(parameters, step.clip_norm))) if gradients else 0.0
     loss = total.numerator / denominator
     if math.isfinite(loss) and math.isfinite(grad_norm):
         optimizer.step()
@@ -80,7 +81,7 @@ def accumulate_gradient(policy: Policy, batch: Batch, step: Step) -> GradientSum
     rows = _rows_with_gradient(batch, objective)
     others = sorted(set(range(len(batch.rows))) - set(rows)) if objective.needs.zero_advantage_statistics else []
     before = policy.measure(batch, sorted(rows + others)) if way == "probe" else batch.stats
-    used = select(before, objective, phase=step.phase)
+    used = select(before, objective, policy.ranks, phase=step.phase)
 
     seen = Recorder(batch)
     numerator, metrics = 0.0, Metrics()
@@ -99,7 +100,7 @@ def accumulate_gradient(policy: Policy, batch: Batch, step: Step) -> GradientSum
     with torch.no_grad():
         for micro in policy.split(batch, others):
             seen.write(micro, policy.stats(batch, micro))
-    exact = select(seen.stats, objective, phase=step.phase)
+    exact = select(seen.stats, objective, policy.ranks, phase=step.phase)
     if way == "old-policy":
         return replace(total, num_decisions_changed=int(_changed(used, exact).sum()))
     return _correct(policy, batch, objective, total, exact)
@@ -124,6 +125,21 @@ def _correct(policy: Policy, batch: Batch, objective: Objective, total: Gradient
         metrics=metrics,
         num_decisions_changed=int(changed.sum()),
         num_rows_rerun=len(rows),
+    )
+
+
+def _over_ranks(total: GradientSum, ranks: Reduce) -> GradientSum:
+    """The sums of all ranks; gradients are summed where they are made."""
+    local = [total.numerator, total.num_decisions_changed, total.num_rows_rerun, *map(float, total.metrics.values())]
+    numerator, changed, rerun, *sums = ranks.sum(torch.tensor(local, dtype=torch.float64)).tolist()
+    return replace(
+        total,
+        numerator=numerator,
+        metrics={
+            name: torch.tensor(value, dtype=torch.float64) for name, value in zip(total.metrics, sums, strict=True)
+        },
+        num_decisions_changed=int(changed),
+        num_rows_rerun=int(rerun),
     )
 
 
@@ -166,6 +182,7 @@ def _record(total: GradientSum, loss: float, grad_norm: float, skipped: str | No
         num_candidates=selection.num_candidates,
         num_silenced=selection.num_tokens - selection.num_kept,
         num_kept=selection.num_kept,
+        candidate_entropy=selection.candidate_entropy,
         thresholds=selection.thresholds,
         loss=loss,
         grad_norm=grad_norm,

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from numpy.typing import NDArray
 
 from stapo_bench.analysis.compare.records import Comparison
-from stapo_bench.analysis.compare.runs import compare_loaded, compare_runs
+from stapo_bench.analysis.compare.runs import compare_loaded, compare_runs, in_clusters
 from stapo_bench.analysis.compare.sides import Known, Side, same_sample_seeds, side_of_run, side_of_table
 from stapo_bench.analysis.compare.two_sides import compare_sides
 from stapo_bench.analysis.early_stopping import WIDENED, aim_of, stopped_note
@@ -51,6 +51,7 @@ def compare_outcomes(
     margin: float = MARGIN,
     *,
     declared: ScoreRange | None = None,
+    data_dir: Path | None = None,
 ) -> Comparison:
     """Compare A, before, with B, after, problem by problem; the effect is B - A.
 
@@ -58,10 +59,11 @@ def compare_outcomes(
         a, b: run folders, files, matrices, maps or rows, also of different kinds. Items are paired by name, rows of
             matrices by their place.
         columns: by meaning (item, score, sample, model, task, seed, cluster), columns of tables with other than usual
-            names.
+            names; of two runs, ``cluster`` is a column of their tasks' data.
         grader: whose grades count in run folders.
         margin: a difference shown to lie within it is a tie, a fraction.
         declared: the range of the scores, if it is another than 0 to 1; a difference is then a share of it.
+        data_dir: folder with the tasks' data, ``<task>.jsonl``; None: the hub. Asked for clusters of runs alone.
 
     Raises:
         StapoError: nothing in common, a score beyond its range or one that stands twice, two models in one file.
@@ -72,15 +74,16 @@ def compare_outcomes(
     if _is_folder(a) and _is_folder(b):
         if declared:
             raise UsageError("--range declares the scores of tables; both sides are run folders")
-        if columns:
-            raise UsageError("--map names columns of tables; both sides are run folders")
-        return compare_runs(Path(a), Path(b), grader, margin)  # type: ignore[arg-type]  # they are paths
+        folders = Path(a), Path(b)  # type: ignore[arg-type]  # they are paths
+        return compare_runs(*folders, grader, margin, columns=columns, data_dir=data_dir)
     if grader != DEFAULT_GRADER and not any(isinstance(side, LoadedRun) or _is_folder(side) for side in (a, b)):
         raise UsageError(f"--grader {grader} chooses among the grades of run folders; neither side is one")
     if is_matrix(a) and is_matrix(b) and len(a) != len(b):
         raise StapoError(f"A has {len(a)} rows, B has {len(b)}: expected matrices of the same items, paired by row")
-    found = [read_side(side, name, columns or {}, grader, declared) for side, name in ((a, "A"), (b, "B"))]
-    return _compare(found[0], found[1], margin)
+    left, right = (read_side(side, name, columns or {}, grader, declared) for side, name in ((a, "A"), (b, "B")))
+    if isinstance(left, LoadedRun) and isinstance(right, LoadedRun):
+        left, right = in_clusters((left, right), columns, data_dir)
+    return _compare(left, right, margin)
 
 
 def compare_within(

@@ -1,18 +1,21 @@
-"""What a comparison of two runs finds: effects under both named errors, by task and for the mean over tasks."""
+"""What a comparison of two or several runs finds: effects under both named errors, by task and their mean."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from stapo_bench.analysis.parity_gate import ParityDifference
 from stapo_bench.analysis.plan import Components
-from stapo_bench.statistics import ERROR_NAMES, LEVEL, Clustering, Difference, ErrorName, Vector
+from stapo_bench.errors import UsageError, did_you_mean
+from stapo_bench.statistics import ERROR_NAMES, LEVEL, Clustering, Difference, ErrorName, JointDifference, Vector
 
 EffectVerdict = Literal["better", "worse", "tied", "not enough data"]
 
-OpenKind = Literal["truncated", "ungraded"]
+OpenKind = Literal["truncated", "ungraded", "missing or ungraded"]
 OpenSamples: TypeAlias = dict[OpenKind, Vector]
-"""By the reason why samples are open: B - A as observed, at its lowest and highest; the open shares of A and B."""
+"""By the reason why samples are open: B - A as observed, at its lowest and highest; the open shares of A and B, and of
+both the share that is missing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +50,21 @@ class TaskComparison:
     value_b: float
     effects: tuple[Effect, Effect]  # these problems, problems like these
     warnings: tuple[SignRisk, ...]  # what could flip the sign
+    within: tuple[float, float] = (math.nan, math.nan)  # B - A, whatever is missing or has no verdict had come out
     clustering: Clustering | None = None  # where the problems stand in clusters
     components: Components | None = None  # of the difference's variance; None: not known of single samples, or a mean
 
     def effect(self, error: ErrorName) -> Effect:
-        """The effect under this error."""
-        return next(effect for effect in self.effects if effect.error == error)
+        """The effect under this error.
+
+        Raises:
+            UsageError: no such error.
+        """
+        found = {effect.error: effect for effect in self.effects}
+        if error not in found:
+            hint = did_you_mean(error, found) or f"there are {' and '.join(map(repr, found))}"
+            raise UsageError(f"expected the name of an error, got {error!r}; {hint}")
+        return found[error]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +83,56 @@ class Comparison:
     unfinished: tuple[str, ...] = ()  # names of the sides that lack samples; notes say how many
     graders_disagree: bool = False  # another grader sees the opposite sign somewhere; a note says where
     num_left_out: int = 0  # problems that one side alone has
+    drift: str | None = None  # how samples of the same weights differ under what is said to be the same sampling
 
     @property
     def confounders(self) -> tuple[ParityDifference, ...]:
         """What differs besides the weights and may be the reason for the effect."""
         return tuple(item for item in self.parity if item.weight == "confounds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairOfRuns:
+    """B - A of two of several runs under one named error, judged together with the other pairs."""
+
+    a: int  # place of the run in ``SeveralComparison.runs``
+    b: int
+    joint: JointDifference
+    verdict: EffectVerdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """What is shown of several runs under one named error; runs by their places in the list."""
+
+    pairs: tuple[PairOfRuns, ...]
+    groups: tuple[tuple[int, ...], ...]  # largest sets of which no two are told apart
+    tied: tuple[tuple[int, ...], ...]  # largest sets of two or more of which every two are shown to be tied
+    places: tuple[tuple[int, int], ...]  # by run: best and worst place that is not refuted
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunValue:
+    """One of several runs."""
+
+    name: str
+    tasks: Mapping[str, float]  # avg@k by task, over the problems that all runs have decided
+    value: float  # mean over tasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeveralComparison:
+    """Several runs compared."""
+
+    runs: tuple[RunValue, ...]  # the highest first
+    titles: Mapping[str, str]  # of the tasks
+    standings: Mapping[ErrorName, Standing]
+    against: int | None  # the run with which the others are compared; None: every two
+    margin: float  # differences below it are of no interest: "tied" means within it
+    unfair: tuple[str, ...]  # settings that differ and may be the reason for a difference
+    unknown: bool  # whether settings of some are not known
+    clusterings: Mapping[str, tuple[Clustering, ...]]  # by task, where problems stand in clusters: of each pair
+    notes: tuple[str, ...]
 
 
 def verdict_on(difference: Difference, p_adjusted: float, margin: float, num_claims: int = 1) -> EffectVerdict:

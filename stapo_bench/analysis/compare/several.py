@@ -7,15 +7,17 @@ that are *shown to be tied* may not: the two are kept apart.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from stapo_bench.analysis.audits import drift_between
 from stapo_bench.analysis.compare.outcomes import NOT_LOOKED_AT, Compared, origin_of, read_side
-from stapo_bench.analysis.compare.records import EffectVerdict
+from stapo_bench.analysis.compare.records import EffectVerdict, PairOfRuns, RunValue, SeveralComparison, Standing
+from stapo_bench.analysis.compare.runs import in_clusters
 from stapo_bench.analysis.compare.sides import (
     Mask,
     Side,
@@ -24,11 +26,12 @@ from stapo_bench.analysis.compare.sides import (
     shared_clusters,
     side_of_run,
     side_of_table,
+    tasks_as_clusters,
 )
-from stapo_bench.analysis.compare.two_sides import looks_clustered
+from stapo_bench.analysis.compare.two_sides import clustering_of, looks_clustered
 from stapo_bench.analysis.early_stopping import WIDENED, aim_of, at_every_look, stopped_note
 from stapo_bench.analysis.parity_gate import parity, same_weights
-from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.errors import StapoError, UsageError, watched
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.runs import LoadedRun
 from stapo_bench.runs.outcomes import OutcomeTable, ScoreRange, read_outcomes
@@ -36,6 +39,7 @@ from stapo_bench.statistics import (
     ERROR_NAMES,
     LEVEL,
     MARGIN,
+    Clustering,
     ErrorName,
     JointDifference,
     Labels,
@@ -48,55 +52,13 @@ from stapo_bench.statistics import (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class PairOfRuns:
-    """B - A of two of several runs under one named error, judged together with the other pairs."""
-
-    a: int  # place of the run in ``SeveralComparison.runs``
-    b: int
-    joint: JointDifference
-    verdict: EffectVerdict
-
-
-@dataclass(frozen=True, kw_only=True)
-class Standing:
-    """What is shown of several runs under one named error; runs by their places in the list."""
-
-    pairs: tuple[PairOfRuns, ...]
-    groups: tuple[tuple[int, ...], ...]  # largest sets of which no two are told apart
-    tied: tuple[tuple[int, ...], ...]  # largest sets of two or more of which every two are shown to be tied
-    places: tuple[tuple[int, int], ...]  # by run: best and worst place that is not refuted
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunValue:
-    """One of several runs."""
-
-    name: str
-    tasks: Mapping[str, float]  # avg@k by task, over the problems that all runs have decided
-    value: float  # mean over tasks
-
-
-@dataclass(frozen=True, kw_only=True)
-class SeveralComparison:
-    """Several runs compared."""
-
-    runs: tuple[RunValue, ...]  # the highest first
-    titles: Mapping[str, str]  # of the tasks
-    standings: Mapping[ErrorName, Standing]
-    against: int | None  # the run with which the others are compared; None: every two
-    margin: float  # differences below it are of no interest: "tied" means within it
-    unfair: tuple[str, ...]  # settings that differ and may be the reason for a difference
-    unknown: bool  # whether settings of some are not known
-    notes: tuple[str, ...]
-
-
 def read_sides(
     found: Sequence[Compared],
     columns: Mapping[str, str] | None = None,
     grader: str = DEFAULT_GRADER,
     *,
     declared: ScoreRange | None = None,
+    data_dir: Path | None = None,
 ) -> list[LoadedRun | OutcomeTable]:
     """Runs and tables of outcomes by their paths, or Python objects; a single file gives every model in it.
 
@@ -110,7 +72,12 @@ def read_sides(
         raise UsageError(f"{missing[0]}: no such run folder or file")
     if len(paths) == len(found) == 1 and paths[0].is_file():
         return [*read_outcomes(Path(str(found[0])), columns, declared)]
-    return [read_side(each, f"run {i}", columns or {}, grader, declared) for i, each in enumerate(found, start=1)]
+    named = enumerate(watched(found, "reading", "runs", len(found)), start=1)
+    sides = [read_side(each, f"run {i}", columns or {}, grader, declared) for i, each in named]
+    runs = [side for side in sides if isinstance(side, LoadedRun)]
+    if declared and len(runs) == len(sides):
+        raise UsageError("--range declares the scores of tables; all are run folders")
+    return sides if len(runs) < len(sides) else [*in_clusters(runs, columns, data_dir)]
 
 
 def runs_alike(runs: Sequence[LoadedRun]) -> list[list[LoadedRun]]:
@@ -135,7 +102,7 @@ def compare_several(
         StapoError: fewer than two, no task or no problem in common, or no run of that name.
     """
     if len(found) < 2:
-        raise UsageError(f"expected at least two runs, got {len(found)}")
+        raise UsageError(f"expected at least two runs, got {len(found)}; 'stapo-bench score' shows one by itself")
     sides = _named_apart(found)
     if against is not None and against not in [side.name for side in sides]:
         raise UsageError(f"--against {against}: expected one of {', '.join(side.name for side in sides)}")
@@ -160,6 +127,7 @@ def compare_several(
         margin=margin,
         unfair=tuple(unfair),
         unknown=any(side.run is None for side in sides),
+        clusterings=_clusterings(tasks, matrices, clusters),
         notes=(
             *(note for side in sides if side.table is not None for note in side.table.notes),
             *([NOT_LOOKED_AT] if any(side.table is not None for side in sides) else []),
@@ -174,7 +142,8 @@ def _decided_by_all(
     sides: Sequence[Side], tasks: Sequence[str]
 ) -> tuple[list[list[Matrix]], list[Labels | None], list[str]]:
     """Scores by run, then by task, over the problems that all have, NaN where one has not decided; clusters; notes."""
-    left_out = sorted({task for side in sides for task in side.outcomes} - set(tasks))
+    titles = {task: side.titles[task] for side in sides for task in side.outcomes}
+    left_out = [titles[task] for task in sorted(titles) if task not in tasks]
     notes = [f"not in all runs, left out: {', '.join(left_out)}"] if left_out else []
     matrices: list[list[Matrix]] = [[] for _ in sides]
     clusters: list[Labels | None] = []
@@ -192,6 +161,17 @@ def _decided_by_all(
         for of_run, scores in zip(matrices, of_task, strict=True):
             of_run.append(np.where(unknown[:, None], np.nan, scores))
     return matrices, clusters, notes
+
+
+def _clusterings(
+    tasks: Sequence[str], matrices: Sequence[Sequence[Matrix]], clusters: Sequence[Labels | None]
+) -> dict[str, tuple[Clustering, ...]]:
+    """By task, how far the differences of every two runs hang together; without tasks whose problems are alone."""
+    found = {
+        task: tuple(filter(None, (clustering_of(a[i], b[i], clusters[i]) for a, b in combinations(matrices, 2))))
+        for i, task in enumerate(tasks)
+    }
+    return {task: of_pairs for task, of_pairs in found.items() if of_pairs}
 
 
 def _standing(
@@ -231,20 +211,17 @@ def verdict_together(joint: JointDifference, margin: float) -> EffectVerdict:
 
 def _named_apart(found: Sequence[LoadedRun | OutcomeTable]) -> list[Side]:
     """The sides under names of their own; tables that name no task are of the others' only one."""
-    named = [list(each.tasks) for each in found if isinstance(each, LoadedRun)]
-    named += [list(each.tasks) for each in found if isinstance(each, OutcomeTable)]
+    named = [list(each.tasks) for each in sorted(found, key=lambda each: isinstance(each, OutcomeTable))]
     sides = [
         side_of_run(each) if isinstance(each, LoadedRun) else side_of_table(each, each.name, named[0]) for each in found
     ]
     names = [side.name for side in sides]
     if len(set(names)) < len(names):
         names = [origin_of(each) for each in found]
-    seen: dict[str, int] = {}
     apart = []
-    for side, name in zip(sides, names, strict=True):
-        seen[name] = seen.get(name, 0) + 1
-        apart.append(replace(side, name=name if names.count(name) == 1 else f"{name} ({seen[name]})"))
-    return apart
+    for i, (side, name) in enumerate(zip(sides, names, strict=True), start=1):
+        apart.append(replace(side, name=name if names.count(name) == 1 else f"{name} ({names[:i].count(name)})"))
+    return tasks_as_clusters(apart)
 
 
 def _common(sides: Sequence[Side], task: str) -> list[str]:
@@ -262,7 +239,8 @@ def _common(sides: Sequence[Side], task: str) -> list[str]:
 def _left_out(sides: Sequence[Side], task: str, common: Sequence[str]) -> Iterator[str]:
     everywhere = {problem_id for side in sides for problem_id in side.outcomes[task].problem_ids}
     if dropped := len(everywhere) - len(common):
-        yield f"{task}: {dropped} problems are not in all runs and left out; {len(common)} are compared"
+        are = "problem is" if dropped == 1 else "problems are"
+        yield f"{task}: {dropped} {are} not in all runs and left out; {len(common)} are compared"
     for side in sides:
         yield from side.lacking(task, common)
 
@@ -279,18 +257,17 @@ def _same_seeds(sides: Sequence[Side]) -> bool:
 
 def _parity(sides: Sequence[Side]) -> tuple[list[str], list[str]]:
     """What differs besides the weights and may be the reason for a difference; and what asks for caution."""
-    runs = [side for side in sides if side.run is not None]
     unfair: dict[str, None] = {}
     cautions: dict[str, None] = {}
-    for one, other in combinations(runs, 2):
-        assert one.run is not None and other.run is not None
-        for item in parity(one.run, other.run):
+    for (name, run), (other_name, other) in combinations([(s.name, s.run) for s in sides if s.run is not None], 2):
+        for item in parity(run, other):
             if item.weight == "confounds":
                 unfair[item.field] = None
             elif item.weight in ("caution", "unknown"):
                 cautions[f"with caution: {item.field} differs or is not known of all"] = None
-        if same_weights(one.run, other.run):
-            cautions[f"{one.name} and {other.name} are the same weights"] = None
-    if len(runs) < len(sides):
+        if same_weights(run, other):
+            cautions[f"{name} and {other_name} are the same weights"] = None
+            cautions |= dict.fromkeys(filter(None, [drift_between(run, other)]))
+    if any(side.run is None for side in sides):
         cautions["with caution: a table tells neither engine, prompts, decoding nor grader; they may differ"] = None
     return list(unfair), list(cautions)

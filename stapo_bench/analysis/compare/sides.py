@@ -4,8 +4,8 @@ A table says nothing of truncation, copies, weights and settings: what it does n
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -15,7 +15,7 @@ from stapo_bench.analysis.common_problems import not_drawn
 from stapo_bench.analysis.parity_gate import ParityDifference
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Outcomes
-from stapo_bench.runs import LoadedRun
+from stapo_bench.runs import GradedSample, LoadedRun
 from stapo_bench.runs.outcomes import ALL_ITEMS, NO_SEED, OutcomeTable
 from stapo_bench.statistics import Labels, Matrix
 
@@ -31,18 +31,54 @@ class Side:
     titles: Mapping[str, str]  # by task
     run: LoadedRun | None = None  # where it is a run folder
     table: OutcomeTable | None = None  # where it is a table
+    by_task: "Side | None" = None  # where tasks are the clusters of one set: the side with its tasks apart
 
     def cut(self, task: str, problem_ids: Sequence[str], correct: Matrix) -> Mask:
         """True where a completion was cut off and is not right, [num_problems, num_samples]; of tables nowhere."""
-        row_of = {problem_id: row for row, problem_id in enumerate(problem_ids)}
         cut = np.zeros(correct.shape, dtype=np.bool_)
-        for sample in self.run.samples.get(task, []) if self.run else ():
-            if sample.truncated and sample.problem_id in row_of and sample.sample_index < correct.shape[1]:
-                cut[row_of[sample.problem_id], sample.sample_index] = sample.correct == 0.0
+        for side, part, rows, names in self._parts(task, problem_ids):
+            for row, sample in side._stored(part, rows, names, correct.shape[1]):
+                if sample.truncated:
+                    cut[row, sample.sample_index] = sample.correct == 0.0
         return cut
+
+    def absent(self, task: str, problem_ids: Sequence[str]) -> Mask:
+        """True for as many samples as a problem has fewer than that of the task with the most; copies are there.
+
+        [num_problems, num_samples]. Where all have as many nothing is absent, however few they are.
+        """
+        found = self.outcomes[task].of(problem_ids)
+        there = ~np.isnan(found.scores) | found.undecided
+        absent = np.zeros(there.shape, dtype=np.bool_)
+        for side, part, rows, names in self._parts(task, problem_ids):
+            for row, sample in side._stored(part, rows, names, there.shape[1]):
+                there[row, sample.sample_index] = True
+            num = there[rows].sum(axis=1, keepdims=True)
+            absent[rows] = ~there[rows] & (np.cumsum(~there[rows], axis=1) <= num.max(initial=0) - num)
+        return absent
+
+    def _parts(self, task: str, problem_ids: Sequence[str]) -> Iterator[tuple["Side", str, list[int], Sequence[str]]]:
+        """The task itself; tasks that stand in one set apart again: side, task, rows in the set, names in the task."""
+        if self.by_task is None:
+            yield self, task, list(range(len(problem_ids))), problem_ids
+            return
+        for part, rows, names in _apart(problem_ids, self.by_task):
+            yield self.by_task, part, rows, names
+
+    def _stored(
+        self, task: str, rows: Sequence[int], names: Sequence[str], num_samples: int
+    ) -> Iterator[tuple[int, GradedSample]]:
+        """Samples of these problems with the row of each; of tables none."""
+        row_of = dict(zip(names, rows, strict=True))
+        for sample in self.run.samples.get(task, []) if self.run else ():
+            if sample.problem_id in row_of and sample.sample_index < num_samples:
+                yield row_of[sample.problem_id], sample
 
     def lacking(self, task: str, problem_ids: Sequence[str]) -> list[str]:
         """A line where samples of these problems are missing, or none."""
+        if self.by_task is not None:
+            apart = _apart(problem_ids, self.by_task)
+            return [line for part, _, names in apart for line in self.by_task.lacking(part, names)]
         if self.run is not None:
             return not_drawn((self.run,), task, problem_ids)
         found = self.outcomes[task].of(problem_ids)
@@ -73,6 +109,41 @@ def side_of_table(table: OutcomeTable, name: str, other_tasks: Sequence[str]) ->
     if list(tasks) == [ALL_ITEMS] and len(other_tasks) == 1:
         tasks = {other_tasks[0]: tasks[ALL_ITEMS]}
     return Side(name=name, outcomes=tasks, titles={task: task for task in tasks}, table=table)
+
+
+def tasks_as_clusters(sides: Sequence[Side]) -> list[Side]:
+    """The sides with all items in one set, where tasks were named as clusters (``--cluster task``); else as they are.
+
+    Items then count alike, and not tasks.
+    """
+    sources = [source for side in sides for source in (side.run, side.table) if source is not None]
+    named = any(source.tasks_are_clusters for source in sources)
+    return [_in_one_set(side) for side in sides] if named else list(sides)
+
+
+def _in_one_set(side: Side) -> Side:
+    width = max(outcomes.scores.shape[1] for outcomes in side.outcomes.values())
+    found = [(task, outcomes, width - outcomes.scores.shape[1]) for task, outcomes in side.outcomes.items()]
+    together = Outcomes(
+        problem_ids=tuple(_within(task, name) for task, outcomes, _ in found for name in outcomes.problem_ids),
+        scores=np.vstack([np.pad(of.scores, ((0, 0), (0, lack)), constant_values=np.nan) for _, of, lack in found]),
+        undecided=np.vstack([np.pad(of.undecided, ((0, 0), (0, lack))) for _, of, lack in found]),
+        clusters=tuple(task for task, outcomes, _ in found for _ in outcomes.problem_ids),
+    )
+    return replace(side, outcomes={ALL_ITEMS: together}, titles={ALL_ITEMS: ALL_ITEMS}, by_task=side)
+
+
+def _within(task: str, name: str) -> str:
+    """An item's name in a set of several tasks, which may have names in common."""
+    return f"{task}/{name}"
+
+
+def _apart(problem_ids: Sequence[str], side: Side) -> Iterator[tuple[str, list[int], list[str]]]:
+    """Items of several tasks in one set, apart again: task, rows in the set, names in the task."""
+    row_of = {name: row for row, name in enumerate(problem_ids)}
+    for task, outcomes in side.outcomes.items():
+        found = [(row_of[_within(task, name)], name) for name in outcomes.problem_ids if _within(task, name) in row_of]
+        yield task, [row for row, _ in found], [name for _, name in found]
 
 
 def same_sample_seeds(a: OutcomeTable, b: OutcomeTable) -> bool:
@@ -112,7 +183,7 @@ def shared_clusters(sides: Sequence[Side], task: str, problem_ids: Sequence[str]
     """The cluster of each of these problems as a number; None where no side knows of clusters.
 
     Raises:
-        StapoError: an item that is in one cluster for one side and in another for another.
+        StapoError: an item that is in one cluster for one side and in another for another, or a single cluster.
     """
     known = [(side, found) for side in sides if (found := side.outcomes[task].of(problem_ids).clusters) is not None]
     if not known:
@@ -126,6 +197,11 @@ def shared_clusters(sides: Sequence[Side], task: str, problem_ids: Sequence[str]
                     f"{side.name}: expected one cluster of each item in both"
                 )
     numbers = {name: number for number, name in enumerate(dict.fromkeys(clusters))}
+    if len(numbers) == 1 < len(problem_ids):
+        raise StapoError(
+            f"{task}: all {len(problem_ids)} items that are compared are in cluster {clusters[0][:60]!r}: expected at "
+            "least two clusters, which are what varies on problems like these; name another column with --cluster"
+        )
     return np.array([numbers[name] for name in clusters], dtype=np.int64)
 
 

@@ -18,7 +18,15 @@ from stapo_bench.analysis.compare.records import (
     TaskComparison,
     effects_of,
 )
-from stapo_bench.analysis.compare.sides import Known, Mask, Side, check_names, look_grouped, shared_clusters
+from stapo_bench.analysis.compare.sides import (
+    Known,
+    Mask,
+    Side,
+    check_names,
+    look_grouped,
+    shared_clusters,
+    tasks_as_clusters,
+)
 from stapo_bench.analysis.early_stopping import at_every_look
 from stapo_bench.analysis.plan import components
 from stapo_bench.errors import StapoError
@@ -42,13 +50,14 @@ from stapo_bench.statistics import (
 
 def compare_sides(a: Side, b: Side, known: Known, margin: float = MARGIN) -> Comparison:
     """Compare outcomes, wherever they come from."""
+    a, b = tasks_as_clusters((a, b))
     names = [task for task in a.outcomes if task in b.outcomes]
     if not names:
         raise StapoError(
             f"nothing to compare: {a.name} has {', '.join(a.outcomes)}; {b.name} has {', '.join(b.outcomes)}"
         )
     alone = sorted(set(a.outcomes) ^ set(b.outcomes))
-    notes = [f"only in one run, left out: {task}" for task in alone]
+    notes = [f"only in one run, left out: {(a if task in a.outcomes else b).titles[task]}" for task in alone]
     pairs: list[tuple[str, Matrix, Matrix]] = []
     clusters: list[Labels | None] = []
     unsure: list[OpenSamples] = []
@@ -60,13 +69,14 @@ def compare_sides(a: Side, b: Side, known: Known, margin: float = MARGIN) -> Com
         common = _common(a, b, task)
         if dropped := sum(len(side.outcomes[task].problem_ids) - len(common) for side in (a, b)):
             num_left_out += dropped
-            notes.append(f"{task}: {dropped} problems are in one run only and left out; {len(common)} are compared")
+            are = "problem is" if dropped == 1 else "problems are"
+            notes.append(f"{task}: {dropped} {are} in one run only and left out; {len(common)} are compared")
         of_a, of_b = a.outcomes[task].of(common), b.outcomes[task].of(common)
         pairs.append((task, of_a.scores, of_b.scores))
         clusters.append(shared_clusters((a, b), task, common))
         notes += looks_clustered(task, common, clusters[-1])
         cut = a.cut(task, common, of_a.scores), b.cut(task, common, of_b.scores)
-        unsure.append(_unsure(of_a, of_b, *cut))
+        unsure.append(_unsure(of_a, of_b, cut, _missing(a.absent(task, common), b.absent(task, common))))
         for side in (a, b):
             notes += (lacking := side.lacking(task, common))
             unfinished += [side.name] if lacking else []
@@ -93,6 +103,7 @@ def compare_sides(a: Side, b: Side, known: Known, margin: float = MARGIN) -> Com
                 num_claims=len(pairs),
             ),
             warnings=_warnings(unsure[i]),
+            within=_within(unsure[i]),
             clustering=clustering_of(left, right, clusters[i]),
             components=components(left, right, same_seeds=known.same_seeds),
         )
@@ -136,7 +147,11 @@ def _common(a: Side, b: Side, task: str) -> list[str]:
     there = set(b.outcomes[task].problem_ids)
     common = [problem_id for problem_id in a.outcomes[task].problem_ids if problem_id in there]
     if not common:
-        raise StapoError(f"{task}: {a.name} and {b.name} have no problem in common; compare runs of the same data")
+        one, other = (side.outcomes[task].problem_ids[0][:40] for side in (a, b))
+        raise StapoError(
+            f"{task}: {a.name} and {b.name} have no problem in common; compare runs of the same data, under the same "
+            f"names ({one!r}, … and {other!r}, …)"
+        )
     return common
 
 
@@ -161,38 +176,59 @@ def _average(
     unsure: Sequence[OpenSamples],
     margin: float,
 ) -> TaskComparison:
+    together = {what: np.mean([of_task[what] for of_task in unsure], axis=0) for what in unsure[0]}
     return TaskComparison(
         task="average",
         title=f"mean of {len(tasks)} tasks" if len(tasks) > 1 else tasks[0].title,
         value_a=float(np.mean([task.value_a for task in tasks])),
         value_b=float(np.mean([task.value_b for task in tasks])),
         effects=effects_of(means, {error: mean.p_value for error, mean in means.items()}, margin, num_claims=1),
-        warnings=_warnings({what: np.mean([of_task[what] for of_task in unsure], axis=0) for what in unsure[0]}),
+        warnings=_warnings(together),
+        within=_within(together),
     )
 
 
-def _unsure(of_a: Outcomes, of_b: Outcomes, cut_a: Mask, cut_b: Mask) -> OpenSamples:
+def _missing(absent_a: Mask, absent_b: Mask) -> tuple[Mask, Mask]:
+    """What is missing of either side: nothing where both have left out as many of each problem, as designs do."""
+    if np.array_equal(absent_a.sum(axis=1), absent_b.sum(axis=1)):
+        return np.zeros_like(absent_a), np.zeros_like(absent_b)
+    return absent_a, absent_b
+
+
+def _unsure(of_a: Outcomes, of_b: Outcomes, cut: tuple[Mask, Mask], absent: tuple[Mask, Mask]) -> OpenSamples:
     """What is open about the samples of one task, rows of both being the same problems."""
     correct_a, correct_b = of_a.scores, of_b.scores
     observed = _gap(correct_a, correct_b)
     found: OpenSamples = {}
     marked: tuple[tuple[OpenKind, Mask, Mask], ...] = (
-        ("truncated", cut_a, cut_b),
-        ("ungraded", of_a.undecided, of_b.undecided),
+        ("truncated", *cut),
+        ("ungraded", absent[0] | of_a.undecided, absent[1] | of_b.undecided),
     )
     for what, unsure_a, unsure_b in marked:
         # What is open may have come out right in one run and wrong in the other.
         lowest = _gap(np.where(unsure_a, 1.0, correct_a), np.where(unsure_b, 0.0, correct_b))
         highest = _gap(np.where(unsure_a, 0.0, correct_a), np.where(unsure_b, 1.0, correct_b))
-        found[what] = np.array([observed, lowest, highest, unsure_a.mean(), unsure_b.mean()])
+        missing = max(part.mean() for part in absent) if what == "ungraded" else 0.0
+        found[what] = np.array([observed, lowest, highest, unsure_a.mean(), unsure_b.mean(), missing])
     return found
 
 
+def _within(unsure: OpenSamples) -> tuple[float, float]:
+    _, lowest, highest, *_ = unsure["ungraded"].tolist()
+    return lowest, highest
+
+
 def _warnings(unsure: OpenSamples) -> tuple[SignRisk, ...]:
-    """What could turn the sign: completions that were cut off, or that no grader could decide."""
+    """What could turn the sign: completions that were cut off, that no grader could decide, or that are not there."""
     return tuple(
-        SignRisk(what=what, share_a=share_a, share_b=share_b, lowest=lowest, highest=highest)
+        SignRisk(
+            what="missing or ungraded" if missing else what,
+            share_a=share_a,
+            share_b=share_b,
+            lowest=lowest,
+            highest=highest,
+        )
         for what, numbers in unsure.items()
-        for observed, lowest, highest, share_a, share_b in [numbers.tolist()]
+        for observed, lowest, highest, share_a, share_b, missing in [numbers.tolist()]
         if (observed > 0 and lowest <= 0) or (observed < 0 and highest >= 0)
     )

@@ -25,6 +25,7 @@ from stapo_bench.grading.compare.renaming import (
     by_name,
     in_name_order,
     in_order_of,
+    in_order_of_letters,
     in_order_of_names,
     same_letters,
     same_names,
@@ -203,6 +204,8 @@ def _same_inequality(response: Node, gold: Node) -> bool:
 def _same_named(response: Node, gold: Node, rules: Rules) -> bool:
     """Values that may have names, and equations, whose left side is no name."""
     gold_name, gold_value = split_name(gold)
+    if gold_value.kind is Kind.TUPLE and gold_name is None:
+        response = in_order_of_letters(response)
     name, value = split_name(response)
     if gold.kind is Kind.RELATION and gold_name is None:
         return response.kind is Kind.RELATION and _same_chain(response, gold)

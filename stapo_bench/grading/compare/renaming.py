@@ -4,6 +4,7 @@ A name may be dropped, not exchanged for another.
 """
 
 import re
+from string import ascii_lowercase
 
 from stapo_bench.grading.names import split_name
 from stapo_bench.grading.tree import Kind, Node, kinds
@@ -65,6 +66,13 @@ def in_order_of_names(node: Node) -> Node:
         return node
     pairs = [Node(Kind.RELATION, pair, "=") for pair in zip(name.args, value.args, strict=True)]
     return Node(Kind.TUPLE, tuple(in_name_order(pairs)), "()")
+
+
+def in_order_of_letters(node: Node) -> Node:
+    """``(y, x) = (2, 1)`` is the pair (1, 2), for letters that follow each other: (m, b) has an order of its own."""
+    name, _ = split_name(node)
+    letters = "" if name is None else "".join(sorted(arg.label for arg in name.args))
+    return in_order_of_names(node) if len(letters) > 1 and letters in ascii_lowercase else node
 
 
 def in_name_order(items: list[Node]) -> list[Node]:

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from stapo_bench.grading import units
+from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import BASE_NAMES
 
 MAX_QUESTION = 20_000  # characters of a question that are read
-_PERCENT = re.compile(
+_PERCENT = regex(
     r"\b(?:what|which|how many|by what)\s+(?:\w+\s+)?(?:percent(?:age)?|per\s?cent)\b(?!\s+points)"
     r"|\b(?:as|in)\s+(?:a\s+|the\s+)?(?:percent(?:age)?s?|per\s?cent)\b(?!\s+points)"
     r"|\b(?:find|what\s+is|what's|what\s+was|determine|calculate|compute|give|state|estimate)\s+the\s+(?:\w+\s+){0,2}"
@@ -30,23 +31,23 @@ _PERCENT = re.compile(
     r"|error)\s*\?",
     re.IGNORECASE,
 )
-_UNIT = re.compile(
-    r"\bhow many (?:more |total |full |whole )?([A-Za-z]+)\b"
+_UNIT = regex(
+    r"\bhow many (?:more |total |full |whole )?([A-Za-z]+)\b(?! (?:an?|per|each|every)\b)"
     r"|(?:,|\bmeasured|\banswer|\bexpressed|\bgiven?|\bcm|\b\w+) in (?:the )?([A-Za-z]+)(?=[?,.)]|$)|\((?:in "
     r")?([A-Za-z]+)\)",
     re.IGNORECASE,
 )
-_LETTER = re.compile(
+_LETTER = regex(
     r"\b(?:what is|what's|find|determine|solve for|the value of|compute)\s+(?:the value "
-    r"of\s+)?\$?([A-Za-z])\$?(?=\s*(?:[?.,]|$|(?:in"
+    r"of\s+)?\$?([A-Za-z](?:_\{?\w{1,3}\}?)?)\$?(?=\s*(?:[?.,:]|$|(?:in"
     r" terms|if|when|such|so that|as a)\b))",
     re.IGNORECASE,
 )
-_ROUNDED = re.compile(
+_ROUNDED = regex(
     r"\bnearest\b|\bround\w*|\bapproximat\w+|\bestimat\w+|\bdecimal places?\b|\bsignificant\b", re.IGNORECASE
 )
-_ASKING = re.compile(r"[^.?!]*(?:[.?!]|$)")
-_BASE = re.compile(
+_ASKING = regex(r"[^.?!]*(?:[.?!]|$)")
+_BASE = regex(
     r"\bbase[\s${-]{0,3}(\d{1,2}|" + "|".join(BASE_NAMES) + r")\b|\b(binary|octal|hexadecimal)\b", re.IGNORECASE
 )
 

@@ -2,39 +2,42 @@
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 from stapo_bench.grading.compare import Contradiction, Rules, reads_as_region, same
 from stapo_bench.grading.decide import text_answers
 from stapo_bench.grading.decide.verdict import Question, Verdict
+from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import clean, parse, region_in_words
 from stapo_bench.grading.tree import Kind, Node, Refusal, free_symbols, sym
 from stapo_bench.records import Gold
 
-_LEAD_IN = re.compile(
+_LEAD_IN = regex(
     r"^(?:(?:the|final|answer|value|result|solution|therefore|thus|so|hence|is|equals|equal to|total|exactly|"
     r"option|choice)\b"
     r"[\s:,]*)+",
     re.IGNORECASE,
 )
-_UNIT_LETTERS = re.compile(
+_UNIT_LETTERS = regex(
     r"([-+]?[\d.,/ ]*\d(?: ?(?:\\times|\\cdot|\*) ?10 ?\^ ?\{?-?\d+\}?)?) "
     # One way to match each text, mm as two letters: two ways would be tried in all combinations.
-    r"([msgLNJWVKh](?:\s*(?:[/*]\s*)?(?:cm|km|kg|mol|[msgLNJWVKh])|\s*\^\s*\{?-?\d\}?)*)"
+    r"([msgLNJWVKh](?:\s*(?:(?:[/*]|\\cdot)\s*)?(?:cm|km|kg|mol|[msgLNJWVKh])|\s*\^\s*\{?-?\d\}?)*)"
 )
 # The name of a probability, a mean, a count: P(X = 2) = ..., E[X] = ..., \\#S = ...
-_MEASURE = re.compile(
+_MEASURE = regex(
     r"^(?:(?:P|Pr|E|Var|\\Pr|\\mathbb\{[PE]\}|\\text\{(?:P|Pr|E|Var)\})\s*[(\[][^()\[\]]*[)\]]|\\?#\s*\w)\s*=\s*(?=[^=]+$)"
 )
-_EXCEPT = re.compile(
+_EXCEPT = regex(
     r"^(?:\\text\{)?\s*all real (?:numbers|values|x)?\s*(?:x )?(?:except|other than|but)(?: for)?\s*\}?\s*"
     r"(?:x = )?(.+)$"
 )
 # Layout between signs, which two equal texts may differ in.
-_SQUEEZED = re.compile(r"\\text(?=\{)|(?<![0-9A-Za-z])\s+|\s+(?![0-9A-Za-z])|(?<=[A-Za-z])\s+(?=\d)")
-_STYLED = re.compile(r"\\(?:text|mathrm)\s*\{([^{}]*)\}")
-_WORDED = re.compile(r"\s*[A-Za-z]{3}")
-_DEGREE = re.compile(r"\^?\s*\{?\s*\\circ\s*\}?|°")
-_REAL = re.compile(r"([a-z]) \\in \\mathbb\{R\} ?, ?(?=\1 ?(?:[<>]|\\(?:ne|le|ge)\b))")
+_SQUEEZED = regex(r"\\text(?=\{)|(?<![0-9A-Za-z])\s+|\s+(?![0-9A-Za-z])|(?<=[A-Za-z])\s+(?=\d)")
+_STYLED = regex(r"\\(?:text|mathrm)\s*\{([^{}]*)\}")
+_WORDED = regex(r"\s*[A-Za-z]{3}")
+_DEGREE = regex(r"\^?\s*\{?\s*\\circ\s*\}?|°")
+_REGIONAL = regex(r"[<>≤≥≠\[(∞]|\\(?:[lg]eq?|[lg]t|neq?|in|infty|mathbb)(?![a-z])")
+_REAL = regex(r"([a-z]) \\in \\mathbb\{R\} ?, ?(?=\1 ?(?:[<>]|\\(?:ne|le|ge)\b))")
 
 
 def by_mathematics(question: Question) -> Verdict:
@@ -99,6 +102,18 @@ def _parse_response(response: str, asked: Node) -> Node:
         if shorter == response or not shorter:
             raise
         return parse(shorter)
+
+
+@lru_cache(maxsize=1024)
+def may_be_region(gold: Gold) -> bool:
+    """Whether a gold is a set of numbers by its signs, or a pair that may be an interval."""
+    if not _REGIONAL.search(gold.answer):
+        return False
+    try:
+        node = _parse_gold(clean(gold.answer), gold)
+    except Refusal:
+        return False
+    return reads_as_region(node) or (node.kind is Kind.TUPLE and len(node.args) == 2)
 
 
 def _named_set(text: str) -> Node | None:

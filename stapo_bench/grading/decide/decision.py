@@ -4,34 +4,52 @@ The first two settle most pairs in microseconds.
 """
 
 import re
+import unicodedata
 from dataclasses import replace
+from functools import lru_cache
 
 from stapo_bench.grading.decide.asked import Asked
+from stapo_bench.grading.decide.asserted import asserts
 from stapo_bench.grading.decide.by_trees import by_mathematics
 from stapo_bench.grading.decide.parts import labelled, listed, without_names
+from stapo_bench.grading.decide.restated import restates
 from stapo_bench.grading.decide.verdict import Question, Verdict
 from stapo_bench.grading.decide.word_rules import by_words
 from stapo_bench.grading.evaluate import refill
+from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import clean
-from stapo_bench.grading.units import BASE_APART, NEXT_VALUE
+from stapo_bench.grading.units import BASE_APART, IN_SENTENCE, NEXT_VALUE
 from stapo_bench.records import Gold
 
 MAX_ANSWER = 20_000  # characters of an extracted answer that are looked at at all
-_INTEGER = re.compile(r"[+-]?\d+(?:\.0*)?")
-_ORDINAL = re.compile(r"(\d*(?:(?<!1)1(?=st)|(?<!1)2(?=nd)|(?<!1)3(?=rd)|(?:1[123]|[04-9])(?=th)))(?:st|nd|rd|th)")
+_INTEGER = regex(r"[+-]?\d+(?:\.0*)?")
+_ORDINAL = regex(r"(\d*(?:(?<!1)1(?=st)|(?<!1)2(?=nd)|(?<!1)3(?=rd)|(?:1[123]|[04-9])(?=th)))(?:st|nd|rd|th)")
 
 
-_BASED = re.compile(rf"(\w+) \\text\{{{re.escape(BASE_APART)} (\d+)\)\}}")
-_IN_BASE = re.compile(r"\(?\s*(?:\\text\s*\{\s*)?([0-9A-Fa-f]+)\s*\}?\s*\)?\s*_\s*\{?\s*(\d{1,2})\s*\}?")
-_DIGITS = re.compile(r"(?:\\text\s*\{\s*)?([0-9A-Fa-f]+)\s*\}?")
-_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
-_MARKED = re.compile(
-    r"\\(?:overline|bar|dot|hat|tilde|widehat|ddot)\s*\{?\s*(\d+)\s*\}?|(?<=\d)()(?:'+| \\text\{ft\}$)"
+MAX_CHAIN = 300  # characters of an answer that is read again with decimal points, or as an identity
+_DECIMAL = regex(r"-?\s?\d*\.\d+")
+_COMMA = regex(r"(?<![\d,.])(0(?=,\d{3}(?!\d))|\d+(?!,\d{3}(?!\d))),(\d+)(?![\d,])")
+_INDEX = regex(r"(?<![A-Za-z\\])([A-Za-z])(?=\d)()")
+_ONE_NUMBER = regex(  # "x = -4,5 cm", "1,5² = 2,25"; not "(4,5)", nor "a,b = 4,5"
+    r"(?:(?:[^,]|(?<=\d),(?=\d))*(?:[=≈]|\\approx))?\s*[-+−]?\s*\d+,\d+(?:(?!\\rangle)[^\d,()\[\];|][^,()\[\];|]*)?"
 )
-_PERCENT = re.compile(r"\\?%|\\text\s*\{\s*(?:percent|\\?%)\s*\}|\bpercent\b")
+_LETTER = regex(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")
+_BASED = regex(rf"(\w+) \\text\{{{re.escape(BASE_APART)} (\d+)\)\}}")
+_IN_BASE = regex(r"\(?\s*(?:\\text\s*\{\s*)?([0-9A-Fa-f]+)\s*\}?\s*\)?\s*_\s*\{?\s*(\d{1,2})\s*\}?")
+_OPTION = regex(r"\(?[A-Ea-e][).]\s+(?=\S)")  # "B) 6"
+_LETTER_BASE = regex(r"([0-9A-Z]+)_\{?([a-z])\}?")  # of a question that asks in base $b$
+_PREFIXES = {"b": 2, "o": 8, "x": 16}
+_PREFIXED = regex(r"\b0([box])([0-9A-F]+)\b", re.IGNORECASE)
+_DIGITS = regex(r"(?:\\text\s*\{\s*)?([0-9A-Fa-f]+)\s*\}?")
+_TUPLE = regex(r"(?:\\left)?\((?=[^()]*,).*\)")
+_NUMBER = regex(r"[-+]?\d+(?:\.\d+)?")
+_MARKED = regex(r"\\(?:overline|bar|dot|hat|tilde|widehat|ddot)\s*\{?\s*(\d+)\s*\}?|(?<=\d)()(?:'+| \\text\{ft\}$)")
+_PERCENT = regex(r"\\?%|\\text\s*\{\s*(?:percent|\\?%)\s*\}|\bpercent\b")
 
 
-def decide(extracted: str, gold: Gold, asked: Asked | None = None) -> Verdict:
+def decide(  # noqa: PLR0911 - one return for each kind of answer
+    extracted: str, gold: Gold, asked: Asked | None = None
+) -> Verdict:
     r"""Compare an extracted answer with a gold.
 
     ``asked``: what the question asks for, where it is known; see ``asked``.
@@ -44,6 +62,11 @@ def decide(extracted: str, gold: Gold, asked: Asked | None = None) -> Verdict:
     refill()
     if len(extracted) > MAX_ANSWER:
         return Verdict(False, f"not comparable: longer than {MAX_ANSWER} characters")
+    if extracted.startswith(IN_SENTENCE):
+        said = asserts(extracted.removeprefix(IN_SENTENCE), clean(gold.answer), gold.question)
+        return Verdict(said, "words in a sentence")
+    if (in_order := _in_order_of_letters(extracted, gold)) is not None:
+        extracted = in_order
     if (parts := labelled(extracted)) is not None:
         verdict = _by_parts(parts, gold, asked)
         together = NEXT_VALUE in extracted and not verdict.correct  # names may come in any order
@@ -53,12 +76,64 @@ def decide(extracted: str, gold: Gold, asked: Asked | None = None) -> Verdict:
         return plain if plain.correct else _decide(f"{based[1]}_{{{based[2]}}}", gold)
     if asked is not None and asked.unit and gold.unit is None and _NUMBER.fullmatch(clean(gold.answer)):
         gold = replace(gold, unit=asked.unit)
+    if asked is not None and asked.base and (same := _in_base(extracted, gold, asked.base)) is not None:
+        return Verdict(same, f"the question asks for base {asked.base}")
     verdict = _decide(extracted, gold)
     if verdict.correct:
+        if gold.question is not None and restates(extracted, gold.answer, gold.question):
+            return Verdict(False, "the question's own expression")
         return verdict
+    if (again := _read_again(extracted, gold)) is not None:
+        return decide(again, gold, asked)
+    if _states_identity(extracted, gold):
+        return Verdict(True, "the right side of an identity")
     if (named := without_names(listed(gold.answer))) and len(given := listed(extracted)) == len(named):
         return _each(without_names(given) or given, named, gold, asked)
     return (_as_asked(extracted, gold, asked) if asked else None) or verdict
+
+
+def _read_again(extracted: str, gold: Gold) -> str | None:
+    """The answer with decimal points for the gold's, its indices set below, or without its option's letter."""
+    if _DECIMAL.fullmatch(clean(gold.answer)) and (pointed := _with_point(extracted)) is not None:
+        return pointed
+    if len(extracted) > MAX_CHAIN:
+        return None
+    if (letter := _LETTER_BASE.fullmatch(extracted)) and f"base ${letter[2]}$" in (gold.question or "").replace(
+        "-", " "
+    ):
+        return letter[1]
+    if ("_" in gold.answer or "=" in extracted) and (indexed := _INDEX.sub(r"\1_\2", extracted)) != extracted:
+        return indexed
+    is_option = re.search(r"\d", gold.answer) and (option := _OPTION.match(extracted))
+    return extracted[option.end() :] if is_option and option else None
+
+
+def _with_point(extracted: str) -> str | None:
+    """An answer with points in its numbers that have decimal commas; None of any but a number under its name.
+
+    Three digits behind a comma may be a group of thousands, and then show nothing; a pair may have brackets.
+    """
+    if "." in extracted or len(extracted) > MAX_CHAIN or not _ONE_NUMBER.fullmatch(extracted):
+        return None
+    pointed = _COMMA.sub(r"\1.\2", extracted)
+    return pointed if pointed != extracted else None
+
+
+def _states_identity(extracted: str, gold: Gold) -> bool:
+    """Whether an answer is "x + x = 2x" with the gold as its right side: true of all letters, so nothing to solve.
+
+    The gold is no number, and the right side has its letters and digits: what was asked for may be a form.
+    """
+    left, equals, right = map(str.strip, extracted.partition("="))
+    if not equals or len(extracted) > MAX_CHAIN or left == right or not _LETTER.search(gold.answer):
+        return False
+    is_its_form = "=" not in right and _written_with(right) == _written_with(gold.answer)
+    return is_its_form and _decide(right, gold).correct and _decide(left, Gold(answer=right)).correct
+
+
+def _written_with(text: str) -> list[str]:
+    """The letters and digits of an expression, sorted: sums and products have no order, expanding changes them."""
+    return sorted(re.findall(r"[^\W_]", unicodedata.normalize("NFKC", re.sub(r"\\[A-Za-z]+", "", text))))
 
 
 def _decide(extracted: str, gold: Gold) -> Verdict:
@@ -75,6 +150,7 @@ def _decide(extracted: str, gold: Gold) -> Verdict:
 def _by_parts(answers: list[str], gold: Gold, asked: Asked | None) -> Verdict:
     """The answers to several parts: each the gold's at its place, or the last one where the gold has no parts."""
     golds = labelled(gold.answer) or listed(gold.answer)
+    golds = without_names(golds) or golds
     return _each(answers, golds, gold, asked) if len(golds) == len(answers) else decide(answers[-1], gold, asked)
 
 
@@ -94,18 +170,47 @@ def _as_asked(extracted: str, gold: Gold, asked: Asked) -> Verdict | None:
         return Verdict(True, "the question asks for a rounded value")
     if asked.letter is not None:
         named = [part.partition("=") for part in listed(extracted.replace("\\quad", ""))]
-        own = [value for name, sign, value in named if sign and name.strip(" \\$") == asked.letter]
+        own = [value for name, sign, value in named if sign and _bare_name(name) == _bare_name(asked.letter)]
         if len(named) > 1 and len(own) == 1 and _decide(own[0], gold).correct:
             return Verdict(True, f"the question asks for {asked.letter}")
-    if asked.base is not None:
-        given, target = clean(extracted), clean(gold.answer)
-        left, right = _IN_BASE.fullmatch(given), _IN_BASE.fullmatch(target)
-        digits = _DIGITS.fullmatch(given if right else target)
-        based = right or left
-        same = based and digits and digits[1].lower().lstrip("0") == based[1].lower().lstrip("0")
-        if based and same and not (left and right) and int(based[2]) == asked.base:
-            return Verdict(True, f"the question asks for base {asked.base}")
     return None
+
+
+def _in_order_of_letters(extracted: str, gold: Gold) -> str | None:
+    """The values of "z = 3, x = 1, y = 2" as the tuple (1, 2, 3), for a gold that is one; None of any other answer."""
+    if not _TUPLE.fullmatch(gold.answer.strip(" $")):
+        return None
+    named = [part.partition("=") for part in listed(extracted.replace(NEXT_VALUE, ", "))]
+    names = [_bare_name(name) for name, _, _ in named]
+    letters = all(sign and len(name) == 1 and name.isalpha() for name, (_, sign, _) in zip(names, named, strict=True))
+    if len(names) < 2 or len(set(names)) < len(names) or not letters:
+        return None
+    values = [value.rpartition("=")[2].strip() for _, _, value in sorted(named, key=lambda part: _bare_name(part[0]))]
+    return f"({', '.join(values)})"
+
+
+def _in_base(extracted: str, gold: Gold, base: int) -> bool | None:
+    """Whether digits without a base are those of the other side, which has the base asked for.
+
+    None where both sides have a base or neither, and where a gold without one may be a number in decimal.
+    """
+    given, target = _PREFIXED.sub(_with_base, clean(extracted)), clean(gold.answer)
+    in_gold = _IN_BASE.fullmatch(target)
+    based, bare = in_gold or _IN_BASE.fullmatch(given), _DIGITS.fullmatch(given if in_gold else target)
+    if based is None or bare is None or int(based[2]) != base:
+        return None
+    same = bare[1].lower().lstrip("0") == based[1].lower().lstrip("0")
+    return same if in_gold or same else None
+
+
+def _with_base(number: re.Match[str]) -> str:
+    """``FF_{16}`` for ``0xFF``."""
+    return f"{number[2]}_{{{_PREFIXES[number[1].lower()]}}}"
+
+
+def _bare_name(name: str) -> str:
+    """A name without layout: ``$a_{4}$`` and ``a₄`` are ``a4``."""
+    return unicodedata.normalize("NFKC", name).translate({ord(char): None for char in " \\${}_"})
 
 
 def _ordinal(text: str) -> str:
@@ -119,7 +224,14 @@ def decide_at_sight(extracted: str, gold: Gold) -> Verdict | None:
 
     >>> decide_at_sight("x = 0.5", Gold(answer="0.5"))
     """
-    return at_sight(Question(clean(extracted), clean(gold.answer), gold))
+    return at_sight(Question(_cleaned(extracted), _cleaned(gold.answer), gold))
+
+
+def _cleaned(text: str) -> str:
+    return _short_cleaned(text) if len(text) <= MAX_CHAIN else clean(text)
+
+
+_short_cleaned = lru_cache(maxsize=128)(clean)  # in a vote each answer meets many others
 
 
 def at_sight(question: Question) -> Verdict | None:

@@ -1,15 +1,15 @@
 r"""Answers of several parts: "(a) 7, (b) 10", boxes for parts, values with names in words; each meets its own gold."""
 
-import re
-
+from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.units import NEXT_PART, NEXT_VALUE
 
-_STYLED_LABEL = re.compile(r"\\text\w*\s*\{([^{}]*(?:\([a-hivx]{1,4}\)|\b[a-h]\))[^{}]*)\}")
-_LABEL = re.compile(r"(?:^|(?<=[\s,;}$]))(?:[Pp]art\s*)?\(?(?:([a-h])|(i{1,3}|iv|v))\)[\s:=.]*(?:\\[ ,;:]\s*)*")
+_STYLED_LABEL = regex(r"\\text\w*\s*\{([^{}]*(?:\([a-hivx]{1,4}\)|\b[a-h]\))[^{}]*)\}")
+_LABEL = regex(r"(?:^|(?<=[\s,;}$]))(?:[Pp]art\s*)?\(?(?:([a-h])|(i{1,3}|iv|v))\)[\s:=.]*(?:\\[ ,;:]\s*)*")
 _ROWS = (tuple("abcdefgh"), ("i", "ii", "iii", "iv", "v"))
-_JOINT = re.compile(r"[\s,;.$]*(?:\\q?quad|\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\\[ ,;]|\band\b|[\s,;.$])*$")
-_WORD_AND = re.compile(r"\\text\s*\{\s*,?\s*and\s*\}|\band\b")
-_NAME = re.compile(
+_JOINT = regex(r"[\s,;.$]*(?:\\q?quad|\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\\[ ,;]|\band\b|[\s,;.$])*$")
+_WORD_AND = regex(r"\\text\s*\{\s*,?\s*and\s*\}|\band\b")
+_GROUPED = regex(r"[\s$-]*\d{1,3}(?:,\d{3})+\W*")  # one number
+_NAME = regex(
     r"^(?:\\[ ,;:]|\s)*(?:\\(?:text|mathrm)\w*\s*\{\s*(?:and )?[A-Za-z][A-Za-z -]{2,30}?\s*[:=]?\s*\}"
     r"|[A-Za-z][a-z-]{3,20}\b)\s*[:=]?\s*(?=\S)"
 )
@@ -45,6 +45,15 @@ def listed(text: str) -> list[str]:
             parts.append(bare[start:index])
             start = index + 1
     return [part.strip() for part in [*parts, bare[start:]] if part.strip()]
+
+
+def parts_of(gold: str) -> int:
+    r"""How many values a gold has that are its parts in an order of their own: 1 for a set or an interval.
+
+    >>> parts_of("(2,-3), x=2"), parts_of(r"\{1,2\}"), parts_of("(4,-1)"), parts_of("[0,1)"), parts_of("43,500")
+    (2, 1, 2, 1, 1)
+    """
+    return 1 if _GROUPED.fullmatch(gold) else len(labelled(gold) or listed(gold))
 
 
 def without_names(parts: list[str]) -> list[str] | None:

@@ -5,6 +5,7 @@ Each has one canonical form, and forms of different types never meet.
 
 import re
 
+from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import in_digits
 
 _MONTHS = {
@@ -24,24 +25,24 @@ _REALS = frozenset({
 _FORMS = {"undefined": "does not exist", "dne": "does not exist", "divergent": "diverges", "convergent": "converges"}
 _FORMS |= dict.fromkeys(("sí", "si", "oui", "ja", "да", "是", "是的", "はい", "예", "네"), "yes")
 _FORMS |= dict.fromkeys(("non", "nein", "нет", "不是", "否", "いいえ", "아니요"), "no")
-_JOINT = re.compile(r"\s*,\s*(?:and\s+)?|\s+and\s+")
+_JOINT = regex(r"\s*,\s*(?:and\s+)?|\s+and\s+")
 # Layout within words and between them. Signs and commas beside single letters and digits are the answer: "a-b", "1, 2".
-_LAYOUT = re.compile(
+_LAYOUT = regex(
     r"(?<=L)(?: and |[ ,]+)(?=L)|(?<=LL)(?: and |[ \-_,]+)(?=L)|(?<=L)(?: and |[ \-_,]+)(?=LL)"
     r"|(?<=LLL)[ \-_,]+(?=\d)|(?<=\d)[ \-_,]+(?=LLL)|(?<!\d) | (?!\d)".replace("L", r"[^\W\d_]")
 )
-_STYLE = re.compile(r"\\(?:text\w*|math\w+|mbox|operatorname)\s*(?=\{)")
-_SIGNS = re.compile(r"[{}$]|\\(?![A-Za-z])|\\(?:quad|qquad)\b")
-_BLANKS = re.compile(r"\s+")
-_AROUND_CHOICE = re.compile(r"\\(?:text|math)\w*\s*(?=\{)|[{}$*~]|\\[ ,;]")
-_CHOICE = re.compile(r"\(\s*([A-Ja-j])\s*\)")
-_AROUND_TIME = re.compile(r"\\(?:text|math)\w*|[{}$\s~]|\\[ ,;!]")
-_TIME = re.compile(r"(\d{1,2}):([0-5]\d)(?::([0-5]\d))?([ap]m|noon|midnight)?(?:h|hrs?|hours?)?")
-_HOUR = re.compile(r"(\d{1,2})([ap]m)")
-_ORDINAL = re.compile(r"(\d)\s*(?:\^\s*)?(?:st|nd|rd|th)\b")
-_AROUND_DATE = re.compile(r"\b(?:the|of|on|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b")
-_ISO_DATE = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})\s*")
-_ARTICLE = re.compile(r"^(?:the|an|a)\s+(?!and\b|or\b)(?=\w{2,})")
+_STYLE = regex(r"\\(?:text\w*|math\w+|mbox|operatorname)\s*(?=\{)")
+_SIGNS = regex(r"[{}$]|\\(?![A-Za-z])|\\(?:quad|qquad)\b")
+_BLANKS = regex(r"\s+")
+_AROUND_CHOICE = regex(r"\\(?:text|math)\w*\s*(?=\{)|[{}$*~]|\\[ ,;]")
+_CHOICE = regex(r"\(\s*([A-Ja-j])\s*\)")
+_AROUND_TIME = regex(r"\\(?:text|math)\w*|[{}$\s~]|\\[ ,;!]")
+_TIME = regex(r"(\d{1,2}):([0-5]\d)(?::([0-5]\d))?([ap]m|noon|midnight)?(?:h|hrs?|hours?)?")
+_HOUR = regex(r"(\d{1,2})([ap]m)")
+_ORDINAL = regex(r"(\d)\s*(?:\^\s*)?(?:st|nd|rd|th)\b")
+_AROUND_DATE = regex(r"\b(?:the|of|on|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b")
+_ISO_DATE = regex(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})\s*")
+_ARTICLE = regex(r"^(?:the|an|a)\s+(?!and\b|or\b)(?=\w{2,})")
 
 
 def plain(text: str) -> str:

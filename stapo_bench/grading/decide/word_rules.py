@@ -2,19 +2,25 @@
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from stapo_bench.grading.decide import text_answers
 from stapo_bench.grading.decide.by_trees import by_mathematics
+from stapo_bench.grading.decide.polarity import NO, YES, polarity
 from stapo_bench.grading.decide.verdict import Question, Verdict
+from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import clean, parse
 from stapo_bench.grading.tree import Kind, Refusal
+from stapo_bench.records import Gold
 
-_LETTER = re.compile(r"[A-J]")
-_WORDY = re.compile(r"[A-Za-z]{2,}")
-_OPTION = re.compile(r"(?:\\text)?\{?\(([A-E])\)\s*\}?\s+(.+)")
-_TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
-_SIGN = re.compile(r"[\\\d=^_{}+*/<>|]")
-_TEXT_ONLY = re.compile(r"(?:\\text\{[^{}\\]*\}[\s,.]*)+")
+_LETTER = regex(r"[A-J]")
+_WORDY = regex(r"[A-Za-z]{2,}")
+_OPTION = regex(r"(?:\\text)?\{?\(([A-E])\)\s*\}?\s+(.+)")
+_TEXT = regex(r"\\text\s*\{([^{}]*)\}")
+_SIGN = regex(r"[\\\d=^_{}+*/<>|]")
+_RATIO = regex(r"\d+(?: ?: ?\d+)+")
+_NO_VALUES = (r"\emptyset", r"\varnothing", r"\{\}")
+_TEXT_ONLY = regex(r"(?:\\text\{[^{}\\]*\}[\s,.]*)+")
 
 
 def by_words(question: Question) -> Verdict | None:
@@ -87,6 +93,9 @@ def text(question: Question) -> Verdict | None:
     if not (_is_words(target) or gold.answer_type == "text"):
         return None
     kind = text_answers.special(target)
+    said = text_answers.plain(response)
+    if (asked := text_answers.plain(target)) in YES | NO and not {"yes", "no"} <= set(said.split()):
+        return Verdict(polarity(said) is (asked in YES), "yes or no")
     same_set = kind is not None and _special(response) == kind
     return Verdict(same_set or text_answers.same_words(response, target), "words")
 
@@ -99,6 +108,19 @@ RULES: tuple[Callable[[Question], Verdict | None], ...] = (
     number_in_words,
     text,
 )
+
+
+@lru_cache(maxsize=1024)
+def is_in_words(gold: Gold) -> bool:
+    """Whether a gold is words, a time, a date or a ratio: what a whole sentence has to be searched for."""
+    target = clean(gold.answer)
+    if gold.answer_type == "text" or text_answers.time(target) or text_answers.date(target):
+        return True
+    return (
+        _RATIO.fullmatch(target) is not None
+        or target in _NO_VALUES
+        or (text_answers.choice(target) is None and _is_words(target) and text_answers.number(target) is None)
+    )
 
 
 def _special(response: str) -> str | None:

@@ -3,37 +3,49 @@ r"""Boxes: the last complete ones, those joined to them, the parts that they ans
 import re
 from typing import NamedTuple
 
+from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import BASE_NAMES
 from stapo_bench.grading.units import BASE_APART, NEXT_PART, PERCENT_APART
 
 MAX_BOXES = 40
+MAX_LABELLED = 20_000  # characters of a text that are searched for labels of parts
+MAX_SAID = 30  # characters before an answer that may say that it is several
 MAX_DIGITS = 20  # of a number that is looked for in the working
 MAX_WORKING = 1_000  # characters before a box in which its number may carry a percent sign
 MAX_STATED = 200  # characters of a line behind a final-answer phrase that is read as prose
-_DECIMAL = re.compile(r"\d+(?:\.\d+)?")
-_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
-_BOX = re.compile(r"\\(?:boxed|fbox|framebox)\s*(?=\{)|\\boxed\s*(?=[\d\-+])|\\boxed\s+(?=[A-Za-z])")
-_JOINT = re.compile(
+_DECIMAL = regex(r"\d+(?:\.\d+)?")
+_BRACE = regex(r"\\.|[{}]", re.DOTALL)
+_BOX = regex(r"\\(?:boxed|fbox|framebox)\s*(?=\{)|\\boxed\s*(?=[\d\-+])|\\boxed\s+(?=[A-Za-z])")
+_JOINT = regex(
     r"(?:[\s$,;.&]|\\[()\[\],;:! ]|\\q?quad|\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\band\b|\bor\b|\*\*"
     r"|[A-Za-z](?:_\{?\w{1,3}\}?)?\s*=(?=[\s$]*$))*"  # "or $x = \boxed{8}$"
 )
-_LOGARITHM = re.compile(
+_LOGARITHM = regex(
     r"\\log\$?\s{0,3}(?:denotes|means|is|stands for|=)\s{0,3}(?:the\s)?\$?(?:\\log_\{?10|common log|(?:base"
     r"|decimal)[ -](?:10|log))"
 )
-_MINUS = re.compile(
-    r"(?:[=≈:(\[,$]|\\[(\[]|\b(?:is|are|was|equals|gives?|get|yields?|at|to|of|by))[ \t]*[-−–](?:[ \t]|\\[,;:! "
-    r"])*\$?[ \t]*$"
+_MINUS = regex(
+    r"(?:[=≈:(\[,$]|\\[(\[]|\\displaystyle|['’]s|\b(?:is|are|was|equals|gives?|get|yields?|at|to|of|by))"
+    r"(?:[ \t]|\\[,;:! ])*\{?[-−–]\}?(?:[ \t]|\\[,;:! "
+    r"])*\$?[ \t]*$|[a-z]{3,} (?:[-−–]|minus )\$?$"
 )
-_PART = re.compile(
+_PART = regex(
     r"(?:^|\n|[.,;:$]\s|(?<=\})\s|\bFor )[ \t*#-]*(?:(?:Part|Question|Answer)\s*)?(?:\(([a-h]|i{1,3}|iv|v|\d)\)"
     r"|([a-h])\)"
     r"|Part\s+([a-hA-H]|\d)\b|(?<=\n)[ \t]*(\d)\.\s|^(\d)\.\s)",
     re.IGNORECASE,
 )
-_IN_WORDS = re.compile(r"([0-9A-F]+)( \(?(?:in )?(?:base|binary|octal|hexadecimal)\b.*)")
+_LABEL = regex(r"(?<!\w)\(([a-d]|i{1,3})\)|(?:^|\n)[a-d][.)]\s|\b[Pp]art \(?[a-d1-4]\b")
+TRIES_AGAIN = regex(
+    r"\b(?:wait|actually|oops|correction|mistake|redo|re-?try|re-?check|re-?consider|try again|once more|no,)",
+    re.IGNORECASE,
+)
+_IN_WORDS = regex(r"([0-9A-F]+)( \(?(?:in )?(?:base|binary|octal|hexadecimal)\b.*)")
 _BASE_BEHIND = r"\W{0,12}(?:(?:in|to)\s)?(?:base[\s${-]*(\d{1,2}|[a-z]+)|\(?(binary|octal|hexadecimal|hex)\b)"
 _BASE_BEFORE = r"\b(?:in|to|the)\s(?:base[\s${-]*(\d{1,2}|[a-z]+)|(binary|octal|hexadecimal|hex))\b[^.\n\d]{0,40}$"
+# "The roots are 3,5" holds no decimal comma; "there are 3,5 litres" does, and "1,250" separates thousands.
+_PAIR = regex(r"[-−]?\d+,(?!\d{3}$)\d+")
+_SEVERAL = regex(r"(?<!there )\b(?:are|roots|solutions|values|numbers)\W*(?:boxed\W*)?$", re.IGNORECASE)
 
 
 class Box(NamedTuple):
@@ -51,7 +63,7 @@ def boxes(text: str) -> list[Box] | None:
     for match in reversed(matches):
         box = _box(text, match)
         if box is None and not found:
-            return None
+            return _looped(text, matches)
         if box is None:
             break
         if found and box.end >= found[0].end:  # the later box stands inside this one
@@ -59,6 +71,16 @@ def boxes(text: str) -> list[Box] | None:
         else:
             found.insert(0, box)
     return found
+
+
+def _looped(text: str, matches: list[re.Match[str]]) -> list[Box] | None:
+    """The box before one that is cut off, where that is the last copy of a loop of them; else None."""
+    complete = [box for match in matches[-3:-1] if (box := _box(text, match))]
+    opened = text[matches[-1].end() + 1 :]
+    if len(complete) < 2 or complete[0].content != complete[1].content or not complete[1].content.startswith(opened):
+        return None
+    between = (text[complete[0].end : complete[1].start], text[complete[1].end : matches[-1].start()])
+    return complete[1:] if between[0] == between[1] else None
 
 
 def _box(text: str, match: re.Match[str]) -> Box | None:
@@ -100,16 +122,26 @@ def join(text: str, boxes: list[Box]) -> str:
     return ", ".join(unique)
 
 
+def each_of(text: str, boxes: list[Box]) -> list[str]:
+    """The contents of all boxes, each with its sign."""
+    return [_signed(text, box) for box in boxes]
+
+
+def has_labels(text: str) -> bool:
+    """Whether labels such as "(a)" and "(b)" name parts in a text."""
+    return len(_LABEL.findall(text[:MAX_LABELLED])) > 1
+
+
 def _signed(text: str, box: Box) -> str:
     """The content of a box with the minus sign before it: ``x = -\\boxed{8}``."""
     content = box.content.strip()
     if not _MINUS.search(text[max(0, box.start - 30) : box.start]):
         return content
-    return f"-({content})" if re.search(r"[-+=,±]", content.strip("-+")) else f"-{content}"
+    return f"-({content})" if re.search(r"[-+=,±]", content) else f"-{content}"
 
 
 def _parts(text: str, boxes: list[Box]) -> list[str]:
-    """The last box under each label "(a)", "(b)" where labels that follow each other open the parts; else the last."""
+    """The last box under each of the labels "(a)", "(b)", in order; the last where these open no parts."""
     labels: dict[str, str] = {}
     position = 0
     for box in boxes:
@@ -119,11 +151,9 @@ def _parts(text: str, boxes: list[Box]) -> list[str]:
             labels[next(group for group in found[-1].groups() if group).lower()] = _signed(text, box)
         elif labels:
             labels[list(labels)[-1]] = _signed(text, box)
-    names = list(labels)
-    in_order = any(
-        names == row[: len(names)] for row in (list("abcdefgh"), ["i", "ii", "iii", "iv", "v"], list("12345678"))
-    )
-    return list(labels.values()) if len(names) > 1 and in_order else [_signed(text, boxes[-1])]
+    rows = (list("abcdefgh"), ["i", "ii", "iii", "iv", "v"], list("12345678"))
+    row = next((row[: len(labels)] for row in rows if set(row[: len(labels)]) == set(labels)), [])
+    return [labels[name] for name in row] if len(row) > 1 else [_signed(text, boxes[-1])]
 
 
 def measured(answer: str, before: str, behind: str = "") -> str:
@@ -141,9 +171,11 @@ def measured(answer: str, before: str, behind: str = "") -> str:
 
 
 def based(answer: str, before: str, behind: str) -> str:
-    """The answer, with the base that the words beside it give a bare number, or its ``\\log``."""
+    """The answer, with the base that the words beside it give a bare number, or its ``\\log``; two roots as two."""
     if len(answer) > MAX_DIGITS:
         return answer
+    if _PAIR.fullmatch(answer) and _SEVERAL.search(before[-MAX_SAID:]):
+        return answer.replace(",", ", ")
     if "\\log" in answer and "\\log_" not in answer and _LOGARITHM.search(behind[:MAX_STATED]):
         return answer.replace("\\log", "\\log_{10}")
     if said := _IN_WORDS.fullmatch(answer):

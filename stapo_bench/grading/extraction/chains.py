@@ -2,20 +2,20 @@
 
 import re
 
-_EQUALS = re.compile(r"(?<![<>=!:\\])=(?!=)")
-_RELATIONS = re.compile(
-    r"[<>≤≥≠]|\\(?:le|ge|lt|gt|leq|geq|ne|neq|equiv|in|approx|implies|iff|Rightarrow|to)(?![A-Za-z])"
-)
-_IMPLIED = re.compile(
+from stapo_bench.grading.patterns import regex
+
+_EQUALS = regex(r"(?<![<>=!:\\])=(?!=)")
+_RELATIONS = regex(r"[<>≤≥≠]|\\(?:le|ge|lt|gt|leq|geq|ne|neq|equiv|in|approx|implies|iff|Rightarrow|to)(?![A-Za-z])")
+_IMPLIED = regex(
     r"\\(?:iff|implies|Rightarrow|Leftrightarrow|Longrightarrow|Longleftrightarrow|to|longrightarrow)(?![A-Za-z])|[⇒⇔⟹⟺→]"
 )
-_OTHER_FORM = re.compile(r",\s+or\s+[^=,]+$")
-_NAME_SIDE = re.compile(
+_OTHER_FORM = regex(r",\s+or\s+[^=,]+$")
+_NAME_SIDE = regex(
     r"\s*(?:\\?[A-Za-z]+|[A-Za-z])(?:_\{?\w{1,3}\}?)?'*\s*|\s*\([\s\w,\\]+\)\s*|\s*[A-Z]\s*(?::\s*[A-Z]\s*)+"
 )
-_CALL_SIDE = re.compile(
-    r"\s*(?:[A-Za-z]{1,12}(?:_\{?\w{1,3}\}?)?'*(?:\^\{?\(?[\w']+\)?\}?)?\s*(?:\(|\[|\\left\().*[)\]]"
-    r"|d[a-z]?\s*/\s*d[a-z].*|\\(?:int|sum|prod|lim|frac\{d).*|[∫∑∏].*|\|.*\||lim\b.*)\s*",
+_CALL_SIDE = regex(
+    r"\s*(?:[A-Za-z]{1,12}(?:_\{?\w{1,3}\}?)?'*(?:\^\{?\(?[-−\w']+\)?\}?|⁻¹)?\s*(?:\(|\[|\\left\().*[)\]]"
+    r"|\(.*\)['′]|d[a-z]?\s*/\s*d[a-z].*|\\(?:int|sum|prod|lim|frac\{d).*|[∫∑∏].*|\|.*\||lim\b.*)\s*",
     re.DOTALL,
 )
 
@@ -35,14 +35,19 @@ def chain_end(text: str) -> str:
     name, last = sides[0], sides[-1].strip()
     if "..." in last or "…" in last:
         last = re.split(r"≈|\\approx", last)[-1].strip()
-    if re.search(r"[,;]\s| and | or |\\text\s*\{\s*(?:and|or)", _outside_brackets(text)):
+    if re.search(r"[,;](?:\s|\\[ ,;:q])| and | or |\\text\s*\{\s*(?:and|or)", _outside_brackets(text)):
         return text  # several values, each under its name
     if len(sides) > 2:
         return last
     if _NAME_SIDE.fullmatch(name):
         return f"{name.strip()} = {last}" if "≈" not in last else last
     closed = not re.search(
-        r"(?<![A-Za-z\\])[a-z](?![A-Za-z(])", re.sub(r"\\[A-Za-z]+|\b(?:sqrt|sin|cos|tan|log|ln|pi|e|i)\b", "", name)
+        r"(?<![A-Za-z\\])[a-z](?![A-Za-z(])",
+        re.sub(
+            r"\\text\{[^{}]*\}(?:/[a-z]+)?|\\[A-Za-z]+|(?<=\d) x (?=\d)|\b(?:sqrt|sin|cos|tan|log|ln|pi|e|i)\b",
+            "",
+            name,
+        ),
     )
     return last if closed or _CALL_SIDE.fullmatch(name) else text
 

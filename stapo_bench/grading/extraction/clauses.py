@@ -1,32 +1,57 @@
 """The value that the main clause of a sentence gives, by where it stands to verbs, remarks and consequences."""
 
 import re
+from itertools import pairwise
 
 from stapo_bench.grading.extraction.chains import chain_end
 from stapo_bench.grading.extraction.formulas import Hidden
 from stapo_bench.grading.extraction.languages import COPULAS, VERBS
 from stapo_bench.grading.extraction.spans import Span, spans
 from stapo_bench.grading.extraction.tokens import Token, tokens
+from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.units import NEXT_VALUE
 
 MAX_RUNS = 60  # values of a clause, from its end, that are looked at
 MAX_BEFORE = 60  # characters before a value that may hedge it
-_SUBORDINATE = re.compile(
+_WHICH = (  # that adds a remark, and no result
+    r"which(?! (?:is|are|equals|gives|makes|means|comes|simplifies|reduces|evaluates|leaves|leaving|yields|totals"
+    r"|amounts|rounds)\b)"
+)
+_SUBORDINATE = regex(
     r",?\s+\b(?:because|since|as (?:desired|required|claimed|shown|needed|expected|stated|\w+ was)|as (?:we"
-    r"|the|it)\b|where(?:as)?|which(?! (?:is|are|equals|gives|makes|means|comes|simplifies|reduces|evaluates"
-    r"|leaves|leaving|yields|totals|amounts)\b)|whose|while|although"
-    r"|though|compared|when(?:ever)?|if|provided|so that|in order|for (?:all|any|every|each)|car|puisque|weil"
-    r"|da|denn|porque|поскольку|так как)\b",
+    r"|the|it)\b|where(?:as)?|"
+    + _WHICH
+    + r"|whose|while|although|though|compared|when(?:ever)?|if|provided|so that|in order|for (?:all|any|every|each)"
+    r"|(?<!the )(?<!a )(?<!each )car|puisque|weil|da|denn|porque|поскольку|так как)\b",
     re.IGNORECASE,
 )
-_KNOWN = re.compile(r"\b(?:the|these|those|all|both|other|remaining|first|last|original)\s+$", re.IGNORECASE)
-_AT = re.compile(
+_AND = regex(r"(?<!,) (?:and|und|et|y)\s*$", re.IGNORECASE)  # with a comma before it the main clause may go on
+_IF = regex(r",?\s+(?:if|unless|provided)\b", re.IGNORECASE)
+_QUOTES = frozenset("\"\u201c\u201d\u201e'\u2019")
+# What opens a clause that gives a reason, a condition or a contrast, and no value.
+_REASON = regex(
+    r"[\s,;]*(?:(?:and|but)\s+)?(?:because|since|as|if|when|while|whereas|although|though|unless|provided|where|with"
+    r"|not|rather|instead|compared|unlike|"
+    + _WHICH
+    + r"|car(?! \w+s\b)|puisque|weil|da|denn|porque|ya que|perché|поскольку|так как|因为|由于)\b",
+    re.IGNORECASE,
+)
+# Behind a comma: a clause of its own has a subject and a verb before its value.
+_OWN_VERB = regex(
+    r"\s*(?:and\s+|but\s+|or\s+)?(?:[^\W\d_][\w'’]*\s+|\d\S*\s+){0,8}?(?:"
+    + "|".join(sorted(COPULAS | VERBS, key=len, reverse=True))
+    + r"|(?!times\b|is\b|as\b|units\b)[a-z]{3,}[^s\W]s|[a-z]{3,}ing|happens?|turns?)\b"
+    r"|\s*(?:and\s+|but\s+)?(?:they|we|you|these|those|he|she|it)\s+[a-z]{3,}",
+    re.IGNORECASE,
+)
+_KNOWN = regex(r"\b(?:the|these|those|all|both|other|remaining|first|last|original)\s+$", re.IGNORECASE)
+_AT = regex(
     r"(?<!end up )(?<!ends up )(?<!left )\b(?:at|when|where|with|for|if|from|by|after|since|as|using|because"
     r"|given)\s+$",
     re.IGNORECASE,
 )
-_CONSEQUENCE = re.compile(
-    r"[,;:—–-]\s*(?:and\s+)?(?:so|hence|thus|therefore|consequently|then|which means|meaning|it follows"
+_CONSEQUENCE = regex(
+    r"[,;:—–-]\s*(?:and\s+)?(?:so|hence|thus|therefore|consequently|then|which means|from which|meaning|it follows"
     r"|that is|in other words|namely|altogether|in total"
     r"|which (?:comes to|amounts to|totals|gives|makes|equals|leaves|yields|reads|simplifies to|evaluates to)|donc"
     r"|also|daher|somit|luego|поэтому|значит)\b(?: that)?"
@@ -35,13 +60,13 @@ _CONSEQUENCE = re.compile(
     re.IGNORECASE,
 )
 # "Since the time is 2 hours, ...": what opens a sentence and states nothing.
-_OPENING = re.compile(
+_OPENING = regex(
     r"\W*(?:since|because|as|if|when|while|although|given that|seeing that)\b.*,\s+(?=(?:the|it|he|she|they|we|you"
     r"|there|this"
     r"|that|each|his|her|its|their|our)\b[^,]*\b(?:\d|[\ue000-\uf8ff]))",
     re.IGNORECASE,
 )
-_TAIL = re.compile(
+_TAIL = regex(
     r"\b(?:to|than|of|after|before|at|from|for|by|per|within|among|between|with|without|in|on|into|through"
     r"|over|under|since|until|using|via|mod)\s+(?:the\s+|a\s+|an\s+|its\s+|her\s+|his\s+|their\s+|only\s+"
     r"|[a-z]+ing\s+)*$|\bto\s+[a-z]+\s+(?:the\s+|a\s+|all\s+)?$",
@@ -54,7 +79,7 @@ _FILLER_WORDS = """
     as him her them us it me you each every both all in total altogether my our your his
 """
 _FILLER = frozenset(_FILLER_WORDS.split())
-_HEDGE = re.compile(
+_HEDGE = regex(
     r"\b(?:at least|at most|no more than|no less than|no fewer than|not more than|not less than|more than"
     r"|less than|fewer than|greater than|larger than|smaller than|bigger than"
     r"|up to|over|under|above|below|nearly|almost|between|neither|maybe|perhaps|possibly|might be"
@@ -64,21 +89,21 @@ _HEDGE = re.compile(
     re.IGNORECASE,
 )
 # "On day 4 it is taller than 20 cm" bounds its subject, and gives no value.
-_BOUNDED = re.compile(
-    r"\b(?:is|are|was|were)\s+(?:\w+\s)?(?:\w+er|more|less|at least|at most)\s(?:than\s)?\W?\d", re.IGNORECASE
+_BOUNDED = regex(
+    r"\b(?:is|are|was|were)\s+(?:\w+\s)?(?:(?:\w+er|more|less)\sthan|at least|at most)\s\W?\d", re.IGNORECASE
 )
-_ROUGH = re.compile(
+_ROUGH = regex(
     r"\b(?:about|approximately|approx\.?|roughly|around|circa|environ|etwa|ungefähr|aproximadamente|unos"
     r"|примерно|около)\s*$|[约約大概]\s*$",
     re.IGNORECASE,
 )
-_CALL = re.compile(r"[A-Za-z\u0370-\u03ff]'*\([a-z]\)")
-_MORE = re.compile(
+_CALL = regex(r"[A-Za-z\u0370-\u03ff]'*\([a-z]\)")
+_MORE = regex(
     r"^\s*(?:or\s+(?:more|less|fewer|so|greater|higher|above|below)|and (?:above|over|up)|times\s+(?:as|more"
     r"|the|larger)|percentage points)",
     re.IGNORECASE,
 )
-_NAME_BETWEEN = re.compile(
+_NAME_BETWEEN = regex(
     r"^\s*(?:,|;|,?\s*(?:and|y|et|und))\s+(?:the\s+|its\s+|a\s+|el\s+|la\s+"
     r"|le\s+)?([a-zA-Zé-]+)(?:\s+[a-zA-Z]+){0,3}\s*(?:\bis|\bare|\bequals|\bhas|\bhave"
     r"|=|:)?\s*(?:the\s+)?$",
@@ -97,34 +122,95 @@ _NOT_NAMES_WORDS = """
 _NOT_NAMES = VERBS | COPULAS | frozenset(_NOT_NAMES_WORDS.split())
 
 
+# "gives a density of 3"; not "gives a multiple of 3"
+_NOUN_OF = regex(
+    r"\b(?:is|are|gives?|giving|makes?|yields?|leaves?|with|at) an? "
+    r"(?!(?:\w+ )?(?:multiple|factor|divisor|power|root|member|part|product|fraction|subset|sum|group|set|pair"
+    r"|maximum|minimum|base)\b)(?:[a-z]+ ){1,3}of $"
+)
+
+
 def in_clause(clause: str, hidden: Hidden) -> str | None:
-    """The value that the main clause of a sentence gives."""
+    """The value that a sentence gives: the last of its clauses that states one, reasons and conditions aside."""
     clause = clause[opening.end() :] if (opening := _OPENING.match(clause)) else clause
-    starts = [match.end() for match in _CONSEQUENCE.finditer(clause)]
-    if starts and (last := in_clause(clause[starts[-1] :], hidden)) is not None:
-        return last
     pieces = tokens(clause)
-    runs = spans(pieces)
-    runs = [run for run in runs[-MAX_RUNS:] if not _CALL.fullmatch(run.text)]  # f(x) is a name
-    runs = [
-        run
-        for run in runs
-        if not _HEDGE.search(clause[max(0, run.start - MAX_BEFORE) : run.start]) or _hides_bound(run)
-    ]
+    runs = _firm_runs(clause, pieces)
     if not runs:
         return None
-    named = _named(clause, runs)
-    if named is not None:
+    if (named := _named(clause, runs)) is not None:
         return named
+    starts = _clause_starts(clause, pieces)
+    reasons = _reasons(clause, starts)
+    for start, end in zip(reversed(starts), [len(clause), *reversed(starts)], strict=False):
+        part = clause[start:end].strip(" ,;:—→")
+        if start not in reasons and (found := _in_part(part, hidden)) is not None:
+            return found
+    return _in_part(clause, hidden)
+
+
+def _reasons(clause: str, starts: list[int]) -> set[int]:
+    """The clauses that give reasons, conditions and contrasts, and those that "and" joins to one of them."""
+    reasons: set[int] = set()
+    for before, start in zip([None, *starts], starts, strict=False):
+        continues = before in reasons and _AND.search(clause[:start]) is not None
+        if continues or _REASON.match(clause[start:].strip(" ,;:—→")):
+            reasons.add(start)
+    return reasons
+
+
+def without_reasons(clause: str) -> str:
+    """The clause without the reasons, conditions and contrasts behind it: "..., while the rest is gravel"."""
+    end = len(clause)
+    starts = _clause_starts(clause, tokens(clause))
+    reasons = _reasons(clause, starts)
+    for start in reversed(starts):
+        if not start or start not in reasons:
+            break
+        end = start
+    return clause[:end].rstrip(" ,;:—→")
+
+
+def _firm_runs(clause: str, pieces: list[Token]) -> list[Span]:
+    """The runs of mathematics that no word before them bounds or denies; f(x) alone is a name."""
+    return [
+        run
+        for run in spans(pieces)[-MAX_RUNS:]
+        if not _CALL.fullmatch(run.text)
+        and (not _HEDGE.search(clause[max(0, run.start - MAX_BEFORE) : run.start]) or _hides_bound(run))
+    ]
+
+
+def _clause_starts(clause: str, pieces: list[Token]) -> list[int]:
+    """Where clauses begin: behind a stop, and behind a comma or "and" that a verb of its own follows."""
+    starts, depth = [0], 0
+    seen = [piece for piece in pieces if piece.kind != "space"]
+    for piece, following in pairwise(seen):
+        depth = max(0, depth + (piece.text in ("(", "[", "{")) - (piece.text in (")", "]", "}")))
+        if depth:
+            continue
+        begins = piece.kind == "stop" and piece.text not in _QUOTES
+        if piece.kind == "joiner" and following.kind != "value":
+            rest = clause[piece.end :]
+            begins = _OWN_VERB.match(rest) is not None
+        if begins:
+            starts.append(piece.end)
+    starts += [match.end() for match in _CONSEQUENCE.finditer(clause)]
+    return sorted(set(starts))
+
+
+def _in_part(clause: str, hidden: Hidden) -> str | None:
+    """The value that one clause gives, by where it stands to verbs and remarks."""
+    pieces = tokens(clause)
+    runs = _firm_runs(clause, pieces)
+    if not runs:
+        return None
     firm = [(run, strength) for run in runs if (strength := _strength(pieces, run))]
-    if firm:
-        first = firm[0][0]
-        cut = _SUBORDINATE.search(clause, first.end)
-        if cut and re.match(r",?\s+(?:if|unless|provided)\b", cut[0], re.IGNORECASE):
+    first = firm[0][0] if firm else runs[0]
+    if cut := _SUBORDINATE.search(clause, first.end):
+        if firm and _IF.match(cut[0]):
             return None
-        if cut:
-            firm = [(run, strength) for run, strength in firm if run.start < cut.start()]
-            runs = [run for run in runs if run.start < cut.start()]
+        firm = [(run, strength) for run, strength in firm if run.start < cut.start()]
+        runs = [run for run in runs if run.start < cut.start()]
     related = [
         run
         for run in runs
@@ -175,6 +261,8 @@ def _strength(pieces: list[Token], run: Span) -> int:  # noqa: PLR0911 - one ret
             return 2
         if lower in VERBS:
             return 1
+        if lower == "of" and _NOUN_OF.search("".join(f"{piece.text} " for piece in before[: place + 1]).lower()):
+            return 2
         if lower not in _FILLER:
             return 0
     return 0

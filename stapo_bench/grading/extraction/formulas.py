@@ -3,15 +3,15 @@
 import re
 from typing import NamedTuple
 
+from stapo_bench.grading.patterns import regex
+
 FIRST_HIDDEN, LAST_HIDDEN = 0xE000, 0xF8FF
-_DISPLAY = re.compile(
-    r"\\begin\s*\{(align|equation|gather|eqnarray|multline)(\*?)\}(.{1,3000}?)\\end\s*\{\1\2\}", re.DOTALL
-)
-FORMULA = re.compile(
+_DISPLAY = regex(r"\\begin\s*\{(align|equation|gather|eqnarray|multline)(\*?)\}(.{1,3000}?)\\end\s*\{\1\2\}", re.DOTALL)
+FORMULA = regex(
     r"\$\$(.{1,1500}?)\$\$|(?<!\\)\$((?:[^$\n]|(?<=\\)\$){1,1500})(?<!\\)\$|\\\[(.{1,1500}?)\\\]|\\\((.{1,800}?)\\\)",
     re.DOTALL,
 )
-_PROSE = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{3,}|^\s*\d[\d,.]*\s+[a-z]{2,}")
+_PROSE = regex(r"(?<![\\A-Za-z{])[A-Za-z]{3,}|^\s*\d[\d,.]*\s+[a-z]{2,}")
 
 
 class Hidden(NamedTuple):

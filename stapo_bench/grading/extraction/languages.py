@@ -2,6 +2,8 @@ r"""Words of several languages around an answer: what states it, what joins valu
 
 import re
 
+from stapo_bench.grading.patterns import regex
+
 JOINERS = {
     "and": "and", "or": "or", "et": "and", "ou": "or", "und": "and", "oder": "or", "y": "and", "o": "or", "e": "and",
     "или": "or", "и": "and", "和": "and", "或": "or", "或者": "or", "と": "and", "または": "or", "及": "and",
@@ -10,7 +12,7 @@ JOINERS = {
 # Verbs that a value follows as what the subject is.
 _COPULAS = """
     is are was were be being equals equal becomes become remains total totals makes make gives give giving yields
-    yield yielding leaving comes come amounts amount
+    yield yielding collapses reduces simplifies evaluates leaving comes come amounts amount
     est sont vaut valent égale donne ist sind beträgt lautet lauten ergibt gleich es son vale fue è
     sono é são vale равно равен равна равны составляет есть 是 为 為 等于 等於 得 有 共 は が
 """
@@ -38,20 +40,107 @@ _OTHER_PHRASES = (
     r"|答案\s?(?:\*\*)?\s?(?:应?该?[是为為]|[:：])"
     r"|(?:^|\n|[。 ])答\s?[:：]|答え\s?[はがは:：]|解答\s?[:：]|정답\s?[은:：]|답\s?[은:：])[\s*:：]{0,6}"
 )
-_PHRASE = re.compile(_ENGLISH_PHRASE, re.IGNORECASE)
-_ANY_PHRASE = re.compile(rf"{_ENGLISH_PHRASE}|{_OTHER_PHRASES}", re.IGNORECASE)
+_PHRASE = regex(_ENGLISH_PHRASE, re.IGNORECASE)
+_ANY_PHRASE = regex(rf"{_ENGLISH_PHRASE}|{_OTHER_PHRASES}", re.IGNORECASE)
 # Words that only a language with decimal commas has.
-EUROPEAN = re.compile(
+EUROPEAN = regex(
     r"\b(?:ist|und|der|das|beträgt|lautet|ergibt|est|sont|donc|vaut|les|des|el|los|las|es|respuesta|resultado|il|della"
-    r"|è|são|não|uma|Preis|Betrag|prix|moyenne|Durchschnitt|Wert|é|valor|valeur|Mittelwert|Ergebnis|Lösung|résultat"
+    r"|è|são|não|uma|Preis|Betrag|prix|moyenne|Durchschnitt|Wert|Antwort|é|valor|valeur|Mittelwert|Ergebnis|Lösung|résultat"
     r"|réponse|promedio|media|area|área)\b|[а-яё]{3,}|€",
     re.IGNORECASE,
 )
-ENGLISH = re.compile(r"\b(?:the|is|we|that|with|this|which)\b", re.IGNORECASE)
-_WITH_COMMA = re.compile(r"(?<![\d,.])(?<![\d,.]-)(\d+),(\d+)(?![\d,]|\.\d)")
-_MEASURED = re.compile(r"=\s*-?0,\d+\s*$|\d,\d{1,2}\s?(?:[cmk]?m|k?g|[mc]?l|€|%|°)(?![A-Za-z])")
-_GROUPED = re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d+)(?![\d,])")
-_PAIR = re.compile(r"[(\[]\s*-?\d+,\d+\s*[)\]\[]|\\\{\s*\d+,\d+\s*\\\}")
+ENGLISH = regex(r"\b(?:the|is|we|that|with|this|which)\b", re.IGNORECASE)
+_WITH_COMMA = regex(r"(?<![\d,.])(?<![\d,.]-)(\d+),(\d+)(?![\d,]|\.\d)")
+_MEASURED = regex(r"=\s*-?0,\d+\s*$|\d,\d{1,2}\s?(?:[cmk]?m|k?g|[mc]?l|€|%|°)(?![A-Za-z])")
+_GROUPED = regex(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d+)(?![\d,])")
+_PAIR = regex(r"[(\[]\s*-?\d+,\d+\s*[)\]\[]|\\\{\s*\d+,\d+\s*\\\}")
+# Words of a model that gives no answer.
+GIVES_UP = regex(
+    r"\b(?:cannot|can't|could not|couldn't|unable to|not able to|impossible to) (?:be )?"
+    r"(?!(?:find|give) (?:any|an?|the) (?:\w+ )?(?:way|method|proof|shortcut|approach|mistake|error|decimal)s?\b)"
+    r"(?:determined?|solved?|find|found|answer(?:ed)?|conclude|computed?|give|say|tell|decide|provide|help|assist"
+    r"|continue)"
+    r"|\bdo(?:n['’]t| not) (?:know|have (?:an|the|enough))\b|\b(?:not enough|n['’]t enough|insufficient) "
+    r"(?:information|data)\b"
+    r"|\bmore (?:information|details|context)\b"
+    r"|\bno idea\b|\bunanswered\b|\bI give up\b|\bran out of\b|\bwithout (?:giving|reaching|finding|a final"
+    r"|an)\b[^.]{0,20}\banswer\b",
+    re.IGNORECASE,
+)
+# What takes back an answer before it, in so many words.
+_RETRACTED = regex(
+    r"\b(?:wrong|incorrect|mistaken?|mistakes?|error|correction|corrected|sorry|apolog\w+"
+    r"|misread|miscount\w*"
+    r"|scra(?:tch|p) (?:that|this|the|it)|not (?:quite )?right|n['’]t (?:quite )?right"
+    r"|answer (?:needs? chang\w+|needs to (?:be )?changed?|changes|becomes) (?:in)?to|new answer"
+    r"|my (?:previous|earlier|first|old) answer (?:doubled|halved|(?:over|under)?counted|missed|ignored|was too)"
+    r"|(?:ignore|disregard) (?:that|this|it|my|what|the (?:above|previous|earlier|last|first|box\w*|answer))"
+    r"|I (?:forgot|dropped|missed|overlooked|misread"
+    r"|miscalculated)"
+    r"|overlook\w*|instead|not \S{1,20},? but|should (?:be|have been|have read)|on (?:second thought|reflection)"
+    r"|(?:retract|withdraw|revise|strike|cross out|amend|fix) (?:that|this|it|the|my)"
+    r"|t(?:ake|ook) (?:that|it|this) back|change (?:it|that|this|my)|off by|oops|hold on|no,? wait|forgot)\b|\bNo!"
+    r"|\b(?:Korrektur|falsch|Fehler|Irrtum|doch nicht|erreur|faux|pardon|je corrige|error|incorrecto|me equivoqué"
+    r"|corrijo|ошибка|ошибся|неверно|исправ\w+)\b|错了|不对|有误|更正|纠正|間違|訂正|잘못|정정|틀렸",
+    re.IGNORECASE,
+)
+# What only sounds like it: "the margin of error", "a correction factor", "this should be noted".
+_UNRETRACTED = regex(
+    r"\b(?:no|not an?|without|any|common|avoid|typical) (?:\w+ )?(?:mistakes?|errors?)\b|\b(?:not"
+    r"|n't) (?:wrong|incorrect|mistaken)\b|\bmargins? of error|\b(?:rounding|relative|absolute"
+    r"|percent(?:age)?|standard"
+    r"|approximation|measurement|numerical|truncation|sampling|average|mean) errors?\b"
+    r"|\berror (?:bars?|bounds?|terms?)\b"
+    r"|\bcorrection (?:factor|term)s?\b|\bmistakes? in (?:the|that|this) (?:claim|argument|statement|proof)\b"
+    r"|\bshould be (?:enough|noted|clear|sufficient|discarded|rejected|remembered|compared|rounded|obvious"
+    r"|easy|fine)\b"
+    r"|\bhold on to\b|\btake (?:it|that|this) back (?:to|into)\b|\bfaux pas\b|\bIf\b[^.]*\binstead\b"
+    r"|\bmarge d['’]erreur",
+    re.IGNORECASE,
+)
+_SUPPOSED = regex(
+    r"\b(?:one|you|someone|people|students|many) (?:might|may|could|would|often)\b|\btempt\w+"
+    r"|\bcommon\b|\bsome\b|\bothers?\b",
+    re.I,
+)
+# What begins a second thought; it takes the answer back unless it ends in a confirmation.
+_DOUBTED = regex(
+    r"(?:^|[.!?…(\n—–-])\s*(?:(?:but|oh|no|ah),? )?(?:wait|hmm+|attends|attendez|moment|warte|espera|стоп|подожди\w*)\b"
+    r"(?! (?:of|times?)\b)|\b(?:wait|moment|warte|espera)\s*[,.!…:—]|等等|等一下|待って|잠깐"
+    r"|\bactually,? (?:it['’]s|it is|that['’]s|that is|no\b|(?:I|we) (?:need|should|must|have to)"
+    r"|the (?:\w+ )?(?:answer|value|result|total|sum) (?:is|should))|\b(?:answer|value|result|total|sum) is actually\b"
+    r"|\bactually\b[^.]*\b(?:too|also|as well)\b",
+    re.IGNORECASE,
+)
+_CONFIRMED = regex(
+    r"\b(?:yes|yep|indeed|confirm\w*|(?:correct|right)(?! (?:answer|value|result))|checks? out"
+    r"|match\w*|consistent|holds|works|fine|good|same|still)\b",
+    re.IGNORECASE,
+)
+
+
+def declines(sentence: str) -> bool:
+    """Whether a sentence gives up, or breaks off: what a model could not say is no answer of its own.
+
+    >>> declines("I could not solve it."), declines("So it must be the"), declines("It isn't Ann.")
+    (True, True, False)
+    """
+    return GIVES_UP.search(sentence) is not None or sentence.rstrip(" *\"'”’)]")[-1:] not in ".!?…。！？"
+
+
+def is_taken_back(behind: str) -> bool:
+    """Whether what stands behind an answer takes it back: "the value above is wrong", "Wait, 0 counts, too".
+
+    >>> is_taken_back("This is actually the 7th such number."), is_taken_back("The margin of error is 0.1.")
+    (False, False)
+    >>> is_taken_back("Wait, 0 counts, too: 9."), is_taken_back("Wait, let me check: yes, it holds.")
+    (True, False)
+    """
+    if _SUPPOSED.search(behind):
+        return False
+    if _RETRACTED.search(_UNRETRACTED.sub("", behind)):
+        return True
+    return _DOUBTED.search(behind) is not None and not _CONFIRMED.search(behind)
 
 
 def answer_phrases(text: str) -> list[re.Match[str]]:

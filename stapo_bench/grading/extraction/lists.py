@@ -5,10 +5,14 @@ import re
 from stapo_bench.grading.extraction.chains import chain_end
 from stapo_bench.grading.extraction.spans import spans
 from stapo_bench.grading.extraction.tokens import tokens
+from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.units import NEXT_VALUE
 
-BULLET = re.compile(r"^\s*(?:[-*+•–·▪◦‣]|\(?\d{1,2}[.)]|\(?[a-z]\))\s+")
-_NAMED_LINE = re.compile(
+_PLAIN_LETTER = regex(r"[a-z]")
+_AROUND = " \t.,;*"
+BULLET = regex(r"^\s*(?:[-*+•–·▪◦‣]|\(?\d{1,2}[.)]|\(?[a-z]\))\s+")
+_LEADS_TO = regex(r"^.*(?:\bgives|,? so|⇒|→|=>)\s+(?=[A-Za-z]\s*=)")  # "x - 1 = 0 gives x = 1"
+_NAMED_LINE = regex(
     r"^\s*\**([b-zB-Z]|a(?=\s*=)|"
     r"[A-Za-z\u00c0-\u00dd][A-Za-z\u00c0-\u024f'-][A-Za-z\u00c0-\u024f' -]{0,30}?)\**\s*[:=]\**\s*(\S.*)$"
 )
@@ -47,7 +51,8 @@ def _item(line: str) -> tuple[str, str] | None:
     name = ""
     bullet = BULLET.match(line)
     content = line[bullet.end() :] if bullet else line
-    content = re.sub(r"[\s.,;*]*(?:\s+(?:and|or))?[\s.,;*]*$", "", content.replace("**", "")).strip()
+    content = content.replace("**", "").strip().rstrip(_AROUND)
+    content = content.removesuffix(" and").removesuffix(" or").rstrip(_AROUND)
     if named := _NAMED_LINE.match(content):
         if (
             re.match(
@@ -62,6 +67,7 @@ def _item(line: str) -> tuple[str, str] | None:
     elif not bullet:
         return None
     content = re.sub(r"(?<=[^\s=])\s+\([^()]*\)$", "", content)  # a remark
+    content = _LEADS_TO.sub("", content)
     runs = spans(tokens(content))
     if (
         len(runs) != 1
@@ -73,4 +79,6 @@ def _item(line: str) -> tuple[str, str] | None:
     sides = re.split(r"(?<![<>=!:])=(?!=)", runs[0].text)
     if not name and (len(sides) > 2 or (len(sides) == 2 and re.search(r"[\d+*/]", sides[0]))):
         return None
+    if len(name) == 1 and _PLAIN_LETTER.fullmatch(name):
+        return name, f"{name} = {chain_end(runs[0].text)}"
     return name, chain_end(runs[0].text) if name else runs[0].text

@@ -6,30 +6,39 @@ import re
 import unicodedata
 from typing import Any
 
+from stapo_bench.grading.patterns import regex
+
 NO_VALUE = "null"  # the answer of a reply that says that it has none
+MAX_NAME = 2  # characters of the names of values, where a reply holds nothing but these
 MAX_JSON = 20_000  # characters of a reply that is read as JSON
 
-_TAG = re.compile(
+_TAG = regex(
     r"</?(?:p|div|span|b|strong|i|em|u|s|ul|ol|li|br|hr|h[1-6]|table|tbody|thead|tr|td|th|code|pre|center|section|mark"
     r"|small|big|ins|html|body|article|blockquote|sup|sub|del|math|font)\b(?:\s[^<>\n]{0,200})?/?>",
     re.IGNORECASE,
 )
-_STRUCK = re.compile(r"<(del|s|strike)>.{0,500}?</\1>|~~[^~\n]{1,500}~~", re.IGNORECASE | re.DOTALL)
-_ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[A-Za-z]{2,12}\d?);")
-_SCRIPT = re.compile(r"<(sup|sub)>([^<>]{1,200})</\1>", re.IGNORECASE)
+_STRUCK = regex(r"<(del|s|strike)>.{0,500}?</\1>|~~[^~\n]{1,500}~~", re.IGNORECASE | re.DOTALL)
+_ENTITY = regex(r"&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[A-Za-z]{2,12}\d{0,2});")
+_SCRIPT = regex(r"<(sup|sub)>([^<>]{1,200})</\1>", re.IGNORECASE)
+_SCRIPT_FRACTION = regex(r"<sup>(\d{1,9})</sup>\s*(?:/|&frasl;|\u2044)\s*<sub>(\d{1,9})</sub>", re.IGNORECASE)
 _STRONG = frozenset({"b", "strong"})
 _INLINE = frozenset({"em", "i", "mark", "u", "ins", "span", "small", "big", "font", "math", "s", "del", "sup", "sub"})
 _CELLS = frozenset({"td", "th"})
-_FENCE = re.compile(r"```[ \t]*([A-Za-z+#]*)[ \t]*\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
-_CITATION = re.compile(r"(?<=[.!?])\s*(?:\[\d+\]\s*)+\Z")
-_CODE = re.compile(r"`([^`\n]{1,300})`")
-_ANSWER_TAG = re.compile(
-    r"<\s*(answer|final(?:[_ -]?answer)?|ans|result|solution|output)(?:\s[^<>\n]{0,100})?>(.*?)<\s*/\s*\1\s*>",
+_FENCE = regex(r"```[ \t]*([A-Za-z+#]*)[ \t]*\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
+_PROMPT = regex(r"^(?:>>>|\.\.\.)(?: .*)?(?:\n|\Z)", re.MULTILINE)
+_ABOUT = regex(r"(?<=[\w)]) ~ (?=[\d.])")
+_ARROW = regex(r"(?<=\s)[-=]{1,3}>(?=\s)")
+_CITATION = regex(r"(?<=[.!?])\s*(?:\[\d+\]\s*)+\Z")
+_CODE = regex(r"`([^`\n]{1,300})`")
+_ANSWER_TAG = regex(
+    r"[<\[]\s*(answer|final(?:[_ -]?answer)?|ans|result|solution|output)(?:\s[^<>\n]{0,100})?[>\]](.*?)"
+    r"[<\[]\s*/\s*\1\s*[>\]]",
     re.IGNORECASE | re.DOTALL,
 )
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = regex(
     r"\W*(?:your |the |final |numerical |insert )*(?:answer|value|result|number)?(?: here| goes here)?\W*", re.I
 )
+_NO_KEY = regex(r"not_|error|step|confidence|\w+_bound")
 _KEYS = (
     "final_answer",
     "finalanswer",
@@ -42,7 +51,7 @@ _KEYS = (
     "solution",
     "output",
 )
-_PAIR = re.compile(r'"(?:final[_ ]?answer|answer)"\s*:\s*("(?:[^"\\]|\\.)*"|\[[^\[\]]*\]|-?[\d.eE+-]+)', re.IGNORECASE)
+_PAIR = regex(r'"(?:final[_ ]?answer|answer)"\s*:\s*("(?:[^"\\]|\\.)*"|\[[^\[\]]*\]|-?[\d.eE+-]+)', re.IGNORECASE)
 
 
 def plain_text(text: str) -> str:
@@ -51,15 +60,20 @@ def plain_text(text: str) -> str:
     >>> plain_text("<p>It is <b>10<sup>12</sup></b>.</p>").strip(), plain_text("so `7`")
     ('It is **10^{12}**.', 'so 7')
     """
-    if not text.isascii() and _WIDE.search(text):
-        text = _ALPHABETS.sub(lambda m: unicodedata.normalize("NFKC", m[0]), text.translate(_FULL_WIDTH))
     if "~~" in text or "<" in text:
         text = _STRUCK.sub(" ", text)
     if "</" in text or "<br" in text:
+        text = _SCRIPT_FRACTION.sub(r"\1/\2", text)
         text = _SCRIPT.sub(lambda m: f"{'^' if m[1].lower() == 'sup' else '_'}{{{m[2]}}}", text)
         text = _TAG.sub(_untagged, text)
+    if ">" in text:
+        text = _ARROW.sub("\u2192", text)
+    if "~" in text:
+        text = _ABOUT.sub(" ≈ ", text)
     if "&" in text:
         text = _ENTITY.sub(lambda m: html.unescape(m[0]), text)
+    if not text.isascii() and _WIDE.search(text):
+        text = _ALPHABETS.sub(lambda m: unicodedata.normalize("NFKC", m[0]), text.translate(_PLAIN))
     if text.rstrip().endswith("]"):
         text = _CITATION.sub("", text)
     if "`" in text:
@@ -68,9 +82,11 @@ def plain_text(text: str) -> str:
     return text
 
 
-_WIDE = re.compile("[\uff01-\uff5e\u3000\U0001d400-\U0001d7ff]")
-_ALPHABETS = re.compile("[\U0001d400-\U0001d7ff]+")
-_FULL_WIDTH = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)} | {0x3000: " ", 0x3002: "\u3002"}
+_WIDE = regex("[\uff01-\uff5e\u3000\U0001d400-\U0001d7ff\u2044\u2215\u2236\u2259\u00a0\u2007\u2009\u202f]")
+_ALPHABETS = regex("[\U0001d400-\U0001d7ff]+")
+# Full-width characters, slashes, spaces and a sign of ratio of their own.
+_PLAIN = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)} | {0x3000: " ", 0x2044: "/", 0x2215: "/"}
+_PLAIN |= {0x2236: ":", 0x2259: "=", 0xA0: " ", 0x2007: " ", 0x2009: " ", 0x202F: " "}
 
 
 def _untagged(match: re.Match[str]) -> str:
@@ -86,6 +102,8 @@ def _untagged(match: re.Match[str]) -> str:
 def _unfenced(match: re.Match[str]) -> str:
     """A fence around one line is that line; around more, the lines as they are; a program is no text."""
     body = match[2].strip("\n")
+    if _PROMPT.match(body):  # an interpreter's session: what stands behind its last input
+        return f"\n{_PROMPT.split(body)[-1]}\n"
     if match[1].lower() in ("python", "py", "cpp", "java", "javascript", "js", "c", "r", "julia", "sh", "bash"):
         return "\n" if body.count("\n") else f"\n{body}\n"
     return f"\n{body}\n"
@@ -97,7 +115,7 @@ def tagged(text: str) -> str | None:
     >>> tagged("<answer>your answer</answer> then <ANSWER>45</ANSWER>")
     '45'
     """
-    if "</" not in text:
+    if "</" not in text and "[/" not in text:
         return None
     found = [match[2].strip() for match in _ANSWER_TAG.finditer(text)]
     found = [inner for inner in found if not _PLACEHOLDER.fullmatch(inner)]
@@ -110,8 +128,9 @@ def json_reply(text: str) -> str | None:
     >>> json_reply('{"steps": ["1/2 = 3/6"], "answer": "5/6"}'), json_reply('{"answer": [-2, 5]}')
     ('5/6', '-2, 5')
     """
-    if "{" not in text or '"' not in text or len(text) > MAX_JSON:
+    if "{" not in text or not ('"' in text or "':" in text) or len(text) > MAX_JSON:
         return None
+    text = text if '"' in text else text.replace("'", '"')  # as Python writes a dictionary
     fences = [body for language, body in _FENCE.findall(text) if language.lower() in ("json", "") and "{" in body]
     body = (fences[-1] if fences else text).strip()
     if not body.startswith("{") or not body.endswith("}"):
@@ -134,9 +153,18 @@ def _answer_in(found: Any) -> str | None:
         return None
     named = {str(key).lower(): value for key, value in found.items()}
     key = next((key for key in _KEYS if key in named), None)
-    if key is not None and named[key] in (None, "", [], {}):
+    if (named[key] in (None, "", [], {})) if key is not None else (found and all(map(_NO_KEY.match, named))):
         return NO_VALUE
+    if key is None and found and all(len(name) <= MAX_NAME and _is_scalar(value) for name, value in found.items()):
+        return ", ".join(f"{name} = {value}" for name, value in found.items())
+    if key is None and len(named) == 1 and isinstance(next(iter(named.values())), dict | list):
+        key = next(iter(named))  # {"roots": [4, -4]}
     return None if key is None else _spelled(named[key])
+
+
+def _is_scalar(value: Any) -> bool:
+    """Whether a value of JSON is a number, or a text that may stand for one."""
+    return isinstance(value, int | float | str) and not isinstance(value, bool)
 
 
 def _spelled(value: Any) -> str | None:

@@ -3,6 +3,7 @@
 import re
 
 from stapo_bench.grading.extraction.languages import ENGLISH, EUROPEAN
+from stapo_bench.grading.patterns import regex
 
 _FRENCH = (
     "un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept dix-huit "
@@ -38,12 +39,12 @@ def _vocabulary() -> dict[str, int]:
 
 
 _WORDS = _vocabulary()
-_EUROPEAN_NUMBER = re.compile(rf"\b(?:{'|'.join(sorted(_WORDS, key=len, reverse=True))})\b(?!-)", re.IGNORECASE)
+_EUROPEAN_NUMBER = regex(rf"\b(?:{'|'.join(sorted(_WORDS, key=len, reverse=True))})\b(?!-)", re.IGNORECASE)
 _DIGITS = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 _SCALES = {"十": 10, "百": 100, "千": 1000, "万": 10_000}
 _RUN = r"[零〇一二两三四五六七八九十百千万]+"
 # Behind a verb or of two characters and more; not in "triangle", "quadratic", "the first", "together".
-_CHINESE_NUMBER = re.compile(
+_CHINESE_NUMBER = regex(
     rf"百分之(?P<percent>{_RUN})|(?P<below>{_RUN})分之(?P<above>{_RUN})"
     rf"|(?<![第每])(?:(?<=[为是有得于共要])|(?={_RUN[:-1]}{{2}}))(?P<number>{_RUN})(?![角边维般共些样起直定])(?!次|元[一二])"
 )

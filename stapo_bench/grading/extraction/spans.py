@@ -4,20 +4,21 @@ Formulas between dollar signs are single characters of a private Unicode area he
 cuts one in two.
 """
 
-import re
 from typing import NamedTuple
 
 from stapo_bench.grading.extraction.formulas import FIRST_HIDDEN, LAST_HIDDEN
 from stapo_bench.grading.extraction.languages import JOINERS
 from stapo_bench.grading.extraction.tokens import TRAILING, Token
+from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import in_digits
 
 _OPENING, _CLOSING = "([{", ")]}"
 _LEADING = frozenset(
     "-+\u2212\u2013\u00b1\u2213\u221a\u221b\u221c<>\u2264\u2265\u2248\u2260([{|$\u20ac\u00a3\u00a5\u20b9\u2220\u00ac]\\"
 )
-_UNIT_PRODUCT = re.compile(r"\\text\{ (\w+) \}\s*[\u00b7*\u22c5]\s*(\w+(?:/\w+)?)$")
-_UNIT_BELOW = re.compile(r"\\text\{ (\w+) \}/\((\w+)\s*[\u00b7*\u22c5 ]\s*(\w+)\)")
+_PLURAL = frozenset(["are", "roots", "solutions", "values", "numbers", "sind", "sont", "son", "sono", "são"])
+_UNIT_PRODUCT = regex(r"\\text\{ (\w+) \}\s*[\u00b7*\u22c5]\s*(\w+?(?:/\w+|\u207b[\u00b9\u00b2\u00b3])?)$")
+_UNIT_BELOW = regex(r"\\text\{ (\w+) \}/\((\w+)\s*[\u00b7*\u22c5 ]\s*(\w+)\)")
 
 
 class Span(NamedTuple):
@@ -35,6 +36,7 @@ def spans(pieces: list[Token]) -> list[Span]:
     found: list[Span] = []
     run: list[Token] = []
     has_value = has_word = False
+    word = ""
     for token in [*pieces, Token("stop", "", 0, 0)]:
         ends = token.kind in ("word", "stop")
         # A number word does not go on a run of signs, nor they on it.
@@ -42,9 +44,19 @@ def spans(pieces: list[Token]) -> list[Span]:
             token.kind in ("value", "sign") and has_word and token.text != "%"
         )
         if ends or parts:
-            found += _trimmed(run)
+            beside_a = word == "a" and run[:1] and run[0].text == ","  # "a, b = 3, 5"
+            bare = [piece for piece in run if piece.kind != "space"]
+            if (
+                token.text in ("equals", "is")
+                and len(bare) > 2
+                and bare[-2].kind == "joiner"
+                and bare[-1].text.isalpha()
+            ):
+                run = run[: run.index(bare[-2])]  # "2 or x" before "equals 3"
+            found += _trimmed(run, word in _PLURAL or bool(beside_a))
             run = []
             has_value = has_word = False
+            word = token.text.lower()
         if not ends:
             run.append(token)
             has_value = has_value or token.kind == "value"
@@ -52,8 +64,11 @@ def spans(pieces: list[Token]) -> list[Span]:
     return found
 
 
-def _trimmed(run: list[Token]) -> list[Span]:
-    """The run without what cannot begin or end an answer, as a span; none where nothing is left."""
+def _trimmed(run: list[Token], several: bool) -> list[Span]:
+    """The run without what cannot begin or end an answer, as a span; none where nothing is left.
+
+    ``several``: the word before it announces several values, so that no comma in it is a decimal one.
+    """
     run = list(run)
     while run and (
         run[0].kind in ("space", "joiner", "unit") or (run[0].kind == "sign" and run[0].text not in _LEADING)
@@ -68,7 +83,10 @@ def _trimmed(run: list[Token]) -> list[Span]:
     if not any(token.kind in ("value", "number") for token in run):
         return []
     in_words = any(token.kind == "number" for token in run)
-    text = "".join(_written(token) for token in run)
+    text = "".join(
+        "," if token.text == "," and following.text[:1].isdigit() and not several else _written(token)
+        for token, following in zip(run, [*run[1:], run[-1]], strict=True)
+    )
     is_letter = len([t for t in run if t.kind == "value"]) == 1 and len(run) == 1 and text.isalpha() and len(text) == 1
     text = _UNIT_PRODUCT.sub(r"\\text{ \1 \2 }", text)
     text = _UNIT_BELOW.sub(lambda m: rf"\text{{ {m[1]}/{m[2]} {m[3]} }}", text)
@@ -96,6 +114,8 @@ def _written(token: Token) -> str:
 
 def _balanced(run: list[Token]) -> list[Token]:
     """The run without brackets at its ends that have no partner; half-open intervals may close with the other kind."""
+    if len(run) > 3 and run[0].text == "]" and run[-1].text in ("[", "]"):  # "]0 ; 1]"
+        return run
     depth, lowest = 0, -1
     for index, token in enumerate(run):
         depth += (token.text in _OPENING) - (token.text in _CLOSING)

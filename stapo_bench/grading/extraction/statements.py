@@ -8,11 +8,20 @@ state nothing.
 import re
 from collections.abc import Iterator
 
+from stapo_bench.grading.extraction.asides import (
+    heads_check,
+    is_by_others,
+    is_check,
+    sets_out,
+    states_nothing,
+    without_last_remark,
+)
 from stapo_bench.grading.extraction.chains import chain_end
-from stapo_bench.grading.extraction.clauses import in_clause
+from stapo_bench.grading.extraction.clauses import in_clause, without_reasons
 from stapo_bench.grading.extraction.formulas import Hidden, hide_formulas
 from stapo_bench.grading.extraction.lists import BULLET, block
 from stapo_bench.grading.extraction.words import MAX_WORDS, YES_NO, in_words, winner
+from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import KNOWN_NAMES, NUMERAL, in_digits, region_in_words
 from stapo_bench.grading.units import NEXT_VALUE
 
@@ -22,103 +31,84 @@ MAX_BACK = 6  # sentences that state nothing and are passed over
 MAX_ABBREVIATED = 12  # characters before a full stop that may be abbreviated
 MAX_CLAUSE = 800  # characters from the end of a sentence that are read
 MAX_SENTENCE = 200  # characters of a sentence whose last words may be the answer
-_ABBREVIATION = re.compile(
+_ABBREVIATION = regex(
     r"(?:\b(?:i\.e|e\.g|approx|vs|No|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|кв|куб|Fig|Eq|cf|resp|Rs|St|Mr"
     r"|Mrs|Dr|[ap]\.m|sq|ca|z\.B|d\.h|[a-z]\.[a-z])"
     r"|^\s*\(?\w{1,2})$"
 )
-_STOP = re.compile(r"[。！？]|[.!?](?=[\"')*\]]{0,3}(?:\s|$))[\"')*\]]{0,3}")
-_ASIDE = re.compile(
-    r"^\W*(?:(?:quick\s|sanity\s|double[ -])?(?:checks?|checking|test(?:ing)?|double-check\w*)\b(?! gives)|verif\w+"
-    r"|confidence|note\b|i hope|hope\s"
-    r"|let me know|thanks?\b|thank\syou"
-    r"|feel free|please|as a check|you can|remember|q\.?e\.?d|done\b|this (?:completes|matches|agrees|confirms"
-    r"|is (?:the )?(?:correct|final|required))"
-    r"|indeed|we can (?:verify|check)|to (?:verify|check|confirm|double-check)|for (?:comparison|reference|context)"
-    r"|both sides|the (?:left|right)(?:-hand)? side|[LR]HS\b"
-    r"|then both|before round\w+|(?:substitut\w+|plugging)\b(?!.*[,;:]\s[a-z]\s?=|\b(?:i|we) get\b)|for (?:instance"
-    r"|example)|e\.g|compare|remark|zum vergleich"
-    r"|if you (?:have|need|want)|would you|do you|is there|any (?:other )?questions|good luck|happy|great|nice"
-    r"|that'?s it|in case|proof|difficulty|tags?\b|source|i (?:think|believe|guess|feel|am"
-    r"|don['’]t see)\b[^=\d\ue000-\uf8ff]*$|i['’]m\b|that['’]?s? (?:is )?(?:the |my )?(?:final )?answer)",
-    re.IGNORECASE,
-)
-# An equality of numbers that a word of approval follows: "As 8 × 3 = 24, this works."
-_APPROVED = re.compile(
-    r"^(?!\W*(?:so|thus|therefore|hence)\b)(?:[^=≈]*[\d)]\s*[=≈]\s*[-\d.,]+|[^=≈]*[\ue000-\uf8ff][^=≈\d]*?)[^=≈]{0,20}"
-    r"(?:\b(?:as (?:required|expected|desired|needed|claimed|given|stated|it should)|this (?:works|fits)|which "
-    r"(?:matches|fits|works|agrees"
-    r"|checks out|is (?:correct|right|true|consistent))|checks out|works|matches|OK)|[✓✔✅])[\s.!)]*$",
-    re.IGNORECASE,
-)
-_EQUALITY_ASIDE = re.compile(
+_STOP = regex(r"[。！？]|[.!?](?=[\"')*\]]{0,3}(?:\s|$))[\"')*\]]{0,3}")
+_EQUALITY_ASIDE = regex(
     r"(?<=[\w\d)%°²³\ue000-\uf8ff])\s+[(\[][^()\[\]=≈<>]*(?:\([^()]*\)[^()=≈<>]*)*[=≈][^()]*(?:\([^()]*\)[^()]*)*[)\]](?!\s*[=*/^+-])"
 )
-_PARENTHESIS = re.compile(r"\s*[(（][^()（）]*?[A-Za-z\u0400-\u04ff]{3,}[^()（）]*(?:\([^()]*\)[^()（）]*)?[)）]")
+_PARENTHESIS = regex(r"\s*[(（][^()（）]*?[A-Za-z\u0400-\u04ff]{3,}[^()（）]*(?:\([^()]*\)[^()（）]*)?[)）]")
 # "3, 5 and 7, which are consecutive odds": what follows a value and holds none.
-_PLAIN_REMARK = re.compile(r"(?<=[\w)%\ue000-\uf8ff]),? which (?:is|are|was|were)\s[^\d\ue000-\uf8ff=]*$")
-_BOLD = re.compile(r"(?<![\w)}])\*\*(?=\S)|(?<=\S)\*\*(?![\w({\\-])")
-_CONTRAST = re.compile(
-    r",?\s+(?:instead of|rather than|as opposed to|in contrast to|and not|but not"
-    r")\s.*|(?:,\s*|\s[(])(?:not|nicht|y no|et non|non|а не)\s.*|，?而不是.*",
+_PLAIN_REMARK = regex(r"(?<=[\w)%\ue000-\uf8ff]),? which (?:is|are|was|were)\s[^\d\ue000-\uf8ff=]*$")
+_BOLD = regex(r"(?<![\w)}])\*\*(?=\S)|(?<=\S)\*\*(?![\w({\\-])")
+_CONTRAST = regex(
+    r"(?:,?\s+(?:instead of|rather than|as opposed to|in contrast to|and not|but not)"
+    r"|(?:,\s*|\s[(])(?:not|nicht|y no|et non|non|а не))\s"
+    r"(?:(?!;|,?\s(?:so|hence|thus|therefore|also|donc|daher)\b).)*|，?而不是.*",
     re.IGNORECASE,
 )
-_BUT = re.compile(
+_MINUTES = regex(r"°\s*\d+\s*(['′])[\s.*]*$")
+_BUT = regex(
     r"(?:\b(?:is|are|was)(?:n['’]t| not)\b|\bnot\b)[^.]*?(?:,\s*|\s)but\s+(?:rather\s+|instead\s+|actually\s+)?",
     re.IGNORECASE,
 )
-_AND_HENCE = re.compile(r",?\s+and\s+(?:hence|thus|therefore|then|consequently|so)\s+(?=[$\ue000-\uf8ff]|[a-z]\s*=)")
-_ANGLES = re.compile(r"[<\u27e8]\s*(-?[\w./\u221a\u2212-]+(?:\s*,\s*-?[\w./\u221a\u2212-]+)+)\s*[>\u27e9]")
-_FRONT = re.compile(
+_AND_HENCE = regex(r",?\s+and\s+(?:hence|thus|therefore|then|consequently|so)\s+(?=[$\ue000-\uf8ff]|[a-z]\s*=)")
+_LETTER_EQUALS = regex(r"(?<=\b[b-zB-Z] )equals(?= [-−\d(√\ue000-\uf8ff])")
+_ANGLES = regex(r"[<\u27e8]\s*(-?[\w./\u221a\u2212-]+(?:\s*,\s*-?[\w./\u221a\u2212-]+)+)\s*[>\u27e9]")
+_FRONT = regex(
     r"(.*?\S)\s+(?:is|ist|est|es|will be|must be)\s+(?:the|die|la|our|my)\s+(?:final\s|correct\s|required\s)?"
     r"(?:answer|Antwort|réponse|respuesta|solution|Lösung|result)$",
     re.IGNORECASE,
 )
-_CHECK = re.compile(r"[\W_]*(?:quick )?(?:check|checking|verification|proof|sanity check)[\W_]*", re.IGNORECASE)
-_NOT_SO = re.compile(r"(?<=[\d)%\ue000-\uf8ff])\s+not(?= [\d\ue000-\uf8ff−+-])\s.*")
-_SUBJECT = re.compile(
+_NOT_SO = regex(r"(?<=[\d)%\ue000-\uf8ff])\s+not(?= [\d\ue000-\uf8ff−+-])\s.*")
+_SUBJECT = regex(
     r"(?:.*\b(?:hence|so|thus|therefore|then|that)\b,?\s+)?"
     r"((?=\S{0,60}[\d\ue000-\uf8ff])\S{1,60}(?:(?:,|,? and|,? or| [=+*/^-]) \S{1,40}){0,6}) (?:is|are)\s+(?:the|our"
-    r"|its|their|indeed)\b[^\d=]*",
+    r"|its|their|indeed)\b[^\d=\ue000-\uf8ff]*",
     re.IGNORECASE,
 )
-_HALF_OF_DAY = re.compile(r"(\d)\s*([ap])\.\s?m\b\.?", re.IGNORECASE)
-_TO = re.compile(r"\b(\d+) to (\d+)$")
-_SATISFIED = re.compile(
-    r"\s(?:works?|satisf\w+(?: it| this)?|qualif\w+|is a solution)\b[^\d\ue000-\uf8ff]*$", re.IGNORECASE
-)
-_NAMED_BASE = re.compile(r"\b(?:is|was) base (\d+)$")
-_LETTER_VALUE = re.compile(r"([A-Za-z]) = ([^=,;]+)")
-_CHANCE = re.compile(
-    r"\b(?:probability|chance|odds|likelihood)\b.*?\b(\S+) (?:in|out of) (?:every )?(\S+)$", re.IGNORECASE
-)
-_ALL_REALS = re.compile(
+_NUMBER_IS = regex(r"\W*(\d[\d,.]*) is the (?:\w+ ){0,3}of\b(?!.*(?:=|,|\b(?:so|hence|thus|therefore|is|are)\b)).*")
+_HALF_OF_DAY = regex(r"(\d)\s*([ap])\.\s?m\b\.?", re.IGNORECASE)
+_TO = regex(r"\b(\d+) to (\d+)$")
+_SATISFIED = regex(r"\s(?:works?|satisf\w+(?: it| this)?|qualif\w+|is a solution)\b[^\d\ue000-\uf8ff]*$", re.IGNORECASE)
+_NAMED_BASE = regex(r"\b(?:is|was) base (\d+)$")
+LETTER_VALUE = regex(r"([A-Za-z]) = ([^=,;]+)")
+_CHANCE = regex(r"\b(?:probability|chance|odds|likelihood)\b.*?\b(\S+) (?:in|out of) (?:every )?(\S+)$", re.IGNORECASE)
+_ALL_REALS = regex(
     r"\b(?:all|every|any) (?:the )?(?:reals?|real (?:numbers?|values?|[a-z])(?: of [a-z])?)(?: (?:works?|satisf\w+"
     r"|is a solution))?$",
     re.IGNORECASE,
 )
 
 
-def stated(text: str) -> str | None:
-    """The value that the end of the text states, or None.
+def stated(text: str, words: bool = True) -> str | None:
+    """The value that the end of the text states, or None; ``words``: it may be words.
 
     >>> stated("Since 420 / 30 = 14, it takes her 14 weeks to save the $420."), stated("The curve is an ellipse.")
     ('14 \\\\text{ weeks }', 'ellipse')
     >>> stated("Check: 3 + 4 = 7."), stated("Is it 7?")
     (None, None)
     """
-    hidden = hide_formulas(text[-MAX_PROSE:])
+    hidden = hide_formulas(without_last_remark(text[-MAX_PROSE:]))
     lines = [line for line in hidden.text.split("\n") if line.strip(" \t*_-=")]
-    checks = next((place for place, line in enumerate(lines) if place and _CHECK.fullmatch(line)), len(lines))
-    lines = lines[:checks]
+    checks = next((place for place, line in enumerate(lines) if place and heads_check(line)), len(lines))
+    found = _stated(lines[:checks], hidden, words, notes=False)
+    return found if found is not None else _stated(lines[:checks], hidden, words, notes=True)
+
+
+def _stated(lines: list[str], hidden: Hidden, words: bool, notes: bool) -> str | None:
+    """The value that the last of the lines states; ``notes``: remarks may state it."""
     passed = 0
     values: list[str] = []  # of letters, from sentences side by side: "... so x = 3. Then y = 4."
     for index in range(len(lines) - 1, -1, -1):
         listed = block(lines, index)
         if listed is not None:
             return NEXT_VALUE.join([hidden.shown(listed), *values])
-        for sentence in reversed(list(sentences(_bare(lines[index])))):
-            found = value_of(sentence, hidden)
+        for sentence in reversed(list(sentences(bare(lines[index])))):
+            found = value_of(sentence, hidden, words, notes)
             if found is None:
                 passed += 1
             elif values and (_letter(found) is None or _letter(found) in map(_letter, values)):
@@ -134,7 +124,7 @@ def stated(text: str) -> str | None:
 
 def _letter(value: str) -> str | None:
     """The letter of "x = 4"; None of any other value."""
-    found = _LETTER_VALUE.fullmatch(value)
+    found = LETTER_VALUE.fullmatch(value)
     return found[1] if found else None
 
 
@@ -154,40 +144,47 @@ def sentences(line: str) -> Iterator[str]:
         yield line[start:].strip()
 
 
-def value_of(sentence: str, hidden: Hidden) -> str | None:  # noqa: PLR0911 - one return for each kind of statement
+def value_of(sentence: str, hidden: Hidden, with_words: bool, notes: bool) -> str | None:  # noqa: PLR0911 - one return for each kind of statement
     """What one sentence states, with its formulas shown; None where it states nothing."""
     sentence = sentence.strip()[-MAX_CLAUSE:]
-    if sentence.endswith(("?", "？")) or _ASIDE.match(sentence) or _APPROVED.search(sentence):
+    if states_nothing(sentence, notes) or is_check(sentence):
         return None
     bold = _emphasised(sentence)
-    clause = _main(bold or _without_stop(sentence))
+    clause = main_clause(bold or without_stop(sentence))
+    if sets_out(clause, notes) or is_by_others(clause):
+        return None
     phrased = _by_phrase(clause)
     if phrased is not None:
         return hidden.shown(phrased)
-    if (name := winner(clause)) is not None:
+    if with_words and (name := winner(clause)) is not None:
         return name
     value = in_clause(clause, hidden)
+    if not with_words:
+        return None if value is None else chain_end(hidden.shown(value))
     if (answer := _yes_or_no(clause, hidden, value)) is not None:
         return answer
-    words = in_words(clause) if len(clause) <= MAX_SENTENCE else None
+    main = without_reasons(clause) if value is not None else clause
+    words = in_words(main) if len(main) <= MAX_SENTENCE else None
     words = None if words == clause and sentence[:-1] != clause else words  # a word alone needs its full stop
-    counts = words is not None and NUMERAL.search(clause[-len(words) - len("a ") :]) is not None
-    if words is not None and (value is None or (clause.endswith(words) and not counts)):
+    counts = words is not None and NUMERAL.search(main[-len(words) - len("a ") :]) is not None
+    if words is not None and (value is None or (main.endswith(words) and not counts)):
         return words
     if value is None:
         return bold if bold and len(bold.split()) <= MAX_WORDS and bold.isprintable() and not bold.isdigit() else None
     return chain_end(hidden.shown(value))
 
 
-def _without_stop(sentence: str) -> str:
+def without_stop(sentence: str) -> str:
     """The sentence without its stop and marks around it; a factorial stays before a full stop."""
+    if found := _MINUTES.search(sentence):
+        return sentence[: found.end(1)].strip("*_ ")
     bare = sentence.rstrip(" *_\"'”’✓✔✅∎□■")
     if re.search(r"\d\.\d+\.\.\.+$", bare):
         return bare
     return (bare[:-1] if bare.endswith("!.") else bare.rstrip(" .!。！")).strip("*_\"'”’ ")
 
 
-def _main(sentence: str) -> str:
+def main_clause(sentence: str) -> str:
     """A sentence without what it denies, remarks in parentheses, and marks; its abbreviations and names in one form."""
     clause = _HALF_OF_DAY.sub(r"\1 \2m", _BOLD.sub("", sentence))
     clause = re.sub(r"\bi\.\s?e\.,?", "that is", clause).replace(" as well as ", " and ")
@@ -196,9 +193,10 @@ def _main(sentence: str) -> str:
     clause = _NOT_SO.sub(
         "", _CONTRAST.sub("", _EQUALITY_ASIDE.sub("", _PARENTHESIS.sub(_without_remark, clause)))
     ).strip()
-    clause = subject[1] if (subject := _SUBJECT.fullmatch(clause)) else clause
-    clause = _AND_HENCE.sub(" and ", clause)
-    clause = re.sub(r"(?<![A-Za-z])([a-zA-Z])(\d)(?=\s*=)", r"\1_\2", clause)
+    clause = subject[1] if (subject := _SUBJECT.fullmatch(clause) or _NUMBER_IS.fullmatch(clause)) else clause
+    clause = clause.replace("plus or minus ", "±")
+    clause = _AND_HENCE.sub(" and ", clause).replace(", and finally ", ", and ")
+    clause = re.sub(r"(?<![A-Za-z])([a-zA-Z])(\d)(?=\s*=)", r"\1_\2", _LETTER_EQUALS.sub("=", clause))
     clause = _ANGLES.sub(r"(\1)", clause)
     front = _FRONT.match(clause)
     return front[1] if front and not _FRONT.match(front[1]) else clause
@@ -230,9 +228,9 @@ def _yes_or_no(clause: str, hidden: Hidden, value: str | None) -> str | None:
     if word := YES_NO.match(clause):
         is_reason = re.match(r"\s*(?:since|because|as|for)\b", clause[word.end() :])
         if value is None or is_reason or not re.search(r"=|\bis\s+[\d\ue000-\uf8ff]", clause):
-            return word[1]
+            return word[1] or word[2]
     start = YES_NO.match(hidden.text) if value is None else None
-    return start[1] if start else None
+    return (start[1] or start[2]) if start else None
 
 
 def _without_remark(match: re.Match[str]) -> str:
@@ -255,7 +253,7 @@ def _emphasised(sentence: str) -> str | None:
     return None if re.match(r"\*\*\s*:", behind) else parts[-1].strip(" .:")
 
 
-def _bare(line: str) -> str:
+def bare(line: str) -> str:
     """A line without marks of lists, headings, quotes and tables."""
     line = re.sub(r"^\s*(?:>\s*|#{1,6}\s+)+", "", line)
     if line.count("|") >= 3 and line.strip().startswith("|"):

@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 from stapo_bench.grading import units
 from stapo_bench.grading.extraction.languages import JOINERS
+from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import KNOWN_NAMES, NUMERAL, in_digits
 
-_TOKEN = re.compile(
+_TOKEN = regex(
     rf"(?P<numeral>(?i:{NUMERAL.pattern}))"
     r"""|(?P<hidden>[\ue000-\uf8ff])
     |(?P<number>0[xX][0-9A-Fa-f]+\b|0b[01]+\b|(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+(?:\.\.\.|…)?)?(?:[eE][+-]?\d+(?!\w))?|\.\d+)
@@ -21,6 +22,7 @@ _TOKEN = re.compile(
 _BREAKS = frozenset('"\u201c\u201d\u201e?\u00bf\u00a1\u3002\u2026\u2014\u2192\u21d2\u2713\u2714\u2705#@&~\u300d\u300c.')
 _FRACTIONS = frozenset(
     "\u00bd\u2153\u2154\u00bc\u00be\u2155\u2156\u2157\u2158\u2159\u215a\u215b\u215c\u215d\u215e\u221e\u2205"
+    "\u2460\u2461\u2462\u2463\u2464\u2465\u2466\u2467\u2468\u2776\u2777\u2778\u2779\u277a\u277b\u277c\u277d\u277e\u278a\u278b\u278c\u278d\u278e\u278f\u2790\u2791\u2792"
 )
 _OPERATORS = "+-*/^=<>\u2212\u00b7\u00d7\u00f7\u2264\u2265\u2248\u2260\u00b1(|_"
 _SHORT = "is it so the and not for but if in on at to of or no by as an we he she his her its are was see via"
@@ -35,17 +37,16 @@ _HOMONYMS = frozenset(["in", "us", "au"])
 # Names that are English words too, but before a bracket.
 _WORDS_TOO = "min max dim Re Im root choose iff sign inf det arg deg abs"
 _WORDY = frozenset(_WORDS_TOO.split())
-_ENDS_UNIT = re.compile(r"\s*(?:[.,;)\u00b2\u00b3^]|$|by\b|\u00d7)")
-_LETTER_UNIT = re.compile(r"(?:[/\u00b7.]| (?:/|per\b)|[\u00b2\u00b3^]|\W*$|[ ,.])")
-_LAST = re.compile(r"\W*$|[.,] ")
-_BEHIND_SIGN = re.compile("[=+*/−·-] $")
-_BEFORE_SIGN = re.compile(r"\s*[=+*/^<>\u2264\u2265)\u2212\u00b2\u00b3\u2070-\u209c_-]")
-_BEFORE_VALUE = re.compile(r"(\s*)(?:[\d(\\\ue000-\uf8ff\u2212-]|[a-z]\s*=)")
+_ENDS_UNIT = regex(r"\s*(?:[.,;)\u00b2\u00b3^]|$|by\b|\u00d7)")
+_LETTER_UNIT = regex(r"(?:[/\u00b7.]| (?:/|per\b)|[\u00b2\u00b3^]|\W*$|[ ,.])")
+_LAST = regex(r"\W*$|[.,] ")
+_BEHIND_SIGN = regex("[=+*/−·-] $")
+_NOUN = regex(r"\s[a-z]{2,}")
+_BEFORE_SIGN = regex(r"\s*[=+*/^<>\u2264\u2265)\u2212\u00b2\u00b3\u2070-\u209c_-]")
+_BEFORE_VALUE = regex(r"(\s*)(?:[\d(\\\ue000-\uf8ff\u2212-]|[a-z]\s*=)")
 
 
-_NOT_A_COUNT = re.compile(
-    r"\b(?:the|this|that|each|every|no|any|other|another|which|[a-z]+(?:er|est))\s$", re.IGNORECASE
-)
+_NOT_A_COUNT = regex(r"\b(?:the|this|that|each|every|no|any|other|another|which|[a-z]+(?:er|est))\s$", re.IGNORECASE)
 
 
 class Token(NamedTuple):
@@ -67,7 +68,9 @@ def tokens(sentence: str) -> list[Token]:
         elif group == "space":
             kind = "space"
         elif group == "numeral":
-            pronoun = text.lower() == "one" and _NOT_A_COUNT.search(sentence[: match.start()][-20:])
+            pronoun = text.lower() == "one" and (
+                sentence.startswith(" of ", match.end()) or _NOT_A_COUNT.search(sentence[: match.start()][-20:])
+            )
             kind = "word" if pronoun or in_digits(text) is None else "number"
         elif group == "sign":
             kind = _kind_of_sign(sentence, match, found)
@@ -96,7 +99,8 @@ def _kind_of_sign(  # noqa: PLR0911 - one return for each kind of sign
             "sign"
             if _is_value(before)
             and re.match(
-                r" *(?:[\d(\\\ue000-\uf8ff\u221a\u03c0]|[A-Za-z](?![a-z])|(?:sqrt|cbrt|sin|cos|tan|ln|log|pi|exp))",
+                r" *(?:[\d(\\\ue000-\uf8ff\u221a\u03c0]|[A-Za-z](?![a-z])|"
+                r"(?:sqrt|cbrt|sin|cos|tan|ln|log|pi|exp|alpha|beta|theta))",
                 sentence[match.end() :],
             )
             else "stop"
@@ -124,7 +128,8 @@ def _kind_of_word(sentence: str, match: re.Match[str], before: list[Token]) -> s
         kind = _kind_of_letter(sentence, match, before, glued)
     if kind is not None:
         return kind
-    if word in KNOWN_NAMES and (word not in _WORDY or sentence[end : end + 1] == "("):
+    ends_interval = word == "inf" and sentence[end : end + 1] in (",", ")")
+    if word in KNOWN_NAMES and (word not in _WORDY or sentence[end : end + 1] == "(" or ends_interval):
         return "value"
     if lower in JOINERS:
         return "joiner"
@@ -167,7 +172,8 @@ def _kind_of_letter(sentence: str, match: re.Match[str], before: list[Token], gl
     """A letter: a variable, an article, or a joiner such as "y" and "o" between values."""
     word, start, end = match.group(), match.start(), match.end()
     if word in "aAI":
-        return "value" if glued or _BEFORE_SIGN.match(sentence, end) else "word"
+        stands_alone = _BEHIND_SIGN.search(sentence[:start]) and not _NOUN.match(sentence, end)  # "= a", no article
+        return "value" if glued or stands_alone or _BEFORE_SIGN.match(sentence, end) else "word"
     follows = _BEFORE_VALUE.match(sentence, end)
     if word in JOINERS and _is_value(before) and follows and (follows[1] or not word.isascii()):
         return "joiner" if sentence[start - 1 : start].isspace() or not word.isascii() else "value"

@@ -7,16 +7,18 @@ question restated at the beginning ends nothing.
 import re
 from collections.abc import Callable
 
+from stapo_bench.grading.patterns import regex
+
 MAX_LOOP = 4_000  # characters from the end in which the copies of a loop are looked for
 MAX_PERIOD = 5  # sentences that a loop repeats
 MAX_TURNS = 8  # beginnings of a next turn that are looked at
-_GIVEN = re.compile(r"\banswer\b|\\boxed|^#### ", re.IGNORECASE)  # the line that gives an answer
+_GIVEN = regex(r"\banswer\b|\\boxed|^#### ", re.IGNORECASE)  # the line that gives an answer
 
-_ASSISTANT = re.compile(
+_ASSISTANT = regex(
     r"\s*(?:<\|im_start\|>\s*assistant|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>|<start_of_turn>\s*model"
-    r"|<\|assistant\|>|(?:Assistant|ASSISTANT|AI)\s*:|###\s*(?:Response|Assistant)\s*:?)\s*"
+    r"|<\|assistant\|>|\[?(?:[Aa]ssistant|ASSISTANT|AI)\]?\s*:|###\s*(?:Response|Assistant)\s*:?)\s*"
 )
-_END = re.compile(
+_END = regex(
     r"<\|(?:im_end|endoftext|end_of_text|eot_id|eom_id|end|im_sep|end_of_turn|user|User|start_header_id)\|>|</s>|<eos>"
     r"|<end_of_turn>|<\uff5cend\u2581of\u2581sentence\uff5c>|<\uff5cUser\uff5c>|<\|im_start\|>\s*(?:user|human|system)"
     r"|<start_of_turn>\s*user|\[/?INST\]"
@@ -26,9 +28,10 @@ _ASKS = (
     r"|Which|Let|If|Given|Express|Factor|Expand|Write|Convert|Differentiate|Integrate|Show|Suppose|Who|When|Where"
     r"|Is|Are|Does|Do|Can|A|An|The)\b)"
 )
-_NEXT = re.compile(
+_NEXT = regex(
     rf"""^[ \t>\#*_]*(?:
-      (?:User|Human|Student|Customer)\s*[*_]*:
+      \[?(?:User|Human|Student|Customer)\]?\s*[*_]*:
+    | \[(?:User|Human|Student|Customer)\]
     | (?:Instruction|Input)s?\s*[*_]*:
     | (?:Q|Question|Problem|Exercise|Example|Task|Prompt)\s*(?:\d+[a-z]?)?\s*[*_]*[.:)]{_ASKS}
     | (?:Question|Problem|Exercise|Example|Task)\s+\d+[a-z]?\s*[*_]*$
@@ -42,32 +45,40 @@ _NEXT = re.compile(
     )""",
     re.VERBOSE | re.MULTILINE | re.IGNORECASE,
 )
-_ASKED = re.compile(
+_ASKED = regex(
     r"\n[ \t]*\n(?:[#*_-]{3,}[ \t]*\n\s*)?[ \t*]*(?:What (?:is|are|was|will)|How (?:many|much|long|far|old)|Which"
     r"|Who|Find|Compute|Evaluate"
     r"|Solve|Calculate|If)\b"
     r"[^\n]{8,300}[?.][ \t]*\n"
 )
-_BARE = re.compile(
-    r"([^\n]{1,60})\n[ \t]*\n(?:[^\n]{3,200}\?[ \t]*(?:\n|$)|(?:Find|Compute|Evaluate|Solve|Calculate|Simplify"
-    r"|Determine)\b[^\n]{3,200}\n|[*# ]*(?:Q|Question|Problem|Exercise|Example|Task)\b)"
+_BARE = regex(
+    r"([^\n]{1,60})\n[ \t]*\n(?:[^\n]{3,200}\?(?:\s|$)|#{2,3} [A-Z]|(?:Explanation|Reasoning|Because)\b"
+    r"|(?:Find|Compute|Evaluate|Solve|Calculate|Simplify|Determine)\b[^\n]{3,200}\n"
+    r"|[*# ]*(?:Q|Question|Problem|Exercise|Example|Task)\b)"
 )
-_HEADED = re.compile(r"\s*(?:Q|Question|Problem|Exercise|Task)\b", re.IGNORECASE)
-_SETS_OUT = re.compile(
+_VALUE = regex(r"(?:is|are|answer)?[^a-zA-Z]*[a-zA-Z]?[^a-zA-Z]*", re.IGNORECASE)
+_HEADED = regex(r"\s*(?:Q|Question|Problem|Exercise|Task)\b", re.IGNORECASE)
+_SETS_OUT = regex(
     r"\b(?:we (?:need|want|have to|are (?:given|asked))|let|suppose|restat\w+|asks?|asked|given|goal|task"
     r"|example)\b[^.\n]*$",
     re.IGNORECASE,
 )
 
-_LINE = re.compile(r"\n")
-_SENTENCE = re.compile(r"(?<=[.!?])(?:\s+|(?=[A-Z]))|\n")
+_ASKING = regex(
+    r"\n[ \t#*_>\d.)-]*(?:(?:Next|Now|Then|And)[:,]?\s+)?((What|How|Find|Solve|Compute|Calculate|Evaluate|Determine"
+    r"|Simplify|Factor|Expand|Write|Convert|Differentiate|Integrate|Express|Which|Who|When|Round|Add|Is|Are|Does|In)\b[^\n]{6,300})"
+)
+_IMPERATIVE = regex(r"(?!(?:What|How|Which|Who|When|Is|Are|Does|In)\b)")
+_ANSWERED = regex(r"\?\W*\w")
+_WORD = regex(r"[A-Za-z]+|\d+")
+
+_LINE = regex(r"\n")
+_SENTENCE = regex(r"(?<=[.!?])(?:\s+|(?=[A-Z]))|\n")
 
 
 def without_loop(text: str) -> str:
     """The text without its last line or sentence where that is a cut-off copy of one that stands twice before it."""
     end = text.rstrip()
-    if end[-1:] in ".!?}$)":
-        return text
     for separator in (_LINE, _SENTENCE):
         pieces = [piece for piece in separator.split(end[-MAX_LOOP:]) if piece.strip()]
         if len(pieces) < 3:
@@ -96,6 +107,27 @@ def until_end_token(text: str) -> str:
     return text
 
 
+def until_similar_question(text: str, question: str, gives_answer: Callable[[str], bool]) -> str:
+    """The text up to the first line behind an answer that is like the question's last sentence, by half its words.
+
+    A question that is answered in its own line is a step: it ends nothing.
+
+    >>> until_similar_question("2\\nEvaluate 11 mod 4.\\n3", "Evaluate 10 mod 4.", lambda part: True)
+    '2'
+    >>> until_similar_question("He has 3.\\nHow many more? 4.\\nSo 7.", "How many more are there?", lambda part: True)
+    'He has 3.\\nHow many more? 4.\\nSo 7.'
+    """
+    asked = {word.lower() for word in _WORD.findall(_SENTENCE.split(question.strip())[-1])}
+    for count, match in enumerate(_ASKING.finditer(text)):
+        if not ("?" in match[1] or _IMPERATIVE.match(match[1])) or match[1].rstrip(" *").endswith(":"):
+            continue  # "In total, ..." and the heading of a step ask nothing
+        words = {word.lower() for word in _WORD.findall(match[1])}
+        alike = match[2].lower() in asked and 2 * len(words & asked) >= len(words) and not _ANSWERED.search(match[1])
+        if count < MAX_TURNS and alike and gives_answer(text[: match.start()]):
+            return text[: match.start()]
+    return text
+
+
 def until_next_question(text: str, gives_answer: Callable[[str], bool]) -> str:
     """The text up to the first new question or turn that stands behind an answer.
 
@@ -103,7 +135,7 @@ def until_next_question(text: str, gives_answer: Callable[[str], bool]) -> str:
     'It is 7.\\n\\n'
     """
     bare = _BARE.match(text.lstrip())
-    if bare and not _HEADED.match(text) and re.fullmatch(r"[^a-zA-Z]*[a-zA-Z]?[^a-zA-Z]*", bare[1]):
+    if bare and not _HEADED.match(text) and _VALUE.fullmatch(bare[1]):
         return bare[1]
     for match in _ASKED.finditer(text):
         before = text[: match.start()].rstrip()

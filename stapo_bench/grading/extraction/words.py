@@ -2,39 +2,52 @@
 
 import re
 
+from stapo_bench.grading.patterns import regex
+
 MAX_WORDS = 3  # of an answer that is a name or a few words
-YES_NO = re.compile(r"^\W*(yes|no|true|false|sí|oui|ja|nein|да|нет)\b\s*[,.;:!—–-](?=\s|$)", re.IGNORECASE)
-_VERDICTS = re.compile(
+YES_NO = regex(
+    r"^\W*(?:(yes|no|true|false|sí|oui|ja|nein|да|нет|richtig|falsch|vrai|faux)\b\s*[,.;:!—–-](?=\s|$)|(错误|正确|不对|不是|是的|对|错|是|否|はい|いいえ|예|아니요)[。,，.、!！])",
+    re.IGNORECASE,
+)
+_VERDICTS = regex(
     r"\b(no (?:real |integer |such )?(?:solutions?|roots?|answer|limit)|does not (?:exist|converge)"
     r"|doesn['’]t exist|DNE|undefined|(?:diverge|converge)s?|infinitely many(?: solutions)?)\b[^,;]*$",
     re.IGNORECASE,
 )
 # "No solution" in other languages.
-_UNSOLVABLE = re.compile(
+_UNSOLVABLE = regex(
     r"无解|無解|没有(?:实数)?解|解なし|\b(?:(?:pas de|aucune) solution|no (?:tiene|hay) soluci[óo]n(?:es)?"
     r"|keine Lösung(?:en)?|нет решений)\b",
     re.IGNORECASE,
 )
 _MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
-_DATE = re.compile(
+_DATE = regex(
     rf"\b((?:{_MONTH}|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.?) \d{{1,2}}(?:st|nd|rd|th)?(?:, \d{{4}})?"
     rf"|\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH}(?:,? \d{{4}})?)$"
 )
-_OPTION = re.compile(
+_OPTION = regex(
     r"\b(?:option|choice|answer|statement)\s*\(?([A-J])\)?\s+(?:is|must be)\s+(?:the\s+)?(?:correct|right|true"
     r"|best)\b",
     re.IGNORECASE,
 )
-_OF_WORDS = re.compile(
+_OF_WORDS = regex(
     r"(?:\b(?:it|that|this|she|he)['’]s|\b(?:is|are|was|be|comes|est|ist|es|è|é|facing|describes|represents|forms"
     r"|falls on|lands on|means|called|becomes))\s+((?:[^\W\d_][\w'’-]*\s*){1,6})$",
     re.IGNORECASE,
 )
-_WORDS_AFTER = re.compile(r"(?:是|为|為|は)\s*([\u4e00-\u9fff\u3040-\u30ff]{1,8}?)(?:です|である|だ)?$")
-_OF_A = re.compile(r"^(?:the\s+)?(?:equation|graph|name|shape|case)\s+of\s+")
+_WORDS_AFTER = regex(r"(?<![不非])(?:是|为|為|は)\s*([\u4e00-\u9fff\u3040-\u30ff]{1,8}?)(?:です|である|だ)?$")
+# What stands before words that are denied or left open: "does not", "whether it".
+_DENIED = regex(
+    r"(?:\b(?:not|never|cannot|no longer|whether|would|could|might|may)|n['’]t)\s+(?:\w+\s+){0,4}$", re.IGNORECASE
+)
+_DENIED_NAME = regex(
+    r"\b(?:doubt|unlikely|deny|denies)\b|(?:\b(?:never|cannot|could|might|may)|can['’]t|\b(?:can|could|may) not)\s+$",
+    re.IGNORECASE,
+)
+_OF_A = regex(r"^(?:the\s+)?(?:equation|graph|name|shape|case)\s+of\s+")
 
 
-_SUPERLATIVE = re.compile(
+_SUPERLATIVE = regex(
     r"(?:(?:So|Hence|Thus|Therefore|Then),? )?(?!The\b|This\b|That\b|It\b|She\b|There\b|Which\b)"
     r"([A-Z][a-z]{2,}) (?:is|was) the "
     r"(?:\w+est|first|last|only one|winner|most \w+)"
@@ -42,7 +55,7 @@ _SUPERLATIVE = re.compile(
     r"(?:\w+er|more \w+) than\b.*"
     r"|(?:wins|won|arrives first|finishes first|is right|is correct|was first))"
 )
-_ONE_WORD = re.compile(
+_ONE_WORD = regex(
     r"(?!(?:Done|Correct|Great|Good|Okay|Right|Perfect|Check|Checked|Verified|Hence|Thus|Answer|Solution|Proof"
     r"|Thanks|Nice"
     r"|Wait|Hmm|Note|Finally|Simplify|Yes|Sure|Exactly|Indeed|Simple|Easy|End|Stop|Next|Therefore|Then|The|And|Step"
@@ -66,10 +79,10 @@ def in_words(clause: str) -> str | None:  # noqa: PLR0911 - one return for each 
     if _UNSOLVABLE.search(clause):
         return "no solution"
     if found := _VERDICTS.search(clause):
-        return found[1].lower()
+        return None if _DENIED.search(clause[: found.start()]) else found[1].lower()
     if found := _WORDS_AFTER.search(clause):
         return found[1]
-    if found := _OF_WORDS.search(clause):
+    if (found := _OF_WORDS.search(clause)) and (" or " in found[1] or not _DENIED_NAME.search(clause[: found.start()])):
         words = found[1].strip()
         words = _OF_A.sub("", words)
         last = re.split(r"\b(?:is|are|was|be|comes|est|ist|es|è|é)\s+", words)[-1]

@@ -5,16 +5,15 @@ is the answer, both sides lose layout, degrees, percent and dollar signs and a u
 and roots get their braces, ``a/b`` and 0.5 become fractions, ``k = 5`` becomes 5, and what is left must be the same.
 """
 
-import re
-
 from stapo_bench.grading.graders.latex import last_box
+from stapo_bench.grading.patterns import regex
 from stapo_bench.records import Gold, Grade, Outcome
 
 GRADER_VERSION = "hendrycks-1"
 
 _REWRITES = [
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
+    (regex(source), replacement)
+    for source, replacement in (
         (r"\n|\\!", ""),
         (r"\\\\", r"\\"),
         (r"[td]frac", "frac"),

@@ -3,8 +3,10 @@
 import re
 from typing import Any
 
+from stapo_bench.grading.patterns import regex
+
 # Numbers that take their parser minutes to write out: long ones, towers of powers, large exponents and factorials.
-_TOO_HEAVY = re.compile(r"\d{60}|\^\{?-?\d{5}|\^\{?\d+\}?\^|!!|\d{4}!|(\^.*){8}", re.DOTALL)
+_TOO_HEAVY = regex(r"\d{60}|\^\{?-?\d{5}|\^\{?\d+\}?\^|!!|\d{4}!|(\^.*){8}", re.DOTALL)
 
 
 def last_box(text: str) -> str | None:

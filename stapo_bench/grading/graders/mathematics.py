@@ -4,27 +4,66 @@ It never raises on any string, never executes its input, needs no main thread an
 digits and nodes are checked before anything is computed.
 """
 
+import math
+import re
+from collections.abc import Iterator
 from dataclasses import replace
+from numbers import Real
+from typing import Any
 
-from stapo_bench.grading.decide import Verdict, asked_by, decide, decide_at_sight
-from stapo_bench.grading.extraction import extract_answer
+from stapo_bench.errors import UsageError, did_you_mean
+from stapo_bench.grading.decide import Verdict, asked_by, decide, decide_at_sight, is_in_words, may_be_region, parts_of
+from stapo_bench.grading.extraction import (
+    all_values,
+    boxes_for,
+    conclusion,
+    declines,
+    extract_answer,
+    has_labels,
+    in_order_of,
+    named_values,
+    prose_of,
+    region_said,
+    until_similar_question,
+    value_without_words,
+)
+from stapo_bench.grading.patterns import regex
+from stapo_bench.grading.units import IN_SENTENCE, NEXT_PART, NEXT_READING, NEXT_VALUE
 from stapo_bench.records import Gold, Grade, Outcome
 
-GRADER_VERSION = "math-5"
+GRADER_VERSION = "math-9"
 # The gold's own text decides its type; "text" forces a comparison of words, and "multi", "set" and "tuple" make every
-# comma a separator. A type that is none of these changes nothing.
+# comma a separator. A type that is none of these changes nothing in a ``Gold``, where it may be another tool's word.
 ANSWER_TYPES = ("number", "expression", "tuple", "interval", "set", "multi", "equation", "matrix", "text")
 
+# Words at the end of a sentence that are no verdict of their own: "larger", "consecutive".
+_WORDS = regex(
+    r"(?!(?:no|not|none|yes|true|false|unde\w+|un?known|impossible|diverg\w+|converg\w+|does|cannot|infinit\w+|empty)\b)"
+    r"(?=[^\W\d_]{3})[^\W\d_]+(?: [^\W\d_]+)*",
+    re.IGNORECASE,
+)
+_LETTER = regex(r"[A-Za-z]")
+# "litres a day" for a gold in a unit per another
+_QUOTIENT = regex(r"[A-Za-z]\}?\s*/\s*(?:\\text\s*\{\s*)?[A-Za-z]|\bper\b")
+_EACH = regex(r"(?<=[a-z] )(?:an?|each|every)(?= (?:second|minute|hour|day|week|month|year|kilogram|kilo|lit|met)\w*)")
+MAX_GOES_ON = 1_500  # characters of a completion without a box that may ask the like of its question again
 MAX_QUICK = 10_000  # characters of a completion, or a gold, that is worth a quick look
 
 
+_NO_ANSWER = Grade(outcome=Outcome.NO_ANSWER, extracted=None, detail="no final answer found", grader=GRADER_VERSION)
+
+
 def grade_answer(
-    completion: str, answer: str | Gold, answer_type: str | None = None, *, question: str | None = None
+    completion: str, answer: str | float | Gold, answer_type: str | None = None, *, question: str | None = None
 ) -> Grade:
     r"""Grade a completion against a gold.
 
+    ``answer``: a text, as LaTeX or plain, a number, or a ``Gold`` that says more.
     ``answer_type``: one of ``ANSWER_TYPES``; None lets the gold say by itself what it is.
     ``question``: the problem's text, where a percentage or a base that it asks for may decide; None: the gold's own.
+
+    Raises:
+        UsageError: the gold is neither text nor a number, or there is no such type.
 
     >>> grade_answer(r"... so the area is \boxed{0.5\text{ cm}^2}.", r"\frac{1}{2}").outcome.value
     'CORRECT'
@@ -35,27 +74,100 @@ def grade_answer(
     >>> grade_answer("I give up.", "42").outcome.value
     'NO_ANSWER'
     """
-    gold = answer if isinstance(answer, Gold) else Gold(answer=answer)
+    gold = answer if isinstance(answer, Gold) else Gold(answer=_text_of(answer))
     if answer_type is not None:
+        if answer_type not in ANSWER_TYPES:
+            hint = did_you_mean(answer_type, ANSWER_TYPES) or f"there are {', '.join(ANSWER_TYPES)}"
+            raise UsageError(f"answer_type: expected the name of a type, got {answer_type!r}; {hint}")
         gold = replace(gold, answer_type=answer_type)
     if question is not None:
         gold = replace(gold, question=question)
     try:
-        extracted = extract_answer(completion)
+        extracted = extract_for(completion, gold)
     except Exception as error:
         return _failed(None, error)
     if extracted is None:
-        return Grade(outcome=Outcome.NO_ANSWER, extracted=None, detail="no final answer found", grader=GRADER_VERSION)
+        return _NO_ANSWER
     return grade_extracted(extracted, gold)
 
 
+def _text_of(answer: Any) -> str:
+    """A gold as text: numbers of numpy are numbers, too."""
+    if isinstance(answer, str):
+        return answer
+    is_number = isinstance(answer, Real) and not isinstance(answer, bool)
+    if is_number and abs(answer) < math.inf:
+        return str(answer)
+    raise UsageError(f"answer: expected the gold as a text, a finite number or a Gold, got {answer!r:.40}")
+
+
+def extract_for(completion: str, gold: Gold) -> str | None:
+    """The answer of a completion, and behind it those of other readings that the kind of the gold allows.
+
+    What is read depends on the gold's kind alone (words, several values, a set of numbers), never on its value: the
+    whole sentence that concludes a response, or all values of it. ``grade_extracted`` takes the first that is right.
+
+    >>> extract_for("So 2 works. Only 3 does as well.", Gold(answer="3")), extract_for("I give up.", Gold(answer="3"))
+    ('3', None)
+    """
+    if gold.question and len(completion) <= MAX_GOES_ON and "boxed" not in completion and "</think" not in completion:
+        completion = until_similar_question(completion, gold.question, lambda part: extract_answer(part) is not None)
+    if _QUOTIENT.search(gold.answer):
+        completion = _EACH.sub("per", completion)
+    readings = list(dict.fromkeys(_readings(completion, gold)))
+    return NEXT_READING.join(readings) if readings else None
+
+
+def _readings(completion: str, gold: Gold) -> Iterator[str]:
+    """What the completion may say, the likeliest first."""
+    extracted, wanted = extract_answer(completion), parts_of(gold.answer)
+    if is_in_words(gold):
+        if extracted is not None:
+            yield extracted
+        if (prose := prose_of(completion)) is not None and (sentence := conclusion(prose)) is not None:
+            yield f"{IN_SENTENCE}{sentence}"
+    elif extracted is not None:
+        yield from _several(completion, extracted, gold, wanted) if wanted > 1 else [extracted]
+        if may_be_region(gold) and (prose := prose_of(completion)) and (region := region_said(prose)) is not None:
+            yield region
+        if _WORDS.fullmatch(extracted) and (value := value_without_words(completion)) is not None:
+            yield value
+
+
+def _several(completion: str, extracted: str, gold: Gold, wanted: int) -> Iterator[str]:
+    """The readings of an answer of several parts: under names in the order of gold or question, or side by side."""
+    question = gold.question or ""
+    if (prose := prose_of(completion)) is None:
+        yield extracted
+        in_parts = NEXT_PART not in extracted and (has_labels(question) or has_labels(completion))
+        if in_parts and (parts := boxes_for(completion, wanted)) is not None:
+            yield NEXT_PART.join(parts)
+        return
+    named = named_values(prose)
+    for text, pairs in ((gold.answer, named), (question, named), (gold.answer, named_values(prose, loose=True))):
+        if (ordered := in_order_of(text, pairs, wanted)) is not None:
+            yield NEXT_PART.join(value for _, value in ordered)
+            return
+    yield extracted
+    before = named[:-wanted]  # a formula there is working, a number is one answer more
+    if len(named) >= wanted and not (before and not _LETTER.search(before[-1].value)):
+        yield NEXT_VALUE.join(value for _, value in named[-wanted:])
+    if not gold.answer.lstrip(" $").startswith("(") and (values := all_values(prose)) is not None:
+        yield values  # in any order, so no pair
+
+
 def grade_extracted(extracted: str, gold: Gold) -> Grade:
-    """Grade an answer that ``extract_answer`` found: completions that give the same one share a grade."""
+    """Grade what ``extract_for`` found: completions that give the same share a grade."""
+    asked = asked_by(gold.question) if gold.question else None
+    readings = extracted.split(NEXT_READING)
     try:
-        verdict = decide(extracted, gold, asked_by(gold.question) if gold.question else None)
+        verdicts = [(reading, decide(reading, gold, asked)) for reading in readings]
     except Exception as error:
-        return _failed(extracted, error)
-    return _grade(extracted, verdict)
+        return _failed(readings[0], error)
+    reading, verdict = next((found for found in verdicts if found[1].correct), verdicts[0])
+    if not verdict.correct and reading.startswith(IN_SENTENCE) and declines(reading):
+        return _NO_ANSWER
+    return _grade(reading, verdict)
 
 
 def quick_grade(completion: str, gold: Gold) -> Grade | None:
@@ -67,7 +179,11 @@ def quick_grade(completion: str, gold: Gold) -> Grade | None:
         verdict = None if extracted is None else decide_at_sight(extracted, gold)
     except Exception:  # a worker meets it again, and reports it
         return None
-    return None if verdict is None or extracted is None else _grade(extracted, verdict)
+    if verdict is None or extracted is None:
+        return None
+    if "boxed" not in completion and (gold.question is not None or not verdict.correct):
+        return None  # prose may end before a question like this one, and another reading of it be right
+    return _grade(extracted, verdict)
 
 
 def _grade(extracted: str, verdict: Verdict) -> Grade:

@@ -10,6 +10,7 @@ simplifies the difference to 0. sympy's LaTeX is read by latex2sympy2_extended, 
 import re
 
 from stapo_bench.grading.graders.latex import is_zero, last_box, read_latex
+from stapo_bench.grading.patterns import regex
 from stapo_bench.records import Gold, Grade, Outcome
 
 GRADER_VERSION = "minerva-1"
@@ -20,8 +21,8 @@ _UNITS = (
     "pounds meters meals edges students childrentickets multiples"
 ).replace(" ", "|")
 _REWRITES = [
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
+    (regex(source), replacement)
+    for source, replacement in (
         (r"^.*=", ""),
         (rf"(?<!\\)\b(?:{_UNITS})\b", ""),
         (r"\ban? ", ""),
@@ -41,7 +42,7 @@ _REWRITES = [
         (r"^(\d[\d,]*)$", r"\1"),
     )
 ]
-_PHRASE = re.compile(r"[Tt]he final answer is(.*?)(?:\. I hope it is correct|$)", re.DOTALL)
+_PHRASE = regex(r"[Tt]he final answer is(.*?)(?:\. I hope it is correct|$)", re.DOTALL)
 
 
 def extract_answer(completion: str) -> str | None:

@@ -11,6 +11,7 @@ import re
 
 from stapo_bench.grading.graders import hendrycks
 from stapo_bench.grading.graders.latex import is_zero, last_box, read_latex
+from stapo_bench.grading.patterns import regex
 from stapo_bench.records import Gold, Grade, Outcome
 
 GRADER_VERSION = "prm800k-2"
@@ -18,8 +19,8 @@ MAX_LENGTH = 1_000  # characters of an answer that are still read as mathematics
 
 _UNITS = "degree|cm|centimeter|meter|mile|second|minute|hour|day|week|month|year|foot|feet|inch|yard"
 _REWRITES = [
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
+    (regex(source), replacement)
+    for source, replacement in (
         (r"^\\text\{(.+?)\}$", r"\1"),
         (r"\\?[%$]", ""),
         (r" (?:or|and) ", " , "),
@@ -34,8 +35,8 @@ _REWRITES = [
         (r"\s+", ""),
     )
 ]
-_POWER = re.compile(r"\^[{(]|\^\d+\^|\^\d\d")
-_FRACTION = re.compile(r"-?(?:\d+/\d+|\\frac\{\d+\}\{\d+\})")
+_POWER = regex(r"\^[{(]|\^\d+\^|\^\d\d")
+_FRACTION = regex(r"-?(?:\d+/\d+|\\frac\{\d+\}\{\d+\})")
 
 
 def normalise(text: str) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 from stapo_bench.grading.extraction import extract_answer as math_extracts
 from stapo_bench.grading.graders import mathematics
 from stapo_bench.grading.graders.latex import is_zero, read_latex
+from stapo_bench.grading.patterns import regex
 from stapo_bench.records import Gold, Grade, Outcome
 
 GRADER_VERSION = f"math-sympy-1+{mathematics.GRADER_VERSION}"
@@ -28,14 +29,17 @@ _COMMANDS = (
     "quad , ; ! begin{vmatrix} end{vmatrix} \\"
 )
 _SIGN = r"\\(?:" + "|".join(map(re.escape, _COMMANDS.split())) + r")(?![a-zA-Z])|[0-9a-zA-Z+\-*/^_{}()=&!\s]"
-_READABLE = re.compile(rf"(?:{_SIGN})+")
-_OPERATOR = re.compile(r"\\(?:int|sum|prod)(?![a-zA-Z])")
-_WORD = re.compile(r"(?<![\\a-zA-Z{])[a-zA-Z]{3,}|[0-9]\s*\.\s*[0-9]")
+_READABLE = regex(rf"(?:{_SIGN})+")
+_OPERATOR = regex(r"\\(?:int|sum|prod)(?![a-zA-Z])")
+_WORD = regex(r"(?<![\\a-zA-Z{])[a-zA-Z]{3,}|[0-9]\s*\.\s*[0-9]")
 
 
 def extract_answer(completion: str) -> str | None:
     """As ``math`` does."""
     return math_extracts(completion)
+
+
+extract_for = mathematics.extract_for
 
 
 def quick_grade(completion: str, gold: Gold) -> Grade | None:

@@ -21,6 +21,7 @@ import math
 import re
 
 from stapo_bench.grading.graders.latex import read_latex
+from stapo_bench.grading.patterns import regex
 from stapo_bench.records import Gold, Grade, Outcome
 
 GRADER_VERSION = "qwen-1"
@@ -33,8 +34,8 @@ _UNITS = (
     "dollars? cents? rupees? units? square cubic sq cu acres? percent points? ways? men women people coins? ohms?"
 ).replace(" ", "|")
 _REWRITES = [
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
+    (regex(source), replacement)
+    for source, replacement in (
         (r"\n|\\!", ""),
         (r"\.+$", ""),
         (r"\\begin\{array\}\{[^{}]*\}", r"\\begin{pmatrix}"),

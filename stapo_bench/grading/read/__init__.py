@@ -5,4 +5,4 @@ from stapo_bench.grading.read.cleaning import clean
 from stapo_bench.grading.read.conditions import DOMAIN_WORDS, RESTRICTIONS
 from stapo_bench.grading.read.lexer import KNOWN_NAMES
 from stapo_bench.grading.read.numerals import NUMERAL, in_digits
-from stapo_bench.grading.read.region_words import region_in_words
+from stapo_bench.grading.read.region_words import last_region, region_in_words

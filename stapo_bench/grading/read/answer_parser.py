@@ -7,6 +7,7 @@ of it is rejected.
 import re
 from functools import lru_cache, partial
 
+from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read.conditions import BRANCHES, bare_clause, conditioned
 from stapo_bench.grading.read.environments import environment
 from stapo_bench.grading.read.expression_parser import ExpressionParser
@@ -24,16 +25,16 @@ _RELATIONS = {
 _SET_OPERATIONS = {
     "cup": Kind.UNION, "cap": Kind.INTERSECTION, "setminus": Kind.DIFFERENCE, "U": Kind.UNION, "bigcup": Kind.UNION,
 }  # fmt: skip
-_MOD = re.compile(r"\(\s*(?:\\[bp]?mod|\\text\{\s*mod\s*\}|mod)\s*([^()]*)\)")
-_REVERSED = re.compile(r"(?<![\w)\]}])\]\s*([^\[\]]+,[^\[\]]+?)([\[\]])|\[([^\[\]()]+,[^\[\]()]+?)\[")
-_BASED = re.compile(
+_MOD = regex(r"\(\s*(?:\\[bp]?mod|\\text\{\s*mod\s*\}|mod)\s*([^()]*)\)")
+_REVERSED = regex(r"(?<![\w)\]}])\]\s*([^\[\]]+,[^\[\]]+?)([\[\]])|\[([^\[\]()]+,[^\[\]()]+?)\[")
+_BASED = regex(
     r"""\(?\s*(?:\\text\{)?\s*([0-9][0-9A-Za-z]*|[A-Fa-f][0-9A-Fa-f]*[0-9][0-9A-Fa-f]*|[A-F]{2,}(?=[^A-Za-z]*16))\s*\}?\s*\)?\s*
     (?:_\s*\{?\s*(?:\\text\{)?\s*(?:base\s*\}?\s*)?(\d{1,2}|[a-z]+)\s*\}?\s*\}?  # 52_8, 52_{\\text{eight}}
     |\s(?:\\text\{\s*)?\(?(?:in[ ])?base\s*-?\s*\}?\s*(\d{1,2}|[a-z]+)\)?\s*\}?)  # 52 base 8""",
     re.VERBOSE,
 )
-_RATIO_WORDS = re.compile(r"(\d+)\s*(?:\\text\{\s*to\s*\}|to)\s*(\d+)")
-_PREFIXED = re.compile(r"0([xXbBoO])([0-9a-fA-F]+)")
+_RATIO_WORDS = regex(r"(\d+)\s*(?:\\text\{\s*to\s*\}|to)\s*(\d+)")
+_PREFIXED = regex(r"0([xXbBoO])([0-9a-fA-F]+)")
 _RELATION_SIGNS = frozenset({TokenKind.COMMAND, TokenKind.OPERATOR})
 _SET_SIGNS = _RELATION_SIGNS | {TokenKind.NAME}
 BASE_NAMES = {

@@ -3,6 +3,8 @@
 import re
 import unicodedata
 
+from stapo_bench.grading.patterns import regex
+
 _VULGAR = {"½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5"}
 _VULGAR |= {"⅘": "4/5", "⅙": "1/6", "⅚": "5/6", "⅐": "1/7", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8"}
 _VULGAR |= {"⅑": "1/9", "⅒": "1/10", "↉": "0/3"}
@@ -50,11 +52,11 @@ _FOREIGN_UNITS = {
     "平方厘米": "cm^2", "平方米": "m^2", "立方厘米": "cm^3", "厘米": "cm", "毫米": "mm", "千米": "km", "公里": "km",
     "米": "m", "千克": "kg", "克": "g", "升": "L", "小时": "hours", "分钟": "minutes", "秒": "seconds",
 }  # fmt: skip
-_FOREIGN_UNIT = re.compile(rf"(?<![а-яё])(?:{'|'.join(sorted(_FOREIGN_UNITS, key=len, reverse=True))})(?![а-яё])")
+_FOREIGN_UNIT = regex(rf"(?<![а-яё])(?:{'|'.join(sorted(_FOREIGN_UNITS, key=len, reverse=True))})(?![а-яё])")
 _SYMBOL_TABLE = {ord(c): text for c, text in _SYMBOLS.items()}
 
-_RUNS = re.compile("([⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱˣʸᵗᵏᵐ]+)|([₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₙₖₘₓᵢⱼ]+)")
-_RADICAND = re.compile(r"√\s*(?=[A-Za-z0-9π])([A-Za-zπ]|\d+(?:\.\d+)?)")
+_RUNS = regex("([⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱˣʸᵗᵏᵐ]+)|([₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₙₖₘₓᵢⱼ]+)")
+_RADICAND = regex(r"√\s*(?=[A-Za-z0-9π])([A-Za-zπ]|\d+(?:\.\d+)?)")
 
 
 def in_ascii(text: str) -> str:

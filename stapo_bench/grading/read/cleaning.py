@@ -6,93 +6,92 @@ Nothing here changes a value. What carries meaning but no layout (``\text``, uni
 import re
 from collections.abc import Callable
 
+from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read.characters import GREEK, in_ascii
 from stapo_bench.grading.read.mixed_units import join_mixed
 from stapo_bench.grading.read.unit_spellings import plain_units
 
-_LAYOUT = re.compile(
+_LAYOUT = regex(
     r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])\s?\.?|\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|boldmath|rm|bf|it|sf|tt"
     r"|centering|raggedright|mathstrut|strut|hfill|noindent|nonumber|[Ll]arge|LARGE|[Hh]uge|small|normalsize|allowbreak|protect|relax)(?![A-Za-z])\s?"
 )
-_SPACES = re.compile(
-    r"\\(?:[,;:> ]|quad(?![A-Za-z])|qquad(?![A-Za-z])|enspace(?![A-Za-z])|thinspace(?![A-Za-z]))|[~\s]"
-)
-_VANISH = re.compile(
+_SPACES = regex(r"\\(?:[,;:> ]|quad(?![A-Za-z])|qquad(?![A-Za-z])|enspace(?![A-Za-z])|thinspace(?![A-Za-z]))|[~\s]")
+_VANISH = regex(
     r"\\(?:!|/|-)|\\[hv]?phantom\s*(?:\{[^{}]*\}|-|\+)|\\[hv]space\*?\s*\{[^{}]*\}|\\label\s*\{[^{}]*\}|\\tag\s*\{[^{}]*\}"
 )
-_RESTYLE = re.compile(
+_RESTYLE = regex(
     r"\\(?:math(?:bf|it|sf|tt|normal|cal|scr|frak)|textbf|textit|emph|underline|bm|boldsymbol|pmb|boxed|fbox|mathbin|mathord|mathop|ensuremath|hl|color\s*\{\w*\})(?![A-Za-z])\s*(?=\{)"
 )
-_LESS_OR_EQUAL = (re.compile(r"<=|=<"), r"\\le ")
-_GREATER_OR_EQUAL = (re.compile(r">="), r"\\ge ")
-_UNEQUAL = (re.compile(r"!="), r"\\ne ")
-_PLUS_MINUS = (re.compile(r"\+\s?/\s?-|(?:^|(?<=[=(,])|(?<=[=(,] ))\+-|\+-(?=\s*\\?sqrt)"), r"\\pm ")
-_DOTS = (re.compile(r"\\(?:dots|cdots|dotsc|dotsb)(?![A-Za-z])|\.\.\.+"), r"\\ldots ")
+_LESS_OR_EQUAL = (regex(r"<=|=<"), r"\\le ")
+_GREATER_OR_EQUAL = (regex(r">="), r"\\ge ")
+_UNEQUAL = (regex(r"(?<!\d)!="), r"\\ne ")
+_PLUS_MINUS = (regex(r"\+\s?/\s?-|(?:^|(?<=[=(,])|(?<=[=(,] ))\+-|\+-(?=\s*\\?sqrt)"), r"\\pm ")
+_DOTS = (regex(r"\\(?:dots|cdots|dotsc|dotsb)(?![A-Za-z])|\.\.\.+"), r"\\ldots ")
 _SPELLINGS = (
-    (re.compile(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
-    (re.compile(r"\\[dt]binom(?![A-Za-z])"), r"\\binom"),
-    (re.compile(r"\\(?:leq|leqslant|leqq)(?![A-Za-z])"), r"\\le "),
-    (re.compile(r"\\(?:geq|geqslant|geqq)(?![A-Za-z])"), r"\\ge "),
-    (re.compile(r"\\lt(?![A-Za-z])"), "<"),
-    (re.compile(r"\\gt(?![A-Za-z])"), ">"),
-    (re.compile(r"\\(?:neq|not\s*=)"), r"\\ne "),
+    (regex(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
+    (regex(r"\\[dt]binom(?![A-Za-z])"), r"\\binom"),
+    (regex(r"\\(?:leq|leqslant|leqq)(?![A-Za-z])"), r"\\le "),
+    (regex(r"\\(?:geq|geqslant|geqq)(?![A-Za-z])"), r"\\ge "),
+    (regex(r"\\lt(?![A-Za-z])"), "<"),
+    (regex(r"\\gt(?![A-Za-z])"), ">"),
+    (regex(r"\\(?:neq|not\s*=)"), r"\\ne "),
     _LESS_OR_EQUAL,
     _GREATER_OR_EQUAL,
     _UNEQUAL,
     _PLUS_MINUS,
-    (re.compile(r"\\not\s*\\in(?![A-Za-z])"), r"\\notin "),
-    (re.compile(r"\\(?:varnothing|O)(?![A-Za-z])|\\\{\s*\\\}"), r"\\emptyset "),
-    (re.compile(r"\\lbrace(?![A-Za-z])"), r"\\{"),
-    (re.compile(r"\\rbrace(?![A-Za-z])"), r"\\}"),
-    (re.compile(r"\\[lr]?vert(?![A-Za-z])"), "|"),
-    (re.compile(r"\\(?:Re|Im)?backslash(?![A-Za-z])"), r"\\setminus "),
-    (re.compile(r"\\var(epsilon|theta|phi|rho|sigma|pi)(?![A-Za-z])"), r"\\\1"),
+    (regex(r"\\not\s*\\in(?![A-Za-z])"), r"\\notin "),
+    (regex(r"\\(?:varnothing|O)(?![A-Za-z])|\\\{\s*\\\}"), r"\\emptyset "),
+    (regex(r"\\lbrace(?![A-Za-z])"), r"\\{"),
+    (regex(r"\\rbrace(?![A-Za-z])"), r"\\}"),
+    (regex(r"\\[lr]?vert(?![A-Za-z])"), "|"),
+    (regex(r"\\(?:Re|Im)?backslash(?![A-Za-z])"), r"\\setminus "),
+    (regex(r"\\var(epsilon|theta|phi|rho|sigma|pi)(?![A-Za-z])"), r"\\\1"),
     _DOTS,
-    (re.compile(r"\\(?:text(?:normal|rm|sf|sc|tt)|[mh]box|mathrm|operatorname\*?)(?![A-Za-z])\s*"), r"\\text"),
-    (re.compile(r"\\text\s+(?=\{)"), r"\\text"),
-    (re.compile(r"\\(?:degree|textdegree)(?![A-Za-z])|(?<=[\d})])\s*\\deg(?![A-Za-z])"), r"^{\\circ}"),  # not \deg P
-    (re.compile(r"\^\s*\\circ(?![A-Za-z])|\^\s*\{\s*\\circ\s*\}"), r"^{\\circ}"),
-    (re.compile(r"\\(?:euro|texteuro)(?![A-Za-z])"), "€"),
-    (re.compile(r"\\(?:pounds|textsterling)(?![A-Za-z])"), "£"),
-    (re.compile(r"\\langle(?![A-Za-z])"), "("),
-    (re.compile(r"\\rangle(?![A-Za-z])"), ")"),
-    (re.compile(r"\\frac\s*\{\\text\{([^{}]*)\}\}\s*\{\\text\{([^{}]*)\}\}"), r"\\text{\1/\2}"),
-    (re.compile(r"\\colon(?![A-Za-z])"), ":"),
-    (re.compile(r"\\#"), "#"),
-    (re.compile(r"\\_"), "_"),
-    (re.compile(r"\\lbrack(?![A-Za-z])"), "["),
-    (re.compile(r"\\rbrack(?![A-Za-z])"), "]"),
-    (re.compile(r"\\&"), "&"),
+    (regex(r"\\(?:text(?:normal|rm|sf|sc|tt)|[mh]box|mathrm|operatorname\*?)(?![A-Za-z])\s*"), r"\\text"),
+    (regex(r"\\text\s+(?=\{)"), r"\\text"),
+    (regex(r"\\(?:degree|textdegree)(?![A-Za-z])|(?<=[\d})])\s*\\deg(?![A-Za-z])"), r"^{\\circ}"),  # not \deg P
+    (regex(r"\^\s*\\circ(?![A-Za-z])|\^\s*\{\s*\\circ\s*\}"), r"^{\\circ}"),
+    (regex(r"\\(?:euro|texteuro)(?![A-Za-z])"), "€"),
+    (regex(r"\\(?:pounds|textsterling)(?![A-Za-z])"), "£"),
+    (regex(r"\\langle(?![A-Za-z])"), "("),
+    (regex(r"\\rangle(?![A-Za-z])"), ")"),
+    (regex(r"\\frac\s*\{\\text\{([^{}]*)\}\}\s*\{\\text\{([^{}]*)\}\}"), r"\\text{\1/\2}"),
+    (regex(r"\\colon(?![A-Za-z])"), ":"),
+    (regex(r"\\#"), "#"),
+    (regex(r"\\_"), "_"),
+    (regex(r"\\lbrack(?![A-Za-z])"), "["),
+    (regex(r"\\rbrack(?![A-Za-z])"), "]"),
+    (regex(r"\\&"), "&"),
 )  # fmt: skip
 _SPELLINGS_WITHOUT_LATEX = (_LESS_OR_EQUAL, _GREATER_OR_EQUAL, _UNEQUAL, _PLUS_MINUS, _DOTS)
-_ROW_END = re.compile(
-    r"\\\\(?:\*|\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm)\s*\])?(?=\s|[-+&\d\w{}\\(]|$)|\\newline(?![A-Za-z])"
-)
-_THOUSANDS_TEX = re.compile(r"(?<=\d)(?:\{,\}|,\\!|\\!,\\!|\\,)\s*(?=\d{3}(?!\d))")
-_DECIMAL_COMMA = re.compile(r"(?<=\d)\{,\}(?=(?:\d{1,2}|\d{4,})(?!\d))")
-_MIXED_DEGREES = re.compile(r"(\d+) ?(\\frac\{\d+\}\{\d+\}) ?(?=\^\{\\circ\})")
-_COLOURED = re.compile(r"\\(?:textcolor|colorbox|fcolorbox\{\w*\})\s*\{\w*\}\s*(?=\{)|\\color\s*\{\w*\}")
-_COLOURED_GROUP = re.compile(r"\\(?:color|textcolor)\s*\{\w*\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
-_ALIGNED = re.compile(r"\\begin\s*\{(align(?:ed)?|gather(?:ed)?|split|equation)(\*?)\}(.*?)\\end\s*\{\1\2\}", re.DOTALL)
-_LENGTH = re.compile(r"(?:(\d+(?:\.\d+)?) ?')? ?(?:(\d+(?:\.\d+)?) ?(?:\"|''))?")
+_ROW_END = regex(r"\\\\(?:\*|\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm)\s*\])?(?=\s|[-+&\d\w{}\\(]|$)|\\newline(?![A-Za-z])")
+_THOUSANDS_TEX = regex(r"(?<=\d)(?:\{,\}|,\\!|\\!,\\!|\\,)\s*(?=\d{3}(?!\d))")
+_DECIMAL_COMMA = regex(r"(?<=\d)\{,\}(?=(?:\d{1,2}|\d{4,})(?!\d))")
+_MIXED_DEGREES = regex(r"(\d+) ?(\\frac\{\d+\}\{\d+\}) ?(?=\^\{\\circ\})")
+_COLOURED = regex(r"\\(?:textcolor|colorbox|fcolorbox\{\w*\})\s*\{#?\w*\}\s*(?=\{)|\\color\s*\{#?\w*\}")
+_COLOURED_GROUP = regex(r"\\(?:color|textcolor)\s*\{#?\w*\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
+_ALIGNED = regex(r"\\begin\s*\{(align(?:ed)?|gather(?:ed)?|split|equation)(\*?)\}(.*?)\\end\s*\{\1\2\}", re.DOTALL)
+_LENGTH = regex(r"(?:(\d+(?:\.\d+)?) ?')? ?(?:(\d+(?:\.\d+)?) ?(?:\"|''))?")
 _CALL = (
     rf"(?:\\?({'|'.join(name for name in GREEK if name != 'pi')})|([a-z]))"
     r"(_\w|_\{\w+\})?('*) ?\( ?([a-z]) ?\)"
 )
-_CALLED = re.compile(  # v(r) = ..., y_p(t) = ... at the start of a value
+_CALLED = regex(  # v(r) = ..., y_p(t) = ... at the start of a value
     rf"(^\\text\{{[^{{}}]*\}} ?|^|(?<=[,;])|(?<=[,;] )|(?<=and )|(?<=and\}} )|(?<=and \}} )){_CALL} ?=(?=([^,;]*))"
 )
-_CALLED_LAST = re.compile(rf"([^=<>,;\\]|\\[a-z{{}}])+?= ?{_CALL}$")
-_BUILDER = re.compile(r"[a-z](?: ?\\in ?[^|:]{1,20})? ?(?:\||\\mid|:(?!=)) ?[^|]*[<>=]|[a-z] ?(?:\||:) ?[^|]*\\[lgn]e")
-_EMPTY = re.compile(r"[\^_]\s*\{\s*\}|\\(?:checkmark|blacksquare|square|qed|Box|phantom)(?![A-Za-z])")
-_ESCAPED = re.compile(r"\\\\(?=[A-Za-z])")  # written for a language that escapes backslashes
-_PRICE = re.compile(r"\\\$\s*-?[\d.(\\]")
-_DELIMITERS = re.compile(r"\\[()\[\]](?!\w*pt)")
-_NUMBER_AS_TEXT = re.compile(r"\\text\{\s*((?:USD )?[-+]?[\d.,]+%?)\s*\}")
-_BOLD = re.compile(r"(?<![\w)}])\*\*(?=\S)|(?<=\S)\*\*(?![\w({\\-])|^__|__$")
-_BLANKS = re.compile(r" {2,}")
-_EMPHASIS = re.compile(r"^(\*|_)(?=[^\s*_])([^*_]*[^\s*_])\1$")
-_MODULE = re.compile(r"\b(?:np|numpy|math|sp)\.(?=[a-z])")
+_CALLED_LAST = regex(rf"([^=<>,;\\]|\\[a-z{{}}])+?= ?{_CALL}$")
+_BUILDER = regex(r"[a-z](?: ?\\in ?[^|:]{1,20})? ?(?:\||\\mid|:(?!=)) ?[^|]*(?:[<>=]|\\[lgn]e)")
+_OF_DERIVATIVE = regex(r"^[a-z]'+ ?\( ?-?\d+ ?\) ?= ?(?=[^=]+$)")  # f'(2) = 8
+_NAMED_SET = regex(r"^[A-Z] ?= ?(?=\{[a-z] ?(?:\\in|\\mid|[|:]))")  # D = {x | x < 5}
+_EMPTY = regex(r"[\^_]\s*\{\s*\}|\\(?:checkmark|blacksquare|square|qed|Box|phantom)(?![A-Za-z])")
+_ESCAPED = regex(r"\\\\(?=[A-Za-z])")  # written for a language that escapes backslashes
+_PRICE = regex(r"\\\$\s*-?[\d.(\\]")
+_DELIMITERS = regex(r"\\[()\[\]](?!\w*pt)")
+_NUMBER_AS_TEXT = regex(r"\\text\{\s*((?:USD )?[-+]?[\d.,]+%?)\s*\}")
+_BOLD = regex(r"(?<![\w)}])\*\*(?=\S)|(?<=\S)\*\*(?![\w({\\-])|^__|__$")
+_BLANKS = regex(r" {2,}")
+_EMPHASIS = regex(r"^(\*|_)(?=[^\s*_])([^*_]*[^\s*_])\1$")
+_MODULE = regex(r"\b(?:np|numpy|math|sp)\.(?=[a-z])")
 _ENTITIES = {
     "&lt;": "<",
     "&gt;": ">",
@@ -216,6 +215,7 @@ def spell_lengths(text: str) -> str:
 def name_functions(text: str) -> str:
     """``v(r) = 2`` gives a value to a name; see ``_called``."""
     if "(" in text and "=" in text:
+        text = _OF_DERIVATIVE.sub("", text)
         if text.endswith(")") and _CALLED_LAST.fullmatch(text):
             text = " = ".join(side.strip() for side in reversed(text.split("=")))
         text = _CALLED.sub(_called, text)
@@ -224,6 +224,7 @@ def name_functions(text: str) -> str:
 
 def drop_braces(text: str) -> str:
     """Drop braces around the whole."""
+    text = _NAMED_SET.sub("", text)
     for _ in range(4):
         if not (text.startswith("{") and text.endswith("}") and _encloses(text)):
             break

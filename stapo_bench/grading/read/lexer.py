@@ -4,6 +4,7 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
+from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read.characters import GREEK
 from stapo_bench.grading.tree import Refusal
 from stapo_bench.grading.units import WORDS as UNIT_WORDS
@@ -52,17 +53,17 @@ SYMBOLS = frozenset(GREEK) | frozenset(
     ["Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Phi", "Psi", "Omega", "ell", "hbar", "infty"]
 )
 KNOWN_NAMES = FUNCTIONS | SYMBOLS | frozenset(_ALIASES)
-_PREFIX = re.compile(
+_PREFIX = regex(
     r"(arcsin|arccos|arctan|sin|cos|tan|cot|sec|csc|sqrt|ln|log)(pi|theta|alpha|beta|phi|omega|[A-Za-z]{1,2})$"
 )
-_LETTER = re.compile(r"[A-Za-z]")
+_LETTER = regex(r"[A-Za-z]")
 _CONNECTIVES = {"and", "or"}
-_TOKEN = re.compile(
+_TOKEN = regex(
     r"(?P<space>\s+)|(?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+(?![\d.]))?)|(?P<text>\\text\{)"
     r"|(?P<command>\\(?:[A-Za-z]+|.))|(?P<letters>[A-Za-z]+)|(?P<operator>.)",
     re.DOTALL,
 )
-_THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:,\d{3})+(?![\d,])(?:\.\d+)?|[1-9]\d{0,2}(?: \d{3})+(?! ?[\d,])(?:\.\d+)?")
+_THOUSANDS = regex(r"[1-9]\d{0,2}(?:,\d{3})+(?![\d,])(?:\.\d+)?|[1-9]\d{0,2}(?: \d{3})+(?! ?[\d,])(?:\.\d+)?")
 _OPENERS, _CLOSERS = ("(", "[", "\\{"), (")", "]", "\\}")
 
 

@@ -3,15 +3,16 @@ r"""Quantities in two units of one dimension, as one: "2 h and 30 min", "42° 40
 import re
 
 from stapo_bench.grading import units
+from stapo_bench.grading.patterns import regex
 
 _DEGREE = r"\s?(?:\^\{\\circ\}|\\text\{\s?deg(?:rees?)?\s?\}|deg(?:rees?)?\b)"
 _MINUTE = r"\s?(?:'|\^\{?\s?\\prime\s?\}?|\\text\{\s?(?:arc)?min(?:ute)?s?\s?\}|(?:arc)?min(?:ute)?s?\b)"
 _SECOND = r"\s?(?:''|\"|\^\{\s?(?:\\prime\s?){2}\}|\\text\{\s?(?:arc)?sec(?:ond)?s?\s?\}|(?:arc)?sec(?:ond)?s?\b)"
 _JOINT = r"\s?(?:,|\\text\{\s?and\s?\}|and)?\s*"
-_SEXAGESIMAL = re.compile(rf"(\d+){_DEGREE}{_JOINT}(\d+(?:\.\d+)?){_MINUTE}(?:{_JOINT}(\d+(?:\.\d+)?){_SECOND})?")
-_MIXED_DEGREES = re.compile(rf"(?<![\d/])(\d+) (\d+)/(\d+)(?={_DEGREE})")
+_SEXAGESIMAL = regex(rf"(\d+){_DEGREE}{_JOINT}(\d+(?:\.\d+)?){_MINUTE}(?:{_JOINT}(\d+(?:\.\d+)?){_SECOND})?")
+_MIXED_DEGREES = regex(rf"(?<![\d/])(\d+) (\d+)/(\d+)(?={_DEGREE})")
 _UNIT = r"\s?(?:\\text\{\s?([A-Za-z]+)\s?\}|([A-Za-z]+))"
-_TWO = re.compile(rf"(\d[\d.,]*){_UNIT}{_JOINT}(\d[\d.]*){_UNIT}")
+_TWO = regex(rf"(\d[\d.,]*){_UNIT}{_JOINT}(\d[\d.]*){_UNIT}")
 
 
 def join_mixed(text: str) -> str:

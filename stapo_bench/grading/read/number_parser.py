@@ -60,7 +60,6 @@ class NumberParser(Cursor):
     def based(self, digits: str) -> Node:
         """``52_8``: the base is part of the number; the value is 42, and the notation is kept in the label."""
         self.take()
-        token = self.peek()
         if self.accept("{"):
             wrapped = self.accept("(")
             inner = self.take()
@@ -74,8 +73,6 @@ class NumberParser(Cursor):
             if inner.kind is TokenKind.NUMBER and inner.text.isdigit()
             else _BASES.get(inner.text.strip(), 0)
         )
-        if not 2 <= base <= 36:
-            raise Refusal(f"cannot read base {token.text!r}")
         return in_base(digits, base)
 
     def accented(self) -> str:
@@ -114,6 +111,8 @@ def read_number(text: str) -> tuple[Fraction, Fraction | None]:
 
 def in_base(digits: str, base: int) -> Node:
     """A numeral in a base: its value, with the notation in the label so that others can tell it from decimal."""
+    if not 2 <= base <= 36:
+        raise Refusal(f"cannot read {digits} in such a base: expected 2 to 36")
     whole, _, part = digits.partition(".")
     try:
         value = Fraction(int(whole or "0", base)) + (Fraction(int(part, base), base ** len(part)) if part else 0)

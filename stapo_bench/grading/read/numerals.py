@@ -6,6 +6,8 @@ r"""Numbers in English words: cardinals, fractions, mixed numbers, decimals, wit
 import re
 from fractions import Fraction
 
+from stapo_bench.grading.patterns import regex
+
 _SMALL = [
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
     "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
@@ -33,12 +35,12 @@ _CARDINAL = rf"(?:{_COUNT}(?:{_JOINT}(?:{_one_of(*_VALUES, *_SCALES, 'dozen')})\
 _PART = rf"(?:(?:an?[ ]|{_CARDINAL}[ -])(?:{_one_of(*_BELOW)})\b|(?:{_one_of(*_ALONE)})\b)"
 _DECIMALS = rf"(?:[ ](?:{_one_of(*_SMALL[:10])})\b)+"
 _SCALE = rf"[ ](?:{_one_of(*_SCALES)})\b"
-NUMERAL = re.compile(
+NUMERAL = regex(
     rf"\b(?=[aefhmnoqstz])(?:(?:minus|negative)[ ])?(?:{_CARDINAL}[ ]and[ ]{_PART}|{_PART}"
     rf"|{_CARDINAL}[ ]point{_DECIMALS}(?:{_SCALE})?|{_CARDINAL})(?:[ ]percent\b)?(?![-'’]?\w)",
     re.IGNORECASE,
 )
-_WHOLE = re.compile(
+_WHOLE = regex(
     rf"(?P<sign>(?:minus|negative)[ ])?(?:(?:(?P<whole>{_CARDINAL})[ ]and[ ])?(?P<part>{_PART})"
     rf"|(?P<units>{_CARDINAL})[ ]point(?P<decimals>{_DECIMALS})(?P<scale>{_SCALE})?"
     rf"|(?P<cardinal>{_CARDINAL}))(?P<percent>[ ]percent)?",

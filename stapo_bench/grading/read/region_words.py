@@ -6,70 +6,119 @@ them out. The words before the bounds must name a set, or a letter that takes th
 
 import re
 
+from stapo_bench.grading.patterns import regex
+
 _VALUE = r"(?:[a-zA-Z] ?= ?)?(?P<{}>[-−–+]?(?:[\w√π∞{{}}\\\ue000-\uf8ff]|[./](?=\w))+)"
 _LOW, _HIGH = _VALUE.format("low"), _VALUE.format("high")
-_MORE, _LESS = r"(?:strictly )?(?:greater|more|larger|bigger|higher) than", r"(?:strictly )?(?:less|smaller|fewer) than"
-_BOUND = re.compile(
+_MORE = r"(?:strictly )?(?:greater|more|larger|bigger|higher|longer|later|older|taller|heavier|wider) than"
+_LESS = r"(?:strictly )?(?:less|smaller|fewer|lower|shorter|earlier|younger|lighter|narrower) than"
+_BOUND = regex(
     rf"\b(?:(?P<ge>{_MORE} or equal to|at least|(?:no|not) (?:less|smaller|fewer) than)"
     rf"|(?P<le>{_LESS} or equal to|at most|(?:no|not) (?:more|greater|larger|bigger) than|(?:up )?to and including"
-    rf"|not exceeding)|(?P<gt>{_MORE}|above|exceed(?:s|ing))|(?P<lt>{_LESS}|below)) {_VALUE.format('value')}",
+    rf"|not exceed(?:ing)?)|(?P<gt>{_MORE}|above|exceed(?:s|ing)?)"
+    rf"|(?P<lt>{_LESS}|below|under)) {_VALUE.format('value')}",
     re.IGNORECASE,
 )
-_JOINT = re.compile(r",? (and|but|or)(?: also)?(?: [a-zA-Z\ue000-\uf8ff])?(?: is| are)? ", re.IGNORECASE)
-_ENDS = r"[ ,(]{{0,3}}(?:(?:both|each|with|the|ends?|endpoints?|values|are) ){{0,4}}(?P<{}>(?:in|ex)clu\w+)\)?"
-_BETWEEN = re.compile(
+_JOINT = regex(r",? (and|but|or)(?: also)?(?: [a-zA-Z\ue000-\uf8ff])?(?: is| are)? ", re.IGNORECASE)
+_ENDS = (
+    r"[ ,(]{{0,3}}(?:(?:both|each|with|the|ends?|endpoints?|values|are) ){{0,4}}(?P<{}>(?:in|ex)clu\w+)"
+    r"(?: (?:both|the|ends?|endpoints?|values)){{0,3}}\)?"
+)
+_BETWEEN = regex(
     rf"\b(?:the )?(?P<kind>open |closed )?(?:interval )?(?:between|from) {_LOW}(?:{_ENDS.format('first')})?"
-    rf",? (?:and|(?:up )?to)(?P<reached> and including)? {_HIGH}(?:{_ENDS.format('last')})?$",
+    r",? (?:and|(?:up )?to|until|till)(?:(?P<reached> and including)|(?P<missed>,? but not including,?))? "
+    rf"{_HIGH}(?:{_ENDS.format('last')})?$",
     re.IGNORECASE,
 )
-_SIGNED = re.compile(
+_SIGNED = regex(
     r"\b(?:all|any|every|the|set of)(?: the| real){0,2} (non-?negative|non-?positive|positive|negative)"
     r"(?: real)? (?:numbers?|reals?|values?)(?: of \w)?$",
     re.IGNORECASE,
 )
 _SETS = {"positive": "(0, ∞)", "negative": "(-∞, 0)", "nonnegative": "[0, ∞)", "nonpositive": "(-∞, 0]"}
-_EXCEPT = re.compile(
+_EXCEPT = regex(
     r"\b(?:all|any|every)(?: the| real){0,2} (?:reals?|numbers?|values?|[a-z])(?: (?:of )?[a-z])?,? "
     rf"(?:except|other than|but|excluding|apart from)(?: for| at| when)? {_LOW}(?:,? (?:and|or) {_HIGH})?$",
     re.IGNORECASE,
 )
-_NAMES_A_SET = re.compile(
-    r"(?:^|[\s(,])[a-zA-Z\ue000-\uf8ff](?: (?:is|are|lies?|must|can|could|may|has|have|to|be|needs?|ranges?|varies|any"
-    r"|real|numbers?|values?|strictly|either)){1,8}$"
+_STOP = regex(r"[,;:)]\s|,? and (?:this|that|so|hence|thus)\b|\)$")
+MAX_STOPS = 6  # ends of clauses behind which a set of numbers may stand
+_SIGNS = regex(r"\b(non-?negative|non-?positive|positive|negative)(?= (?:and|but) )", re.IGNORECASE)
+_DENIED = regex(r"\b(?:not?|none|never|neither|outside|except)\b|n['’]t\b", re.IGNORECASE)
+_POSITIVE = regex(r"\bpositive (?=\d)", re.IGNORECASE)  # "from -4 to positive 4"
+_SIGNED_AS = {
+    "positive": "greater than 0", "negative": "less than 0", "nonnegative": "at least 0", "nonpositive": "at most 0",
+}  # fmt: skip
+# The words of bounds in German, French, Spanish and Russian.
+_FOREIGN = regex(
+    r"\b(?:(?P<ge>mindestens|größer oder gleich|au moins|supérieure?s? ou éga\w+ à|al menos"
+    r"|mayor\w* o igual\w* (?:que|a)|не меньше)"
+    r"|(?P<le>höchstens|kleiner oder gleich|au plus|inférieure?s? ou éga\w+ à|a lo sumo|menor\w* o igual\w* (?:que|a)"
+    r"|не больше)"
+    r"|(?P<gt>größer als|supérieure?s? à|mayor\w* (?:que|a)|больше)"
+    r"|(?P<lt>kleiner als|inférieure?s? à|menor\w* (?:que|a)|меньше))\b",
+    re.IGNORECASE,
+)
+_ENGLISH = {"ge": "at least", "le": "at most", "gt": "greater than", "lt": "less than"}
+_NAMES_A_SET = regex(
+    r"(?:^|[\s(,])[a-zA-Z\ue000-\uf8ff](?:,? (?:is|are|lies?|must|can|could|may|has|have|to|be|needs?|ranges?|varies"
+    r"|any|real|numbers?|values?|strictly|either|does|do|which|that|die)){1,8}$"
     r"|\b(?:solutions?|domain|range|intervals?|values?|numbers?|reals?|inequality|set|(?:all|any|every) [a-z]|holds"
     r"|converges|increas\w+|decreas\w+|defined|valid)\b[^.;]{0,40}$",
     re.IGNORECASE,
 )
 
 
-def region_in_words(text: str) -> str | None:  # noqa: PLR0911 - one return for each kind of phrase
+def last_region(text: str) -> str | None:
+    """The last set of numbers of a text that is known to name one, whatever it calls it and says behind it.
+
+    >>> last_region("it's longer than 5 but shorter than 13, and this is all")
+    '(5, 13)'
+    """
+    text = text.strip(" .")
+    ends = [len(text), *(stop.start() for stop in reversed(list(_STOP.finditer(text))))]
+    return next((region for end in ends[:MAX_STOPS] if (region := region_in_words(text[:end], True))), None)
+
+
+def region_in_words(text: str, is_one: bool = False) -> str | None:  # noqa: PLR0911 - one return for each kind of phrase
     """The set of numbers that the words at the end of a text name, as intervals; None where they name none.
+
+    ``is_one``: the text is known to name a set of numbers, so that no word before the bounds has to say so.
 
     >>> region_in_words("x is greater than 2 and at most 6"), region_in_words("All numbers less than -1 or above 4")
     ('(2, 6]', '(-∞, -1) ∪ (4, ∞)')
     >>> region_in_words("all real numbers except 2"), region_in_words("On day 4 it is taller than 20 cm")
     ('(-∞, 2) ∪ (2, ∞)', None)
     """
-    text = text.strip(" .")
+    if "absolute value" in text:
+        return None
+    text = _in_english(_POSITIVE.sub("", text.strip(" .")))
+    text = _SIGNS.sub(lambda sign: _SIGNED_AS[sign[1].lower().replace("-", "")], text)
     if found := _SIGNED.search(text):
         return _SETS[found[1].lower().replace("-", "")]
-    if found := _EXCEPT.search(text):
+    if (found := _EXCEPT.search(text)) and "=" not in text[: found.start()]:
         low, high = found["low"], found["high"]
         return f"(-∞, {low}) ∪ ({low}, ∞)" if high is None else rf"\mathbb{{R}} \setminus \{{{low}, {high}\}}"
-    if (found := _BETWEEN.search(text)) and (found["kind"] or found["last"] or _names(text[: found.start()])):
-        return _between(found)
+    if (found := _BETWEEN.search(text)) and (found["kind"] or found["last"] or is_one or _names(text[: found.start()])):
+        return None if _DENIED.search(text[: found.start()]) else _between(found)
     bounds = list(_BOUND.finditer(text))[-2:]
     if not bounds or bounds[-1].end() != len(text):
         return None
     joint = _JOINT.fullmatch(text[bounds[0].end() : bounds[1].start()]) if len(bounds) > 1 else None
     if joint is None:
-        return _half_line(bounds[-1]) if _names(text[: bounds[-1].start()]) else None
-    if not _names(text[: bounds[0].start()]):
+        return _half_line(bounds[-1]) if is_one or _names(text[: bounds[-1].start()]) else None
+    if not is_one and not _names(text[: bounds[0].start()]):
         return None
     lines = sorted(map(_half_line, bounds), key=lambda line: "-∞" not in line)
     if joint[1].lower() == "or":
         return " ∪ ".join(lines)
     return f"{lines[1].partition(',')[0]},{lines[0].partition(',')[2]}"
+
+
+def _in_english(text: str) -> str:
+    """The text with the words of its bounds in English, and without the verb that may end a clause of the others."""
+    english = _FOREIGN.sub(lambda bound: _ENGLISH[bound.lastgroup or ""], text)
+    return english if english == text else re.sub(r" (?:sind|ist|sein)$", "", english)
 
 
 def _names(before: str) -> bool:
@@ -89,4 +138,5 @@ def _between(found: re.Match[str]) -> str:
     first, last = ((found[name] or "").lower().startswith("in") for name in ("first", "last"))
     both = (found["kind"] or "").lower().startswith("closed") or (last and not found["first"])
     right = "]" if last or both or found["reached"] else ")"
-    return f"{'[' if both or first else '('}{found['low']}, {found['high']}{right}"
+    left = "[" if first or both or found["reached"] or found["missed"] else "("
+    return f"{left}{found['low']}, {found['high']}{right}"

@@ -2,15 +2,17 @@ r"""Units in LaTeX: Angstrom and micro in one spelling, a fraction of units as o
 
 import re
 
+from stapo_bench.grading.patterns import regex
+
 _UNIT_SIGNS = (  # Angstrom and micro, in TeX and in Unicode
     (
-        re.compile(r"\\(?:AA|r\s*\{?A\}?|mathring\s*\{\s*(?:\\text\s*\{\s*A\s*\}|A)\s*\})(?![A-Za-z])|Å"),
+        regex(r"\\(?:AA|r\s*\{?A\}?|mathring\s*\{\s*(?:\\text\s*\{\s*A\s*\}|A)\s*\})(?![A-Za-z])|Å"),
         r"\\text{angstrom}",
     ),
-    (re.compile(r"\\text\{\s*\\text\{angstrom\}\s*\}"), r"\\text{angstrom}"),
-    (re.compile(r"\\text\{\s*\\mu\s*([msgLAVFC])\s*\}|\\mu\s*\\text\{\s*([msgLAVFC])\s*\}"), r"\\text{u\1\2}"),
+    (regex(r"\\text\{\s*\\text\{angstrom\}\s*\}"), r"\\text{angstrom}"),
+    (regex(r"\\text\{\s*\\mu\s*([msgLAVFC])\s*\}|\\mu\s*\\text\{\s*([msgLAVFC])\s*\}"), r"\\text{u\1\2}"),
 )
-_UNIT_FRACTION = re.compile(
+_UNIT_FRACTION = regex(
     r"\\frac\s*\{((?:\\text\{[^{}]*\}[^{}]{0,12}?){1,4})\}\s*\{((?:\\text\{[^{}]*\}[^{}]{0,12}?){1,4})\}"
 )
 

@@ -8,3 +8,4 @@ What a format cannot say is left out, and what is not known is not filled in.
 """
 
 from stapo_bench.presenting.exporting.formats import FORMATS, Written, export_as
+from stapo_bench.presenting.exporting.live import LIVE, open_logs

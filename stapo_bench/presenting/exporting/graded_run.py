@@ -5,12 +5,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stapo_bench.analysis import RunScore, score_by
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Outcome, Problem, Sample, SampleKey
-from stapo_bench.runs import Manifest, load_manifest, needs_data, read_grades, read_problems, read_samples, split_golds
+from stapo_bench.runs import (
+    Manifest,
+    load_manifest,
+    needs_data,
+    optional_settings,
+    read_grades,
+    read_problems,
+    read_samples,
+    split_golds,
+)
 from stapo_bench.tasks import TASK_PREFIX, Task, load_task
 
 
@@ -44,6 +53,15 @@ class GradedRun:
     def created(self) -> str | None:
         """When its samples were drawn, ISO 8601; of imported ones that is not known."""
         return None if self.manifest.imported else self.manifest.about.started
+
+    def settings(self, task: str) -> dict[str, Any]:
+        """What else decided the samples of a task, which other tools have no names for; importing reads it back."""
+        identity = self.manifest.identity
+        style = identity.tasks[task].style
+        return {
+            "sampling": optional_settings(identity.sampling),
+            **({} if style is None else {"style": style.to_json()}),
+        }
 
     @cached_property
     def problems(self) -> Mapping[str, Mapping[str, Problem]]:

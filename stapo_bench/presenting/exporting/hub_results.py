@@ -13,7 +13,7 @@ import yaml
 from stapo_bench.analysis import TaskScore
 from stapo_bench.presenting.exporting.graded_run import GradedRun, file_name
 from stapo_bench.presenting.words import score_interval
-from stapo_bench.runs import write_result
+from stapo_bench.runs import optional_settings, write_result
 from stapo_bench.statistics import LEVEL
 from stapo_bench.tasks import Task
 
@@ -67,7 +67,8 @@ def _notes(run: GradedRun, task: TaskScore) -> str:
     parts = [_uncertainty(task), f"grader {run.score.grader}"]
     known = {"temperature": sampling.temperature, "top-p": sampling.top_p, "max new tokens": sampling.max_new_tokens}
     parts += [f"{name} {value:g}" for name, value in known.items() if value is not None]
-    return ", ".join(parts)
+    parts += [f"{name.replace('_', ' ')} {value!r}" for name, value in optional_settings(sampling).items()]
+    return ", ".join([*parts, *filter(None, [run.score.prompt])])
 
 
 def _uncertainty(task: TaskScore) -> str:

@@ -47,9 +47,20 @@ def _log(run: GradedRun, task: TaskScore) -> Iterator[str]:
 
 def _head(run: GradedRun, task: TaskScore) -> dict[str, Any]:
     about, sampling = run.manifest.about, run.manifest.identity.sampling
-    known = {"temperature": sampling.temperature, "top_p": sampling.top_p, "max_tokens": sampling.max_new_tokens}
+    known = {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "max_tokens": sampling.max_new_tokens,
+        "stop_seqs": list(sampling.stop) or None,
+    }
     definition = run.task(task.task)
-    facts = {"method": about.method, "step": about.step, "checkpoint": run.manifest.identity.checkpoint_digest}
+    facts = {
+        "method": about.method,
+        "step": about.step,
+        "checkpoint": run.manifest.identity.checkpoint_digest,
+        "stapo_bench": run.settings(task.task),
+    }
     name = {"name": definition.source.path} if definition is not None and definition.source.path else {}
     return {
         "version": 2,

@@ -45,7 +45,8 @@ def generation_arguments(sampling: StatedSampling) -> dict[str, Any]:
         known["top_p"] = sampling.top_p
     if sampling.max_new_tokens is not None:
         known["max_gen_toks"] = sampling.max_new_tokens
-    return known
+    known |= {name: value for name in ("top_k", "min_p") if (value := getattr(sampling, name)) is not None}
+    return {**known, "until": list(sampling.stop)} if sampling.stop else known
 
 
 def _rows(run: GradedRun, task: str) -> Iterator[dict[str, Any]]:
@@ -61,7 +62,7 @@ def _rows(run: GradedRun, task: str) -> Iterator[dict[str, Any]]:
         for number, problem in some:
             samples = sorted(by_problem[problem.problem_id], key=lambda judged: judged.sample.sample_index)
             if samples:
-                yield _row(number, problem, samples, arguments)
+                yield {**_row(number, problem, samples, arguments), "stapo_bench": run.settings(task)}
 
 
 def _row(number: int, problem: Problem, samples: Sequence[Judged], arguments: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,10 @@ sent.
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 
 from stapo_bench.errors import StapoError
@@ -18,14 +21,12 @@ def log_to_mlflow(run: GradedRun, out: Path) -> list[Path]:
     """Log a run into the experiment that ``out`` names; no file of ours is written."""
     import mlflow
 
-    try:
+    with refusals("mlflow"):
         mlflow.set_experiment(out.name)
         with mlflow.start_run(run_name=run.manifest.name):
             mlflow.log_params(settings(run))
             mlflow.log_metrics(metrics(run))
             mlflow.log_text(_table(run), "table.md")
-    except mlflow.MlflowException as error:
-        raise _refused("MLflow", "MLFLOW_TRACKING_URI", error) from None
     return []
 
 
@@ -35,17 +36,31 @@ def log_to_wandb(run: GradedRun, out: Path) -> list[Path]:
 
     name = f"{run.manifest.digest[:16]}-{run.grader}"
     about = {"project": out.name, "name": run.manifest.name, "notes": _table(run), "config": settings(run)}
-    try:
-        with wandb.init(id=name, resume="allow", **about) as logged:
-            logged.summary.update(metrics(run))
-    except wandb.Error as error:
-        raise _refused("Weights & Biases", "WANDB_MODE, WANDB_API_KEY", error) from None
+    with refusals("wandb"), wandb.init(id=name, resume="allow", **about) as logged:
+        logged.summary.update(metrics(run))
     return []
 
 
-def _refused(service: str, variables: str, error: Exception) -> StapoError:
-    said = " ".join(str(error).split())[:300]
-    return StapoError(f"{service} took nothing: {said}; see its settings ({variables}) and export again")
+_SERVICES = {
+    "mlflow": ("MLflow", "MlflowException", "MLFLOW_TRACKING_URI"),
+    "wandb": ("Weights & Biases", "Error", "WANDB_MODE, WANDB_API_KEY"),
+}
+"""Of each module: the service, its own error, and the variables that say where it keeps records."""
+
+
+@contextmanager
+def refusals(module: str) -> Iterator[None]:
+    """A service's own error as one line.
+
+    Raises:
+        StapoError: the service takes nothing.
+    """
+    service, error, variables = _SERVICES[module]
+    try:
+        yield
+    except getattr(import_module(module), error) as refused:
+        said = " ".join(str(refused).split())[:300]
+        raise StapoError(f"{service} took nothing: {said}; see its settings ({variables}), then again") from None
 
 
 def settings(run: GradedRun) -> dict[str, str | float]:

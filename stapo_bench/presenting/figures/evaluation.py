@@ -7,13 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stapo_bench.analysis import RunScore, truncation
+from stapo_bench.analysis import RunScore
 from stapo_bench.presenting.figures.groups import by_setting, in_order, is_base, lacks_runs, names
 from stapo_bench.presenting.figures.lines import Line, Lines, Panel, by_method, mean_and_ends
 from stapo_bench.presenting.figures.sources import Sources, TrainingLog, trained_in
 from stapo_bench.presenting.figures.style import rank
 from stapo_bench.presenting.figures.training import SeedGroup, experiments
-from stapo_bench.runs import LoadedRun
 
 ACCURACY = "mean avg@k (%)"
 """The macro average: every task has the same weight."""
@@ -267,25 +266,19 @@ def lacks_lengths(sources: Sources) -> str | None:
     """What is missing unless there is a run whose samples' lengths are known."""
     if not sources.runs:
         return lacks_runs(sources)
-    if any(_curves(run) for run in sources.loaded):
+    if any(sources.at_token_limits):
         return None
     return "expected a run that knows how many tokens its samples have; the lengths are unknown in all of these"
 
 
-def _curves(run: LoadedRun) -> list[dict[int, float]]:
-    """By task, its score at every token limit; none where the lengths of some samples are not known."""
-    curves = [dict(task.curve) for task in truncation(run)]
-    return curves if all(curves) else []
-
-
 def budget(sources: Sources) -> Lines:
     """Mean over tasks of avg@k if the token limit had been smaller; longer samples count as wrong: a lower bound."""
-    loaded = dict(zip((id(score) for score in sources.scores), sources.loaded, strict=True))
+    curves_of = dict(zip((id(score) for score in sources.scores), sources.at_token_limits, strict=True))
     panels = []
     for title, group in by_setting(sources.scores).items():
         lines = []
         for name, variant, score in in_order(group):
-            curves = _curves(loaded[id(score)])
+            curves = curves_of[id(score)]
             limits = tuple(curves[0]) if curves else ()
             lines.append(
                 Line(

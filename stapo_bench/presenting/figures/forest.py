@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stapo_bench.analysis import RunScore, compare_loaded
+from stapo_bench.analysis import Comparison, RunScore, compare_loaded
 from stapo_bench.presenting.figures.evaluation import ACCURACY
 from stapo_bench.presenting.figures.groups import by_setting, in_order, is_base
 from stapo_bench.presenting.figures.layout import Layout, figure_of, grid, percent_axis
 from stapo_bench.presenting.figures.sources import Sources
 from stapo_bench.presenting.figures.style import DOUBLE, INK, METHODS, SINGLE, look
-from stapo_bench.runs import LoadedRun
 from stapo_bench.statistics import Interval
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ _STRATEGIES = {
 }
 """Which of the candidates each objective masks, in the order of the figure."""
 
+
+POINTS = "difference (points)"
 
 _WIDTHS = {"95 %, problems like these": 0.9, "95 %, these problems": 3.4}
 """Widths of bars, in points: the wide interval's bar is thin, or it would hide the other."""
@@ -132,7 +133,7 @@ def lacks_pairs(sources: Sources) -> str | None:
     graders = list(dict.fromkeys(score.grader for score in sources.scores))
     if len(graders) > 1:
         return f"{expected}, graded by {' and '.join(graders)}; 'stapo-bench grade' brings runs up to date"
-    return f"{expected}; 'stapo-bench eval' makes one"
+    return f"{expected}{', no two alike' * (len(sources.runs) > 1)}; 'stapo-bench eval' makes one"
 
 
 def differences(sources: Sources) -> list[Forest]:
@@ -144,11 +145,10 @@ def differences(sources: Sources) -> list[Forest]:
         wanted = next((score for score in group if is_base(score, group)), group[0])
         reference = next(run for run in named if run.score is wanted)
         forests += [
-            _difference(
+            of_comparison(
                 f"{run.name}{_minus(run.name, reference.name)}{reference.name}\n{title}".strip(),
                 run.score.method,
-                loaded[id(wanted)],
-                loaded[id(run.score)],
+                compare_loaded(loaded[id(wanted)], loaded[id(run.score)]),
             )
             for run in named
             if run is not reference
@@ -161,8 +161,8 @@ def _minus(one: str, other: str) -> str:
     return " − " if len(one + other) < 20 else "\n− "
 
 
-def _difference(title: str, method: str, a: LoadedRun, b: LoadedRun) -> Forest:
-    found = compare_loaded(a, b)
+def of_comparison(title: str, method: str, found: Comparison) -> Forest:
+    """B - A by task, and their mean below."""
     tasks = [*found.tasks, found.average] if len(found.tasks) > 1 else found.tasks
     return Forest(
         title=title,
@@ -177,7 +177,7 @@ def _difference(title: str, method: str, a: LoadedRun, b: LoadedRun) -> Forest:
             )
             for task in tasks
         ),
-        x_label="difference (points)",
+        x_label=POINTS,
         zero=True,
     )
 

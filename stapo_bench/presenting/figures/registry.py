@@ -75,6 +75,10 @@ REGISTRY: dict[str, Plot[Any]] = {
         "Token entropy by quantile", training.lacks_quantiles, training.entropy_quantiles,
         "Quantiles over the iteration's response tokens.",
     ),
+    "candidate-entropy": _lines(
+        "Entropy of candidates over iterations", training.lacks_candidates, training.candidate_entropy,
+        "Mean over the tokens that the objective could silence, under the policy of each optimizer step.",
+    ),
     "masked": _lines(
         "Masked-token ratio", training.lacks_masked, training.masked,
         "Silenced over all response tokens of an iteration; where none was silenced the line has a gap. A band that "

@@ -52,6 +52,13 @@ def render(name: str, sources: Sources, format_: str, command: str = "") -> byte
     return _rendered(*_read(name, sources), format_, command)
 
 
+def format_of(path: Path) -> str:
+    """The format that a file's ending says; UsageError where it is none of a figure."""
+    format_ = path.suffix.removeprefix(".").lower()
+    _check_format(format_)
+    return format_
+
+
 def _check_format(format_: str) -> None:
     if format_ not in FORMATS:
         raise UsageError(f"unknown format '{format_}' of a figure: expected {', '.join(FORMATS)}")
@@ -75,15 +82,13 @@ def figure(name: str, sources: Sources) -> "Figure":
 
 def save(name: str, sources: Sources, path: Path, command: str) -> None:
     """Draw a plot into a file, whose ending says the format."""
-    content = render(name, sources, path.suffix.removeprefix(".").lower(), command)
+    content = render(name, sources, format_of(path), command)
     write_result(path, content)
 
 
 def save_data(plot: Plot[Any], data: Any, path: Path, command: str) -> None:
     """Draw what comes from neither runs nor logs into a file, whose ending says the format."""
-    format_ = path.suffix.removeprefix(".").lower()
-    _check_format(format_)
-    write_result(path, _rendered(plot, data, format_, command))
+    write_result(path, _rendered(plot, data, format_of(path), command))
 
 
 def render_svg(name: str, sources: Sources) -> str:

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stapo_bench.analysis import RunScore, score_by
-from stapo_bench.errors import StapoError
+from stapo_bench.analysis import RunScore, score_by, truncation
+from stapo_bench.errors import StapoError, watched
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.presenting.figures.style import METHODS
 from stapo_bench.runs import LoadedRun, complete_lines, flatten, load_run, unseal
@@ -92,12 +92,18 @@ class Sources:
     @cached_property
     def scores(self) -> tuple[RunScore, ...]:
         """Scores of the runs, in their order."""
-        return tuple(score_by(run, self.grader) for run in self.runs)
+        return tuple(score_by(run, self.grader) for run in watched(self.runs, "scoring", "runs", len(self.runs)))
 
     @cached_property
     def loaded(self) -> tuple[LoadedRun, ...]:
         """The runs' samples, with the grades that their scores rest on."""
         return tuple(load_run(run, score.grades) for run, score in zip(self.runs, self.scores, strict=True))
+
+    @cached_property
+    def at_token_limits(self) -> tuple[list[dict[int, float]], ...]:
+        """Of each run, by task, its score at every token limit; none where the lengths of some samples are unknown."""
+        by_task = [[dict(task.curve) for task in truncation(run)] for run in self.loaded]
+        return tuple(curves if all(curves) else [] for curves in by_task)
 
     @cached_property
     def trainings(self) -> tuple[TrainingLog, ...]:

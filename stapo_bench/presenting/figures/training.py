@@ -1,4 +1,4 @@
-"""Lines over the iterations of training: reward, entropy and its quantiles, response length, masked-token ratio."""
+"""Lines over iterations of training: reward, response length, masked share, entropy of all tokens and of candidates."""
 
 import math
 from collections import Counter
@@ -144,7 +144,11 @@ def lacks_logs(sources: Sources) -> str | None:
 
 def over_iterations(sources: Sources, column: str, y_label: str) -> Lines:
     """One field of metrics.jsonl."""
-    lines = column_lines(experiments(sources.trainings), column)
+    return _over_iterations(experiments(sources.trainings), column, y_label)
+
+
+def _over_iterations(found: Sequence[SeedGroup], column: str, y_label: str) -> Lines:
+    lines = column_lines(found, column)
     return by_method(
         Lines(
             panels=(Panel(lines=lines, x_label="iteration"),),
@@ -186,6 +190,31 @@ def entropy_quantiles(sources: Sources) -> Lines:
             share_y=False,
         )
     )
+
+
+def lacks_candidates(sources: Sources) -> str | None:
+    """What is missing unless a log has the entropy of candidates."""
+    if any(map(_has_candidates, sources.trainings)):
+        return None
+    if any(r.get("num_candidates") and "candidate_entropy" not in r for t in sources.trainings for r in t.records):
+        return (
+            "expected the log of a training with the entropy of its candidates (--train FOLDER), got logs of an "
+            "earlier version, which only count them; train again to have it"
+        )
+    return (
+        "expected the log of a training with candidates to silence (--train FOLDER), got none; "
+        "'stapo-train CONFIG.yaml objective.name=stapo' writes one"
+    )
+
+
+def candidate_entropy(sources: Sources) -> Lines:
+    """Entropy of the candidates, of the experiments that have any; an iteration without one is a gap."""
+    found = [e for e in experiments(sources.trainings) if any(map(_has_candidates, e.members))]
+    return _over_iterations(found, "candidate_entropy", "entropy of candidates (nats)")
+
+
+def _has_candidates(training: TrainingLog) -> bool:
+    return not np.isnan(training.column("candidate_entropy")).all()
 
 
 def lacks_masked(sources: Sources) -> str | None:

@@ -10,14 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stapo_bench import __version__
-from stapo_bench.analysis import SeveralComparison, compare_several, read_sides
+from stapo_bench.analysis import SeveralComparison, average_of_table, compare_several, read_sides
 from stapo_bench.grading import DEFAULT_GRADER
-from stapo_bench.presenting.report.page import content_policy, visible
+from stapo_bench.presenting.report.page import PAGE_BEGINS, content_policy, visible
 from stapo_bench.presenting.tables.rows import Row, rows_from_runs
-from stapo_bench.presenting.verdicts_of_several import letters, pairs_of_several, several_about, several_sentence
+from stapo_bench.presenting.verdicts_of_several import (
+    letters,
+    notes_of_several,
+    pairs_of_several,
+    several_about,
+    several_sentence,
+)
 from stapo_bench.presenting.words import counted, percent, score_interval
-from stapo_bench.runs import LoadedRun, nothing_left_behind, own_folder, write_result, writing
-from stapo_bench.statistics import MARGIN, ErrorName, Interval
+from stapo_bench.runs import LoadedRun, nothing_left_behind, own_folder, refuse_foreign, write_result, writing
+from stapo_bench.runs.outcomes import OutcomeTable, ScoreRange
+from stapo_bench.statistics import ErrorName, Interval
 
 _FOLDER = Path(__file__).resolve().parent
 _STYLE = _FOLDER.parent / "report" / "style.css"
@@ -53,13 +60,27 @@ class Entry:
     details: str
 
 
-def write_leaderboard(run_dirs: Sequence[Path], out: Path, grader: str = DEFAULT_GRADER, margin: float = MARGIN) -> int:
+def write_leaderboard(
+    runs: Sequence[Path],
+    out: Path,
+    grader: str = DEFAULT_GRADER,
+    *,
+    columns: Mapping[str, str] | None = None,
+    declared: ScoreRange | None = None,
+) -> int:
     """Write the page; returns its size in bytes.
+
+    Args:
+        runs: run folders and tables of outcomes; a table alone gives every model in it.
+        out: the page.
+        grader: whose grades count in run folders.
+        columns, declared: of tables, as of ``read_outcomes``.
 
     Raises:
         StapoError: fewer than two runs, no task in common, or runs without grades by this grader.
     """
-    page = render_leaderboard(run_dirs, grader, margin)
+    refuse_foreign(out, PAGE_BEGINS)
+    page = render_leaderboard(runs, grader, columns=columns, declared=declared)
     with nothing_left_behind(out.parent):
         with writing(out):
             own_folder(out.parent)
@@ -67,15 +88,25 @@ def write_leaderboard(run_dirs: Sequence[Path], out: Path, grader: str = DEFAULT
     return out.stat().st_size
 
 
-def render_leaderboard(run_dirs: Sequence[Path], grader: str = DEFAULT_GRADER, margin: float = MARGIN) -> str:
+def render_leaderboard(
+    runs: Sequence[Path],
+    grader: str = DEFAULT_GRADER,
+    *,
+    columns: Mapping[str, str] | None = None,
+    declared: ScoreRange | None = None,
+) -> str:
     """The page as text; see ``write_leaderboard``."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    sides = read_sides(list(run_dirs), None, grader)
-    found = compare_several(sides, margin)
-    folders = [run_dir for run_dir, side in zip(run_dirs, sides, strict=True) if isinstance(side, LoadedRun)]
+    sides = read_sides(list(runs), columns, grader, declared=declared)
+    found = compare_several(sides)
+    folders = [side.manifest.run_dir for side in sides if isinstance(side, LoadedRun)]
     rows = rows_from_runs(folders, grader=grader)
     by_name = {name: row for folder, row in zip(folders, rows, strict=True) for name in (row.source, str(folder))}
+    scores = {name: (row.average.value, row.average.problems_like_these) for name, row in by_name.items()}
+    for side in sides:
+        if isinstance(side, OutcomeTable):
+            scores |= dict.fromkeys((side.name, side.origin), average_of_table(side))
     style = "\n".join(path.read_text(encoding="utf-8") for path in (_STYLE, _FOLDER / "style.css"))
     environment = Environment(
         loader=FileSystemLoader(_FOLDER),
@@ -90,22 +121,24 @@ def render_leaderboard(run_dirs: Sequence[Path], grader: str = DEFAULT_GRADER, m
         policy=content_policy([], [style]),
         style=style,
         sentence=several_sentence(found, ERROR),
-        entries=_entries(found, by_name),
+        entries=_entries(found, by_name, scores),
         num_groups=len(found.standings[ERROR].groups),
         titles=list(found.titles.values()),
         several_tasks=len(found.titles) > 1,
         pairs=pairs_of_several(found),
         pairs_about=several_about(found),
-        notes=found.notes,
-        grader=next((row.grader for row in rows if row.grader), grader),
+        notes=notes_of_several(found),
+        grader=next((row.grader for row in rows if row.grader), ""),
         software=f"stapo-bench {__version__}",
     )
 
 
-def _entries(found: SeveralComparison, rows: Mapping[str, Row]) -> list[Entry]:
+def _entries(
+    found: SeveralComparison, rows: Mapping[str, Row], scores: Mapping[str, tuple[float, Interval]]
+) -> list[Entry]:
     standing = found.standings[ERROR]
     marks = letters(standing, len(found.runs))
-    intervals = [_interval(rows.get(run.name), run.value) for run in found.runs]
+    intervals = [_interval(scores.get(run.name), run.value) for run in found.runs]
     lowest = min([*(run.value for run in found.runs), *(i.low for i in intervals if i is not None)])
     highest = max([*(run.value for run in found.runs), *(i.high for i in intervals if i is not None)])
     span = (highest - lowest) or 1.0
@@ -137,11 +170,9 @@ def _entries(found: SeveralComparison, rows: Mapping[str, Row]) -> list[Entry]:
     return entries
 
 
-def _interval(row: Row | None, value: float) -> Interval | None:
+def _interval(score: tuple[float, Interval] | None, value: float) -> Interval | None:
     """A run's own interval, where it is about the very problems that all runs share."""
-    if row is None or abs(row.average.value - value) > 1e-9:
-        return None
-    return row.average.problems_like_these
+    return None if score is None or abs(score[0] - value) > 1e-9 else score[1]
 
 
 def _letters_by_group(groups: Sequence[Sequence[int]], number: int, mark: str) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Every sample of the runs for the page: columns to filter by, and the texts in compressed chunks.
 
 The columns (which problem, which sample, tokens, how it ended, each grader's verdict) are there at once; a text is
-unpacked when somebody looks at it. Answers and reasons that repeat are kept once and named by number.
+unpacked when somebody looks at it. Answers and reasons that repeat are kept once and named by number. Texts are packed
+in the order in which they are stored, so that no more than a chunk of them is in memory.
 """
 
 import json
@@ -12,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from stapo_bench.analysis import grade_files
 from stapo_bench.engines import sampling_in_words
-from stapo_bench.errors import StapoError, safe_text
+from stapo_bench.errors import StapoError, safe_text, watched
 from stapo_bench.grading import DEFAULT_GRADER
-from stapo_bench.presenting.report.encode import chunk_starts, pack
+from stapo_bench.presenting.report.encode import chunked, pack
 from stapo_bench.records import Problem, Sample, SampleKey
 from stapo_bench.runs import (
     Manifest,
@@ -42,6 +43,17 @@ class ShownGrade(NamedTuple):
     outcome: str  # a letter of ``_CODES``, or ``-`` where there is no grade
     extracted: str | None
     detail: str
+
+
+class _Row(NamedTuple):
+    """What the columns say of a sample."""
+
+    problem: int
+    sample: int
+    key: SampleKey
+    place: int  # of its text among the run's, in the order in which they are stored
+    tokens: int | None
+    finish: str  # a letter of ``_FINISH``
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +95,8 @@ def collect(run_dirs: Sequence[Path], grader: str = DEFAULT_GRADER, data_dir: Pa
                 shared.problem(task, problem_id)
     chunks: dict[str, str] = {}
     runs = []
-    for number, (manifest, name) in enumerate(zip(manifests, unique_names(run_dirs), strict=True)):
+    named = list(zip(manifests, unique_names(run_dirs), strict=True))
+    for number, (manifest, name) in enumerate(watched(named, "packing", "runs", len(named))):
         columns, packed = _run(manifest, grader, shared, f"text-{number}")
         runs.append({"name": name, **columns})
         chunks.update(packed)
@@ -123,29 +136,34 @@ def unique_names(run_dirs: Sequence[Path]) -> list[str]:
 
 
 def _run(manifest: Manifest, grader: str, shared: _Shared, prefix: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """One run's columns, in the order of its problems and samples, and its texts."""
+    """One run's columns, in the order of its problems and samples; and its texts, packed as they are read."""
     run_dir = manifest.run_dir
-    samples = sorted(
-        read_samples(run_dir, manifest.stamps), key=lambda s: (shared.problem(s.task, s.problem_id), s.sample_index)
-    )
+    rows: list[_Row] = []
+    starts: list[int] = []
+    texts: dict[str, str] = {}
+    stored = read_samples(run_dir, manifest.stamps)
+    for chunk in chunked(stored, lambda sample: len(sample.completion), CHUNK):
+        texts[f"{prefix}-{len(starts)}"] = pack([_text(sample) for sample in chunk])
+        starts.append(len(rows))
+        for sample in chunk:
+            problem = shared.problem(sample.task, sample.problem_id)
+            facts = sample.key, len(rows), sample.num_tokens, _FINISH[sample.finish_reason]
+            rows.append(_Row(problem, sample.sample_index, *facts))
+    rows.sort()  # no two have the same problem and index
     graders = sorted(grade_files(run_dir), key=lambda name: name != grader)  # stable: the chosen one first
-    shown = {name: read_shown_grades(run_dir, name) for name in graders}
+    keys = [row.key for row in rows]
     sampling = manifest.identity.sampling
-    starts = list(chunk_starts((len(s.completion) for s in samples), CHUNK))
     columns = {
         "method": _shown(manifest.about.method or ""),
         "sampling": sampling_in_words(sampling),
         "limit": sampling.max_new_tokens,
-        "problem": [shared.problem(s.task, s.problem_id) for s in samples],
-        "sample": [s.sample_index for s in samples],
-        "tokens": [s.num_tokens for s in samples],
-        "finish": "".join(_FINISH[s.finish_reason] for s in samples),
-        "graders": [_grader_columns(name, *shown[name], samples, shared) for name in graders],
+        "problem": [row.problem for row in rows],
+        "sample": [row.sample for row in rows],
+        "tokens": [row.tokens for row in rows],
+        "finish": "".join(row.finish for row in rows),
+        "graders": [_grader_columns(name, *read_shown_grades(run_dir, name), keys, shared) for name in graders],
+        "place": [row.place for row in rows],
         "starts": starts,
-    }
-    texts = {
-        f"{prefix}-{i}": pack([_text(sample) for sample in samples[start:end]])
-        for i, (start, end) in enumerate(zip(starts, [*starts[1:], len(samples)][: len(starts)], strict=True))
     }
     return columns, texts
 
@@ -156,10 +174,10 @@ def _text(sample: Sample) -> list[Any]:
 
 
 def _grader_columns(
-    name: str, version: str, found: Mapping[SampleKey, ShownGrade], samples: Sequence[Sample], shared: _Shared
+    name: str, version: str, found: Mapping[SampleKey, ShownGrade], keys: Sequence[SampleKey], shared: _Shared
 ) -> dict[str, Any]:
     missing = ShownGrade(_UNGRADED, None, "")
-    of_samples = [found.get(sample.key, missing) for sample in samples]
+    of_samples = [found.get(key, missing) for key in keys]
     return {
         "name": name,
         "version": version,

@@ -4,8 +4,10 @@ import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
 
 _UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 _LEVEL = 6  # of gzip; 9 takes three times as long for 2 % less
@@ -46,15 +48,19 @@ def script_hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def chunk_starts(sizes: Iterable[int], most: int) -> Iterator[int]:
-    """Where to cut a sequence of texts of these sizes so that a chunk holds at most ``most``, or a single text.
+def chunked(items: Iterable[Item], size: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    """Cut a sequence so that the items of a chunk have at most this size together, or stand alone.
 
-    >>> list(chunk_starts([3, 3, 3, 9, 1], most=6))
-    [0, 2, 3, 4]
+    >>> list(chunked("aaa bbb c ddddddddd e".split(), len, most=6))
+    [['aaa', 'bbb'], ['c'], ['ddddddddd'], ['e']]
     """
+    chunk: list[Item] = []
     total = 0
-    for number, size in enumerate(sizes):
-        if number == 0 or total + size > most:
-            yield number
-            total = 0
-        total += size
+    for item in items:
+        if chunk and total + size(item) > most:
+            yield chunk
+            chunk, total = [], 0
+        chunk.append(item)
+        total += size(item)
+    if chunk:
+        yield chunk

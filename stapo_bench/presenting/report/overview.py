@@ -3,52 +3,40 @@
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from stapo_bench.analysis import (
     AuditCheck,
     Comparison,
-    RunScore,
     audit,
-    compare_loaded,
-    compare_methods,
-    compare_several,
     engine_drift,
     grade_files,
-    methods_among,
     moved_samples,
-    runs_alike,
-    score_by,
     shared_samples,
     weights_of,
-    with_other_graders,
 )
-from stapo_bench.engines import sampling_in_words
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.grading import DEFAULT_GRADER
+from stapo_bench.presenting.figures import Sources
+from stapo_bench.presenting.parity_words import shown_confounders
 from stapo_bench.presenting.report.baselines import baselines, pairs
+from stapo_bench.presenting.report.verdict_views import (
+    ComparisonView,
+    MethodsView,
+    PairView,
+    compare_by,
+    comparison_view,
+    methods_views,
+    pair_views,
+    several_views,
+)
 from stapo_bench.presenting.tables.blocks import TableBlock, blocks
 from stapo_bench.presenting.tables.latex import unbeaten
 from stapo_bench.presenting.tables.rows import Cell, Row, published_rows, rows_from_scores
-from stapo_bench.presenting.tables.table import render_table
-from stapo_bench.presenting.verdicts import sentence, sign_risk, task_cells
-from stapo_bench.presenting.verdicts_of_several import (
-    GROUPS_MEANING,
-    pairs_of_several,
-    several_about,
-    several_sentence,
-    standings_table,
-)
-from stapo_bench.presenting.verdicts_over_seeds import (
-    MEANING,
-    method_table,
-    pair_table,
-    pairs_about,
-    seeds_sentence,
-)
-from stapo_bench.presenting.words import counted, percent, score_interval, tie_meaning
+from stapo_bench.presenting.tables.table import render_tables
+from stapo_bench.presenting.words import percent, score_interval
 from stapo_bench.runs import LoadedRun, load_run
 
 
@@ -87,28 +75,6 @@ class BlockView:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparisonView:
-    """The verdict about two runs, with the lines that it rests on."""
-
-    sentence: str
-    about: str
-    rows: tuple[tuple[str, ...], ...]  # task, A, B, B - A; then interval, p, verdict under both errors
-    parity: tuple[str, ...]
-    remarks: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class MethodsView:
-    """Methods over training seeds, or runs together: verdicts, and what is compared and its pairs as tables."""
-
-    title: str  # what their runs share
-    sentences: tuple[str, ...]
-    tables: tuple[tuple[Sequence[str], Sequence[Sequence[str]]], ...]  # columns and rows
-    about: str
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Overview:
     """The first part of the page."""
 
@@ -117,6 +83,7 @@ class Overview:
     comparisons: tuple[ComparisonView, ...]
     methods: tuple[MethodsView, ...]
     several: tuple[MethodsView, ...]  # three runs or more that were evaluated alike
+    pairs: tuple[PairView, ...]  # every two runs, for a reader to choose from
     blocks: tuple[BlockView, ...]
     checks: tuple[AuditCheck, ...]
 
@@ -127,7 +94,7 @@ def overview(
     *,
     published: bool = False,
     baseline: Path | None = None,
-    scores: Sequence[RunScore] | None = None,
+    data: Sources | None = None,
 ) -> Overview:
     """Table, verdicts (see ``baselines``), parity and audit of the runs.
 
@@ -136,30 +103,33 @@ def overview(
         grader: whose grades all of it rests on.
         published: whether the paper's rows stand in the table, too.
         baseline: the one of the runs that the others are compared with; None: the base model.
-        scores: of the runs by this grader, where they were read before.
+        data: the runs by this grader, as far as they were read before.
     """
-    found = [score_by(run, grader) for run in run_dirs] if scores is None else scores
-    rows = rows_from_scores(found, run_dirs=run_dirs)
-    graders = [dict.fromkeys((grader, *grade_files(run_dir))) for run_dir in run_dirs]
+    data = data or Sources(runs=run_dirs, grader=grader)
+    rows = rows_from_scores(data.scores, run_dirs=run_dirs)
     loaded = [
-        {name: load_run(run_dir, name) for name in names} for run_dir, names in zip(run_dirs, graders, strict=True)
+        {grader: own, **{name: load_run(run_dir, name) for name in grade_files(run_dir) if name != grader}}
+        for run_dir, own in zip(run_dirs, data.loaded, strict=True)
     ]
     compared_with = baselines(rows, [weights_of(runs[grader]) for runs in loaded], _number(baseline, run_dirs))
-    comparisons, failures = [], []
+    compared: dict[tuple[int, int], Comparison] = {}
+    failures: list[str] = []
     for a, b in pairs(compared_with):
         try:
-            comparisons.append(_compare(loaded[a], loaded[b], grader))
+            compared[a, b] = compare_by(loaded[a], loaded[b], grader)
         except StapoError as error:  # no task in common: the table still stands
             failures.append(str(error))
-    seeds = [*_methods_views([runs[grader] for runs in loaded], failures)]
-    several = [*_several_views([runs[grader] for runs in loaded], failures)]
+    comparisons = list(compared.values())
+    seeds = [*methods_views([runs[grader] for runs in loaded], failures)]
+    several = [*several_views([runs[grader] for runs in loaded], failures)]
     checks = [*_checks([runs[grader] for runs in loaded], list(pairs(compared_with)))]
     return Overview(
         warnings=(*_incomplete(rows), *_parity_warnings(comparisons), *failures, *_audit_warnings(checks)),
         baselines=tuple(f"Compared with {rows[found.run].source}: {found.why}." for found in compared_with),
-        comparisons=tuple(map(_comparison_view, comparisons)),
+        comparisons=tuple(map(comparison_view, comparisons)),
         methods=tuple(seeds),
         several=tuple(several),
+        pairs=tuple(pair_views(loaded, grader, compared)),
         blocks=tuple(_block_view(block) for block in blocks([*rows, *(published_rows() if published else [])])),
         checks=tuple(checks),
     )
@@ -175,12 +145,6 @@ def _number(run: Path | None, run_dirs: Sequence[Path]) -> int | None:
     return places.index(run.resolve())
 
 
-def _compare(a: Mapping[str, LoadedRun], b: Mapping[str, LoadedRun], grader: str) -> Comparison:
-    """``compare_runs`` for runs that were read before, given by grader."""
-    seen = {name: compare_loaded(a[name], b[name]) for name in a if name in b}
-    return with_other_graders(seen.pop(grader), seen)
-
-
 def _checks(runs: Sequence[LoadedRun], pairs: Sequence[tuple[int, int]]) -> Iterator[AuditCheck]:
     for run in runs:
         yield from audit(run)
@@ -191,15 +155,16 @@ def _checks(runs: Sequence[LoadedRun], pairs: Sequence[tuple[int, int]]) -> Iter
 
 
 def _audit_warnings(checks: Sequence[AuditCheck]) -> list[str]:
-    """The findings, except missing samples, which are reported with their tasks."""
-    found = [check for check in checks if check.result == "finding" and check.name != "missing draws"]
+    """The findings, except samples that are not there, which are reported with their tasks."""
+    with_tasks = ("missing draws", "problems left out")
+    found = [check for check in checks if check.result == "finding" and check.name not in with_tasks]
     return [f"Audit, {check.name}: {check.message}" for check in found]
 
 
 def _parity_warnings(comparisons: Sequence[Comparison]) -> list[str]:
     return [
         f"Parity, {comparison.name_b} against {comparison.name_a}: "
-        + "; ".join(str(item) for item in comparison.confounders)
+        + "; ".join(str(item) for item in shown_confounders(comparison))
         for comparison in comparisons
         if comparison.confounders and not comparison.same_weights
     ]
@@ -210,62 +175,10 @@ def _incomplete(rows: Sequence[Row]) -> list[str]:
     return [f"{source}: {'; '.join(found)}" for source, found in notes.items() if found]
 
 
-def _comparison_view(found: Comparison) -> ComparisonView:
-    rows = found.tasks if len(found.tasks) == 1 else (*found.tasks, found.average)
-    remarks = [f"{task.title}: {sign_risk(risk)}" for task in rows for risk in task.warnings]
-    return ComparisonView(
-        sentence=sentence(found),
-        about=(
-            f"A = {found.name_a}, B = {found.name_b}; effect = B − A in points; p and ties corrected for "
-            f"{counted(len(found.tasks), 'task')} (Holm, Bonferroni); {tie_meaning(found.margin)}"
-        ),
-        rows=tuple(map(task_cells, rows)),
-        parity=tuple(f"{item.weight}: {item}" for item in found.parity),
-        remarks=(*remarks, *found.notes),
-    )
-
-
-def _methods_views(runs: Sequence[LoadedRun], failures: list[str]) -> Iterator[MethodsView]:
-    """Methods that have several trainings each; what keeps them from being compared goes to the failures."""
-    for methods in methods_among(runs):
-        try:
-            found = compare_methods(methods)
-        except StapoError as error:
-            failures.append(str(error))
-            continue
-        manifest = methods[0].runs[0].manifest
-        sampling = manifest.identity.sampling
-        yield MethodsView(
-            title=f"{manifest.about.model or 'model not stated'}, " + sampling_in_words(sampling),
-            sentences=tuple(map(seeds_sentence, found.pairs)),
-            tables=(method_table(found), pair_table(found)),
-            about=f"{pairs_about(found)} {MEANING.replace('*', '')}",
-            notes=found.notes,
-        )
-
-
-def _several_views(runs: Sequence[LoadedRun], failures: list[str]) -> Iterator[MethodsView]:
-    """Every three runs or more that were evaluated alike, judged together."""
-    for group in runs_alike(runs):
-        if len(group) < 3:
-            continue
-        try:
-            found = compare_several(group)
-        except StapoError as error:
-            failures.append(str(error))
-            continue
-        yield MethodsView(
-            title=sampling_in_words(group[0].manifest.identity.sampling),
-            sentences=(several_sentence(found),),
-            tables=(standings_table(found), pairs_of_several(found)),
-            about=f"{several_about(found)} {GROUPS_MEANING.replace('*', '')}",
-            notes=found.notes,
-        )
-
-
 def _block_view(block: TableBlock) -> BlockView:
     tasks = (*block.tasks, "average")
     bold = _bold(block)
+    markdown, latex = render_tables(block.rows, ("md", "latex"))
     return BlockView(
         suite=block.suite,
         columns=(*map(block.title, block.tasks), "Avg"),
@@ -281,8 +194,8 @@ def _block_view(block: TableBlock) -> BlockView:
         notes=tuple(
             dict.fromkeys(cell.note for row in block.rows for cell in (*row.cells.values(), row.average) if cell.note)
         ),
-        markdown=render_table(block.rows, "md"),
-        latex=render_table(block.rows, "latex"),
+        markdown=markdown,
+        latex=latex,
     )
 
 

@@ -9,7 +9,7 @@ hashes and nothing else: no other script, no event handler in an attribute, no r
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -17,21 +17,28 @@ from pathlib import Path
 from typing import Any
 
 from stapo_bench import __version__
-from stapo_bench.errors import StapoError, UsageError, missing_package, safe_text
+from stapo_bench.errors import StapoError, UsageError, missing_package, safe_text, watched
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.presenting.figures import TITLES, Sources, available, caption, render_svg
 from stapo_bench.presenting.report.data import collect
 from stapo_bench.presenting.report.encode import json_island, script_hash
 from stapo_bench.presenting.report.overview import overview
 from stapo_bench.presenting.report.tokens import collect_tokens, dumps
-from stapo_bench.runs import nothing_left_behind, own_folder, write_result, writing
+from stapo_bench.presenting.report.verdict_views import MOST_PAIRED
+from stapo_bench.runs import nothing_left_behind, own_folder, refuse_foreign, write_parts, writing
 
 _FOLDER = Path(__file__).resolve().parent
+PAGE_BEGINS = b"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy"""
+"""How our pages begin, by which a file that is none is not replaced by one."""
 KATEX = _FOLDER / "vendor" / "katex.min.js"
 """KaTeX 0.19.1 (MIT), dist/katex.min.js of its npm package; it writes MathML, so its fonts and styles stay behind."""
 KATEX_SHA256 = "fa140498b8cfc8302cbe5e7cb1bdbc1f952bc38b3fa258ede09e73edbf9a74bc"
 
-_SCRIPTS = ("core", "math", "list", "samples", "detail", "tokens", "table", "main")
+_SCRIPTS = ("core", "math", "list", "search", "samples", "detail", "tokens", "table", "main")
 _LIVE_SCRIPT = "live"
 _COLUMN = 300.0  # points: more than one column of a paper
 
@@ -66,15 +73,21 @@ class Figure:
 
 def write_report(contents: Contents, out: Path) -> int:
     """Write the page; returns its size in bytes."""
+    refuse_foreign(out, PAGE_BEGINS)
     with nothing_left_behind(out.parent):
         with writing(out):  # before the work: what cannot be written need not be made
             own_folder(out.parent)
-        write_result(out, render_page(contents))
+        write_parts(out, page_parts(contents))
     return out.stat().st_size
 
 
 def render_page(contents: Contents, version: str | None = None) -> str:
-    """The page as text.
+    """The page as one text; arguments as for ``page_parts``."""
+    return "".join(page_parts(contents, version))
+
+
+def page_parts(contents: Contents, version: str | None = None) -> Iterator[str]:
+    """The page in parts, so that its texts, the most of it, need not be copied into one.
 
     Args:
         contents: what it is about.
@@ -98,16 +111,24 @@ def render_page(contents: Contents, version: str | None = None) -> str:
         contents.grader,
         published=contents.published,
         baseline=contents.baseline,
-        scores=data.scores,
+        data=data,
     )
     scripts = ["vendor/katex.min.js", *(f"js/{name}.js" for name in _SCRIPTS)]
     scripts += [f"js/{_LIVE_SCRIPT}.js"] * (version is not None)
     sources = [_asset(name) for name in scripts]
     style = _asset("style.css")
+    verdicts = [
+        *(one.markdown for one in shown.comparisons),
+        *(one.markdown for one in (*shown.methods, *shown.several)),
+        *(pair.verdict.markdown if pair.verdict else "" for pair in shown.pairs),
+    ]
     islands = {
         "index": samples.index,
         "tokens": tokens.index,
-        "copies": [{"markdown": block.markdown, "latex": block.latex} for block in shown.blocks],
+        "copies": {
+            "table": [{"markdown": block.markdown, "latex": block.latex} for block in shown.blocks],
+            "verdict": [{"markdown": text} for text in verdicts],
+        },
     }
     environment = Environment(
         loader=FileSystemLoader(_FOLDER),
@@ -118,7 +139,7 @@ def render_page(contents: Contents, version: str | None = None) -> str:
         finalize=visible,
     )
     drawn, not_drawn = figures(data)
-    return environment.get_template("page.html.jinja").render(
+    return environment.get_template("page.html.jinja").generate(
         title=_title(samples.index["runs"]),
         policy=content_policy(sources, [style], live=version is not None),
         style=style,
@@ -132,6 +153,7 @@ def render_page(contents: Contents, version: str | None = None) -> str:
         token_notes=notes,
         num_samples=samples.num_samples,
         runs=samples.index["runs"],
+        most_paired=MOST_PAIRED,
         software=f"stapo-bench {__version__}",
         version=version,
     )
@@ -151,6 +173,7 @@ def content_policy(scripts: Sequence[str], styles: Sequence[str], *, live: bool 
         "default-src": ["'none'"],
         "script-src": [script_hash(text) for text in scripts],
         "style-src": [script_hash(text) for text in styles],
+        "worker-src": ["blob:"],  # which the page makes of its own script: those that search
         "img-src": ["data:"],
         "connect-src": ["'self'"] if live else ["'none'"],
         "base-uri": ["'none'"],
@@ -169,7 +192,8 @@ def figures(sources: Sources) -> tuple[list[Figure], list[str]]:
     if (missing := no_figures()) is not None:
         return [], [missing]
     found, notes = [], []
-    for name in available(sources):
+    names = available(sources)
+    for name in watched(names, "drawing", "figures", len(names)):
         title = TITLES[name]
         try:
             svg = without_inline_style(render_svg(name, sources))

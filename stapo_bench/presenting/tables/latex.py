@@ -16,11 +16,11 @@ from stapo_bench.presenting.tables.blocks import TableBlock
 from stapo_bench.presenting.tables.rows import Cell, Row, Setting
 from stapo_bench.presenting.words import percent, score_interval
 from stapo_bench.records import Outcomes
-from stapo_bench.statistics import LEVEL, Difference, holm, mean_difference, paired_difference
+from stapo_bench.statistics import LEVEL, Difference, ErrorName, holm, mean_difference, paired_difference
 
 
-def latex_table(block: TableBlock, notes: Sequence[str]) -> str:
-    """A booktabs table of a block, with lines below it."""
+def latex_table(block: TableBlock, notes: Sequence[str], error: ErrorName) -> str:
+    """A booktabs table of a block, brackets with intervals under this error, and lines below it."""
     tasks, titles = [*block.tasks, "average"], [*map(block.title, block.tasks), "Avg"]
     bold = unbeaten(block.rows, tasks)
     lines = [
@@ -32,7 +32,7 @@ def latex_table(block: TableBlock, notes: Sequence[str]) -> str:
     for i, row in enumerate(block.rows):
         if i and row.model != block.rows[i - 1].model:
             lines.append(r"\midrule")
-        values = [_cell(cell, (i, task) in bold) for task, cell in zip(tasks, block.cells(row), strict=True)]
+        values = [_cell(cell, error, (i, task) in bold) for task, cell in zip(tasks, block.cells(row), strict=True)]
         lines.append(_line([row.model or "–", block.method(row), row.sampling], values, [row.origin]))
     lines += [r"\bottomrule", r"\end{tabular}", r"{\par\smallskip\footnotesize"]
     lines += [safe_text(note, "latex") + r"\par" for note in notes] + ["}"]
@@ -78,12 +78,13 @@ def _difference(row_a: Row, row_b: Row, task: str) -> Difference:
     return mean_difference(parts)
 
 
-def _cell(cell: Cell | None, is_bold: bool) -> str:
+def _cell(cell: Cell | None, error: ErrorName, is_bold: bool) -> str:
     if cell is None or math.isnan(cell.value):
         return "--"
     mark = "$^*$" if not cell.complete else r"$^\dagger$" if cell.note else ""
-    number, near = percent(cell.value), cell.problems_like_these
-    interval = "" if math.isnan(near.low) else rf" {{\scriptsize {score_interval(near)}}}"
+    number = percent(cell.value)
+    ends = cell.these_problems if error == "these problems" else cell.problems_like_these
+    interval = "" if math.isnan(ends.low) else rf" {{\scriptsize {score_interval(ends)}}}"
     return (rf"\textbf{{{number}}}" if is_bold else number) + mark + interval
 
 

@@ -23,11 +23,11 @@ from stapo_bench.analysis import (
     score_by,
 )
 from stapo_bench.engines import REGIMES, preset, sampling_in_words
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, watched
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.presenting.tables.cell_notes import is_part, note_on
 from stapo_bench.records import Origin
-from stapo_bench.runs import load_manifest
+from stapo_bench.runs import load_manifest, spent_on
 from stapo_bench.statistics import UNKNOWN, Interval
 from stapo_bench.tasks import load_task
 
@@ -97,7 +97,8 @@ def rows_from_runs(run_dirs: Sequence[Path], metric: Metric = AVG, grader: str =
     Raises:
         StapoError: a run without grades by this grader.
     """
-    return rows_from_scores([score_by(run_dir, grader) for run_dir in run_dirs], metric, run_dirs)
+    scores = [score_by(run_dir, grader) for run_dir in watched(run_dirs, "scoring", "runs", len(run_dirs))]
+    return rows_from_scores(scores, metric, run_dirs)
 
 
 def rows_from_scores(
@@ -122,6 +123,11 @@ def published_rows(tables: Sequence[str] = ("stapo_v1",), model: str | None = No
 def _run_row(score: RunScore, folder: Path | None) -> Row:
     files = _task_files(score, folder)
     wholes = {task: num_problems for task, file in files.items() for _, num_problems in [_task_facts(file)]}
+    cells = {task.task: _task_cell(task, wholes[task.task]) for task in score.tasks}
+    average = _macro_cell(score.macro, score.tasks)
+    if score.sampling.temperature == 0 and all(task.samples_per_problem == 1 for task in score.tasks):
+        cells = {task: replace(cell, these_problems=UNKNOWN) for task, cell in cells.items()}
+        average = replace(average, these_problems=UNKNOWN)
     return Row(
         origin="imported" if score.imported else "measured",
         source=score.run,
@@ -130,11 +136,11 @@ def _run_row(score: RunScore, folder: Path | None) -> Row:
         step=score.step,
         regime=score.regime,
         sampling=", ".join(filter(None, (sampling_in_words(score.sampling), score.prompt))),
-        cells={task.task: _task_cell(task, wholes[task.task]) for task in score.tasks},
+        cells=cells,
         titles={task.task: task.title for task in score.tasks},
         suites=tuple(dict.fromkeys(suite for file in files.values() if (suite := _task_facts(file)[0]))),
-        average=_macro_cell(score.macro, score.tasks),
-        details=_run_details(score, wholes),
+        average=average,
+        details=_run_details(score, wholes) + (_spent_in_words(folder) if folder else ""),
         counts={task.task: task.counts for task in score.tasks},
         folder=folder,
         grades=score.grades,
@@ -143,6 +149,15 @@ def _run_row(score: RunScore, folder: Path | None) -> Row:
         max_new_tokens=score.max_new_tokens,
         grader=score.grader,
     )
+
+
+def _spent_in_words(folder: Path) -> str:
+    """What a run cost; no score rests on it, so what cannot be read is said, and the row stands."""
+    try:
+        spent = spent_on(folder)
+    except StapoError as error:
+        return f"; what it cost is not known: {error}"
+    return f"; {spent}" if spent else ""
 
 
 def _in_metric(row: Row, score: RunScore, metric: Metric) -> Row:

@@ -20,7 +20,7 @@ from stapo_bench.presenting.tables.headlines import headline_lines
 from stapo_bench.presenting.tables.latex import latex_table
 from stapo_bench.presenting.tables.rows import Cell, Row
 from stapo_bench.presenting.words import markdown_line, metric_meaning, percent, score_interval
-from stapo_bench.statistics import Interval
+from stapo_bench.statistics import ErrorName, Interval
 
 FORMATS = ("md", "csv", "json", "latex")
 
@@ -32,32 +32,45 @@ _SHORT_MEANING = (
     "Intervals are 95 %, for the same problems with samples drawn again; --long adds those for problems like these."
 )
 _NO_INTERVALS = "No intervals: checkpoints are compared by avg@k, which uses every sample."
+_LATEX_ERRORS: dict[ErrorName, str] = {
+    "these problems": "the same problems with samples drawn again",
+    "problems like these": "problems like these (problems drawn anew, clustered by problem)",
+}
 _LATEX_MEANING = (
-    "avg@k in percent; brackets: 95 % interval for problems like these (problems drawn anew, clustered by problem). "
-    "Bold: not beaten by another measured run of the same model, decoding, token limit and grader (paired, "
-    "Holm-corrected, 5 %)."
+    "avg@k in percent; brackets: 95 % interval for {error}. Bold: not beaten by another measured run of the same "
+    "model, decoding, token limit and grader (paired, problems like these, Holm-corrected, 5 %)."
 )
 
 
 def render_table(rows: Sequence[Row], format_: str = "md", *, long: bool = True) -> str:
     """Render rows as ``md``, ``csv`` (one line per number), ``json`` (fractions, all digits) or ``latex``.
 
-    ``long``: with the intervals for problems like these, a table of their own in Markdown; the other formats have them.
+    ``long``: with the intervals for problems like these, a table of their own in Markdown, and LaTeX's brackets are
+    they; CSV and JSON have both.
     """
-    if format_ not in FORMATS:
-        raise UsageError(f"unknown table format '{format_}': expected one of {', '.join(FORMATS)}")
+    (rendered,) = render_tables(rows, (format_,), long=long)
+    return rendered
+
+
+def render_tables(rows: Sequence[Row], formats: Sequence[str], *, long: bool = True) -> list[str]:
+    """``render_table`` in each of the formats; what the notes need is read once."""
+    for format_ in formats:
+        if format_ not in FORMATS:
+            raise UsageError(f"unknown table format '{format_}': expected one of {', '.join(FORMATS)}")
     if not rows:
         raise UsageError("nothing to show: expected at least one run, or --published")
-    if format_ == "csv":
-        return _csv(blocks(rows))
-    if format_ == "json":
-        return json.dumps([_json_row(block, row) for block in blocks(rows) for row in block.rows], indent=2)
-    if format_ == "latex":
-        return "\n\n".join(_latex(block) for block in blocks(rows))
-    return "\n\n".join(_markdown(block, long=long) for block in blocks(rows))
+    found = blocks(rows)
+    notes = [list(_notes(block)) if {"md", "latex"} & set(formats) else [] for block in found]
+    render: dict[str, Callable[[], str]] = {
+        "csv": lambda: _csv(found),
+        "json": lambda: json.dumps([_json_row(block, row) for block in found for row in block.rows], indent=2),
+        "latex": lambda: "\n\n".join(_latex(*pair, long=long) for pair in zip(found, notes, strict=True)),
+        "md": lambda: "\n\n".join(_markdown(*pair, long=long) for pair in zip(found, notes, strict=True)),
+    }
+    return [render[format_]() for format_ in formats]
 
 
-def _markdown(block: TableBlock, *, long: bool) -> str:
+def _markdown(block: TableBlock, notes: Sequence[str], *, long: bool) -> str:
     heading = markdown_line(block.heading)
     with_average = long or len(block.tasks) > 1  # of one task it says nothing new
     columns = ["Model", "Method", "Decoding", *map(block.title, block.tasks), *["Avg"] * with_average, "Origin"]
@@ -81,9 +94,9 @@ def _markdown(block: TableBlock, *, long: bool) -> str:
         parts += [_SHORT_MEANING]
     if not block.shows_average:
         parts += [f"{metric_meaning(block.metric)} {_NO_INTERVALS}"]
-    notes = [markdown_line(note) for note in _notes(block)]
-    notes = ["- " + (f"\\{line}" if line.startswith("*") else line) for line in notes]  # "- *" nests a list
-    return "\n\n".join([*parts, "\n".join(notes)])
+    lines = map(markdown_line, notes)
+    listed = ["- " + (f"\\{line}" if line.startswith("*") else line) for line in lines]  # "- *" nests a list
+    return "\n\n".join([*parts, "\n".join(listed)])
 
 
 def _labels(block: TableBlock, row: Row) -> list[str]:
@@ -133,11 +146,12 @@ def _cell_notes(block: TableBlock) -> Iterator[str]:
         yield f"{mark} {where}: {reason}" if where else f"{mark} {reason}"
 
 
-def _latex(block: TableBlock) -> str:
-    meaning = _LATEX_MEANING
+def _latex(block: TableBlock, notes: Sequence[str], *, long: bool) -> str:
+    error: ErrorName = "problems like these" if long else "these problems"
+    meaning = _LATEX_MEANING.format(error=_LATEX_ERRORS[error])
     if not block.shows_average:
         meaning = f"{block.metric} in percent. {metric_meaning(block.metric)}".replace("*", "")
-    return latex_table(block, [meaning, *_notes(block)])
+    return latex_table(block, [meaning, *notes], error)
 
 
 def _markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

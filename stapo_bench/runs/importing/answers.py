@@ -3,11 +3,16 @@
 None is "the file does not say", and stays that: nothing is filled in.
 """
 
+import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from stapo_bench.errors import StapoError
 from stapo_bench.records import FinishReason, Outcome
+from stapo_bench.runs.manifest import optional_sampling, read_style
+from stapo_bench.runs.nested import JsonFields
 
 FINISH_REASONS: Mapping[str, FinishReason] = {
     "stop": "stop",
@@ -52,6 +57,26 @@ class Stated:
     temperature: float | None = None
     top_p: float | None = None
     max_new_tokens: int | None = None
+    settings: str | None = None  # what else decided the samples, as ``own_settings`` reads it
+    style: str | None = None  # what stood around a file's questions
+
+
+def own_settings(said: Any, name: str) -> dict[str, Any]:
+    """``settings`` and ``style`` of ``Stated``, JSON each, from what our exporters write; none from other tools' files.
+
+    Raises:
+        StapoError: they are no settings.
+    """
+    if said is None:
+        return {}
+    try:
+        fields = JsonFields(said, "stapo_bench")
+        known = {"settings": optional_sampling(fields.inner("sampling"))}
+        if fields.states("style"):
+            known["style"] = read_style(fields.inner("style")).to_json()
+    except ValueError as error:
+        raise StapoError(f"{name}: expected the settings of a run, got {error}; export it again") from None
+    return {key: json.dumps(value, sort_keys=True) for key, value in known.items()}
 
 
 _WORDS: Mapping[str, Outcome] = {
@@ -83,11 +108,26 @@ def verdict(value: Any, scale: float = 1.0) -> Outcome | None:
     return None
 
 
+def completion_text(value: Any) -> str:
+    """A completion as text: empty where the file has none, or NaN as pandas writes it; it is a sample all the same.
+
+    >>> completion_text("so 4"), completion_text(4), completion_text(None), completion_text(float("nan"))
+    ('so 4', '4', '', '')
+    """
+    return "" if value is None or _is_nan(value) else str(value)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
 def gold_text(value: Any) -> str | None:
     r"""A gold as text: of a worked solution its last line behind ``####``, as GSM8K has it, or its last box.
 
-    >>> gold_text(204.0), gold_text("so 3 + 4 = 7\n#### 7"), gold_text(["\\frac12"]), gold_text("")
-    ('204', '7', '\\frac12', None)
+    NaN, also as a text, is what pandas writes where there is none.
+
+    >>> gold_text(204.0), gold_text("so 3 + 4 = 7\n#### 7"), gold_text(["\\frac12"]), gold_text(""), gold_text("nan")
+    ('204', '7', '\\frac12', None, None)
     """
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
@@ -95,9 +135,8 @@ def gold_text(value: Any) -> str | None:
         value = ", ".join(map(str, value))
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if value is None or isinstance(value, dict) or value == "":
+    if value is None or isinstance(value, dict) or (text := str(value)).strip().lower() in ("", "nan"):
         return None
-    text = str(value)
     if "####" in text:
         text = text.rsplit("####", 1)[1].strip().splitlines()[0] if text.rsplit("####", 1)[1].strip() else text
     return text.strip() or None

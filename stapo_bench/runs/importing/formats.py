@@ -15,7 +15,7 @@ from stapo_bench.runs.importing.harness_logs import Lighteval, LmEval
 from stapo_bench.runs.importing.inspect_logs import InspectLog
 from stapo_bench.runs.importing.known_layouts import LAYOUTS
 from stapo_bench.runs.importing.opening import Opened
-from stapo_bench.runs.importing.plain import Plain, mapped
+from stapo_bench.runs.importing.plain import Plain, mapped, why_not_plain
 from stapo_bench.runs.importing.turned_away import reason
 
 
@@ -114,5 +114,5 @@ def recognise(opened: Opened, wanted: str = "auto", columns: Mapping[str, str] |
 
 
 def _unknown(opened: Opened) -> str:
-    columns = f" (columns: {', '.join(list(opened.first[0])[:20])})" if opened.first else ""
+    columns = f" (columns: {', '.join(list(opened.first[0])[:20])}): {why_not_plain(opened)}" if opened.first else ""
     return f"no format fits{columns}; name its columns: --map problem=COLUMN,completion=COLUMN,gold=COLUMN"

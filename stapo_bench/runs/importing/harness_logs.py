@@ -10,7 +10,7 @@ from typing import Any
 
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Outcome
-from stapo_bench.runs.importing.answers import Answer, Stated, gold_text, verdict
+from stapo_bench.runs.importing.answers import Answer, Stated, completion_text, gold_text, own_settings, verdict
 from stapo_bench.runs.importing.layouts import value_at
 from stapo_bench.runs.importing.opening import Opened
 
@@ -42,6 +42,7 @@ class LmEval:
             temperature=0.0 if greedy else given.get("temperature") if given.get("do_sample") else None,
             top_p=1.0 if greedy else given.get("top_p"),
             max_new_tokens=given.get("max_gen_toks"),
+            **own_settings(opened.first[0].get("stapo_bench"), opened.name),
         )
 
     def answers(self, opened: Opened) -> Iterator[Answer]:
@@ -51,7 +52,7 @@ class LmEval:
             texts = row["resps"][0] if isinstance(row.get("resps"), list) and row["resps"] else None
             if not isinstance(texts, list):
                 raise StapoError(f"{opened.name}: row {number}: expected a list of lists for resps; repair it")
-            if any(not isinstance(text, str) for text in texts):
+            if any(not isinstance(text, str | None) for text in texts):
                 raise StapoError(
                     f"{opened.name}: its answers are log-likelihoods of given choices, without a text to grade: "
                     "another kind of task"
@@ -59,7 +60,7 @@ class LmEval:
             first_filter = row.get("filter") if number == 1 else first_filter
             again = row.get("filter") != first_filter
             verdicts = _verdicts(row) if len(texts) == 1 else {}
-            for text in texts[:1] if again else texts:
+            for text in map(completion_text, texts[:1] if again else texts):
                 yield Answer(
                     completion=text,
                     question=_question(row),
@@ -92,13 +93,13 @@ class Lighteval:
         """Every text of every problem; a metric says something of a sample only where there is one."""
         for number, row in enumerate(opened.rows()):
             texts = value_at(row, "model_response.text")
-            if not isinstance(texts, list) or any(not isinstance(text, str) for text in texts):
+            if not isinstance(texts, list) or any(not isinstance(text, str | None) for text in texts):
                 raise StapoError(f"{opened.name}: row {number + 1}: expected texts in model_response; repair it")
             doc, metrics = row["doc"], row["metric"] if isinstance(row["metric"], dict) else {}
             choices, right = doc.get("choices") or [], doc.get("gold_index")
             right = right[0] if isinstance(right, list) and len(right) == 1 else right
             is_one = isinstance(right, int) and 0 <= right < len(choices)
-            for text in texts:
+            for text in map(completion_text, texts):
                 yield Answer(
                     completion=text,
                     question=doc["query"] if isinstance(doc.get("query"), str) else None,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stapo_bench.errors import StapoError
-from stapo_bench.runs.importing.answers import FINISH_REASONS, Answer, Stated, gold_text, verdict
+from stapo_bench.runs.importing.answers import FINISH_REASONS, Answer, Stated, gold_text, own_settings, verdict
 from stapo_bench.runs.importing.layouts import said, value_at
 from stapo_bench.runs.importing.opening import Opened
 
@@ -36,6 +36,7 @@ class InspectLog:
             temperature=given.get("temperature"),
             top_p=given.get("top_p"),
             max_new_tokens=given.get("max_tokens"),
+            **own_settings(value_at(head, "eval.metadata.stapo_bench"), opened.name),
         )
 
     def head(self, opened: Opened) -> Mapping[str, Any]:

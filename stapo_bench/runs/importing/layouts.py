@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from stapo_bench.errors import without_guard
-from stapo_bench.runs.importing.answers import FINISH_REASONS, Answer, Stated, gold_text, verdict
+from stapo_bench.errors import StapoError, without_guard
+from stapo_bench.runs.importing.answers import FINISH_REASONS, Answer, Stated, completion_text, gold_text, verdict
 from stapo_bench.runs.importing.opening import Opened
 
 
@@ -41,7 +41,7 @@ class Layout:
     top_p: str | None = None
     max_new_tokens: str | None = None
     rows: str | None = None  # of a JSON object: where its rows are
-    is_ours: bool = False  # its CSV guards what a spreadsheet would take for a formula, and lacks no completion
+    is_ours: bool = False  # its CSV guards what a spreadsheet would take for a formula
 
     def fits(self, opened: Opened) -> str | None:
         """Why a file is of this format; None where it is not."""
@@ -73,21 +73,24 @@ class Layout:
         )
 
     def answers(self, opened: Opened) -> Iterator[Answer]:
-        """Every completion of a file of this format."""
+        """Every completion of a file of this format; one that is null is a sample without a text.
+
+        Raises:
+            StapoError: a row has no such column, or an empty list in it.
+        """
         rows = opened.rows() if self.rows is None else self._rows_in(opened)
-        for row in map(self._as_written, rows) if self.is_ours and opened.kind == "table" else rows:
-            completions = value_at(row, self.completion)
-            if completions is None:
-                completions = []  # the row has no sample
+        rows = map(_as_written, rows) if self.is_ours and opened.kind == "table" else rows
+        for row_number, row in enumerate(rows, start=1):
+            completions = value_at(row, self.completion, missing=[])
+            if completions == []:
+                raise StapoError(
+                    f"{opened.name}: row {row_number}: expected samples, got none in '{self.completion}' (columns: "
+                    f"{', '.join(list(row)[:20])}); write null for a completion without a text, or leave the row out"
+                )
             many = isinstance(completions, list)
             texts = completions if many else [completions]
             for number, text in enumerate(texts):
-                yield self._answer(row, "" if text is None else str(text), number if many else None, len(texts))
-
-    def _as_written(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """A row of our CSV as it was before it was put into cells."""
-        cells = {name: without_guard(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
-        return {**cells, self.completion: cells[self.completion] or ""}
+                yield self._answer(row, completion_text(text), number if many else None, len(texts))
 
     def _answer(self, row: Mapping[str, Any], text: str, number: int | None, count: int) -> Answer:
         def of_sample(path: str | None) -> Any:
@@ -117,8 +120,13 @@ class Layout:
         )
 
 
-def value_at(row: Mapping[str, Any], path: str | None) -> Any:
-    """A column's value; ``a.b`` is b in a, also where a is JSON in a text.
+def _as_written(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of our CSV as it was before it was put into cells."""
+    return {name: without_guard(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
+
+
+def value_at(row: Mapping[str, Any], path: str | None, missing: Any = None) -> Any:
+    """A column's value, or ``missing``; ``a.b`` is b in a, also where a is JSON in a text.
 
     >>> value_at({"a.b": 1}, "a.b"), value_at({"a": [{"b": 2}]}, "a.0.b"), value_at({"a": '{"b": 3}'}, "a.b")
     (1, 2, 3)
@@ -133,13 +141,13 @@ def value_at(row: Mapping[str, Any], path: str | None) -> Any:
             try:
                 value = json.loads(value)
             except (ValueError, RecursionError):
-                return None
+                return missing
         if isinstance(value, dict):
-            value = value.get(part)
+            value = value.get(part, missing)
         elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
             value = value[int(part)]
         else:
-            return None
+            return missing
     return value
 
 

@@ -198,8 +198,7 @@ def _table(path: Path, delimiter: str) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, delimiter=delimiter, strict=True)
         names = [name.strip() for name in next(reader)]
-        if len(names) > MOST_COLUMNS:
-            raise ValueError(f"expected at most {MOST_COLUMNS} columns, got {len(names)}")
+        _check_width(len(names))
         if len(set(names)) < len(names):
             repeated = next(name for name, count in Counter(names).items() if count > 1)
             raise ValueError(f"two columns have the name {repeated!r}")
@@ -215,10 +214,17 @@ def _parquet(path: Path) -> Iterator[dict[str, Any]]:
     from pyarrow import parquet
 
     try:
-        for batch in parquet.ParquetFile(path).iter_batches(batch_size=256):
+        file = parquet.ParquetFile(path)
+        _check_width(len(file.schema_arrow))
+        for batch in file.iter_batches(batch_size=256):
             yield from batch.to_pylist()
     except pa.ArrowException as error:
         raise ValueError(str(error)) from None
+
+
+def _check_width(num_columns: int) -> None:
+    if num_columns > MOST_COLUMNS:
+        raise ValueError(f"expected at most {MOST_COLUMNS} columns, got {num_columns}")
 
 
 def _archive(path: Path) -> zipfile.ZipFile:
@@ -241,7 +247,8 @@ def _document(content: bytes, path: Path) -> dict[str, Any]:
 
 
 def _broken(path: Path, where: str, error: Exception) -> StapoError:
-    return StapoError(f"{path}: {where} cannot be read: {' '.join(str(error).split())[:200]}; repair or leave it out")
+    why = "it is not in UTF-8; save it in that encoding" if isinstance(error, UnicodeDecodeError) else str(error)
+    return StapoError(f"{path}: {where} cannot be read: {' '.join(why.split())[:200]}; repair or leave it out")
 
 
 def _shown(value: Any) -> str:

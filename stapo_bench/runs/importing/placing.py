@@ -4,6 +4,7 @@ All others are sets of their own, whose names and ids come from their content, s
 compared.
 """
 
+import json
 import re
 from collections import Counter as Tally
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,10 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.records import Gold, Problem
+from stapo_bench.records import Gold, Problem, PromptStyle
 from stapo_bench.runs.importing.matching import Candidate, candidates_of, differ, generated_task, match
 from stapo_bench.runs.importing.survey import FoundProblem, ProblemKey, Survey
-from stapo_bench.runs.nested import canonical_digest
+from stapo_bench.runs.manifest import read_style
+from stapo_bench.runs.nested import JsonFields, canonical_digest
 from stapo_bench.tasks import ContentDigest, Task, normalise, task_names
 
 _LISTED = 3  # problems named in a note
@@ -39,6 +41,13 @@ class Placed:
     tasks: list[ImportedTask]
     places: Mapping[ProblemKey, tuple[str, str]]  # task and problem id; what is not here is left out
     notes: list[str] = field(default_factory=list)
+
+    def style_of(self, task: str, found: Survey) -> PromptStyle | None:
+        """What stood around a task's questions: what all files that hold any of them say; else it is not known."""
+        files = {file for key, place in self.places.items() if place[0] == task for file in found.problems[key].files}
+        said = {found.sources[file].stated.style or found.stated.style for file in files}
+        style = said.pop() if len(said) == 1 else None
+        return None if style is None else read_style(JsonFields(json.loads(style), "style"))
 
 
 def place(found: Survey, tasks: Sequence[str], name: str | None, data_dir: Path | None) -> Placed:
@@ -72,7 +81,10 @@ def place(found: Survey, tasks: Sequence[str], name: str | None, data_dir: Path 
     places |= _place_own(found, rest, name, placed)
     left = [found.problems[key] for key in found.problems if key not in places]
     if left:
-        placed.notes.append(f"left out: {len(left)} problems that are not of {_names(placed.tasks)}: {_first(left)}")
+        whole = "" if tasks else "; --task own takes all of the files' problems, as a set of their own"
+        placed.notes.append(
+            f"left out: {len(left)} problems whose text is none of {_names(placed.tasks)}: {_first(left)}{whole}"
+        )
     placed.places = places
     return placed
 

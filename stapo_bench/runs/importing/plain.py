@@ -8,7 +8,10 @@ from stapo_bench.runs.importing.layouts import Layout, value_at
 from stapo_bench.runs.importing.opening import Opened
 
 USUAL: Mapping[str, tuple[str, ...]] = {
-    "completion": ("completion", "response", "output", "generation", "model_output", "model_answer", "prediction"),
+    "completion": (
+        *("completion", "response", "output", "generation", "model_output", "model_answer", "prediction"),
+        *("completions", "responses", "outputs", "generations"),  # a list each
+    ),
     "problem": ("problem", "question", "prompt", "input", "query", "instruction"),
     "gold": ("gold", "answer", "expected_answer", "ground_truth", "reference_answer", "target", "gt"),
     "item": ("problem_id", "item", "unique_id"),
@@ -61,11 +64,26 @@ def mapped(opened: Opened, columns: Mapping[str, str]) -> Layout:
 
 def usual_columns(opened: Opened) -> dict[str, str]:
     """Columns of a file by meaning, where exactly one of the usual names is there."""
-    if not opened.first:
-        return {}
-    there = set.intersection(*(set(row) for row in opened.first))
-    found = {name: [column for column in names if column in there] for name, names in USUAL.items()}
-    return {name: columns[0] for name, columns in found.items() if len(columns) == 1}
+    return {name: columns[0] for name in USUAL if len(columns := _named_as_usual(opened, name)) == 1}
+
+
+def why_not_plain(opened: Opened) -> str:
+    """What a file of rows would need to be read by the usual names of columns."""
+    for names in (("completion",), ("problem", "item")):
+        found = [_named_as_usual(opened, name) for name in names]
+        if not any(len(columns) == 1 for columns in found):
+            several = " and ".join(next((columns for columns in found if columns), []))
+            usual = ", ".join(USUAL[names[0]][:3])
+            return f"it has {several} for the {names[0]}" if several else f"it has no {names[0]} ({usual}, …)"
+    raise AssertionError("it can be read")
+
+
+def _named_as_usual(opened: Opened, name: str) -> list[str]:
+    """Columns with a usual name of this meaning in all first rows, else in any: the reader says which row lacks it."""
+    for of_rows in (all, any):
+        if found := [column for column in USUAL[name] if opened.first and of_rows(column in r for r in opened.first)]:
+            return found
+    return []
 
 
 def _layout(columns: Mapping[str, str], opened: Opened) -> Layout:

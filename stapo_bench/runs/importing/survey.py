@@ -8,14 +8,13 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.runs.checkpoint import file_hashes
+from stapo_bench.errors import StapoError, UsageError, watched
 from stapo_bench.runs.importing.answers import Answer, Stated
 from stapo_bench.runs.importing.formats import Source
 from stapo_bench.runs.store import MAX_SAMPLE_INDEX
-from stapo_bench.tasks import normalise
+from stapo_bench.tasks import file_hashes, normalise
 
 _DIGEST = 12  # bytes of a digest within one import
 
@@ -122,7 +121,7 @@ def survey(sources: Sequence[Source], declared: Stated) -> Survey:
     )
     counter, models = Counter(sources), set[str]()
     for file, source in enumerate(sources):
-        for answer in source.answers():
+        for answer in watched(source.answers(), f"reading {source.opened.label.name}", "samples"):
             if answer.question is None and answer.item is None:
                 raise StapoError(f"{source.opened.name}: expected a problem's text or name in every row, got neither")
             key = found.key(answer)
@@ -188,13 +187,15 @@ def _hashes(paths: Sequence[Path]) -> list[str]:
 
 def _stated(sources: Sequence[Source], declared: Stated) -> Stated:
     """What is known of all samples: declared, or said by every file that says anything of it, without contradiction."""
-    values = {}
-    for name in (each.name for each in fields(Stated)):
+    values: dict[str, Any] = {"style": declared.style}  # a task's, see ``Placed.style_of``
+    for name in (each.name for each in fields(Stated) if each.name != "style"):
         said = {value: source.opened.name for source in sources if (value := getattr(source.stated, name)) is not None}
         mine = getattr(declared, name)
         if len(said) > 1:
             raise StapoError(
-                f"expected one run, got {name} " + " and ".join(f"{value} ({path})" for value, path in said.items())
+                f"expected one run, got {name} "
+                + " and ".join(f"{value} ({path})" for value, path in said.items())
+                + "; import the files of each by themselves"
             )
         if mine is not None and said and name != "model" and mine not in said:
             option, theirs = name.replace("_", "-"), next(iter(said))

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from stapo_bench.runs.importing.opening import Opened
+from stapo_bench.runs.importing.plain import USUAL
 
 _Test = Callable[[Opened], bool]
 
@@ -28,7 +29,7 @@ def _programs(opened: Opened) -> bool:
     return bool(opened.first) and any("generated" in row for row in opened.first[1:])
 
 
-_TEXTS = ("completion", "response", "output", "generation", "generated_solution", "resps", "code", "choices")
+_TEXTS = (*USUAL["completion"], "generated_solution", "resps", "code", "choices")
 
 REASONS: tuple[tuple[_Test, str], ...] = (
     (_document("results", "configs", "versions"), "metrics of lm-eval without texts; import its samples_*.jsonl"),
@@ -47,6 +48,7 @@ REASONS: tuple[tuple[_Test, str], ...] = (
     (_rows("question", "answer", without=_TEXTS), "problems with their golds, and no model's answers"),
     (_rows("question", "ground_truth"), "several models in one row; name one: --map completion=MODEL.solution,…"),
     (lambda o: o.kind == "table" and "input" in o.first[0], "outcomes without texts: there is nothing to grade"),
+    (lambda o: o.kind == "zip" and "xl/workbook.xml" in o.members(), "a spreadsheet; save it as CSV"),
     (
         lambda o: o.kind == "zip",
         "an archive; name it, or the folder of one model in it (ARCHIVE.zip/FOLDER), by itself",

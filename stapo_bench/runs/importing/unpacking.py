@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal
 
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, missing_package
 
 Kind = Literal["file", "folder", "archive"]
 
@@ -60,17 +60,19 @@ def _uncompressed(path: Path, scratch: Path, label: Path | None = None) -> Found
     if path.is_file() and (kind := _compression(path)) is not None:
         out = _new(scratch)
         with path.open("rb") as packed:
-            source: Any = gzip.open(packed) if kind == "gzip" else open_zstd(packed)  # noqa: SIM115  # as packed
+            source: Any = gzip.open(packed) if kind == "gzip" else open_zstd(packed, label)  # noqa: SIM115  # as packed
             with source, out.open("wb") as file:
                 _copy(source, file, label, path.stat().st_size, MOST_BYTES)
         return Found(out, label)
     return Found(path, label)
 
 
-def open_zstd(packed: Any) -> IO[bytes]:
-    """What a file that is open holds, without its compression by zstd."""
-    import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
-
+def open_zstd(packed: Any, label: Path) -> IO[bytes]:
+    """What a file that is open holds, without its compression by zstd; StapoError where nothing here reads that."""
+    try:
+        import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
+    except ModuleNotFoundError:
+        raise StapoError(f"{label}: compressed with zstd: {missing_package('pyarrow')}") from None
     stream: IO[bytes] = pa.input_stream(packed, compression="zstd")
     return stream
 
@@ -81,7 +83,7 @@ def read_zstd_member(path: Path, info: zipfile.ZipInfo, most: int) -> bytes:
         file.seek(info.header_offset + 26)
         name, extra = struct.unpack("<HH", file.read(4))
         file.seek(name + extra, 1)
-        with open_zstd(io.BytesIO(file.read(min(info.compress_size, most)))) as stream:
+        with open_zstd(io.BytesIO(file.read(min(info.compress_size, most))), path) as stream:
             return stream.read(most)
 
 

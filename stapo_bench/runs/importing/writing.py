@@ -5,16 +5,18 @@
 The folder is written beside its place and put there whole: an import that was stopped leaves none.
 """
 
+import json
+import os
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.errors import StapoError, UsageError, watched
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.records import Grade, Outcome, Sample, SampleKey, StatedSampling
 from stapo_bench.runs.golds import data_digest, store_problems
@@ -33,9 +35,10 @@ from stapo_bench.runs.manifest import (
     Manifest,
     TaskIdentity,
     load_manifest,
+    optional_sampling,
     write_manifest,
 )
-from stapo_bench.runs.nested import canonical_digest
+from stapo_bench.runs.nested import JsonFields, canonical_digest
 from stapo_bench.runs.sample_writer import SegmentWriter
 
 _BATCH = 4096  # grades in memory
@@ -67,16 +70,13 @@ class Imported:
     notes: tuple[str, ...]
 
 
-def import_run(
-    paths: Sequence[Path], out: Path, options: ImportOptions, progress: Callable[[int], None] = lambda number: None
-) -> Imported:
+def import_run(paths: Sequence[Path], out: Path, options: ImportOptions) -> Imported:
     """Make a run folder of other tools' files.
 
     Args:
         paths: files, folders or archives; of the latter two, what holds no samples is left out.
         out: the run folder, which must not exist yet.
         options: how they are read.
-        progress: called with the number of samples stored so far.
 
     Raises:
         StapoError: a file that cannot be read or holds no samples, or a folder that cannot be written.
@@ -85,12 +85,10 @@ def import_run(
         raise StapoError(f"{out}: expected a folder that is not there yet; choose another --out")
     with TemporaryDirectory(prefix="stapo-bench-") as scratch:  # for what has to be unpacked
         sources, notes = open_sources(paths, options, Path(scratch))
-        return _import(sources, out, options, progress, notes)
+        return _import(sources, out, options, notes)
 
 
-def _import(
-    sources: Sequence[Source], out: Path, options: ImportOptions, progress: Callable[[int], None], notes: Sequence[str]
-) -> Imported:
+def _import(sources: Sequence[Source], out: Path, options: ImportOptions, notes: Sequence[str]) -> Imported:
     found = survey(sources, options.stated)
     placed = place(found, options.tasks, options.name, options.data_dir)
     manifest = _manifest(out, found, placed, options)
@@ -99,7 +97,7 @@ def _import(
         temporary.mkdir(parents=True)
         for task in placed.tasks:
             store_problems(temporary, task.name, task.problems)
-        stored = _Stored(temporary, manifest, found, placed, progress)
+        stored = _Stored(temporary, manifest, found, placed)
         stored.write()
         write_manifest(Manifest(run_dir=temporary, identity=manifest.identity, about=manifest.about))
         temporary.replace(out)
@@ -145,11 +143,13 @@ def open_sources(paths: Sequence[Path], options: ImportOptions, scratch: Path) -
             except NotSamplesError as error:
                 if kind == "file":
                     raise
-                left_out.append(str(error))
+                left_out.append(str(error).removeprefix(f"{path}{os.sep}"))
         if kind == "archive":
             _refuse_several_folders(path, found)
         if left_out:
-            notes.append(f"{len(left_out)} files of {path} hold no samples: {'; '.join(left_out[:3])}")
+            why = "; ".join([*left_out[:3], *["…"] * (len(left_out) > 3)])
+            holds = "1 file of {} holds" if len(left_out) == 1 else f"{len(left_out)} files of {{}} hold"
+            notes.append(f"{holds.format(path)} no samples: {why}")
         sources += found
     if not sources:
         raise StapoError(
@@ -175,11 +175,14 @@ def _manifest(out: Path, found: Survey, placed: Placed, options: ImportOptions) 
     identity = Identity(
         checkpoint_digest=None,
         tasks={
-            task.name: TaskIdentity(data=data_digest(task.problems), prompts=None, prompt_format=None)
-            for task in placed.tasks
+            name: TaskIdentity(data=digest, prompts=None, prompt_format=None, style=placed.style_of(name, found))
+            for name, digest in ((task.name, data_digest(task.problems)) for task in placed.tasks)
         },
         sampling=StatedSampling(
-            temperature=stated.temperature, top_p=stated.top_p, max_new_tokens=stated.max_new_tokens
+            temperature=stated.temperature,
+            top_p=stated.top_p,
+            max_new_tokens=stated.max_new_tokens,
+            **optional_sampling(JsonFields(json.loads(stated.settings or "{}"), "settings")),
         ),
         seed=None,
         engine={},
@@ -210,10 +213,8 @@ def _manifest(out: Path, found: Survey, placed: Placed, options: ImportOptions) 
 class _Stored:
     """Stores samples and reported verdicts while the files are read for the second time."""
 
-    def __init__(
-        self, folder: Path, manifest: Manifest, found: Survey, placed: Placed, progress: Callable[[int], None]
-    ) -> None:
-        self._folder, self._found, self._placed, self._progress = folder, found, placed, progress
+    def __init__(self, folder: Path, manifest: Manifest, found: Survey, placed: Placed) -> None:
+        self._folder, self._found, self._placed = folder, found, placed
         self._stamps = manifest.stamps
         self._grades: dict[str, list[tuple[SampleKey, Grade]]] = {}
         self._open: dict[str, int] = {}  # by grader: verdicts that are neither right nor wrong
@@ -226,12 +227,11 @@ class _Stored:
         for file, source in enumerate(self._found.sources):
             label = re.sub(r"\W+", "_", source.opened.label.stem)[:40] or "file"
             with SegmentWriter(self._folder, label) as writer:
-                for answer, key in self._keyed(file, source, counter):
+                keyed, total = self._keyed(file, source, counter), self._found.num_samples[file]
+                for answer, key in watched(keyed, f"importing {source.opened.label.name}", "samples", total):
                     if not answer.again:
                         writer.append(self._sample(answer, key))
                         self.num_samples += 1
-                        if self.num_samples % _BATCH == 0:
-                            self._progress(self.num_samples)
                     self._report(source, answer, key)
         for name in list(self._grades):
             self._flush(name)

@@ -35,6 +35,8 @@ def checked(origin: str, where: str, value: Any, declared: ScoreRange | None = N
         why = "; scores of another range are declared: --range LO:HI" if is_number and declared is None else ""
         if isinstance(value, str) and _COMMA.fullmatch(value.strip()):
             why = f"; numbers have a point, not a comma: {value.strip().replace(',', '.')}"
+        if isinstance(value, str) and value.strip().endswith("%"):
+            why = "; numbers stand without a percent sign, and with --range 0:100"
         expected = "a score from 0 to 1" if declared is None else f"a score from {declared}, the declared range,"
         raise StapoError(f"{origin}: {where}: expected {expected} (or nothing), got {shown(value)}{why}")
     return score

@@ -11,7 +11,8 @@ from typing import Any
 
 from stapo_bench.errors import UsageError, did_you_mean
 from stapo_bench.runs.importing.layouts import value_at
-from stapo_bench.runs.outcomes.values import ScoreRange, is_outcome
+from stapo_bench.runs.importing.opening import MOST_COLUMNS
+from stapo_bench.runs.outcomes.values import ScoreRange, is_outcome, score_of
 
 USUAL: Mapping[str, tuple[str, ...]] = {
     "item": (
@@ -94,10 +95,13 @@ def find_columns(
         UsageError: no such column, no items, no scores, or scores under several names.
     """
     there = list(dict.fromkeys(column for row in first for column in row))
+    if len(there) > MOST_COLUMNS:
+        raise UsageError(f"{name}: expected at most {MOST_COLUMNS} columns, got {len(there)}; write a row per outcome")
     for meaning, column in named.items():
         if column not in there and all(value_at(row, column) is None for row in first):
             hint = did_you_mean(column, there) or _columns(there)
-            raise UsageError(f"{name}: --map {meaning}={column}: no such column; {hint}")
+            option = f"--cluster {column}" if meaning == "cluster" else f"--map {meaning}={column}"
+            raise UsageError(f"{name}: {option}: no such column; {hint}")
     usual = {meaning: [c for n in names for c in there if c.lower() == n] for meaning, names in USUAL.items()}
     if set(there) >= _EXPORT:
         usual |= {"model": ["run"], "item": ["problem_id"], "score": ["correct"], "sample": ["sample_index"]}
@@ -123,7 +127,7 @@ def find_columns(
         model=other("model"),
         task=None if other("task") == item else other("task"),
         seed=other("seed"),
-        cluster=other("cluster"),
+        cluster=None if "cluster" not in named and other("cluster") == other("task") else other("cluster"),
     )
     return found if scores or successes else _wide(name, first, there, found, declared)
 
@@ -146,7 +150,9 @@ def _wide(
     rest = tuple(column for column in there if column not in known)
     are_outcomes = all(is_outcome(row.get(column), declared) for row in first for column in rest)
     if not rest or not are_outcomes or columns.sample is not None:
-        raise UsageError(f"{name}: expected a column with scores: --map score=COLUMN; {_columns(there)}")
+        between = rest and all(score_of(row.get(column), declared) is not None for row in first for column in rest)
+        hint = ", or --range 0:1 where all columns hold scores" if between and columns.sample is None else ""
+        raise UsageError(f"{name}: expected a column with scores: --map score=COLUMN{hint}; {_columns(there)}")
     if all(_SAMPLE_COLUMN.fullmatch(column.lower()) for column in rest):
         return replace(columns, wide_samples=rest)
     if columns.model is not None:

@@ -1,16 +1,16 @@
 """From Python objects to outcomes: matrices, maps from items to scores, rows of named columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, missing_package
 from stapo_bench.records import Outcomes
 from stapo_bench.runs.outcomes.cells import Cell, checked
 from stapo_bench.runs.outcomes.outcome_table import ALL_ITEMS, OutcomeTable, TableTask
 from stapo_bench.runs.outcomes.reading import tables_of, tables_of_rows
-from stapo_bench.runs.outcomes.values import ScoreRange
+from stapo_bench.runs.outcomes.values import ScoreRange, plain, shown
 
 
 def outcomes_from(
@@ -29,18 +29,19 @@ def outcomes_from(
         StapoError: a value beyond the range, an outcome that stands twice, or two models.
     """
     if is_frame(found):
-        found = _rows_of(found)
-    if is_matrix(found):
+        tables = tables_of_rows(name, name, _rows_of(found, name), named or {}, declared)
+    elif is_matrix(found):
         return _of_matrix(found, name, declared)
-    if isinstance(found, Mapping):
+    elif isinstance(found, Mapping):
         cells = (
             Cell(None, None, str(item), index, checked(name, f"item {item!r}", inner, declared), number, None)
             for number, (item, scores) in enumerate(found.items(), start=1)
-            for index, inner in enumerate(_listed(scores))
+            for listed in [plain(scores)]
+            for index, inner in enumerate(listed if isinstance(listed, list) else [listed])
         )
         tables = tables_of(name, name, cells, "a map from items to scores")
     else:
-        tables = tables_of_rows(name, name, found, named or {}, declared)
+        tables = tables_of_rows(name, name, _each_a_row(found, name), named or {}, declared)
     if len(tables) > 1:
         raise StapoError(f"{name}: expected one model, got {', '.join(table.name for table in tables[:4])}")
     return tables[0]
@@ -56,20 +57,44 @@ class Frame(Protocol):
 
 def is_frame(found: Any) -> TypeGuard[Frame]:
     """Whether it is a data frame with named columns; a series is none."""
-    return hasattr(found, "__arrow_c_stream__") and (hasattr(found, "columns") or hasattr(found, "column_names"))
+    return hasattr(found, "__arrow_c_stream__") and any(hasattr(found, name) for name in ("columns", "schema"))
 
 
-def _rows_of(frame: Any) -> list[dict[str, Any]]:
+def _rows_of(frame: Any, name: str) -> list[dict[str, Any]]:
     """A data frame's rows; an index that has a name is a column."""
-    for method in ("to_pylist", "to_dicts"):  # pyarrow, polars
-        if hasattr(frame, method):
-            return list(getattr(frame, method)())
-    frame = frame.reset_index() if any(name is not None for name in frame.index.names) else frame
-    names = [str(name) for name in frame.columns]
+    if hasattr(frame, "itertuples"):  # pandas, whose numbers would become others in arrow where cells are empty
+        has_name = any(index is not None for index in frame.index.names)
+        frame = frame.reset_index(allow_duplicates=True) if has_name else frame
+        names = [str(column) for column in frame.columns]
+        rows = frame.itertuples(index=False, name=None)
+    elif hasattr(frame, "iter_rows"):  # polars
+        names, rows = frame.columns, frame.iter_rows()
+    else:
+        frame = frame if hasattr(frame, "to_pylist") else _in_arrow(frame)
+        names, rows = frame.column_names, zip(*(column.to_pylist() for column in frame.columns), strict=True)
     if len(set(names)) < len(names):
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise StapoError(f"two columns have the name {repeated!r}; rename one")
-    return [dict(zip(names, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
+        repeated = next(column for column in names if names.count(column) > 1)
+        raise StapoError(f"{name}: two columns have the name {repeated!r}; rename one")
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _in_arrow(frame: Any) -> Any:
+    """A data frame of another library as a table of pyarrow's."""
+    try:
+        import pyarrow as pa  # type: ignore[import-untyped]  # it ships no types
+    except ModuleNotFoundError as error:
+        raise StapoError(missing_package("pyarrow")) from error
+    return pa.table(frame)
+
+
+def _each_a_row(found: Any, name: str) -> Iterator[Mapping[str, Any]]:
+    for row in found if isinstance(found, Iterable) else [found]:
+        if not isinstance(row, Mapping):
+            raise StapoError(
+                f"{name}: expected a path, a run, a matrix, a map from items to scores, a data frame or rows of named "
+                f"columns, got {type(found).__name__}"
+            )
+        yield row
 
 
 def is_matrix(found: Any) -> TypeGuard[Sequence[Any]]:
@@ -85,7 +110,7 @@ def _of_matrix(found: Any, name: str, declared: ScoreRange | None) -> OutcomeTab
     try:
         scores = np.array(found, dtype=np.float64)
     except (TypeError, ValueError):
-        raise StapoError(f"{name}: expected a matrix of scores and NaN, got {type(found).__name__}") from None
+        raise StapoError(f"{name}: expected a matrix of scores and NaN, {_what_is_odd(found)}") from None
     scores = scores[:, None] if scores.ndim == 1 else scores
     if scores.ndim != 2 or not scores.size:
         raise StapoError(f"{name}: expected a matrix [problems, samples], got one of shape {scores.shape}")
@@ -103,7 +128,21 @@ def _of_matrix(found: Any, name: str, declared: ScoreRange | None) -> OutcomeTab
     return OutcomeTable(name=name, origin=name, tasks={ALL_ITEMS: TableTask(outcomes=outcomes)}, notes=(note,))
 
 
-def _listed(scores: Any) -> list[Any]:
-    """A score alone as a list of one; numpy's numbers and arrays as Python's."""
-    plain = scores.tolist() if isinstance(scores, np.ndarray | np.generic) else scores
-    return list(plain) if isinstance(plain, list | tuple) else [plain]
+def _what_is_odd(found: Any) -> str:
+    """Why it is no matrix: rows of several lengths, or what is no number."""
+    lengths = [len(row) if hasattr(row, "__len__") and not isinstance(row, str) else 0 for row in found]
+    other = next((row for row, length in enumerate(lengths) if length != lengths[0]), None)
+    if other is not None:
+        return (
+            f"got {lengths[0]} samples in row 0 and {lengths[other]} in row {other}; NaN stands for a sample that was "
+            "not drawn, and a map from items to scores takes rows of any length"
+        )
+    return next(f"got {shown(row)} in row {number}" for number, row in enumerate(found) if not _are_numbers(row))
+
+
+def _are_numbers(row: Any) -> bool:
+    try:
+        np.array(row, dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True

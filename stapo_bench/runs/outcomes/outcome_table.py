@@ -34,6 +34,7 @@ class OutcomeTable:
     origin: str  # the file, or what else it was read from
     tasks: Mapping[str, TableTask]
     notes: tuple[str, ...] = ()  # how it was read
+    tasks_are_clusters: bool = False  # the items of a task belong together, and all tasks are one set
 
 
 @dataclass(eq=False)

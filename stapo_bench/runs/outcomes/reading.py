@@ -10,6 +10,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from stapo_bench.runs.outcomes.cells import Cell, checked
 from stapo_bench.runs.outcomes.columns import Columns, find_columns
 from stapo_bench.runs.outcomes.logs import read_log
 from stapo_bench.runs.outcomes.outcome_table import ALL_ITEMS, Cells, OutcomeTable
-from stapo_bench.runs.outcomes.values import ScoreRange, is_outcome, name_of, score_of, shown
+from stapo_bench.runs.outcomes.values import ScoreRange, is_outcome, name_of, plain, score_of, shown
 
 _LOOKED_AT = 20  # rows from which columns are told
 _MEGABYTE = 1 << 20
@@ -64,7 +65,8 @@ def read_outcomes(
             f"{path}: its first line is longer than 1 MB: expected a table of at most {MOST_COLUMNS} columns"
         )
     if opened.kind not in _ROWS:
-        raise StapoError(f"{path}: expected a table of outcomes (CSV, TSV, JSON, Parquet), got {opened.kind}")
+        got = "neither of them, or no row below a header" if opened.kind == "text" else opened.kind
+        raise StapoError(f"{path}: expected a table of outcomes (CSV, TSV, JSON, Parquet), got {got}")
     return tables_of_rows(path.stem, str(path), opened.rows(), named, declared)
 
 
@@ -87,7 +89,8 @@ def tables_of_rows(
         raise StapoError(f"{origin}: expected rows with outcomes, got none")
     columns = find_columns(origin, first, named, declared)
     cells = _from_rows(origin, columns, chain(first, rows), declared)
-    return tables_of(name, origin, cells, str(columns) + _of_range(declared))
+    tables = tables_of(name, origin, cells, str(columns) + _of_range(declared))
+    return [replace(table, tasks_are_clusters=named.get("cluster", "") == columns.task) for table in tables]
 
 
 def tables_of(name: str, origin: str, cells: Iterable[Cell], how: str) -> list[OutcomeTable]:
@@ -120,7 +123,7 @@ def _counted(tasks: Mapping[str, Cells]) -> str:
     repeated = [held.counts[0] for held in tasks.values() if held.is_counted and held.counts[0] > 1]
     said += f"; the rows of an item are taken for its samples, {repeated[0]} each" if repeated else ""
     between = sum(0.0 < score < 1.0 for score in chain.from_iterable(held.scores for held in tasks.values()))
-    said += f", {between} of them neither 0 nor 1" if between else ""
+    said += f", {between} of them between the lowest and the highest score" if between else ""
     return said + (f", {empty} of them without a score: undecided" if empty else "")
 
 
@@ -150,7 +153,7 @@ def _from_rows(
                 own, sample = (column, None) if columns.wide_models else (model, column)
                 yield Cell(own, task, item, sample, score, number, None, cluster)
             continue
-        value = value_at(row, columns.score)
+        value = plain(value_at(row, columns.score))
         if isinstance(value, list):
             for index, inner in enumerate(value):
                 score = _in_row(origin, number, columns.score, inner, declared)

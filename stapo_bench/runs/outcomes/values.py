@@ -2,9 +2,8 @@
 
 import math
 import re
+from decimal import Decimal
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from stapo_bench.errors import UsageError
 
@@ -49,6 +48,28 @@ def checked_range(low: float, high: float) -> ScoreRange:
     return ScoreRange(low, high)
 
 
+_NOTHING = frozenset(("NAType", "NaTType"))  # pandas.api.typing's, which equal not even themselves
+
+
+def plain(value: Any) -> Any:
+    """What numpy, pandas and polars hand out for a number, a list or nothing, as Python's own.
+
+    >>> from numpy import array, float32
+    >>> plain(float32(0.5)), plain(array([1, 0])), plain((1, 0)), plain(Decimal("0.5")), plain(Decimal("7.0"))
+    (0.5, [1, 0], [1, 0], 0.5, 7)
+    """
+    if value is None or isinstance(value, str | int | float | list):
+        return value
+    if type(value).__name__ in _NOTHING:
+        return None
+    if isinstance(value, Decimal):  # whole ones name items, and may be larger than a float tells apart
+        return int(value) if value.is_finite() and value == int(value) else float(value)
+    for method in ("tolist", "to_list"):  # numpy and pandas, polars
+        if hasattr(value, method):
+            return getattr(value, method)()
+    return list(value) if isinstance(value, tuple) else value
+
+
 def score_of(value: Any, declared: ScoreRange | None = None) -> float | None:
     """A score from 0 to 1, NaN where nothing is known, None for what is no score.
 
@@ -61,10 +82,9 @@ def score_of(value: Any, declared: ScoreRange | None = None) -> float | None:
     >>> [score_of(value, ScoreRange(1.0, 5.0)) for value in (3, "5", 0, "correct", "")]
     [0.5, 1.0, None, None, nan]
     """
+    value = plain(value)
     if value is None:
         return math.nan
-    if isinstance(value, np.generic):
-        value = value.item()
     if isinstance(value, str):
         word = value.strip().lower()
         if word in _UNKNOWN or (declared is None and word in _WORDS):
@@ -96,8 +116,7 @@ def name_of(value: Any) -> str | None:
     >>> name_of(7), name_of(7.0), name_of("7"), name_of(" 7"), name_of(""), name_of(float("nan")), name_of([7])
     ('7', '7', '7', ' 7', None, None, '[7]')
     """
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = plain(value)
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, float) and value.is_integer():
@@ -108,5 +127,5 @@ def name_of(value: Any) -> str | None:
 
 def shown(value: Any) -> str:
     """A value for an error: short, on one line."""
-    text = repr(value)
+    text = " ".join(repr(value).split("\n"))
     return text if len(text) <= 60 else text[:59] + "…"

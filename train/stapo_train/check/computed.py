@@ -88,16 +88,13 @@ def worst_of(*deviations: float) -> float:
 
 def packed(policy: Policy, batch: Batch, objective: Objective, phase: int = 0) -> Computed:
     """All rollouts in one row, each seeing only itself."""
-    rows = [prompt + response for prompt, response in batch.rows]
+    rows, places = zip(*map(batch.laid_out, range(len(batch.rows))), strict=True)
     owner = torch.cat([torch.full((len(row),), i) for i, row in enumerate(rows)])
     position = torch.cat([torch.arange(len(row)) for row in rows])
     causal = torch.ones(len(owner), len(owner), dtype=torch.bool).tril()
     starts = np.cumsum([0, *(len(row) for row in rows[:-1])])
     predictor = torch.cat(
-        [
-            torch.arange(start + len(prompt) - 1, start + len(prompt) + len(response) - 1)
-            for start, (prompt, response) in zip(starts.tolist(), batch.rows, strict=True)
-        ]
+        [start - 1 + torch.tensor(drawn) for start, drawn in zip(starts.tolist(), places, strict=True)]
     )
     input_ids = torch.tensor([token for row in rows for token in row])
     hidden = policy.model.base_model(

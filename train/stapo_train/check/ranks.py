@@ -1,7 +1,6 @@
 """Loss and gradient on two ranks, each with its share of the rollouts."""
 
 import os
-import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +13,7 @@ from torch.multiprocessing.spawn import spawn
 
 from stapo_train.check.computed import Computed, loss_and_gradient
 from stapo_train.check.toy import toy_batch, toy_objective, toy_policy
-from stapo_train.distributed import ProcessGroup
+from stapo_train.distributed import ProcessGroup, end_rank
 
 Asked = tuple[str, Mapping[str, Any] | None]
 """An objective's name and its settings; None: those of the toy."""
@@ -22,38 +21,31 @@ Asked = tuple[str, Mapping[str, Any] | None]
 
 def two_ranks(objectives: Sequence[Asked]) -> list[Computed]:
     """Loss and gradient of each objective (phase 1), its rollouts divided between two gloo processes."""
-    with TemporaryDirectory() as folder, socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-        free.close()
-        results = Path(folder) / "results"
-        spawn(_rank, args=(port, objectives, str(results)), nprocs=2)  # type: ignore[no-untyped-call]
-        found = load_file(results)
+    with TemporaryDirectory() as folder:
+        spawn(_rank, args=(Path(folder), objectives), nprocs=2)  # type: ignore[no-untyped-call]
+        found = load_file(Path(folder) / "results")
     losses = found.pop("losses").tolist()
     return [Computed(loss=loss, gradient=found[str(number)]) for number, loss in enumerate(losses)]
 
 
-def _rank(rank: int, port: int, objectives: Sequence[Asked], results: str) -> None:
+def _rank(rank: int, folder: Path, objectives: Sequence[Asked]) -> None:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
-    try:
-        found = []
-        for name, settings in objectives:
-            objective = toy_objective(name, settings)
-            batch = toy_batch(objective)
-            share = batch.select_rows(
-                [r for r in range(len(batch.rows)) if r % 3 == 0]
-                if rank == 0
-                else [r for r in range(len(batch.rows)) if r % 3]
-            )  # unequal shares
-            computed = loss_and_gradient(
-                toy_policy(objective), share, objective, reduce=ProcessGroup(torch.device("cpu"))
-            )
-            found.append(computed)
-        if rank == 0:
-            losses = torch.tensor([computed.loss for computed in found], dtype=torch.float64)
-            gradients = {str(number): computed.gradient for number, computed in enumerate(found)}
-            save_file({"losses": losses, **gradients}, results)
-    finally:
-        dist.destroy_process_group()
+    store = dist.FileStore(str(folder / "meeting"), 2)  # type: ignore[attr-defined]
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
+    found = []
+    for name, settings in objectives:
+        objective = toy_objective(name, settings)
+        batch = toy_batch(objective)
+        share = batch.select_rows(
+            [r for r in range(len(batch.rows)) if r % 3 == 0]
+            if rank == 0
+            else [r for r in range(len(batch.rows)) if r % 3]
+        )  # unequal shares
+        computed = loss_and_gradient(toy_policy(objective), share, objective, reduce=ProcessGroup(torch.device("cpu")))
+        found.append(computed)
+    if rank == 0:
+        losses = torch.tensor([computed.loss for computed in found], dtype=torch.float64)
+        gradients = {str(number): computed.gradient for number, computed in enumerate(found)}
+        save_file({"losses": losses, **gradients}, folder / "results")
+    end_rank()

@@ -1,14 +1,14 @@
-"""GPUs by their data sheets and models by their shapes, from which costs are computed.
+"""What costs are computed from: GPUs by their data sheets, models by their shapes, runs by what they sample and split.
 
 >>> round(SHAPES["8b"].parameters / 1e9, 2)
 8.19
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.tasks import read_foreign_object
 
 
@@ -44,20 +44,59 @@ class Shape:
     tied: bool  # the output matrix is the embedding
 
     @property
+    def layer_tensors(self) -> tuple[int, ...]:
+        """Parameters of each tensor of a layer: attention, MLP, two norms, and those on queries and keys."""
+        queries, keys = self.heads * self.head_dim * self.hidden, self.kv_heads * self.head_dim * self.hidden
+        mlp = self.hidden * self.intermediate
+        return (queries, keys, keys, queries, mlp, mlp, mlp, self.hidden, self.hidden, self.head_dim, self.head_dim)
+
+    @property
+    def root_tensors(self) -> tuple[int, ...]:
+        """Parameters of each tensor outside the layers: embedding, output matrix, last norm."""
+        return (*[self.vocab * self.hidden] * (1 if self.tied else 2), self.hidden)
+
+    @property
+    def tensors(self) -> tuple[int, ...]:
+        """Parameters of each tensor of the model."""
+        return self.layer_tensors * self.layers + self.root_tensors
+
+    @property
     def layer_parameters(self) -> int:
-        """Parameters of one layer: attention, MLP, two norms, and those on queries and keys."""
-        attention = 2 * self.hidden * self.head_dim * (self.heads + self.kv_heads)
-        return attention + 3 * self.hidden * self.intermediate + 2 * self.hidden + 2 * self.head_dim
+        """Parameters of one layer."""
+        return sum(self.layer_tensors)
 
     @property
     def root_parameters(self) -> int:
-        """Parameters outside the layers: embedding, output matrix, last norm."""
-        return self.vocab * self.hidden * (1 if self.tied else 2) + self.hidden
+        """Parameters outside the layers."""
+        return sum(self.root_tensors)
 
     @property
     def parameters(self) -> int:
         """Parameters of the whole model."""
         return self.layers * self.layer_parameters + self.root_parameters
+
+    def adapter_tensors(self, rank: int, targets: Sequence[str]) -> tuple[int, ...]:
+        """Parameters of each tensor of a LoRA adapter: rank x in and rank x out for each matrix that has one.
+
+        Args:
+            rank: r.
+            targets: names of matrices or their ends, as peft takes them: ``q_proj`` is that of every layer.
+
+        Raises:
+            UsageError: a matrix that such a model does not have.
+        """
+        queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        ends = {
+            **dict.fromkeys(("self_attn.q_proj", "self_attn.o_proj"), (self.hidden, queries)),
+            **dict.fromkeys(("self_attn.k_proj", "self_attn.v_proj"), (self.hidden, keys)),
+            **dict.fromkeys(("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"), (self.hidden, self.intermediate)),
+        }
+        matrices = {f".model.layers.{n}.{name}": both for n in range(self.layers) for name, both in ends.items()}
+        if unknown := [target for target in targets if not any(name.endswith(f".{target}") for name in matrices)]:
+            known = ", ".join(name.rpartition(".")[2] for name in ends)
+            raise UsageError(f"lora.targets: expected some of {known}, got {', '.join(unknown)}")
+        adapted = tuple(f".{target}" for target in targets)
+        return tuple(rank * end for name, both in matrices.items() if name.endswith(adapted) for end in both)
 
     @property
     def kv_bytes(self) -> int:
@@ -89,8 +128,17 @@ SHAPES: Mapping[str, Shape] = {
 
 
 def read_shape(checkpoint: Path) -> Shape:
-    """The shape of a Hugging Face checkpoint folder."""
+    """The shape of a Hugging Face checkpoint folder, of which ``config.json`` is enough.
+
+    Raises:
+        StapoError: there is none, or not a decoder's.
+    """
     path = checkpoint / "config.json"
+    if not path.exists():
+        raise StapoError(
+            f"model {checkpoint}: expected a Hugging Face folder, of which config.json is enough, got "
+            f"{'none there' if checkpoint.is_dir() else 'no such folder'}; name one with model=FOLDER"
+        )
     raw = read_foreign_object(path)
     try:
         return Shape(
@@ -105,3 +153,54 @@ def read_shape(checkpoint: Path) -> Shape:
         )
     except (KeyError, TypeError, ArithmeticError) as error:
         raise StapoError(f"{path}: expected a decoder's config.json, got {type(error).__name__}: {error}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How much an iteration samples and trains on. Lengths in tokens."""
+
+    prompts: int = 256
+    group_size: int = 8
+    mini_batches: int = 4
+    max_prompt: int = 1024
+    max_response: int = 15_360
+    # DAPO-Math-17K's prompts have about a hundred tokens; JustRL's responses settle at 4,000 to 5,000
+    # (arXiv:2512.16649, Fig. 2c). The paper does not print its own.
+    mean_prompt: int = 100
+    mean_response: int = 4500
+
+    @property
+    def rollouts(self) -> int:
+        """Rollouts of an iteration."""
+        return self.prompts * self.group_size
+
+    @property
+    def max_length(self) -> int:
+        """Most tokens of a sequence, prompt and response."""
+        return self.max_prompt + self.max_response
+
+    @property
+    def mean_length(self) -> int:
+        """Mean tokens of a sequence, prompt and response."""
+        return self.mean_prompt + self.mean_response
+
+
+PUBLISHED_RECIPE = Recipe()
+"""arXiv:2602.15620, training setup; the mean lengths are assumptions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """GPUs, and how a model is distributed over them."""
+
+    gpu: Gpu
+    nodes: int
+    gpus_per_node: int
+    tensor_parallel: int = 1  # GPUs that share a vLLM engine's weights
+    sequence_parallel: int = 1  # GPUs that share a sequence while it is trained on (Ulysses)
+    rollout_share: float = 0.6  # of the memory, vLLM's while it samples
+
+    @property
+    def world(self) -> int:
+        """GPUs in all."""
+        return self.nodes * self.gpus_per_node

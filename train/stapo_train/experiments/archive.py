@@ -18,17 +18,27 @@ KEPT = ("config.yaml", "metrics.jsonl")
 
 def write_trainings(folders: Mapping[str, Path], page: Path) -> Path:
     """Pack ``KEPT`` of every training (name to folder) beside its page. Same files, same bytes: no times enter."""
+    return pack(
+        {
+            f"trainings/{training}/{name}": read_bounded(folders[training] / name)
+            for training in sorted(folders)
+            for name in KEPT
+        },
+        page,
+    )
+
+
+def pack(files: Mapping[str, bytes], page: Path) -> Path:
+    """Pack files, by their names in the archive, in their order."""
     packed = io.BytesIO()
     # gzip's header would otherwise hold the file's name and time.
     with (
         gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as file,
         tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as archive,
     ):
-        for training in sorted(folders):
-            for name in KEPT:
-                content = read_bounded(folders[training] / name)
-                member = tarfile.TarInfo(f"trainings/{training}/{name}")
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
     write_result(page / TRAININGS, packed.getvalue())
     return page / TRAININGS

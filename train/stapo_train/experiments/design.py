@@ -1,8 +1,8 @@
 """Definition of an experiment: one YAML file, and the trainings and evaluations that follow from it.
 
 A training's folder is named by a hash of what it computes, so experiments that need the same training share it.
-``overrides`` are settings of ``stapo-train`` on top of ``train/configs/tiny/_recipe.yaml``; a variant without any is
-the untrained base model.
+``overrides`` are settings of ``stapo-train`` on top of ``train/configs/tiny/_recipe.yaml``; those that begin with
+``pretrain.`` are the base model's, on top of ``base.yaml`` there. A variant without any is the untrained base model.
 """
 
 import re
@@ -22,6 +22,9 @@ CONFIGS = _TRAIN / "configs" / "tiny"
 SEEDS: Mapping[str, tuple[int, ...]] = {"fresh": (101, 102, 103, 104, 105), "search": (1, 2, 3)}
 """Settings are searched with the search seeds and measured with the fresh ones, by which nothing is ever chosen."""
 
+PRETRAIN = "pretrain."
+"""How settings of the base model begin."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
@@ -40,7 +43,7 @@ class Experiment:
     sections: Sequence[str] = ()  # of pages.SECTIONS
     graders: Sequence[str] = ()  # besides ``math``
     overrides: Sequence[str] = ()  # of every training
-    pretrain: Sequence[str] = ()  # overrides of the base model
+    suite: str = "tiny"  # the tasks of every evaluation
     evaluation: Mapping[str, int] = field(default_factory=dict)  # options of ``stapo-bench eval`` on top of EVALUATION
 
     @property
@@ -74,12 +77,15 @@ class Training:
     variant: str
     seed: int
     folder: Path
+    base: Path  # the folder of the model that it begins with, one per set of ``pretrain``
+    pretrain: Sequence[str]
     config: TrainConfig | None
     overrides: Sequence[str] = ()
 
-    def checkpoint(self, base: Path) -> Path:
+    @property
+    def checkpoint(self) -> Path:
         """The folder of the last checkpoint."""
-        return base if self.config is None else self.folder / "checkpoints" / "final"
+        return self.base if self.config is None else self.folder / "checkpoints" / "final"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,11 +123,6 @@ def load_experiment(name: str) -> Experiment:
     return experiment
 
 
-def base_folder(experiment: Experiment, out: Path) -> Path:
-    """Folder of the untrained model, one per set of pretraining settings."""
-    return out / "-".join(["base", *map(_slug, experiment.pretrain)])
-
-
 def trainings(experiment: Experiment, out: Path) -> list[Training]:
     """Every variant with every seed, seed by seed."""
     return [
@@ -131,25 +132,36 @@ def trainings(experiment: Experiment, out: Path) -> list[Training]:
 
 def _training(experiment: Experiment, variant: str, seed: int, out: Path) -> Training:
     own = experiment.variants[variant]
+    stated = [*experiment.overrides, *own]
+    pretrain = [pair.removeprefix(PRETRAIN) for pair in stated if pair.startswith(PRETRAIN)]
+    base = out / "-".join(["base", *map(_slug, pretrain)])
     if not own:
-        return Training(variant=variant, seed=seed, folder=base_folder(experiment, out), config=None)
-    overrides = [*experiment.overrides, *own, f"model={base_folder(experiment, out)}", f"seed={seed}", "device=cpu"]
+        return Training(variant=variant, seed=seed, folder=base, base=base, pretrain=pretrain, config=None)
+    overrides = [pair for pair in stated if not pair.startswith(PRETRAIN)]
+    overrides += [f"model={base}", f"seed={seed}", "device=cpu"]
     # The folder is named by a hash of the config, which must not contain the folder.
     config = load_config(CONFIGS / "_recipe.yaml", [*overrides, "out=unknown"])
     kept = "-dumps" if experiment.dumps else ""  # a finished training cannot write dumps afterwards
     name = f"{_slug(str(config.objective['name']))}-s{seed}-{config.digest()[:8]}{kept}"
     folder = out / "trainings" / name
-    return Training(variant=variant, seed=seed, folder=folder, config=config, overrides=[*overrides, f"out={folder}"])
+    return Training(
+        variant=variant,
+        seed=seed,
+        folder=folder,
+        base=base,
+        pretrain=pretrain,
+        config=config,
+        overrides=[*overrides, f"out={folder}"],
+    )
 
 
 def evaluations(experiment: Experiment, out: Path) -> list[Evaluation]:
     """Every training's last checkpoint in every decoding regime."""
-    base = base_folder(experiment, out)
     return [
         Evaluation(
             training=training,
             decoding=decoding,
-            checkpoint=training.checkpoint(base),
+            checkpoint=training.checkpoint,
             folder=out / "evals" / f"{_run_name(training)}-{decoding}",
         )
         for training in trainings(experiment, out)

@@ -17,7 +17,7 @@ from stapo_bench.presenting.figures import Sources
 from stapo_bench.presenting.figures.settings import entropy_stability
 from stapo_bench.presenting.figures.sources import read_training
 from stapo_bench.records import Outcomes
-from stapo_bench.runs import file_hashes
+from stapo_bench.tasks import file_hashes
 from stapo_train.experiments.design import Evaluation, Experiment, Training, evaluations, trainings
 from stapo_train.experiments.steps import plan
 
@@ -66,8 +66,9 @@ class Findings:
 
     @cached_property
     def told(self) -> Sequence[str]:
-        """Variants whose comparison with the reference is the page's answer."""
-        return [variant for variant in self.experiment.told if variant in self.variants]
+        """Variants whose comparison with the reference is the page's answer: not those that are the same training."""
+        reference = self.experiment.reference
+        return [v for v in self.experiment.told if v in self.variants and self.same.get(v) != reference]
 
     @cached_property
     def trainings(self) -> list[Training]:
@@ -86,7 +87,7 @@ class Findings:
         """
         weights: dict[str, list[str]] = {}
         for training in self.trainings:
-            file = training.checkpoint(training.folder) / "model.safetensors"
+            file = training.checkpoint / "model.safetensors"
             weights.setdefault(training.variant, []).append(file_hashes([file])[file.name])
         names = sorted(weights, key=lambda variant: variant != self.experiment.reference)
         first: dict[tuple[str, ...], str] = {}

@@ -15,26 +15,27 @@ def write_index(results: Path) -> Path:
     lines = [
         "# Experiments on the tiny suite",
         "",
-        "One page per question; each is a YAML file in `train/experiments/`. The models have up to 0.7 M parameters "
-        "and do arithmetic: nothing here says anything about 1.7B to 14B models.",
+        "One page per question; each is a YAML file in `train/experiments/`, but for `mechanism`, which has no model. "
+        "The models have up to 0.7 M parameters and do arithmetic and small puzzles: nothing here says anything about "
+        "1.7B to 14B models.",
         "",
         "| Experiment | Seeds | CPU-seconds | Question |",
         "|---|---|---|---|",
     ]
     told: list[str] = []
-    for path in sorted(HERE.glob("*.yaml")):
-        experiment = load_experiment(path.stem)
-        summary = results / path.stem / SUMMARY
+    found = {path.stem for path in HERE.glob("*.yaml")} | {path.parent.name for path in results.glob(f"*/{SUMMARY}")}
+    for name in sorted(found, key="{}.yaml".format):  # as their files are listed
+        summary = results / name / SUMMARY
         if not summary.is_file():
-            lines.append(f"| {path.stem} | **not run yet** | – | {experiment.question.strip()} |")
+            lines.append(f"| {name} | **not run yet** | – | {load_experiment(name).question.strip()} |")
             continue
         about = read_foreign_object(summary)
         seeds = f"{len(about['seeds']['finished'])} of {len(about['seeds']['asked'])}"
-        link = f"[{path.stem}]({path.stem}/page.md)"
+        link = f"[{name}]({name}/page.md)"
         lines.append(f"| {link} | {seeds} | {about['cpu_s']:,} | {about['question'].strip()} |")
-        told += ["", f"## {path.stem}", ""]
+        told += ["", f"## {name}", ""]
         told += [unfinished(about), ""] if unfinished(about) else []
-        if old := restate(results / path.stem):
+        if old := restate(results / name):
             told += [old, ""]
         told += [f"- {answer}" for answer in about["answers"]]
     lines += [*told, "", f"Made by `{COMMAND}`; a page by `{COMMAND} NAME`, from the runs that are finished."]

@@ -14,7 +14,7 @@ from stapo_bench.analysis import means_by_task
 from stapo_bench.presenting import percent, score_interval, seeds_sentence
 from stapo_bench.presenting.figures import caption, save
 from stapo_bench.presenting.figures.registry import REGISTRY
-from stapo_bench.runs import load_manifest, read_bounded, write_atomically, write_result
+from stapo_bench.runs import load_manifest, read_bounded, write_atomically
 from stapo_bench.statistics import MARGIN, SEED_ERRORS, Difference, over_seeds
 from stapo_bench.tasks import read_foreign_object
 from stapo_train.experiments.archive import write_trainings
@@ -29,7 +29,7 @@ SUMMARY = "summary.json"
 
 
 def write_page(experiment: Experiment, out: Path, folder: Path) -> Path:
-    """Write ``folder`` from what is finished: page.md, tables, figures, manifests, the trainings' configs and curves.
+    """Write ``folder`` from what is finished: page.md, tables, figures, manifest, the trainings' configs and curves.
 
     Raises:
         StapoError: nothing is finished yet.
@@ -69,7 +69,7 @@ def write_page(experiment: Experiment, out: Path, folder: Path) -> Path:
     shown = {name: about[name] for name in ("question", "seeds", "not_run")}
     cpu_s = round(sum(about["cpu_s"].values()))
     write_atomically(folder / SUMMARY, json.dumps({**shown, "cpu_s": cpu_s, "answers": answers}, indent=1) + "\n")
-    _keep(findings, folder)
+    write_trainings({training.folder.name: training.folder for training in findings.trainings}, folder)
     return folder / "page.md"
 
 
@@ -181,14 +181,6 @@ def _runs(findings: Findings) -> str:
         row = [e.folder.name, e.training.variant, e.training.seed, e.decoding, score.macro.value, score.grader]
         writer.writerow([*row, manifest.digest, manifest.about.commit or ""])
     return text.getvalue()
-
-
-def _keep(findings: Findings, folder: Path) -> None:
-    """Keep one manifest per decoding regime (the others differ in seed and weights, see runs.csv) and training logs."""
-    for decoding in findings.experiment.decodings:
-        run = next(e.folder for e in findings.evaluations if e.decoding == decoding)
-        write_result(folder / "manifests" / f"{decoding}.json", read_bounded(run / "manifest.json"))
-    write_trainings({training.folder.name: training.folder for training in findings.trainings}, folder)
 
 
 def _level(average: Difference) -> str:

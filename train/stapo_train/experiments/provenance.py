@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from stapo_bench.runs import Manifest, load_manifest
+from stapo_bench.tasks import read_foreign_object
 from stapo_train.experiments.archive import TRAININGS
 from stapo_train.experiments.costs import read_costs
 from stapo_train.experiments.findings import Findings
@@ -16,19 +17,21 @@ def provenance(findings: Findings, command: str) -> dict[str, Any]:
     """The manifest of a page.
 
     ``code``: per commit, how many commands were started under it and whether files differed; None: not recorded.
+    ``evaluations``: the manifest of one run of each way of decoding; the others differ in seed and weights (runs.csv).
     ``cpu_s``: of all the experiment's commands, finished or not, including those that other experiments share.
     """
     experiment = findings.experiment
     steps = plan(experiment, findings.out)
     rows = [row for row in read_costs(findings.out) if row["step"] in steps]
     manifests = [load_manifest(evaluation.folder) for evaluation in findings.evaluations]
+    first = {evaluation.decoding: evaluation.folder for evaluation in reversed(findings.evaluations)}
     code = Counter((row.get("commit"), row.get("dirty")) for row in rows)
     return {
         "experiment": experiment.name,
         "question": experiment.question,
         "command": command,
         "seeds": {"asked": list(experiment.used_seeds), "finished": list(findings.seeds)},
-        "overrides": {"train": list(experiment.overrides), "pretrain": list(experiment.pretrain)},
+        "overrides": list(experiment.overrides),
         "evaluation": experiment.options,
         "graders": sorted({score.grader for score in findings.sources.scores}),
         "variants": {name: list(own) for name, own in experiment.variants.items()},
@@ -43,6 +46,7 @@ def provenance(findings: Findings, command: str) -> dict[str, Any]:
         "devices": sorted({str(m.about.device) for m in manifests}),
         "cpu_s": {kind: round(sum(r["cpu_s"] for r in rows if r["kind"] == kind), 1) for kind in CPU_SECONDS},
         "commands": {kind: len({r["step"] for r in rows if r["kind"] == kind}) for kind in CPU_SECONDS},
+        "evaluations": {name: read_foreign_object(first[name] / "manifest.json") for name in experiment.decodings},
     }
 
 
@@ -72,9 +76,10 @@ def outdated(about: Mapping[str, Any]) -> str:
 
 
 def _cost(about: Mapping[str, Any], variants: int) -> str:
-    """CPU-hours of a number of variants, by what those of the page cost."""
+    """CPU-hours of a number of variants, by what those of the page cost; pairs need the runs of all others, too."""
+    hours = sum(about["cpu_s"].values()) / 3600
     share = variants / max(len(objective_names(about["variants"])), 1)
-    return f"about {sum(about['cpu_s'].values()) * share / 3600:.1f} CPU-hours"
+    return f"about {hours * share:.1f} CPU-hours beside the others' runs, {hours:.1f} without them"
 
 
 def _versions(manifest: Manifest) -> str:
@@ -91,24 +96,21 @@ def how(findings: Findings, about: dict[str, Any]) -> Iterator[str]:
     parts = ", ".join(f"{about['commands'][kind]} × {kind} {seconds:,.0f}" for kind, seconds in spent.items())
     yield f"- Cost: {sum(spent.values()):,.0f} CPU-seconds ({parts}), what is shared with other experiments included."
     yield "- Code: " + "; ".join(_commit(row) for row in about["code"]) + ". Versions: " + "; ".join(about["versions"])
-    manifests = "; of one run of each way of decoding: `manifests/`" if findings.experiment.decodings else ""
+    manifests = ", with that of one run of each way of decoding" if findings.experiment.decodings else ""
     yield f"  (`manifest.json`{manifests})."
     seeds, kind = ", ".join(map(str, about["seeds"]["finished"])), findings.experiment.seeds
     yield f"- Seeds ({kind}): {seeds}. A seed decides the order of the problems and every draw, and"
     yield "  is the same for all variants; evaluations draw with it, too."
-    yield "- One base model for all: intervals say nothing about another one, nor about larger models."
+    several = about["commands"]["pretrain"] > 1
+    alike = "of each kind (`pretrain.` below, on top of `train/configs/tiny/base.yaml`)" if several else "for all"
+    yield f"- One base model {alike}: intervals say nothing about another one, nor about larger models."
     if findings.experiment.decodings:
         limits = ", ".join(f"{name} {value}" for name, value in about["evaluation"].items())
         yield f"- Evaluated with {limits}; graded by {', '.join(about['graders'])}."
-    yield f"- Settings on top of `train/configs/tiny/_recipe.yaml`, of all trainings: {_settings(about)}; of a variant:"
+    common = ", ".join(about["overrides"]) or "none"
+    yield f"- Settings on top of `train/configs/tiny/_recipe.yaml`, of all trainings: {common}; of a variant:"
     for name, own in about["variants"].items():
         yield f"  - {name}: {', '.join(own) or 'the base model, untrained'}"
-
-
-def _settings(about: dict[str, Any]) -> str:
-    base = about["overrides"]["pretrain"]
-    parts = [", ".join(about["overrides"]["train"]) or "none"]
-    return "; ".join([*parts, *([f"of the base model: {', '.join(base)}"] if base else [])])
 
 
 def _commit(row: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from stapo_bench.analysis import SeedComparison, changes_by_task
 from stapo_bench.presenting import signed
 from stapo_bench.statistics import LEVEL, SEED_ERRORS, Difference, holm, over_seeds
+from stapo_train.experiments.calls import calls
 from stapo_train.experiments.design import in_words
 from stapo_train.experiments.evaluation_questions import error_bars, flips, samples
 from stapo_train.experiments.findings import Findings, counted
@@ -17,6 +18,7 @@ from stapo_train.experiments.forest import differences
 from stapo_train.experiments.gradients import gradients
 from stapo_train.experiments.section import Section, in_points
 from stapo_train.experiments.silenced import spurious
+from stapo_train.experiments.targets import aime_gain, target_entropy
 from stapo_train.inspect.stability import FACTOR, Ending, read_entropies
 from stapo_train.inspect.stability import stability as steadiness
 
@@ -81,39 +83,73 @@ def _changes_between(findings: Findings, one: str, other: str) -> dict[str, Diff
 
 def stability(findings: Findings, folder: Path) -> Section:
     """Entropy-stability score and late reward, paired over seeds: every variant against the reference."""
-    scores, rewards, reference = findings.stabilities(), findings.late_rewards(), findings.experiment.reference
     lines = [
         "## Entropy stability and late reward",
         "",
         "Stability is exp(-mean |ln(H_t / H_0)|) over training, 1 for constant entropy, H_0 the mean of the first five "
         "iterations; late reward is the mean training reward of the last tenth of the iterations. Differences are "
         "paired over seeds, with 95 % intervals, each for itself; p by Holm over the variants.",
-        "",
-        f"| Variant | stability | minus {reference} | p (Holm) | late reward | minus {reference} | p (Holm) |",
-        "|---|---|---|---|---|---|---|",
     ]
+    measures = {"entropy stability": findings.stabilities(), "late reward": findings.late_rewards()}
+    return _against_reference(findings, lines, measures)
+
+
+def growth(findings: Findings, folder: Path) -> Section:
+    """ln of entropy's end over its start: of every variant, and paired over seeds against the reference."""
+    lines = [
+        "## Does entropy grow?",
+        "",
+        "Growth is ln(last / first), as above: over 0 where entropy grew. Differences are paired over seeds, with 95 % "
+        "intervals, each for itself; p by Holm over the variants.",
+    ]
+    values: dict[str, list[float]] = {}
+    for training in findings.trainings:
+        values.setdefault(training.variant, []).append(steadiness(read_entropies(training.folder)).growth)
+    levels = [
+        f"{variant}'s entropy growth has no mean: entropy is 0 first or last in {zeros} of {len(own)} seeds."
+        if (zeros := sum(map(math.isnan, own)))
+        else f"{variant}'s entropy growth is {_told(over_seeds([np.array(own)[:, None]], 'seeds like these'))} "
+        f"({len(own)} seeds)."
+        for variant, own in values.items()
+    ]
+    compared = _against_reference(findings, lines, {"entropy growth": values})
+    return Section(
+        answers=[*levels, *compared.answers], text="\n".join([compared.text, "", *(f"- {x}" for x in levels)])
+    )
+
+
+def _against_reference(
+    findings: Findings, lines: Sequence[str], measures: Mapping[str, Mapping[str, list[float]]]
+) -> Section:
+    """``lines``, and a table of every measure: means of the variants, differences from the reference.
+
+    ``measures``: name -> variant -> a value of each seed.
+    """
+    reference = findings.experiment.reference
+    columns = [f"{name.removeprefix('entropy ')} | minus {reference} | p (Holm)" for name in measures]
+    rows = ["", f"| Variant | {' | '.join(columns)} |", "|---" * (1 + 3 * len(measures)) + "|"]
     told: dict[str, dict[str, tuple[Difference, float]]] = {}
-    measures = {"entropy stability": scores, "late reward": rewards}
     for name, values in measures.items():
         others = [variant for variant in values if variant != reference and reference in values]
         differences = [_paired(values, variant, reference) for variant in others]
         adjusted = holm([difference.p_value for difference in differences])
         told[name] = dict(zip(others, zip(differences, adjusted, strict=True), strict=True))
-    for variant in scores:
+    counts = {variant: len(own) for variant, own in next(iter(measures.values())).items()}
+    for variant in counts:
         cells = []
         for name, values in measures.items():
             found = told[name].get(variant)
             cells += [_number(float(np.mean(values[variant])))]
             cells += ["–", "–"] if found is None else [_told(found[0]), _number(found[1])]
-        lines.append(f"| {variant} | {' | '.join(cells)} |")
+        rows.append(f"| {variant} | {' | '.join(cells)} |")
     answers = [
         f"{variant}'s {name} is {_direction(*told[name][variant])} {reference}'s: {_told(told[name][variant][0])} "
-        f"({len(scores[variant])} seeds)."
+        f"({counts[variant]} seeds)."
         for variant in findings.told
         for name in measures
         if variant in told[name] and not math.isnan(told[name][variant][0].value)
     ]
-    return Section(answers=answers, text="\n".join(lines))
+    return Section(answers=answers, text="\n".join([*lines, *rows]))
 
 
 def _paired(values: Mapping[str, list[float]], variant: str, reference: str) -> Difference:
@@ -177,7 +213,11 @@ SECTIONS: Mapping[str, Callable[[Findings, Path], Section]] = {
     "differences": differences,
     "ranking": ranking,
     "stability": stability,
+    "calls": calls,
     "regimes": regimes,
+    "growth": growth,
+    "target-entropy": target_entropy,
+    "aime-gain": aime_gain,
     "samples": samples,
     "error-bars": error_bars,
     "flips": flips,

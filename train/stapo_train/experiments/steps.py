@@ -1,25 +1,24 @@
 """The commands of an experiment in order. Whether one is finished is read from the folder that it writes."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from stapo_bench.analysis import current_score, run_score
 from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER, get_grader
 from stapo_bench.runs import load_manifest, read_checkpoint, read_grades
-from stapo_bench.tasks import read_foreign_object, read_foreign_yaml
+from stapo_bench.tasks import read_foreign_yaml
 from stapo_train.config import parse_config
 from stapo_train.experiments.design import (
     CONFIGS,
     Evaluation,
     Experiment,
     Training,
-    base_folder,
     evaluations,
     trainings,
 )
-from stapo_train.tiny.pretrain import CONFIG_FILE, FINISHED_FILE
+from stapo_train.tiny.pretrain import FINISHED_FILE, stored_config
 from stapo_train.tiny.pretrain import load_config as load_pretrain_config
 
 CPU_SECONDS = {"pretrain": 280.0, "train": 115.0, "eval": 30.0, "grade": 6.0}
@@ -48,14 +47,13 @@ def plan(experiment: Experiment, out: Path, num_seeds: int | None = None) -> dic
 
     Steps go seed by seed, so that a run stopped early has complete seeds, from training to grades.
     """
-    base = base_folder(experiment, out)
-    steps = [_pretrain(base, experiment.pretrain)]
     all_trainings, all_evaluations = trainings(experiment, out), evaluations(experiment, out)
+    steps = [_pretrain(base, settings) for base, settings in {t.base: t.pretrain for t in all_trainings}.items()]
     for seed in experiment.used_seeds[:num_seeds]:
-        steps += [_train(t, base.name, experiment.dumps) for t in all_trainings if t.config and t.seed == seed]
+        steps += [_train(t, experiment.dumps) for t in all_trainings if t.config and t.seed == seed]
         for evaluation in all_evaluations:
             if evaluation.training.seed == seed:
-                steps.append(_evaluate(evaluation, experiment.options))
+                steps.append(_evaluate(evaluation, experiment.suite, experiment.options))
                 steps += [_grade(evaluation, grader) for grader in experiment.graders]
     return {step.name: step for step in steps}
 
@@ -68,14 +66,11 @@ def _pretrain(base: Path, settings: Sequence[str]) -> Step:
         kind="pretrain",
         command=["stapo-train", "pretrain", str(CONFIGS / "base.yaml"), *overrides],
         needs=(),
-        is_done=lambda: (
-            (base / FINISHED_FILE).is_file()
-            and read_foreign_object(base / CONFIG_FILE) | {"out": str(base)} == asdict(config)
-        ),
+        is_done=lambda: (base / FINISHED_FILE).is_file() and stored_config(base) == config,
     )
 
 
-def _train(training: Training, base: str, dumps: Sequence[int]) -> Step:
+def _train(training: Training, dumps: Sequence[int]) -> Step:
     command = ["stapo-train", str(CONFIGS / "_recipe.yaml"), *training.overrides, "--resume"]
     if dumps:
         command += ["--dump-rollouts", ",".join(map(str, dumps))]
@@ -83,7 +78,7 @@ def _train(training: Training, base: str, dumps: Sequence[int]) -> Step:
         name=training.folder.name,
         kind="train",
         command=command,
-        needs=(base,),
+        needs=(training.base.name,),
         is_done=lambda: is_trained(training),
         scale=training.config.iterations / 50 if training.config else 0.0,
     )
@@ -99,9 +94,9 @@ def is_trained(training: Training) -> bool:
     return True
 
 
-def _evaluate(evaluation: Evaluation, options: dict[str, int]) -> Step:
+def _evaluate(evaluation: Evaluation, suite: str, options: dict[str, int]) -> Step:
     training = evaluation.training
-    command = ["stapo-bench", "eval", "--suite", "tiny", "--ckpt", str(evaluation.checkpoint)]
+    command = ["stapo-bench", "eval", "--suite", suite, "--ckpt", str(evaluation.checkpoint)]
     command += ["--decoding", evaluation.decoding, "--seed", str(training.seed), "--out", str(evaluation.folder)]
     for name, value in options.items():
         command += [f"--{name}", str(value)]

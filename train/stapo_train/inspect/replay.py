@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, watched
 from stapo_train.batch import Batch
 from stapo_train.inspect.dump import Dump
 from stapo_train.objective import ONE_PROCESS, Objective, Selection, mean, policy_loss, select
@@ -104,7 +104,9 @@ def _gradient(dump: Dump, objective: Objective, selection: Selection) -> tuple[f
     policy, batch = dump.policy, dump.batch
     policy.model.zero_grad()
     total, by_logit = 0.0, torch.zeros_like(batch.stats.log_probs)
-    for micro in policy.split(batch, range(len(batch.rows))):
+    parts = policy.split(batch, range(len(batch.rows)))
+    doing = f"replaying {objective.label}"
+    for micro in watched(parts, doing, "tokens", len(by_logit), lambda part: len(part.tokens)):
         now = token_distribution(policy.logits(micro), micro.taken, policy.temperature)
         leaf = now.log_probs.detach().requires_grad_()
         part, chosen = batch.stats.take(micro.tokens), selection.take(micro.tokens)
@@ -152,7 +154,7 @@ def sweep(dump: Dump, tau_ps: Sequence[float], qs: Sequence[float], name: str = 
     pairs += [(tau_p, q) for tau_p in tau_ps for q in qs if (tau_p, q) != pairs[0]]
     rows: list[SweepRow] = []
     first: set[int] | None = None
-    for tau_p, q in pairs:
+    for tau_p, q in watched(pairs, "sweeping", "pairs of thresholds", len(pairs)):
         objective = objective_for(dump, name, tau_p=tau_p, q=q)
         found = select(batch_for(dump, objective).stats, objective)
         silenced = set(torch.nonzero(~found.keep_mask).flatten().tolist())
@@ -196,7 +198,8 @@ def audit(dump: Dump, name: str, context: int = 24, tokens: Sequence[int] | None
     rows = sorted({int(batch.stats.sequence[token]) for token in wanted})
     found = []
     with torch.no_grad():
-        for micro in dump.policy.split(batch, rows):
+        parts = dump.policy.split(batch, rows)
+        for micro in watched(parts, "reading", "tokens", size=lambda part: len(part.tokens)):
             probs = torch.softmax(dump.policy.logits(micro).float() / dump.policy.temperature, dim=-1)
             for place, token in enumerate(micro.tokens.tolist()):
                 if token in wanted:
@@ -207,8 +210,8 @@ def audit(dump: Dump, name: str, context: int = 24, tokens: Sequence[int] | None
 def _audited(dump: Dump, selection: Selection, token: int, probs: Tensor, context: int) -> AuditedToken:
     batch, decode = dump.batch, dump.tokenizer.decode
     row = int(batch.stats.sequence[token])
-    prompt, response = batch.rows[row]
-    ids, place = prompt + response, len(prompt) + token - batch.starts[row]
+    ids, drawn = batch.laid_out(row)
+    place = drawn[token - batch.starts[row]]
     top = probs.topk(min(5, len(probs)))
     return AuditedToken(
         token=token,

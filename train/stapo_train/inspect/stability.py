@@ -38,6 +38,11 @@ class Stability:
     highest: float
     num_iterations: int
 
+    @property
+    def growth(self) -> float:
+        """ln(end / start); NaN where one of them is 0, which has no logarithm."""
+        return math.log(self.end) - math.log(self.start) if min(self.start, self.end) > 0 else math.nan
+
 
 def stability(entropies: Sequence[float]) -> Stability:
     """Score a run by its mean entropy per iteration.

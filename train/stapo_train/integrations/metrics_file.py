@@ -24,6 +24,7 @@ from stapo_train.objectives import REGISTRY
 
 _OBJECTIVE = {
     **{name: f"objective/{name}" for name in ("num_tokens", "num_candidates", "num_kept", "num_silenced", "kl_to_old")},
+    "candidate_entropy": "objective/candidate_entropy",
     "ratio_mean": "objective/ratio",
     "clip_high_share": "objective/clipped_high",
     "clip_low_share": "objective/clipped_low",

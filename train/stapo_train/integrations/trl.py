@@ -147,6 +147,7 @@ class StapoGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             num_candidates=selection.num_candidates,
             num_silenced=selection.num_tokens - selection.num_kept,
             num_kept=selection.num_kept,
+            **({} if (nats := selection.candidate_entropy) is None else {"candidate_entropy": nats}),
             **selection.thresholds,
         )
 

@@ -227,6 +227,7 @@ def _notes(mini: MiniBatch) -> dict[str, float]:
     selection = mini.selection
     return {
         **({} if mini.mismatch is None else {"objective/rollout_mismatch": mini.mismatch}),
+        **({} if (nats := selection.candidate_entropy) is None else {"objective/candidate_entropy": nats}),
         "objective/num_tokens": float(selection.num_tokens),
         "objective/num_candidates": float(selection.num_candidates),
         "objective/num_silenced": float(selection.num_tokens - selection.num_kept),

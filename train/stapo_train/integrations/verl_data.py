@@ -14,9 +14,11 @@ from typing import Any
 import click
 
 from stapo_bench.commands import run_commands
+from stapo_bench.errors import UsageError
 from stapo_bench.records import Problem
 from stapo_bench.runs import replacing
 from stapo_bench.tasks import render_question
+from stapo_train.data_config import STYLE_KEYS, DataConfig
 
 _FORMATS = {
     "base": "{% for message in messages %}User: {{ message['content'] }}\n\nAssistant:{% endfor %}",
@@ -27,6 +29,17 @@ _FORMATS = {
 def chat_template(prompt_format: str) -> str | None:
     """A prompt format of ours as a chat template of one message; None for ``chat``, which is the model's own."""
     return _FORMATS.get(prompt_format)
+
+
+def refuse_style(data: DataConfig) -> None:
+    """Refuse what a row has no place for: it holds the question alone, which verl asks in the model's chat template.
+
+    Raises:
+        UsageError: something is to stand around the question.
+    """
+    for name in STYLE_KEYS:
+        if (value := getattr(data, name)) is not None:
+            raise UsageError(f"data.{name} {str(value)[:60]!r}: expected none, as verl gets the question alone")
 
 
 def verl_rows(problems: Iterable[Problem], question: str) -> list[dict[str, Any]]:
@@ -75,6 +88,7 @@ def main(config: Path, out: Path, overrides: tuple[str, ...]) -> None:
     from stapo_train.data import load_problems
 
     settings = load_config(config, overrides)
+    refuse_style(settings.data)
     rows = verl_rows(load_problems(settings.data, settings.seed), settings.data.question)
     write_parquet(rows, out)
     click.echo(f"{len(rows)} problems: {out}")

@@ -2,7 +2,8 @@
 
 keep_t = H_t >= tau,  tau the 80 % quantile of H over all response tokens of the mini-batch, whatever the sign of A
 
-The kept tokens have JustRL's loss, with its dual clip of 10 for A < 0.
+The kept tokens have JustRL's loss, with its dual clip of 10 for A < 0. The authors' code takes the quantile of each
+micro-batch by itself; with one micro-batch it is this.
 """
 
 from dataclasses import dataclass

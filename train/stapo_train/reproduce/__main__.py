@@ -7,7 +7,7 @@ import argparse
 import importlib
 import sys
 
-from stapo_bench.errors import StapoError
+from stapo_train.reproduce.table import run_script
 
 SCALES = ("tiny", "small", "paper")
 
@@ -18,11 +18,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--scale", choices=SCALES, default="tiny")
     chosen, rest = parser.parse_known_args(arguments)
     sys.argv = [f"reproduce_table.sh --scale {chosen.scale}", *rest]
-    try:
-        importlib.import_module(f"stapo_train.reproduce.{chosen.scale}").main()
-    except StapoError as error:
-        print(f"reproduce_table.sh: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    run_script(importlib.import_module(f"stapo_train.reproduce.{chosen.scale}").main)
 
 
 if __name__ == "__main__":

@@ -7,19 +7,9 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from stapo_train.cost.estimate import (
-    EVAL_MAX_TOKENS,
-    EVAL_SAMPLES,
-    PUBLISHED_RECIPE,
-    Recipe,
-    Setup,
-    generation_seconds,
-    iteration_seconds,
-    passes,
-    sharded_memory,
-    single_memory,
-)
-from stapo_train.cost.shapes import GPUS, SHAPES, Shape
+from stapo_train.cost.estimate import EVAL_MAX_TOKENS, EVAL_SAMPLES, generation_seconds, iteration_seconds, passes
+from stapo_train.cost.memory import sharded_memory, single_memory
+from stapo_train.cost.shapes import GPUS, PUBLISHED_RECIPE, SHAPES, Recipe, Setup, Shape
 from stapo_train.reproduce.table import METHODS
 
 PAPER = Setup(gpu=GPUS["h20"], nodes=8, gpus_per_node=8)

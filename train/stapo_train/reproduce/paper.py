@@ -21,10 +21,6 @@ from stapo_train.config import TrainConfig, load_config
 from stapo_train.cost.estimate import (
     EVAL_MAX_TOKENS,
     EVAL_SAMPLES,
-    Recipe,
-    Setup,
-    cached_sequences,
-    check_setup,
     checkpoint_bytes,
     folder_bytes,
     generation_seconds,
@@ -32,11 +28,18 @@ from stapo_train.cost.estimate import (
     passes,
     samples_bytes,
 )
-from stapo_train.cost.shapes import GPUS, SHAPES, Shape
+from stapo_train.cost.memory import cached_sequences, check_setup
+from stapo_train.cost.shapes import GPUS, SHAPES, Recipe, Setup, Shape
 from stapo_train.jobs import run_guarded
 from stapo_train.reproduce.paper_stages import Stage, stages, write
-from stapo_train.reproduce.paper_verl import MAX_PROMPT, compose, missing_packages, verl_overrides
-from stapo_train.reproduce.table import METHODS
+from stapo_train.reproduce.paper_verl import (
+    MAX_PROMPT,
+    compose,
+    kept_checkpoints,
+    missing_packages,
+    verl_overrides,
+)
+from stapo_train.reproduce.table import METHODS, run_script
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "paper"
 TENSOR_PARALLEL = {"1.7b": 1, "8b": 1, "14b": 2}
@@ -57,7 +60,7 @@ def estimate(shape: Shape, setup: Setup, configs: dict[str, TrainConfig]) -> lis
     """Memory per GPU, hours and disk, one line each; refuses what cannot work."""
     recipe = recipe_of(configs["stapo"])
     memory = check_setup(shape, setup, recipe)
-    held = cached_sequences(memory, shape, setup, recipe.mean_length)
+    held = cached_sequences(shape, setup, recipe.mean_length)
     lines = [
         f"{setup.nodes} x {setup.gpus_per_node} {setup.gpu.name}, tensor parallel {setup.tensor_parallel}, sequence "
         f"parallel {setup.sequence_parallel}; {shape.parameters / 1e9:.2f} B parameters",
@@ -82,7 +85,7 @@ def estimate(shape: Shape, setup: Setup, configs: dict[str, TrainConfig]) -> lis
         f"{(total + drawing) * setup.world:,.0f} GPU-hours (stapo_train.cost: estimates, good to a factor of 1.7)"
     )
     # While verl writes a checkpoint the one before is still there.
-    disk = 2 * checkpoint_bytes(shape) + (len(configs) - 1) * checkpoint_bytes(shape)
+    disk = (1 + sum(map(kept_checkpoints, configs.values()))) * checkpoint_bytes(shape)
     disk += len(configs) * folder_bytes(shape)
     samples = runs * samples_bytes(EVAL_SAMPLES, recipe.mean_response)
     lines.append(f"disk: {disk / 1e9:,.0f} GB of checkpoints, {samples / 1e9:.1f} GB of samples")
@@ -142,8 +145,8 @@ def main() -> None:
     missing = missing_packages()
     if missing and not asked.dry_run:
         raise StapoError(
-            f"expected verl, vllm and flash-attn in this environment, got no {' and no '.join(missing)}; "
-            "source scripts/environment.sh verl makes one (docs/gpu.md)"
+            f"expected verl, vllm, flash-attn and matplotlib in this environment, got no {' and no '.join(missing)}; "
+            "scripts/gpu_environment.sh verl makes one (docs/gpu.md)"
         )
     if "verl" in missing:
         print("not checked by verl: it is not installed in this environment")
@@ -161,4 +164,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -15,7 +15,7 @@ import yaml
 from stapo_bench.engines import REGIMES
 from stapo_bench.runs import folder_label, write_result
 from stapo_train.config import TrainConfig
-from stapo_train.cost.estimate import Setup
+from stapo_train.cost.shapes import Setup
 from stapo_train.objectives import for_run
 from stapo_train.reproduce.paper_verl import MODULES, environment
 from stapo_train.reproduce.table import run_folder

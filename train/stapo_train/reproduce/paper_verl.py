@@ -17,7 +17,8 @@ from typing import Any
 from stapo_bench.errors import StapoError, UsageError
 from stapo_train.config import TrainConfig
 from stapo_train.correction import BOUNDS
-from stapo_train.cost.estimate import PUBLISHED_RECIPE, Setup
+from stapo_train.cost.shapes import PUBLISHED_RECIPE, Setup
+from stapo_train.integrations.verl_data import refuse_style
 
 MAX_PROMPT = PUBLISHED_RECIPE.max_prompt
 PLUGIN = "stapo_train.integrations.verl"
@@ -82,7 +83,7 @@ def verl_overrides(config: TrainConfig, setup: Setup, *, data: Path, out: Path) 
         "trainer.total_training_steps": config.iterations,
         "trainer.total_epochs": config.iterations,  # enough; the number of steps ends the run
         "trainer.save_freq": config.checkpoint.every,
-        "trainer.max_actor_ckpt_to_keep": 1,
+        "trainer.max_actor_ckpt_to_keep": kept_checkpoints(config),
         "trainer.default_local_dir": out / "verl",
         "trainer.project_name": "stapo-bench",
         "trainer.experiment_name": f"{out.parent.name}-{out.name}",
@@ -96,6 +97,11 @@ def verl_overrides(config: TrainConfig, setup: Setup, *, data: Path, out: Path) 
     env_vars = "+ray_kwargs.ray_init.runtime_env.env_vars"
     values |= {f"{env_vars}.{name}": value for name, value in environment(config).items()}
     return [f"{key}={_hydra(value)}" for key, value in values.items()]
+
+
+def kept_checkpoints(config: TrainConfig) -> int:
+    """How many of verl's checkpoints, each with its optimizer, are kept: the newest one, where nothing is said."""
+    return config.checkpoint.keep or 1
 
 
 def _correction(config: TrainConfig) -> dict[str, Any]:
@@ -127,11 +133,19 @@ def _hydra(value: Any) -> str:
 
 
 def _refuse(config: TrainConfig) -> None:
+    refuse_style(config.data)
     supported: dict[str, tuple[Any, tuple[Any, ...]]] = {
         "data.prompt_format": (config.data.prompt_format, ("auto", "chat")),  # verl asks in the model's chat template
         "rollout.max_rounds": (config.rollout.max_rounds, (1,)),
+        "rollout.ahead": (config.rollout.ahead, (None,)),
+        "rollout.tool": (config.rollout.tool, (None,)),
         "reward.overlong_buffer": (config.reward.overlong_buffer, (None,)),
+        "lora": (config.lora, (None,)),
+        "optim.states": (config.optim.states, (None,)),
+        "activation_offload": (config.activation_offload, (False,)),
         "update.selection": (config.update.selection, ("exact",)),
+        "checkpoint.keep_every": (config.checkpoint.keep_every, (None,)),
+        "eval": (config.eval, (None,)),
     }
     for key, (value, known) in supported.items():
         if value not in known:
@@ -139,13 +153,13 @@ def _refuse(config: TrainConfig) -> None:
             raise UsageError(f"{key} {value}: expected {expected}, which is all that training inside verl has")
 
 
-PACKAGES = {"verl": "verl", "vllm": "vllm", "flash_attn": "flash-attn"}
-"""Modules that training and evaluating on a cluster need, and what to install for each; flash-attn is the attention
-that verl loads models with."""
+PACKAGES = {"verl": "verl", "vllm": "vllm", "flash_attn": "flash-attn", "matplotlib": "matplotlib"}
+"""Modules that training, evaluating and drawing on a cluster need, and what to install for each; flash-attn is the
+attention that verl loads models with."""
 
 
 def missing_packages() -> list[str]:
-    """Distributions that training and evaluating on a cluster need and this environment lacks."""
+    """Distributions that a launch on a cluster needs and this environment lacks."""
     return [package for module, package in PACKAGES.items() if find_spec(module) is None]
 
 

@@ -2,7 +2,7 @@
 
 Without ``--base`` a model of 20 M parameters is made from nothing and trained on the tiny suite's harder levels. With
 it, a checkpoint of your own (Qwen3-1.7B-Base, say) is trained on DAPO-Math-17K, with short responses, and evaluated on
-three of the paper's tasks. Time and memory are estimated first, by ``stapo_train.cost.estimate``.
+three of the paper's tasks. Time and memory are estimated first, by ``stapo_train.cost``.
 
     scripts/reproduce_table.sh --scale small [--base PATH] [--out DIR] [--gpu h100] [--dry-run] [KEY=VALUE ...]
 
@@ -26,20 +26,12 @@ from stapo_bench.engines import REGIMES, default_device
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.runs import write_result
 from stapo_train.config import TrainConfig, load_config
-from stapo_train.cost.estimate import (
-    DOUBT,
-    USABLE,
-    Memory,
-    Recipe,
-    Setup,
-    generation_seconds,
-    iteration_seconds,
-    passes,
-    single_memory,
-)
-from stapo_train.cost.shapes import GPUS, Shape, read_shape
+from stapo_train.cost.estimate import generation_seconds, iteration_seconds, passes
+from stapo_train.cost.memory import DOUBT, USABLE, Memory, fits
+from stapo_train.cost.shapes import GPUS, Recipe, Setup, Shape, read_shape
+from stapo_train.cost.training import training_memory
 from stapo_train.jobs import Job, run_jobs
-from stapo_train.reproduce.table import METHODS, run_folder, with_logs, write_results
+from stapo_train.reproduce.table import METHODS, run_folder, run_script, with_logs, write_results
 
 ROOT = Path(__file__).resolve().parents[3]
 CONFIGS = ROOT / "train" / "configs" / "small"
@@ -176,10 +168,9 @@ def recipe_of(config: TrainConfig) -> Recipe:
 
 def check_memory(shape: Shape, setup: Setup, config: TrainConfig) -> Memory:
     """Memory that one GPU needs; refused with one line where the GPU is too small."""
-    tokens, checkpointing = config.update.micro_batch_tokens, config.gradient_checkpointing
-    memory = single_memory(shape, setup, tokens, checkpointing=checkpointing)
-    usable = USABLE * setup.gpu.memory_gib
-    if DOUBT * memory.most > usable or memory.kv_cache <= 0:
+    memory = training_memory(config, shape, setup)
+    if not fits(memory, setup.gpu.memory_gib):
+        usable = USABLE * setup.gpu.memory_gib
         raise UsageError(
             f"{setup.gpu.name}: expected at most {usable:.0f} GiB, got {DOUBT * memory.most:.0f} GiB ("
             f"{memory.while_updating:.0f} in updates, {memory.while_sampling:.0f} in rollouts); lower "
@@ -295,4 +286,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

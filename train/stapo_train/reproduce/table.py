@@ -2,14 +2,26 @@
 
 import json
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from stapo_bench.engines import REGIMES
+from stapo_bench.errors import StapoError
 from stapo_bench.runs import read_bounded, write_result
+from stapo_train.experiments.archive import write_trainings
 from stapo_train.jobs import Job
 
 METHODS = ("grpo", "20-entropy", "justrl", "stapo")
+
+
+def run_script(main: Callable[[], None]) -> None:
+    """Run a scale's ``main``; an error is one line and the exit code of its kind."""
+    try:
+        main()
+    except StapoError as error:
+        print(f"reproduce_table.sh: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
 
 
 def run_folder(out: Path, model: str, regime: str) -> Path:
@@ -25,17 +37,24 @@ def with_logs(plan: Sequence[Job], out: Path) -> list[Job]:
 
 
 def write_results(out: Path) -> None:
-    """Write ``<out>/results``: the tables, the runs' manifests in one file, each training's config and curve."""
+    """Write ``<out>/results``: the tables, the runs' manifests, the trainings' settings and curves."""
     results = out / "results"
     runs = [run_folder(out, model, regime) for model in ("base", *METHODS) for regime in REGIMES]
     manifests = {run.name: json.loads(read_bounded(run / "manifest.json")) for run in runs}
     write_result(results / "manifests.json", json.dumps(manifests, indent=2) + "\n")
-    for method in METHODS:
-        for name in ("config.yaml", "metrics.jsonl"):
-            write_result(results / "trainings" / method / name, read_bounded(out / method / name))
+    write_trainings({method: out / method for method in METHODS}, results)
     for kind in ("csv", "json", "md"):
-        command = ["stapo-bench", "table", *map(str, runs), "--format", kind, *["--long"] * (kind == "md")]
-        table = subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
+        table = _table(runs, "--format", kind, *["--long"] * (kind == "md"))
         write_result(results / f"table.{kind}", table)
     print(table)
     print(f"written: {results / 'table.md'}, .csv, .json and what made them; the runs are in {out / 'eval'}")
+
+
+def row(run: Path) -> str:
+    """A run's row of the table, under its heads."""
+    return "\n".join(line for line in _table([run]).splitlines() if line.startswith("|"))
+
+
+def _table(runs: Sequence[Path], *options: str) -> str:
+    command = ["stapo-bench", "table", *map(str, runs), *options]
+    return subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout

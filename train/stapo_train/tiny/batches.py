@@ -2,9 +2,10 @@
 
 Several documents share a row, side by side; attention stays inside a document and positions count from its start, so
 a document is read exactly as if it stood alone. Only the solution's tokens are targets: the prompts' numbers cannot
-be predicted.
+be predicted, and what a tool says in a solution is not the model's to say.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ ROW_LENGTH = 128
 """Tokens in a row; a test checks that every kind of example is shorter."""
 
 NO_TARGET = -100  # what cross_entropy ignores
+_OUTPUT = re.compile(r"(<output>.*?</output>)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +27,12 @@ class Document:
 
     prompt: list[int]
     solution: list[int]
+    told: frozenset[int] = frozenset()  # places in the solution that a tool has written
+
+    @property
+    def targets(self) -> list[int]:
+        """The solution's tokens, NO_TARGET in place of a tool's."""
+        return [NO_TARGET if place in self.told else token for place, token in enumerate(self.solution)]
 
     def __len__(self) -> int:
         return len(self.prompt) + len(self.solution)
@@ -41,13 +49,23 @@ class PackedBatch:
 
 
 def encode(tokenizer: Any, examples: Sequence[Example]) -> list[Document]:
-    """Examples as token ids. No merge crosses the newline between them, so prompt and solution are encoded apart."""
+    """Examples as token ids. No merge crosses the newline between them, so prompt and solution are encoded apart.
+
+    A tool's outputs are encoded apart, too, as an engine does it.
+    """
     prompts = tokenizer([example.prompt for example in examples])["input_ids"]
-    solutions = tokenizer([example.solution for example in examples])["input_ids"]
-    return [
-        Document(prompt=prompt, solution=[*solution, tokenizer.eos_token_id])
-        for prompt, solution in zip(prompts, solutions, strict=True)
-    ]
+    pieces = [[piece for piece in _OUTPUT.split(example.solution) if piece] for example in examples]
+    encoded = iter(tokenizer([piece for one in pieces for piece in one])["input_ids"])
+    documents = []
+    for prompt, one in zip(prompts, pieces, strict=True):
+        solution, told = list[int](), set[int]()
+        for piece in one:
+            ids = next(encoded)
+            if _OUTPUT.fullmatch(piece):
+                told |= set(range(len(solution), len(solution) + len(ids)))
+            solution += ids
+        documents.append(Document(prompt=prompt, solution=[*solution, tokenizer.eos_token_id], told=frozenset(told)))
+    return documents
 
 
 def assign_rows(documents: Sequence[Document], row_length: int) -> list[list[Document]]:
@@ -81,7 +99,7 @@ def pack(documents: Sequence[Document], pad_id: int, row_length: int = ROW_LENGT
             position_ids[r, start:end] = torch.arange(len(document))
             document_ids[r, start:end] = d
             # The token before a target predicts it.
-            targets[r, start + len(document.prompt) - 1 : end - 1] = torch.tensor(document.solution)
+            targets[r, start + len(document.prompt) - 1 : end - 1] = torch.tensor(document.targets)
             start = end
     same_document = document_ids[:, None, :, None] == document_ids[:, None, None, :]
     causal = torch.ones(row_length, row_length, dtype=torch.bool).tril()

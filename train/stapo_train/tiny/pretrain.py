@@ -11,13 +11,14 @@ Matrices are optimised by Muon, which learns to copy numbers in about half the s
 
 import json
 import math
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 import torch
 import torch.nn.functional as F
@@ -27,15 +28,16 @@ from safetensors.torch import load_file, save_file
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
-from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.errors import StapoError, UsageError, tell
 from stapo_bench.runs import append, complete_lines, open_own, replacing, seal, unseal, write_atomically, writing
 from stapo_bench.tasks import read_foreign_object, read_foreign_yaml, regular_file
 from stapo_train.optimizer_file import load_optimizer, optimizer_tensors
 from stapo_train.parse import parse_record
-from stapo_train.run_folder import hold_folder, writing_tensors
+from stapo_train.run_folder import hold_folder
 from stapo_train.tiny.batches import PackedBatch, encode, pack
-from stapo_train.tiny.problems import worked_example
+from stapo_train.tiny.texts import TEXTS
 from stapo_train.tiny.tokenizer import train_tokenizer
+from stapo_train.whole_files import writing_tensors
 
 WARMUP_STEPS = 40
 SAVE_EVERY = 50  # steps
@@ -53,6 +55,7 @@ class PretrainConfig:
     """Settings of one run."""
 
     out: str  # the folder that becomes the checkpoint
+    text: Literal["arithmetic", "knights", "products"] = "arithmetic"  # what it reads
     seed: int = 0
     steps: int
     examples_per_step: int = 40
@@ -83,13 +86,21 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> PretrainConfig:
     return config
 
 
+def stored_config(out: Path) -> PretrainConfig:
+    """The settings under which the folder was made; one that it is older than has its default."""
+    path = out / CONFIG_FILE
+    config: PretrainConfig = parse_record(PretrainConfig, {**read_foreign_object(path), "out": str(out)}, str(path))
+    return config
+
+
 # --- model and optimizers ---------------------------------------------------------------------------------------------
 
 
 def make_tokenizer(config: PretrainConfig) -> PreTrainedTokenizerFast:
     """The tokenizer, learnt from the first examples of the run's text, which training leaves out."""
-    examples = (worked_example(config.seed, index) for index in range(TOKENIZER_EXAMPLES))
-    return train_tokenizer((e.prompt + e.solution for e in examples), config.vocab_size)
+    text = TEXTS[config.text]
+    examples = (text.worked_example(config.seed, index) for index in range(TOKENIZER_EXAMPLES))
+    return train_tokenizer((e.prompt + e.solution for e in examples), config.vocab_size, text.names)
 
 
 def make_model(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
@@ -140,8 +151,9 @@ def schedule(step: int, steps: int) -> float:
 def batch_of_step(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast, step: int) -> PackedBatch:
     """The batch of a step: fresh text, none of which the tokenizer was learnt from."""
     first = TOKENIZER_EXAMPLES + step * config.examples_per_step
-    examples = [worked_example(config.seed, index) for index in range(first, first + config.examples_per_step)]
-    return pack(encode(tokenizer, examples), tokenizer.pad_token_id)
+    text = TEXTS[config.text]
+    examples = [text.worked_example(config.seed, index) for index in range(first, first + config.examples_per_step)]
+    return pack(encode(tokenizer, examples), tokenizer.pad_token_id, text.row_length)
 
 
 def batch_loss(model: Qwen3ForCausalLM, batch: PackedBatch) -> torch.Tensor:
@@ -220,24 +232,24 @@ def pretrain(config: PretrainConfig) -> Path:
 def _pretrain(out: Path, config: PretrainConfig) -> Path:
     """``pretrain`` in a folder that this process holds."""
     if (out / FINISHED_FILE).exists():
-        print(f"{out}: finished before, {config.steps}/{config.steps} steps; nothing to do")
+        tell(sys.stderr, f"{out}: finished before, {config.steps}/{config.steps} steps; nothing to do")
         return out
     tokenizer = make_tokenizer(config)
     model = make_model(config, tokenizer)
     run = Run(model=model, optimizers=make_optimizers(model, config))
     if (out / STATE_FILE).exists():
         run.restore(out / STATE_FILE)
-        print(f"{out}: going on after step {run.step}/{config.steps}")
+        tell(sys.stderr, f"{out}: going on after step {run.step}/{config.steps}")
     disable_progress_bar()  # a bar per file, beside our own line
     with _metrics_from(out / METRICS_FILE, run.step) as metrics:
         _train(run, config, tokenizer, metrics)
     with writing_tensors(out):
         model.save_pretrained(out)
         tokenizer.save_pretrained(out)
-    facts = {"method": "Base", "objective": None, "base": "tiny", "step": config.steps}
+    facts = {"method": "Base", "objective": None, "base": TEXTS[config.text].suite, "step": config.steps}
     write_atomically(out / FINISHED_FILE, json.dumps(facts) + "\n")
     (out / STATE_FILE).unlink(missing_ok=True)
-    print(f"{out}: {config.steps}/{config.steps} steps done")
+    tell(sys.stderr, f"{out}: {config.steps}/{config.steps} steps done")
     return out
 
 
@@ -254,7 +266,7 @@ def _train(run: Run, config: PretrainConfig, tokenizer: PreTrainedTokenizerFast,
         if seconds - last_shown >= PROGRESS_EVERY_S:
             last_shown = seconds
             left = seconds / (run.step - first_step) * (config.steps - run.step)
-            print(f"pretrain {run.step}/{config.steps}  loss {loss:.3f} nats  about {left:.0f} s left", flush=True)
+            tell(sys.stderr, f"pretrain {run.step}/{config.steps}  loss {loss:.3f} nats  about {left:.0f} s left")
 
 
 def _claim(out: Path, config: PretrainConfig) -> None:
@@ -262,11 +274,11 @@ def _claim(out: Path, config: PretrainConfig) -> None:
     settings = {key: value for key, value in asdict(config).items() if key != "out"}
     path = out / CONFIG_FILE
     if not path.exists():
-        write_atomically(path, json.dumps(settings) + "\n")
-    there = read_foreign_object(path)
-    different = [
-        f"{key} {there.get(key)} there, {value} here" for key, value in settings.items() if there.get(key) != value
-    ]
+        # Only another text than arithmetic is named: the published base model is older than the choice, byte for byte.
+        named = {key: value for key, value in settings.items() if (key, value) != ("text", "arithmetic")}
+        write_atomically(path, json.dumps(named) + "\n")
+    there = asdict(stored_config(out))
+    different = [f"{key} {there[key]} there, {value} here" for key, value in settings.items() if there[key] != value]
     if different:
         raise StapoError(f"{out}: made under other settings ({'; '.join(different)}); choose another with out=DIR")
 

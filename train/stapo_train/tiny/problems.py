@@ -105,7 +105,8 @@ def prompt_text(problem: TinyProblem) -> str:
     return problem.text + "\n"
 
 
-def _pick(rng: random.Random, wordings: Wordings) -> str:
+def pick(rng: random.Random, wordings: Wordings) -> str:
+    """One of the texts, by their shares."""
     texts, shares = zip(*wordings, strict=True)
     return str(rng.choices(texts, shares)[0])
 
@@ -139,11 +140,11 @@ def worked_solution(rng: random.Random, problem: TinyProblem) -> str:
     steps: list[str] = []
     value = _work(rng, tree, style, steps)
     if style.name == "direct":
-        return _pick(rng, DIRECT_CLOSINGS) + f"{value}}}"
-    text = _pick(rng, OPENINGS) + steps[0]
+        return pick(rng, DIRECT_CLOSINGS) + f"{value}}}"
+    text = pick(rng, OPENINGS) + steps[0]
     for step in steps[1:]:
-        text += _pick(rng, CONNECTORS) + step
-    return text + _pick(rng, CLOSINGS) + f"{value}}}"
+        text += pick(rng, CONNECTORS) + step
+    return text + pick(rng, CLOSINGS) + f"{value}}}"
 
 
 def worked_example(seed: int, index: int) -> Example:
@@ -163,5 +164,5 @@ def training_problems(seed: int, count: int, kinds: tuple[str, ...] = ALL_KINDS)
             question=problem.text,
             gold=Gold(answer=str(problem.answer)),
         )
-        for number, problem in enumerate(tiny.distinct(tiny.draw(rng, "train", kinds), count), start=1)
+        for number, problem in enumerate(tiny.distinct_problems(tiny.draw(rng, "train", kinds), count), start=1)
     ]

@@ -1,8 +1,8 @@
 """A byte-level BPE tokenizer of a few hundred tokens, learnt from worked examples.
 
-Any text can be encoded: all 256 bytes are tokens. A digit or a newline never merges with anything, so numbers are read
-digit by digit and the tokens of prompt and solution do not depend on each other. Merges may cross spaces: fixed
-phrases such as ``". The answer is \\boxed{"`` become one token, and completions stay short.
+Any text can be encoded: all 256 bytes are tokens. A newline never merges with anything, so the tokens of prompt and
+solution do not depend on each other; nor do digits (or people's letters), so numbers are read digit by digit. Merges
+may cross spaces: fixed phrases such as ``". The answer is \\boxed{"`` become one token, and completions stay short.
 """
 
 from collections.abc import Iterable
@@ -11,14 +11,21 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from transformers import PreTrainedTokenizerFast
 
 EOS, PAD = "<eos>", "<pad>"
+DIGITS = r"\d"
 
 
-def train_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenizerFast:
-    """Learn the merges from ``texts``; the same texts give the same tokenizer."""
+def train_tokenizer(texts: Iterable[str], vocab_size: int, names: str = DIGITS) -> PreTrainedTokenizerFast:
+    """Learn the merges from ``texts``; the same texts give the same tokenizer.
+
+    Args:
+        texts: what is to be encoded.
+        vocab_size: number of tokens, the bytes and two special ones included.
+        names: a pattern, whose every match stands alone, as a newline does.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(r"\d|\n"), behavior="isolated"),
+            pre_tokenizers.Split(Regex(rf"{names}|\n"), behavior="isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )

@@ -16,22 +16,24 @@ function make(tag, attributes = {}, ...children) {
 
 const island = (name) => JSON.parse(byId(`data-${name}`).textContent);
 
-/** A packed chunk of the page: base64 of gzip of JSON. The last few dozen are kept. */
+function bytesOf(base64) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(base64); // browsers since 2025
+  const characters = atob(base64);
+  const bytes = new Uint8Array(characters.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = characters.charCodeAt(i);
+  return bytes;
+}
+
+/** What was packed: base64 of gzip of JSON. */
+async function inflate(base64) {
+  const stream = new Blob([bytesOf(base64)]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+/** A packed chunk of the page. The last few dozen are kept. */
 const unpack = (() => {
   const most = 48;
   const known = new Map();
-  const decode = (text) => {
-    if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text); // browsers since 2025
-    const characters = atob(text);
-    const bytes = new Uint8Array(characters.length);
-    for (let i = 0; i < bytes.length; i++) bytes[i] = characters.charCodeAt(i);
-    return bytes;
-  };
-  const inflate = async (text) => {
-    const bytes = decode(text);
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    return JSON.parse(await new Response(stream).text());
-  };
   return (id) => {
     const found = known.get(id) ?? inflate(byId(id).textContent);
     known.delete(id);

@@ -14,6 +14,18 @@ function partOf(hash) {
   return readLink(hash) ? "samples" : "overview";
 }
 
+/** The figure of a name, or the verdict of a number, which is opened; null where a link names neither. */
+function placeIn(part, name) {
+  if (part === "figures") return byId(`figure-${name}`);
+  const verdict = byId(`verdict-${name}`);
+  if (verdict) {
+    verdict.open = true;
+    const pair = verdict.closest(".pair");
+    if (pair) choosePair(pair.dataset.runs.split(" "));
+  }
+  return verdict;
+}
+
 function route() {
   const hash = location.hash;
   const part = partOf(hash);
@@ -27,7 +39,7 @@ function route() {
     else link.removeAttribute("aria-current");
   }
   if (reading) {
-    byId(part)?.scrollIntoView();
+    (placeIn(part, hash.split("/")[1]) ?? byId(part))?.scrollIntoView();
   } else if (part === "tokens") {
     const [, batch, response] = hash.split("/").map(Number);
     openTokens(batch || 0, response ?? -1);
@@ -119,7 +131,7 @@ function start() {
     typing = setTimeout(refresh, 180);
   });
   for (const id of ["task", "verdict", "order", "only-disputed", "only-truncated", "only-unanswered", "only-flipped"])
-    byId(id).addEventListener("change", refresh);
+    byId(id).addEventListener("change", () => refresh().then(() => list.mark(browser.found.indexOf(browser.at))));
   for (const id of ["run", "beside"])
     byId(id).addEventListener("change", () => {
       const sample = browser.at >= 0 ? data.runs[browser.run].sample[browser.at] : 0;

@@ -40,12 +40,12 @@ function samplesOf(run, problem) {
   return Array.from({ length: end - first }, (_, i) => first + i);
 }
 
-/** Number of the chunk that holds a sample's text. */
+/** Number of the chunk that holds a sample's text: texts stand in the order in which they were stored. */
 function chunkOf(run, i) {
   let low = 0;
   for (let high = run.starts.length; high - low > 1; ) {
     const middle = (low + high) >> 1;
-    if (run.starts[middle] <= i) low = middle;
+    if (run.starts[middle] <= run.place[i]) low = middle;
     else high = middle;
   }
   return low;
@@ -55,7 +55,7 @@ function chunkOf(run, i) {
 async function textOf(number, i) {
   const run = data.runs[number];
   const chunk = chunkOf(run, i);
-  return (await unpack(`text-${number}-${chunk}`))[i - run.starts[chunk]];
+  return (await unpack(`text-${number}-${chunk}`))[run.place[i] - run.starts[chunk]];
 }
 
 /** A problem that run a solves more often than not and run b does not, or the other way round. */
@@ -83,33 +83,6 @@ function ordered(run, beside, found, order) {
   if (order === "short") found.sort((i, j) => run.tokens[i] - run.tokens[j]);
   if (order === "change" && beside) found.sort((i, j) => change(j) - change(i) || i - j);
   return found;
-}
-
-/** Those whose problem, answer or completion holds the words; told in parts, since all texts must be unpacked. */
-async function* searched(number, found, words) {
-  const run = data.runs[number];
-  const needle = words.toLowerCase();
-  const holds = (text) => text !== null && text !== undefined && text.toLowerCase().includes(needle);
-  const questions = await unpack("questions");
-  const asked = data.problems.map(([, id], problem) => holds(id) || holds(questions[problem]?.[0]));
-  const byChunk = new Map();
-  for (const i of found) {
-    const chunk = chunkOf(run, i);
-    if (!byChunk.has(chunk)) byChunk.set(chunk, []);
-    byChunk.get(chunk).push(i);
-  }
-  let done = 0;
-  for (const [chunk, members] of byChunk) {
-    const texts = await unpack(`text-${number}-${chunk}`);
-    const hits = members.filter(
-      (i) =>
-        asked[run.problem[i]] ||
-        run.graders.some((grader) => holds(data.answers[grader.answer[i]])) ||
-        holds(texts[i - run.starts[chunk]][0]),
-    );
-    done += members.length;
-    yield { hits, done };
-  }
 }
 
 const browser = { run: 0, beside: -1, found: [], at: -1, problem: -1, raw: false, turn: 0 };
@@ -158,17 +131,16 @@ async function refresh() {
   tick(run, beside);
   const passed = ordered(run, beside, filtered(run, beside, wanted), wanted.order);
   if (!wanted.words) return present(passed, `${passed.length.toLocaleString("en")} of ${run.size.toLocaleString("en")} samples`);
-  const place = new Map(passed.map((i, number) => [i, number]));
-  let hits = [];
-  for await (const part of searched(browser.run, passed, wanted.words)) {
-    if (browser.turn !== turn) return undefined;
-    if (!part.hits.length && part.done < passed.length) continue;
-    hits = hits.concat(part.hits).sort((i, j) => place.get(i) - place.get(j));
-    const share = part.done < passed.length ? ` (${Math.floor((100 * part.done) / passed.length)} % searched)` : "";
-    present(hits, `${hits.length.toLocaleString("en")} of ${run.size.toLocaleString("en")} samples${share}`);
-  }
-  if (!passed.length) present([], "0 samples");
-  return undefined;
+  return search(browser.run, passed, wanted.words, (seen, share) => {
+    if (browser.turn !== turn) return false;
+    const hits = passed.filter((i) => seen[i] === HIT);
+    const far = share < 1 ? ` (${Math.floor(100 * share)} % searched)` : "";
+    present(hits, `${hits.length.toLocaleString("en")} of ${run.size.toLocaleString("en")} samples${far}`);
+    return true;
+  }).catch((error) => {
+    if (browser.turn !== turn) return;
+    byId("status").textContent += `: the search broke off (${error.message}); change its words to search again`;
+  });
 }
 
 function present(found, words) {

@@ -1,0 +1,75 @@
+"""Yes or no: what a sentence says in so many words."""
+
+import re
+
+from stapo_bench.grading.patterns import regex
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words of a text, as a set."""
+    return frozenset(text.split())
+
+
+YES = words_of("yes true correct sí si oui ja да верно 是 对 是的 正确 はい 예 네 wahr richtig vrai verdadero")
+NO = words_of("no false incorrect wrong non nein нет неверно 否 错 错误 不是 不对 没有 いいえ 아니요 falsch faux falso")
+_DENIES = regex(
+    r"\b(?:impossible|not possible|(?:it|this|that|statement|claim|one) (?:is not|isn['’]t|cannot|can['’]t"
+    r"|does not|doesn['’]t)(?! (?:hard|difficult|easy|clear|obvious|surprising|necessary|only|just|until|matter|fail"
+    r"|the case|true that|correct that))"
+    r"|is (?:false|wrong|incorrect|not true)(?! that\b)|(?:is|can|will|could) never(?! fail))\b|n['’]t possible"
+    r"|是错|错误|不对|不可能|不正确|没有|ではない|아니",
+    re.IGNORECASE,
+)
+_DENIED_AGAIN = regex(r"\b(?:fail\w*|violat\w*|otherwise|not (?:false|wrong|impossible))\b", re.IGNORECASE)
+_AFFIRMS = regex(
+    r"\b(?:it|this|that|statement|claim) is (?:indeed |always )?(?:true|correct|possible|right)\b(?! that\b)"
+    r"|是对的|正确",
+    re.IGNORECASE,
+)
+# A yes or no that opens a sentence, and one that ends it as what something is.
+_OPENS = regex(
+    r"\W*(?:(?:so|hence|thus|therefore|then|consequently|donc|also|daher),? )?"
+    r"([^\W\d_]+)(?:\W*$|\*{0,2}[,.:;!—–，。、！]|\s+[-—–]\s"
+    r"|(?<=no) (?:it|this|that|they|he|she|we|you|I|there) |(?<=yes) (?!or\b))",
+    re.IGNORECASE,
+)
+_ENDS = regex(
+    r"(?:\b(?:is|are|was|be|answer|ist|est|es|è|é)|['’]s|:|, so|hence|thus)[\s*\"“]+"
+    r"(?:(?:indeed|always|therefore|thus|also|clearly|in fact"
+    r"|a|simply|definitely)[\s*\"“]+)?([^\W\d_]+)\W*$",
+    re.IGNORECASE,
+)
+# Behind a yes: said of a part alone, or hardly. Behind a no it says the same again.
+_IN_PART = regex(
+    r"\b(?:not (?:really|quite|exactly|always|necessarily)|unless|except|only (?:if|for|when|in)|sometimes|partly"
+    r"|mostly)\b",
+    re.IGNORECASE,
+)
+_OR = words_of(
+    "or maybe perhaps possibly might may could either nor if unless whether probably would were oder ou или si wenn"
+)
+_CLAUSE = regex(r"[,;:—]\s")
+_REASON_BEHIND = regex(r",?\s(?:because|since)\b.*", re.IGNORECASE | re.DOTALL)
+_REASON_BEFORE = regex(r"(?:since|as|because)\b", re.IGNORECASE)  # up to the last comma
+_WORD = regex(r"[^\W\d_]+")
+
+
+def polarity(sentence: str) -> bool | None:
+    """Whether a sentence says yes or no; None where it says neither, denies a denial or takes back what it says.
+
+    >>> polarity("So yes, it does."), polarity("Hence this is not possible."), polarity("So 221 is not prime.")
+    (True, False, None)
+    >>> polarity("Yes, but only for even n."), polarity("No, it is true."), polarity("No, not always.")
+    (None, None, False)
+    """
+    if (opens := _OPENS.match(sentence)) and (word := opens[1].lower()) in YES | NO:
+        rest = _REASON_BEHIND.sub("", sentence[opens.end(1) :])
+        against = (_DENIES.search(rest) or _IN_PART.search(rest)) if word in YES else _AFFIRMS.search(rest)
+        return None if against else word in YES
+    if (ends := _ENDS.search(sentence)) and (word := ends[1].lower()) in YES | NO:
+        return None if _OR & set(_WORD.findall(sentence.lower())) else word in YES
+    said = _REASON_BEHIND.sub("", sentence)
+    said = _CLAUSE.split(said)[-1] if _REASON_BEFORE.match(said) else said
+    if _DENIES.search(said):
+        return None if _DENIED_AGAIN.search(said) else False
+    return True if _AFFIRMS.search(said) else None

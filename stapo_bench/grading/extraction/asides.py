@@ -1,0 +1,117 @@
+r"""Sentences that state nothing: checks, courtesies, notes, and what only says what is looked for."""
+
+import re
+
+from stapo_bench.grading.patterns import regex
+
+_ASIDE = regex(
+    r"^\W*(?:(?:quick\s|sanity\s|double[ -])?(?:checks?|checking|test(?:ing)?|double-check\w*)\b(?! gives)|verif\w+"
+    r"|confidence|i hope|hope\s"
+    r"|let me know|thanks?\b|thank\syou"
+    r"|feel free|please|as a (?:check|test)|you can(?!['’]t|not)\b|q\.?e\.?d|done\b"
+    r"|this (?:completes|matches|agrees|confirms"
+    r"|is (?:the )?(?:correct|final|required))"
+    r"|we can (?:verify|check)|to (?:verify|check|confirm|double-check)|for (?:comparison|reference|context)"
+    r"|both sides|the (?:left|right)(?:-hand)? side|[LR]HS\b"
+    r"|then both|before round\w+|(?:substitut\w+|plugging)\b"
+    r"(?!.*(?:[,;:]\s[a-z]\s?(?:=|(?:equals|is)\b)|[,;:]\s(?:and )?(?:so|hence|thus|therefore)\b)|\b(?:i|we) get\b)"
+    r"|for (?:instance|example)|e\.g|compare|remark|zum vergleich"
+    r"|if you (?:have|need|want)|would you|do you|is there|any (?:other )?questions|good luck|happy|great|nice"
+    r"|that'?s it|in case|proof|difficulty|tags?\b|source|i (?:think|believe|guess|feel|am"
+    r"|don['’]t see)\b[^=\d\ue000-\uf8ff]*$|i['’]m\b|that['’]?s? (?:is )?(?:the |my )?(?:final )?answer)",
+    re.IGNORECASE,
+)
+# An equality of numbers that a word of approval follows: "As 8 × 3 = 24, this works."
+_APPROVED = regex(
+    r"^(?!\W*(?:so|thus|therefore|hence)\b)(?:(?:[^=≈(]*[\d)]\s*[=≈])+\s*[-\d.,]+|[^=≈]*[\ue000-\uf8ff][^=≈\d]*?)[^=≈]{0,20}"
+    r"(?:\b(?:as (?:required|expected|desired|needed|claimed|given|stated|it should)|this (?:works|fits)|which "
+    r"(?:matches|fits|works|agrees"
+    r"|checks out|is (?:correct|right|true|consistent))|checks out|works|matches|OK)|[✓✔✅])[\s.!)]*$",
+    re.IGNORECASE,
+)
+_APPROVAL = regex(r"\W*(?:correct|right|done|great|good|perfect|verified|exactly)\W*", re.IGNORECASE)
+_CHECK = regex(r"[\W_]*(?:quick )?(?:check|checking|verification|proof|sanity check)[\W_]*", re.IGNORECASE)
+# A remark, which gives the value only where nothing else does.
+_NOTE = regex(r"^\W*(?:note|remember|indeed)\b", re.IGNORECASE)
+_FIND = (
+    r"(?:\w+ly |first |now |just |then )?(?:find|compute|calculate|evaluate|determine|simplify|solve|expand|factor"
+    r"|express|know|work out)\b(?! that\b|\s+\d+\s+[a-z])"  # "solve 6 more problems" gives a number
+)
+_NO_RESULT = (  # no equality behind it, and no value behind a copula
+    r"(?:(?!\b(?:is|are|be|equals?|gives?|giving|makes?|making|yields?|gets?)\s+(?:\w+\s+){0,2}[-−$]?[\d\ue000-\uf8ff])"
+    r"[^=≈:,;])*$"
+)
+# A sentence that opens with what is looked for: "We want to simplify ...", "the task asks ...", "we are given ...".
+_SETS_OUT = regex(
+    r"^\W*(?:(?:so|now|first|next|then|here|step \d+)\b\W*)*(?:(?:we|you|i)(?: (?:still|now|first|just))?"
+    rf"(?: (?:want|need|have|wish|are trying|are asked|were asked)|['’]d like| would like) to {_FIND}"
+    rf"|let(?:['’]s| us| me) {_FIND}|(?:our|the|my) (?:goal|aim|task|problem|question) (?:is to {_FIND}|asks\b)"
+    rf"|(?:we|you) (?:are|were) (?:given\b(?=.*[\ue000-\uf8ff])|asked\b)){_NO_RESULT}",
+    re.IGNORECASE,
+)
+_MATHEMATICS = regex(r"[\ue000-\uf8ff+*/^·×√]|\d\s*[-−–]\s*\d")
+# A value not told, or told by others: "the sum is to be found", "it is the quotient of a and b", "... that of 2 + 3".
+_BY_OTHERS = regex(
+    r"\bis (?:then |thus |therefore )?(?:the (?:quotient|ratio|sum|product|difference) of (?=.* and )"
+    rf"|that of (?=.*(?:\d\s*[-−+*/·×^]\s*\d|[\ue000-\uf8ff]))){_NO_RESULT}"
+    r"|\b(?:is|are|remains?) to be (?:found|computed|calculated|determined|evaluated)\W*$",
+    re.IGNORECASE,
+)
+# A remark in parentheses behind the last sentence: "n = 17. (The next would be 52.)"; a correction is none.
+_LAST_REMARK = regex(
+    r"(?:(?<=[.!?。])\s*|(?<=\n)[ \t]*)\("
+    r"(?!(?:actually,? (?:it|that|this|the)|correct(?:ion|ed)|wait|sorry|oops|no(?=,))\b)"
+    r"(?=[^()]*[A-Za-z]{3})(?:[^()]|\([^()]*\)){5,400}\)[\s.*]*$",
+    re.IGNORECASE,
+)
+
+
+def states_nothing(sentence: str, notes: bool) -> bool:
+    """Whether a sentence asks, checks, sets out or is courteous; ``notes``: whether a remark states something."""
+    return (
+        sentence.endswith(("?", "？"))
+        or _ASIDE.match(sentence) is not None
+        or _APPROVAL.fullmatch(sentence) is not None
+        or (not notes and _NOTE.match(sentence) is not None)
+    )
+
+
+def is_check(sentence: str) -> bool:
+    """Whether a sentence is an equality with a word of approval behind it."""
+    return _APPROVED.search(sentence) is not None
+
+
+def sets_out(clause: str, notes: bool) -> bool:
+    """Whether a clause says what is looked for, and no value; ``notes``: in the words of mathematics.
+
+    >>> sets_out("We want to simplify 2 + 3", notes=True), sets_out("It takes 5 s to solve it", notes=False)
+    (True, False)
+    >>> [sets_out("You have to solve all 6 puzzles", notes) for notes in (False, True)]
+    [True, False]
+    """
+    return _SETS_OUT.search(clause) is not None and (not notes or _MATHEMATICS.search(clause) is not None)
+
+
+def is_by_others(clause: str) -> bool:
+    """Whether a clause tells a value by others, or that it is to be found, and not what it is.
+
+    >>> is_by_others("it is the sum of 2 and 3"), is_by_others("the sum of 2 and 3 is 5")
+    (True, False)
+    """
+    return _BY_OTHERS.search(clause) is not None
+
+
+def heads_check(line: str) -> bool:
+    """Whether a line is a heading over a check."""
+    return _CHECK.fullmatch(line) is not None
+
+
+def without_last_remark(text: str) -> str:
+    """The text without the parentheses that end it behind its last sentence.
+
+    >>> without_last_remark("n = 17. (The next would be 52.)"), without_last_remark("It is f(x).")
+    ('n = 17.', 'It is f(x).')
+    """
+    if not text.rstrip(" .*\n").endswith(")"):
+        return text
+    return _LAST_REMARK.sub("", text) or text

@@ -1,0 +1,52 @@
+r"""The value that a completion opens with: a base model gives it first, and then reasons, or breaks off."""
+
+import re
+
+from stapo_bench.grading.extraction.formulas import hide_formulas
+from stapo_bench.grading.extraction.spans import spans
+from stapo_bench.grading.extraction.tokens import tokens
+from stapo_bench.grading.patterns import regex
+
+MAX_LAST = 30  # characters of a last line that need no full stop to be whole
+MAX_LINE = 200  # characters of a line that opens with its answer
+_OPEN_END = regex(r"(?:^|\s)[A-Za-z]+\Z")
+_LEADING = regex(r"(?:(?:is|are|=|equals)\s+)?")
+# "by", "for" and "as" belong to a reason behind a comma or before a gerund, else to a sentence: "12 by 4 is 3".
+_REASON_BEHIND = regex(
+    r"(?:,?|(?:\s[a-z]+){1,2},)\s(?:because|since)\b|,\s(?:as|by|using|for)\b|\s(?:by\s|using\s)?[a-z]+ing\b",
+    re.IGNORECASE,
+)
+_GOES_ON = regex(
+    r"[=\d\ue000-\uf8ff]|\b(?:so|hence|thus|therefore|not?|wrong|incorrect|false|fails?)\b|n['’]t\b", re.IGNORECASE
+)
+_STOP_BEHIND = regex(r"\.\s")
+_WHOLE_END = regex(r"[.!?:)\]*$`}>。！✓✔✅]$")
+
+
+def opening_value(text: str) -> str | None:
+    """The value that the text opens with, where a reason follows, or a sentence that breaks off.
+
+    >>> opening_value("81\\nSince three to the"), opening_value("-8, by setting x"), opening_value("24. A dog has four")
+    ('81', '-8', '24')
+    >>> opening_value("12 boys play. 7 girls join them."), opening_value("12 by 4 is 3.")
+    (None, None)
+    """
+    first, _, rest = text.strip().partition("\n")
+    if len(first) <= MAX_LAST and "=" not in first and _OPEN_END.search(rest[-MAX_LAST:]):
+        value = first.strip(" .*")
+        runs = spans(tokens(value))
+        return value if len(runs) == 1 and len(value) <= runs[0].end - runs[0].start else None
+    if rest or len(first) > MAX_LINE:
+        return None
+    hidden = hide_formulas(first)
+    start = found.end() if (found := _LEADING.match(hidden.text)) else 0
+    runs = spans(tokens(hidden.text[start:]))
+    if not runs or runs[0].start or runs[0].in_words or runs[0].is_bare_letter:
+        return None
+    behind = hidden.text[start + runs[0].end :]
+    broken = _STOP_BEHIND.match(behind) and not _WHOLE_END.search(hidden.text.rstrip())
+    remark = (
+        behind[:1] == "," and "=" not in hidden.shown(runs[0].text) and not _GOES_ON.search(behind)
+    )  # "1, they are coprime"
+    broken = broken or remark or behind.strip() in (". (", ".  (")
+    return hidden.shown(runs[0].text) if broken or _REASON_BEHIND.match(behind) else None
