@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from stapo_bench.analysis import Compared
     from stapo_bench.presenting import Run, ShownComparison
+    from stapo_bench.runs.outcomes import ColumnsOf
 
 __version__ = "0.1.0"
 
@@ -23,7 +24,7 @@ def compare(
     a: "Compared | Run",
     b: "Compared | Run",
     *,
-    columns: Mapping[str, str] | None = None,
+    columns: "ColumnsOf | None" = None,
     margin: float | None = None,
     score_range: tuple[float, float] | None = None,
     data_dir: "str | Path | None" = None,
@@ -37,8 +38,8 @@ def compare(
             [problems, samples] of scores and NaN (not drawn), a map from items to a score or to scores, a data frame,
             or rows of named columns.
         b: the same.
-        columns: columns by meaning (item, score, sample, model, task, seed, cluster) with other than usual names; of
-            two runs, ``cluster`` is a column of their tasks' data.
+        columns: columns by meaning (item, score, sample, model, task, seed, cluster) with other than usual names,
+            or a pair of such maps, one of each side; of two runs, ``cluster`` is a column of their tasks' data.
         margin: a difference shown to lie within it is a tie, a fraction (0.02 is 2 points); None: the command's.
         score_range: the lowest and the highest score that can be given; None: 0 and 1. Differences are shares of it.
         data_dir: folder with the tasks' data, ``<task>.jsonl``, for clusters of two runs; None: the hub.

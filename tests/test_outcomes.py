@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import stapo_bench as sb
 from stapo_bench.analysis import compare_outcomes, compare_runs, compare_within
 from stapo_bench.cli import cli
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.presenting import render_comparison
 from stapo_bench.runs import export_runs
 from stapo_bench.runs.outcomes import read_outcomes
@@ -180,6 +180,32 @@ def test_named_columns_and_their_misspelling(write):
         a, b, options=["--map", "item=name,score=rigt"]
     )
     assert "expected a column that names the items: --map item=COLUMN; its columns: name, right" in refused(a, b)
+
+
+def test_files_that_name_their_columns_differently_have_a_map_each(write, tmp_path):
+    a, b = write("a.csv", A.replace("item,score", "name,right")), write("b.csv", B.replace("item,score", "id,acc"))
+    expected = numbers(compare_outcomes(write("x.csv", A), write("y.csv", B)))
+    maps = ["--map", "item=name,score=right", "--map", "score=acc"]
+    done = CliRunner().invoke(cli, ["compare", str(a), str(b), *maps, "--format", "json"])
+    assert {key: json.loads(done.output)[key] for key in expected} == expected
+    assert numbers(sb.compare(a, b, columns=[{"item": "name", "score": "right"}, {"score": "acc"}])) == expected
+    # In their order: of the other, the first file has no such column.
+    assert "--map score=acc: no such column" in refused(a, b, options=[*maps[2:], *maps[:2]])
+    error = "--map: expected it once, or once for each of 3 files in their order, got 2"
+    assert error in refused(a, b, write("c.csv", B), options=maps)
+    with pytest.raises(UsageError, match="columns: expected it once, or once for each of 2 files in their order, got"):
+        sb.compare(a, b, columns=[{"item": "name"}])
+    assert "--map names columns of tables" in refused(tmp_path, tmp_path.parent, options=maps)
+
+
+def test_a_run_folder_among_files_takes_none_of_their_maps(write, make_run):
+    run = make_run("base", {"x": [[1], [0]]})
+    items = [f"x-{i},1\n" for i in range(2)]
+    a = write("a.csv", "name,right\n" + "".join(items))
+    b = write("b.csv", "id,acc\n" + "".join(items))
+    maps = ["--map", "item=name,score=right", "--map", "score=acc"]
+    done = CliRunner().invoke(cli, ["compare", str(a), str(run), str(b), *maps, "--format", "json"])
+    assert {each["run"]: each["average"] for each in json.loads(done.output)["runs"]} == {"a": 1, "b": 1, "base": 0.5}
 
 
 @pytest.mark.parametrize(

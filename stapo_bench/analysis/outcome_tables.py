@@ -18,7 +18,7 @@ from stapo_bench.analysis.audit_check import AuditCheck
 from stapo_bench.analysis.curve import Curve, curve
 from stapo_bench.analysis.plan import SamplePlan, plan_of_task
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.runs.outcomes import NO_SEED, OutcomeTable, ScoreRange, read_outcomes
+from stapo_bench.runs.outcomes import NO_SEED, ColumnsOf, OutcomeTable, ScoreRange, columns_of_each, read_outcomes
 from stapo_bench.statistics import (
     ERROR_NAMES,
     POWER,
@@ -56,13 +56,14 @@ class OutcomeScores:
 
 
 def score_tables(
-    paths: Sequence[Path], columns: Mapping[str, str] | None = None, declared: ScoreRange | None = None
+    paths: Sequence[Path], columns: ColumnsOf | None = None, declared: ScoreRange | None = None
 ) -> OutcomeScores:
     """avg@k with its intervals of every model and task in tables; undecided is neither right nor wrong.
 
-    ``columns`` and ``declared`` as of ``read_outcomes``, here and below.
+    ``columns``, of all tables or of each, and ``declared`` as of ``read_outcomes``, here and below.
     """
-    tables = [table for path in paths for table in read_outcomes(path, columns, declared)]
+    named = zip(paths, columns_of_each(columns, len(paths)), strict=True)
+    tables = [table for path, of_path in named for table in read_outcomes(path, of_path, declared)]
     found = [_score(table, task) for table in tables for task in table.tasks]
     notes = [*(note for table in tables for note in table.notes), _UNSEEN]
     return OutcomeScores(scores=tuple(found), notes=tuple(notes))
@@ -105,13 +106,13 @@ def plan_tables(
     detect: float,
     power: float = POWER,
     *,
-    columns: Mapping[str, str] | None = None,
+    columns: ColumnsOf | None = None,
     declared: ScoreRange | None = None,
 ) -> SamplePlan:
     """``plan`` from two tables; what samples cost is not known."""
     if not 0 < detect < 1:
         raise UsageError(f"--detect: expected a fraction between 0 and 1 (0.02 is two points), got {detect:g}")
-    a, b = (_one(path, columns, declared) for path in (path_a, path_b))
+    a, b = _each([path_a, path_b], columns, declared)
     plans = []
     for task in _shared(a, b):
         correct_a, correct_b = _paired([a, b], task)
@@ -123,13 +124,11 @@ def plan_tables(
     return SamplePlan(name_a=a.name, name_b=b.name, detect=detect, power=power, tasks=tuple(plans), notes=notes)
 
 
-def curve_tables(
-    paths: Sequence[Path], columns: Mapping[str, str] | None = None, declared: ScoreRange | None = None
-) -> Curve:
+def curve_tables(paths: Sequence[Path], columns: ColumnsOf | None = None, declared: ScoreRange | None = None) -> Curve:
     """``curve`` over tables, one per checkpoint, in the order given."""
     if len(paths) < 2:
         raise StapoError(f"expected at least two tables (checkpoints of one training run), got {len(paths)}")
-    tables = [_one(path, columns, declared) for path in paths]
+    tables = _each(paths, columns, declared)
     tasks = [task for task in tables[0].tasks if all(task in table.tasks for table in tables)]
     matrices = [_paired(tables, task) for task in tasks]
     if not matrices or any(len(of_task[0]) < 2 for of_task in matrices):
@@ -142,12 +141,12 @@ def curve_tables(
 def audit_tables(
     path_a: Path,
     path_b: Path | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: ColumnsOf | None = None,
     declared: ScoreRange | None = None,
 ) -> list[AuditCheck]:
     """``audit`` of tables: missing and undecided outcomes, and seeds where there are; the rest cannot be tested."""
     found = []
-    for table in [_one(path, columns, declared) for path in (path_a, path_b) if path is not None]:
+    for table in _each([path for path in (path_a, path_b) if path is not None], columns, declared):
         found += [_missing(table), _seeds(table)]
         found += [
             AuditCheck(name=name, result="not testable", message=f"{table.name}: a table of outcomes has no {what}")
@@ -184,11 +183,15 @@ def _seeds(table: OutcomeTable) -> AuditCheck:
     return AuditCheck(name=name, result="finding" if repeated else "ok", message=message)
 
 
-def _one(path: Path, columns: Mapping[str, str] | None, declared: ScoreRange | None) -> OutcomeTable:
-    tables = read_outcomes(path, columns, declared)
-    if len(tables) > 1:
-        raise UsageError(f"{path}: expected one model, got {', '.join(table.name for table in tables[:4])}")
-    return tables[0]
+def _each(paths: Sequence[Path], columns: ColumnsOf | None, declared: ScoreRange | None) -> list[OutcomeTable]:
+    """The one model of each file."""
+    found = []
+    for path, of_path in zip(paths, columns_of_each(columns, len(paths)), strict=True):
+        table, *others = read_outcomes(path, of_path, declared)
+        if others:
+            raise UsageError(f"{path}: expected one model, got {', '.join(t.name for t in (table, *others[:3]))}")
+        found.append(table)
+    return found
 
 
 def _shared(a: OutcomeTable, b: OutcomeTable) -> list[str]:

@@ -14,6 +14,7 @@ from stapo_bench.errors import tell
 
 if TYPE_CHECKING:
     from stapo_bench.analysis import Comparison, SeveralComparison
+    from stapo_bench.runs.outcomes import ColumnsOf
 
 
 @click.command()
@@ -23,7 +24,13 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Methods over training seeds: each argument is a quoted pattern of one method's runs.",
 )
-@click.option("--map", "columns", default="", help="Columns of tables: item=…,score=…, also sample, model, task, seed.")
+@click.option(
+    "--map",
+    "columns",
+    multiple=True,
+    help="Columns of tables: item=…,score=…, also sample, model, task, seed. Once for all files, or once for each, in "
+    "their order.",
+)
 @click.option("--against", metavar="RUN", help="Of several runs: the one with which all others are compared.")
 @click.option(
     "--cluster",
@@ -67,7 +74,7 @@ def compare(runs: tuple[str, ...], *, seeds: bool, grader: str, margin: float, f
     from stapo_bench.presenting import render_gate, render_several
     from stapo_bench.runs.outcomes import parse_range
 
-    columns, declared = _columns(given), parse_range(given["range_"])
+    columns, declared = _columns(runs, given), parse_range(given["range_"])
     reading = {"declared": declared, "data_dir": given["data_dir"]}
     required, against = requirement_of(given, margin), given["against"]
     is_gate = required is not None or format_ not in ("md", "json")
@@ -104,13 +111,11 @@ def compare(runs: tuple[str, ...], *, seeds: bool, grader: str, margin: float, f
         sys.exit(EXIT_CODES[judged.state])
 
 
-def _columns(given: dict[str, Any]) -> dict[str, str]:
+def _columns(runs: tuple[str, ...], given: dict[str, Any]) -> "ColumnsOf":
     """Columns by meaning, the clusters' among them."""
-    from stapo_bench.runs.outcomes import parse_outcome_map
-
     if options.is_typed("data_dir") and not given["cluster"]:
         raise click.UsageError("--data-dir is where --cluster's column of run folders is looked up; name the column")
-    return parse_outcome_map(given["columns"]) | ({"cluster": given["cluster"]} if given["cluster"] else {})
+    return options.columns_of(given["columns"], [Path(run) for run in runs], given["cluster"])
 
 
 def _compare_seeds(patterns: tuple[str, ...], grader: str, margin: float, format_: str, given: dict[str, Any]) -> None:
@@ -198,7 +203,7 @@ def plan(runs: tuple[Path, ...], *, detect: float | None, power: float, grader: 
     if len(runs) != 2 or detect is None:
         raise click.UsageError("expected two runs and --detect, or none and --problems, --samples and --baseline")
     if options.are_tables(runs, size):
-        found = plan_tables(runs[0], runs[1], detect, power, **options.reading(size))
+        found = plan_tables(runs[0], runs[1], detect, power, **options.reading(size, runs))
     else:
         found = plan_runs(runs[0], runs[1], detect, power, grader)
     click.echo(render_plan(found, format_))
@@ -240,8 +245,9 @@ def audit(run_a: Path, run_b: Path | None, *, grader: str, format_: str, **given
     from stapo_bench.analysis import audit_runs, audit_tables
     from stapo_bench.presenting import render_audit
 
-    if options.are_tables([path for path in (run_a, run_b) if path is not None], given):
-        checks = audit_tables(run_a, run_b, **options.reading(given))
+    runs = [path for path in (run_a, run_b) if path is not None]
+    if options.are_tables(runs, given):
+        checks = audit_tables(run_a, run_b, **options.reading(given, runs))
     else:
         checks = audit_runs(run_a, run_b, grader)
     click.echo(render_audit(checks, format_))
@@ -265,7 +271,7 @@ def curve(runs: tuple[Path, ...], *, grader: str, format_: str, **given: Any) ->
     from stapo_bench.presenting import render_curve
 
     tables = options.are_tables(runs, given)
-    found = curve_tables(runs, **options.reading(given)) if tables else curve_of(list(runs), grader)
+    found = curve_tables(runs, **options.reading(given, runs)) if tables else curve_of(list(runs), grader)
     click.echo(render_curve(found, format_))
 
 

@@ -5,13 +5,16 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from stapo_bench.errors import StapoError, missing_package
 from stapo_bench.records import DEFAULT_GRADER
+
+if TYPE_CHECKING:
+    from stapo_bench.runs.outcomes import ColumnsOf
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -97,7 +100,10 @@ def power() -> float:
 def of_tables(function: Function) -> Function:
     """``--map`` and ``--range``: how tables of outcomes are read, as of ``compare``."""
     map_ = click.option(
-        "--map", "columns", default="", help="Columns of tables of outcomes: item=…,score=…; as of 'compare'."
+        "--map",
+        "columns",
+        multiple=True,
+        help="Columns of tables of outcomes: item=…,score=…; as of 'compare', once or once for each file.",
     )
     range_ = click.option(
         "--range", "range_", default="", metavar="LO:HI", help="Lowest and highest score of tables; else 0:1."
@@ -105,11 +111,27 @@ def of_tables(function: Function) -> Function:
     return map_(range_(function))
 
 
-def reading(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What these two say, as functions that read tables take it."""
-    from stapo_bench.runs.outcomes import parse_outcome_map, parse_range
+def reading(given: Mapping[str, Any], paths: Sequence[Path]) -> dict[str, Any]:
+    """What these two say of the files among these paths, as functions that read tables take it."""
+    from stapo_bench.runs.outcomes import parse_range
 
-    return {"columns": parse_outcome_map(given["columns"]), "declared": parse_range(given["range_"])}
+    return {"columns": columns_of(given["columns"], paths), "declared": parse_range(given["range_"])}
+
+
+def columns_of(maps: Sequence[str], paths: Sequence[Path], cluster: str = "") -> "ColumnsOf":
+    """What ``--map`` and ``--cluster`` say: of all, or of each path, where folders, which have no columns, go without.
+
+    Raises:
+        UsageError: more than one ``--map``, and not as many as there are files.
+    """
+    from stapo_bench.runs.outcomes import columns_of_each, parse_outcome_map
+
+    found = [parse_outcome_map(text) | ({"cluster": cluster} if cluster else {}) for text in maps or ("",)]
+    num_files = sum(not path.is_dir() for path in paths)
+    if len(found) == 1 or num_files == 0:
+        return found[0]
+    of_files = iter(columns_of_each(found, num_files))
+    return [{} if path.is_dir() else next(of_files) for path in paths]
 
 
 def grader_option(text: str) -> Callable[[Function], Function]:

@@ -48,7 +48,7 @@ def _report_tables(ctx: click.Context, tables: tuple[Path, ...], out: Path) -> N
     options.only_of_runs(ctx, "logs", "baseline", "grader", "data_dir", "published")
     from stapo_bench.presenting.leaderboard import write_leaderboard
 
-    size = write_leaderboard(tables, out, **options.reading(ctx.params))
+    size = write_leaderboard(tables, out, **options.reading(ctx.params, tables))
     tell(sys.stdout, f"{out}: {size / 1e3:.0f} kB; tables have no samples, figures or tokens to show")
 
 
@@ -66,7 +66,7 @@ def leaderboard(runs: tuple[Path, ...], out: Path, grader: str, **given: Any) ->
     """
     from stapo_bench.presenting.leaderboard import write_leaderboard
 
-    size = write_leaderboard(runs, out, grader, **options.reading(given))
+    size = write_leaderboard(runs, out, grader, **options.reading(given, runs))
     tell(sys.stdout, f"{out}: {size / 1e3:.0f} kB")
 
 

@@ -109,7 +109,7 @@ def score(ctx: click.Context) -> None:
         from stapo_bench.presenting import render_outcome_scores
 
         options.only_of_runs(ctx, "grader", "golds", "data_dir", "exclude_overlap", "long")
-        click.echo(render_outcome_scores(score_tables([run], **options.reading(given))))
+        click.echo(render_outcome_scores(score_tables([run], **options.reading(given, [run]))))
         return
     _score_run(run, given)
 
@@ -163,7 +163,7 @@ def table(ctx: click.Context) -> None:
         from stapo_bench.presenting import render_outcome_scores
 
         options.only_of_runs(ctx, "grader", "published", "metric", "long", "groups")
-        click.echo(render_outcome_scores(score_tables(runs, **options.reading(given)), format_))
+        click.echo(render_outcome_scores(score_tables(runs, **options.reading(given, runs)), format_))
         return
     from stapo_bench.analysis import AVG, parse_metric
     from stapo_bench.presenting import published_rows, render_table, rows_from_runs

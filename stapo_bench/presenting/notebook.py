@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ from stapo_bench.presenting.verdicts import (
     task_cells,
 )
 from stapo_bench.runs import LoadedRun, load_manifest, load_run, read_grades
-from stapo_bench.runs.outcomes import checked_range
+from stapo_bench.runs.outcomes import ColumnsOf, checked_range
 from stapo_bench.statistics import MARGIN
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def compare_in_python(
     a: Compared | Run,
     b: Compared | Run,
     *,
-    columns: Mapping[str, str] | None = None,
+    columns: ColumnsOf | None = None,
     margin: float | None = None,
     score_range: tuple[float, float] | None = None,
     data_dir: str | Path | None = None,

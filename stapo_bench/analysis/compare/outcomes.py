@@ -21,7 +21,16 @@ from stapo_bench.analysis.parity_gate import unknown_parity
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.runs import LoadedRun, load_run
-from stapo_bench.runs.outcomes import Frame, OutcomeTable, ScoreRange, is_matrix, outcomes_from, read_outcomes
+from stapo_bench.runs.outcomes import (
+    ColumnsOf,
+    Frame,
+    OutcomeTable,
+    ScoreRange,
+    columns_of_each,
+    is_matrix,
+    outcomes_from,
+    read_outcomes,
+)
 from stapo_bench.statistics import MARGIN
 
 Score: TypeAlias = bool | float | None
@@ -46,7 +55,7 @@ NOT_LOOKED_AT = "a table of outcomes does not tell: truncation, copied samples a
 def compare_outcomes(
     a: Compared,
     b: Compared,
-    columns: Mapping[str, str] | None = None,
+    columns: ColumnsOf | None = None,
     grader: str = DEFAULT_GRADER,
     margin: float = MARGIN,
     *,
@@ -59,7 +68,7 @@ def compare_outcomes(
         a, b: run folders, files, matrices, maps or rows, also of different kinds. Items are paired by name, rows of
             matrices by their place.
         columns: by meaning (item, score, sample, model, task, seed, cluster), columns of tables with other than usual
-            names; of two runs, ``cluster`` is a column of their tasks' data.
+            names, or a pair of such maps, one of each side; of two runs, ``cluster`` is a column of their tasks' data.
         grader: whose grades count in run folders.
         margin: a difference shown to lie within it is a tie, a fraction.
         declared: the range of the scores, if it is another than 0 to 1; a difference is then a share of it.
@@ -80,7 +89,8 @@ def compare_outcomes(
         raise UsageError(f"--grader {grader} chooses among the grades of run folders; neither side is one")
     if is_matrix(a) and is_matrix(b) and len(a) != len(b):
         raise StapoError(f"A has {len(a)} rows, B has {len(b)}: expected matrices of the same items, paired by row")
-    left, right = (read_side(side, name, columns or {}, grader, declared) for side, name in ((a, "A"), (b, "B")))
+    of_a, of_b = columns_of_each(columns, 2)
+    left, right = read_side(a, "A", of_a, grader, declared), read_side(b, "B", of_b, grader, declared)
     if isinstance(left, LoadedRun) and isinstance(right, LoadedRun):
         left, right = in_clusters((left, right), columns, data_dir)
     return _compare(left, right, margin)

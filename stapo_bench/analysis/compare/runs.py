@@ -13,6 +13,7 @@ from stapo_bench.analysis.parity_gate import parity, same_weights
 from stapo_bench.errors import UsageError
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.runs import LoadedRun, clustered, load_run
+from stapo_bench.runs.outcomes import ColumnsOf
 from stapo_bench.statistics import MARGIN
 
 
@@ -22,7 +23,7 @@ def compare_runs(
     grader: str = DEFAULT_GRADER,
     margin: float = MARGIN,
     *,
-    columns: Mapping[str, str] | None = None,
+    columns: ColumnsOf | None = None,
     data_dir: Path | None = None,
 ) -> Comparison:
     """Compare two run folders by the grades of one grader.
@@ -46,15 +47,17 @@ def compare_runs(
     return with_other_graders(comparison, seen)
 
 
-def in_clusters(runs: Iterable[LoadedRun], columns: Mapping[str, str] | None, data_dir: Path | None) -> list[LoadedRun]:
+def in_clusters(runs: Iterable[LoadedRun], columns: ColumnsOf | None, data_dir: Path | None) -> list[LoadedRun]:
     """The runs with their problems in clusters by a column of the tasks' data, if one is named.
 
     Raises:
         UsageError: another column than that of clusters is named.
     """
-    if columns and columns.keys() != {"cluster"}:
+    if not columns:
+        return list(runs)
+    if not isinstance(columns, Mapping) or columns.keys() != {"cluster"}:
         raise UsageError("--map names columns of tables; run folders have but --cluster, a column of their tasks' data")
-    return [clustered(run, columns["cluster"], data_dir) if columns else run for run in runs]
+    return [clustered(run, columns["cluster"], data_dir) for run in runs]
 
 
 def with_other_graders(comparison: Comparison, others: Mapping[str, Comparison]) -> Comparison:

@@ -6,7 +6,7 @@ The claims are about the mean over tasks. Runs that are *not told apart* may dif
 that are *shown to be tied* may not: the two are kept apart.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -34,7 +34,7 @@ from stapo_bench.analysis.parity_gate import parity, same_weights
 from stapo_bench.errors import StapoError, UsageError, watched
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.runs import LoadedRun
-from stapo_bench.runs.outcomes import OutcomeTable, ScoreRange, read_outcomes
+from stapo_bench.runs.outcomes import ColumnsOf, OutcomeTable, ScoreRange, columns_of_each, read_outcomes
 from stapo_bench.statistics import (
     ERROR_NAMES,
     LEVEL,
@@ -54,13 +54,15 @@ from stapo_bench.statistics import (
 
 def read_sides(
     found: Sequence[Compared],
-    columns: Mapping[str, str] | None = None,
+    columns: ColumnsOf | None = None,
     grader: str = DEFAULT_GRADER,
     *,
     declared: ScoreRange | None = None,
     data_dir: Path | None = None,
 ) -> list[LoadedRun | OutcomeTable]:
     """Runs and tables of outcomes by their paths, or Python objects; a single file gives every model in it.
+
+    ``columns`` and ``declared`` as of ``compare_outcomes``.
 
     Raises:
         StapoError: what cannot be read, or a file that stands twice.
@@ -71,9 +73,10 @@ def read_sides(
     if missing := [path for path in paths if not path.exists()]:
         raise UsageError(f"{missing[0]}: no such run folder or file")
     if len(paths) == len(found) == 1 and paths[0].is_file():
-        return [*read_outcomes(Path(str(found[0])), columns, declared)]
-    named = enumerate(watched(found, "reading", "runs", len(found)), start=1)
-    sides = [read_side(each, f"run {i}", columns or {}, grader, declared) for i, each in named]
+        return [*read_outcomes(Path(str(found[0])), columns_of_each(columns, 1)[0], declared)]
+    of_each = columns_of_each(columns, len(found))
+    named = zip(watched(found, "reading", "runs", len(found)), of_each, strict=True)
+    sides = [read_side(each, f"run {i}", of, grader, declared) for i, (each, of) in enumerate(named, start=1)]
     runs = [side for side in sides if isinstance(side, LoadedRun)]
     if declared and len(runs) == len(sides):
         raise UsageError("--range declares the scores of tables; all are run folders")

@@ -23,7 +23,7 @@ from stapo_bench.presenting.verdicts_of_several import (
 )
 from stapo_bench.presenting.words import counted, percent, score_interval
 from stapo_bench.runs import LoadedRun, nothing_left_behind, own_folder, refuse_foreign, write_result, writing
-from stapo_bench.runs.outcomes import OutcomeTable, ScoreRange
+from stapo_bench.runs.outcomes import ColumnsOf, OutcomeTable, ScoreRange
 from stapo_bench.statistics import ErrorName, Interval
 
 _FOLDER = Path(__file__).resolve().parent
@@ -65,7 +65,7 @@ def write_leaderboard(
     out: Path,
     grader: str = DEFAULT_GRADER,
     *,
-    columns: Mapping[str, str] | None = None,
+    columns: ColumnsOf | None = None,
     declared: ScoreRange | None = None,
 ) -> int:
     """Write the page; returns its size in bytes.
@@ -74,7 +74,7 @@ def write_leaderboard(
         runs: run folders and tables of outcomes; a table alone gives every model in it.
         out: the page.
         grader: whose grades count in run folders.
-        columns, declared: of tables, as of ``read_outcomes``.
+        columns, declared: of tables, as of ``read_sides``.
 
     Raises:
         StapoError: fewer than two runs, no task in common, or runs without grades by this grader.
@@ -92,7 +92,7 @@ def render_leaderboard(
     runs: Sequence[Path],
     grader: str = DEFAULT_GRADER,
     *,
-    columns: Mapping[str, str] | None = None,
+    columns: ColumnsOf | None = None,
     declared: ScoreRange | None = None,
 ) -> str:
     """The page as text; see ``write_leaderboard``."""

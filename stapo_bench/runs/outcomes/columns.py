@@ -7,7 +7,7 @@ one where it names its items and all other cells hold 0, 1 or nothing.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from stapo_bench.errors import UsageError, did_you_mean
 from stapo_bench.runs.importing.layouts import value_at
@@ -32,6 +32,9 @@ USUAL: Mapping[str, tuple[str, ...]] = {
     "cluster": ("cluster", "cluster_id"),
 }
 """What ``--map`` can name, each with the names under which it is usually found; of several items the first is taken."""
+
+ColumnsOf: TypeAlias = Mapping[str, str] | Sequence[Mapping[str, str]]
+"""Columns by meaning: of all files alike, or of each its own."""
 
 _EXPORT = {"run", "task", "problem_id", "sample_index", "outcome", "correct"}  # of ``stapo-bench export``
 _SAMPLE_COLUMN = re.compile(r"(?:sample|score|acc|correct|run|seed|rep|repeat|epoch|try|trial|attempt|k|s)?[-_ ]?\d+")
@@ -78,6 +81,22 @@ def parse_outcome_map(text: str) -> dict[str, str]:
             raise UsageError(f"--map: expected NAME=COLUMN, got {part.strip()!r}; {hint}")
         found[name] = column
     return found
+
+
+def columns_of_each(columns: ColumnsOf | None, num: int) -> list[Mapping[str, str]]:
+    """The columns of each of so many files, in their order.
+
+    Raises:
+        UsageError: more than one were given, and not as many as there are files.
+
+    >>> columns_of_each({"item": "name"}, 2)
+    [{'item': 'name'}, {'item': 'name'}]
+    """
+    if columns is None or isinstance(columns, Mapping):
+        return [columns or {}] * num
+    if len(columns) != num:
+        raise UsageError(f"--map: expected it once, or once for each of {num} files in their order, got {len(columns)}")
+    return list(columns)
 
 
 def find_columns(
