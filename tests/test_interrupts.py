@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM at any moment: exit code 130 and one line; where the shell ignores Ctrl-C, so does the command."""
+"""Ctrl-C and SIGTERM at any moment: exit code 130 or 143 and one line; where the shell ignores Ctrl-C, so does it."""
 
 import os
 import signal
@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from interrupted import SHADOW, heeding_ctrl_c
 
+from stapo_train.reproduce.table import run_script
+
 ROOT = Path(__file__).resolve().parent.parent
+CODES = {"SIGINT": 128 + 2, "SIGTERM": 128 + 15}
 
 
 def run(command, folder, module, number, *, ignored=""):
@@ -27,14 +30,29 @@ def run(command, folder, module, number, *, ignored=""):
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
 def test_an_interrupt_during_an_import_ends_the_command(tmp_path, module, number):
     done = run("stapo_bench tasks", tmp_path, module, number)
-    assert (done.returncode, done.stdout) == (130, "")
+    assert (done.returncode, done.stdout) == (CODES[number], "")
     assert done.stderr == ("stapo-bench: stopped; what is finished is safe: run the same command again to go on\n")
 
 
 def test_the_trainer_ends_as_well(tmp_path):
     done = run("stapo_train --help", tmp_path, "click", "SIGTERM")
-    assert (done.returncode, done.stdout) == (130, "")
+    assert (done.returncode, done.stdout) == (143, "")
     assert done.stderr.startswith("stapo-train: stopped; ") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_an_interrupt_during_work_ends_a_command_and_a_script(number, stapo, monkeypatch, capsys):
+    def stop(*_arguments):
+        signal.raise_signal(signal.Signals[number])
+
+    monkeypatch.setattr("stapo_bench.tasks.task_names", stop)
+    with heeding_ctrl_c():
+        code, _, error = stapo("tasks")
+        assert code == CODES[number] and error.strip().startswith("stapo-bench: stopped; ")
+        with pytest.raises(SystemExit) as ended:
+            run_script(stop)
+    assert ended.value.code == CODES[number]
+    assert capsys.readouterr().err == "\nreproduce_table.sh: stopped; start it again to go on from here\n"
 
 
 @pytest.mark.parametrize("module", ["click", "yaml"])
@@ -43,7 +61,7 @@ def test_a_background_job_goes_on_after_ctrl_c_and_ends_at_sigterm(tmp_path, mod
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("aime24 ")
     done = run("stapo_bench tasks", tmp_path, module, "SIGTERM", ignored="INT")
-    assert done.returncode == 130 and done.stderr.count("\n") == 1
+    assert done.returncode == 143 and done.stderr.count("\n") == 1
 
 
 def test_handlers_come_back(monkeypatch):

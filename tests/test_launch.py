@@ -1,6 +1,7 @@
 """How ranks begin and end: what is refused, what a rank leaves that fails, and the one line that is said of it."""
 
 import json
+import signal
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -8,10 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner
+from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 from train_setup import make_config, make_values
 
-from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.errors import StapoError, UsageError, exit_code_of
 from stapo_train import launch
 from stapo_train.cli import cli
 from stapo_train.objective import ONE_PROCESS
@@ -100,6 +102,22 @@ def test_a_rank_that_is_stopped_leaves_the_word_to_the_launcher(monkeypatch, tmp
         raise KeyboardInterrupt
     assert stop.value.code == 130
     assert capsys.readouterr() == ("", "") and not (tmp_path / "error.json").exists()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_the_launcher_ends_by_the_signal_that_stopped_it(monkeypatch, number, code):
+    def elastic_launch(*_):
+        def start(*_):
+            raise SignalException("got a signal", number)
+
+        return start
+
+    monkeypatch.setattr("torch.distributed.launcher.api.elastic_launch", elastic_launch)
+    monkeypatch.setattr(launch.logging, "disable", lambda _level: None)
+    monkeypatch.setattr(launch.os, "environ", dict(launch.os.environ))
+    with pytest.raises(KeyboardInterrupt) as stop:
+        launch.start_ranks(2, ["config.yaml"])
+    assert exit_code_of(stop.value) == code
 
 
 @pytest.mark.parametrize("device", ["cuda:0", "mps"])

@@ -1,7 +1,8 @@
 """How commands run: failures become one line and an exit code, and idle threads sleep.
 
 Exit 0: done. 1: failed, with one clear line (traceback with ``--debug``). 2: not understood. 3: done, and ``audit``
-found something. 4, 5: done, and a gate of ``compare`` failed, or is undecided. 130: stopped by Ctrl-C.
+found something. 4, 5: done, and a gate of ``compare`` failed, or is undecided. 130, 143: stopped by Ctrl-C,
+or by SIGTERM.
 """
 
 import logging
@@ -15,6 +16,7 @@ import click
 from stapo_bench.errors import (
     StapoError,
     did_you_mean,
+    exit_code_of,
     interruptible,
     missing_package,
     safe_output,
@@ -100,8 +102,8 @@ def _run(commands: click.Command, name: str, when_stopped: str, models: str) -> 
         sys.stdout.flush()  # here what cannot be written is still an error of the command
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
-    except (KeyboardInterrupt, click.Abort):
-        _fail(stopped_line(name, when_stopped), 130, debug)
+    except (KeyboardInterrupt, click.Abort) as stop:
+        _fail(stopped_line(name, when_stopped), exit_code_of(stop), debug)
     except click.ClickException as error:
         _fail(_line(name, _with_help(error, _path(commands, name, arguments))), error.exit_code, debug)
     except StapoError as error:

@@ -1,4 +1,7 @@
-"""Ctrl-C, or a batch system's SIGTERM: exit code 130 and one line, whatever the command was doing."""
+"""Ctrl-C, or a batch system's SIGTERM: one line, whatever the command was doing, and exit code 130 or 143.
+
+These are 128 and the signal's number, as shells give them for a program that a signal ended.
+"""
 
 import os
 import signal
@@ -10,9 +13,27 @@ from types import FrameType
 from stapo_bench.errors.escaping import safe_text
 
 
+class Stopped(KeyboardInterrupt):
+    """A signal asked the command to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+def exit_code_of(stop: BaseException) -> int:
+    """128 and the number of the signal that stopped a command; of Ctrl-C where nothing names another.
+
+    >>> exit_code_of(Stopped(signal.SIGTERM)), exit_code_of(KeyboardInterrupt())
+    (143, 130)
+    """
+    named = [each.number for each in (stop, stop.__cause__) if isinstance(each, Stopped)]  # click: Abort from it
+    return 128 + (named[0] if named else signal.SIGINT)
+
+
 @contextmanager
 def interruptible(name: str, when_stopped: str) -> Iterator[None]:
-    """Within it both signals raise KeyboardInterrupt; while a module is being imported they end the process.
+    """Within it both signals raise Stopped, a KeyboardInterrupt; while a module is being imported they end the process.
 
     An exception in the middle of an import may be caught by the module, which then is half there, and the command goes
     on. Nothing is at stake there: what is finished is on disk. SIGINT stays ignored where the shell has it ignored (a
@@ -27,8 +48,8 @@ def interruptible(name: str, when_stopped: str) -> Iterator[None]:
         if _importing(frame):
             with suppress(OSError):
                 os.write(2, f"{stopped_line(name, when_stopped)}\n".encode())
-            os._exit(130)
-        raise KeyboardInterrupt
+            os._exit(exit_code_of(Stopped(number)))
+        raise Stopped(number)
 
     before: list[tuple[signal.Signals, Callable[[int, FrameType | None], object] | int | None]] = []
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -57,9 +78,9 @@ def start_command(load: Callable[[], Callable[[], None]], name: str, when_stoppe
     try:
         with interruptible(name, when_stopped):
             load()()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print(stopped_line(name, when_stopped), file=sys.stderr)
-        sys.exit(130)
+        sys.exit(exit_code_of(stop))
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):  # while the interpreter ends, without a traceback
             if signal.getsignal(number) != signal.SIG_IGN:

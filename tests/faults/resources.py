@@ -203,7 +203,7 @@ def clock(bench: Bench, rng: Random, folder: Path) -> Trial:
 
 
 def stopped(bench: Bench, rng: Random, folder: Path, *, number: int) -> Trial:
-    """SIGINT or SIGTERM at a random moment, sometimes twice: exit code 130 and one line; then the run resumes."""
+    """SIGINT or SIGTERM at a random moment, sometimes twice: its exit code and one line; then the run resumes."""
     run, injected = folder / "run", 0
     for _ in range(4):
         before = stored(run)
@@ -213,7 +213,7 @@ def stopped(bench: Bench, rng: Random, folder: Path, *, number: int) -> Trial:
             time.sleep(rng.uniform(0.0, 0.05))
             command.kill(number)
         if command.wait() != 0:
-            command.fail(130)
+            command.fail(128 + number)
         check(all(row in stored(run) for row in before), "finished samples are gone")
     start(bench.eval(run), folder).succeed()
     check_whole(bench, run)
@@ -231,7 +231,7 @@ def stopped_early(bench: Bench, rng: Random, folder: Path, *, number: int) -> Tr
         process.wait(60)
     text = (folder / "err").read_text()
     check("Traceback" not in text, f"a traceback: {text[-300:]}")
-    check(process.returncode in (0, 130, -number), f"exit code {process.returncode}: {text[-300:]}")
+    check(process.returncode in (0, 128 + number, -number), f"exit code {process.returncode}: {text[-300:]}")
     start(bench.eval(folder / "run"), folder).succeed()
     check_whole(bench, folder / "run")
     return Trial()

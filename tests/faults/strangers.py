@@ -159,7 +159,7 @@ def imports(bench: Bench, rng: Random, folder: Path) -> Trial:
             [sys.executable, "-m", "stapo_bench", "tasks"],
             env=env, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
-    check((done.returncode, done.stdout) == (130, ""), f"exit code {done.returncode}: {done.stderr[-300:]}")
+    check((done.returncode, done.stdout) == (128 + number, ""), f"exit code {done.returncode}: {done.stderr[-300:]}")
     check(done.stderr.count("\n") == 1 and "stopped; " in done.stderr, done.stderr[-300:])
     return Trial()
 

@@ -276,4 +276,4 @@ def test_watch_shows_samples_as_they_come_and_only_on_its_own_address(browser, f
         finally:
             server.terminate()  # SIGINT would be ignored where the tests run in the background
             server.wait(timeout=20)
-    assert server.returncode == 130
+    assert server.returncode == 143

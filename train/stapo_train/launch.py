@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.errors import StapoError, Stopped, UsageError, exit_code_of
 from stapo_train.jobs import die_with_the_runner
 from stapo_train.objective import ONE_PROCESS, Reduce
 
@@ -32,7 +32,7 @@ def start_ranks(count: int, arguments: Sequence[str]) -> None:
 
     Raises:
         StapoError: a rank failed, with what it said and its exit code.
-        KeyboardInterrupt: this process was asked to stop, and has stopped them.
+        Stopped: this process was asked to stop, and has stopped them.
     """
     from torch.distributed.elastic.multiprocessing.api import DefaultLogsSpecs, SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -57,8 +57,8 @@ def start_ranks(count: int, arguments: Sequence[str]) -> None:
         )
         try:
             elastic_launch(config, sys.executable)("-m", "stapo_train", *arguments)
-        except SignalException:
-            raise KeyboardInterrupt from None
+        except SignalException as stop:
+            raise Stopped(stop.sigval) from None
         except ChildFailedError as failed:
             raise _first_failure(failed) from None
 
@@ -111,9 +111,9 @@ def joined(device: str) -> Iterator[Reduce]:
     try:
         with _in_group(device) as ranks:
             yield ranks
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         _be_quiet()
-        sys.exit(130)  # the launcher was stopped, and says so
+        sys.exit(exit_code_of(stop))  # the launcher was stopped, and says so
     except Exception as error:
         from torch.distributed.elastic.multiprocessing.errors.error_handler import ErrorHandler
 

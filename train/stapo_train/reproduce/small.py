@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -275,11 +274,7 @@ def main() -> None:
     check_environment(config)
     if plan.kind == "scratch":
         write_problems(_problems("scratch", plan.out))
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        run_jobs(found, lanes=1)
-    except KeyboardInterrupt:
-        sys.exit("\nstopped; start it again to go on from here")
+    run_jobs(found, lanes=1)
     write_results(plan.out)
     compared = [str(run_folder(plan.out, method, "justrl")) for method in ("justrl", "stapo")]
     subprocess.run(["stapo-bench", "compare", *compared], check=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from stapo_bench.engines import REGIMES
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, exit_code_of, interruptible, stopped_line
 from stapo_bench.runs import read_bounded, write_result
 from stapo_train.experiments.archive import write_trainings
 from stapo_train.jobs import Job
@@ -16,11 +16,16 @@ METHODS = ("grpo", "20-entropy", "justrl", "stapo")
 
 
 def run_script(main: Callable[[], None]) -> None:
-    """Run a scale's ``main``; an error is one line and the exit code of its kind."""
+    """Run a scale's ``main``; an error, or a signal that stops it, is one line and the exit code of its kind."""
+    name, when_stopped = "reproduce_table.sh", "start it again to go on from here"
     try:
-        main()
+        with interruptible(name, when_stopped):
+            main()
+    except KeyboardInterrupt as stop:
+        print(f"\n{stopped_line(name, when_stopped)}", file=sys.stderr)
+        sys.exit(exit_code_of(stop))
     except StapoError as error:
-        print(f"reproduce_table.sh: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
 
 

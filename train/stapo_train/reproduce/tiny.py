@@ -12,7 +12,6 @@ import json
 import os
 import shlex
 import shutil
-import signal
 import sys
 from pathlib import Path
 from resource import struct_rusage
@@ -132,18 +131,14 @@ def main() -> None:
         return
     if shutil.which("stapo-bench") is None:
         sys.exit("stapo-bench is not on PATH: start this through scripts/reproduce_table.sh")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
     def ended(job: Job, usage: struct_rusage) -> None:
         if job.process is not None and job.process.returncode == 0:
             _tell_result(job, out)
 
     lanes = max(1, min(MAX_LANES, os.cpu_count() or 1))
-    try:
-        check_own(base) if asked.from_scratch else put_shipped(base)
-        run_jobs(plan, lanes, ended=ended)
-    except KeyboardInterrupt:
-        sys.exit("\nstopped; start it again to go on from here")
+    check_own(base) if asked.from_scratch else put_shipped(base)
+    run_jobs(plan, lanes, ended=ended)
     write_results(out)
 
 
