@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from stapo_bench.cli import cli
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.presenting import finish_run
 from stapo_bench.presenting.exporting import FORMATS, export_as
 from stapo_bench.runs import data_digest, load_manifest
@@ -189,6 +189,32 @@ def test_several_runs_get_a_folder_each_and_the_command_names_the_files(bare, kn
     assert found.stdout == "".join(f"{path} written\n" for path in names)
     assert 'bare: required and not known, so that they say "unknown"; fill in source_metadata.' in found.stderr
     assert all(path.is_file() for path in names)
+
+
+FOREIGN = {
+    ".yaml": "- dataset:\n    id: HuggingFaceH4/aime_2024\n  value: 10\n",  # another's result of the same set
+    ".md": "---\nlicense: mit\n---\n",
+    ".jsonl": '{"doc_id": 0, "doc": {}}\n',  # a log that lm-eval itself wrote, and its results
+    ".json": '{\n  "results": {}\n}\n',
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_another_s_is_kept_and_one_of_ours_written_again(name, known, make_run, tmp_path):
+    run = make_run("run", {"aime24": [[1.0], [0.0]]}) if name == "hub" else known
+    files = export_as(name, [run], tmp_path / "out").files
+    assert export_as(name, [run], tmp_path / "out").files == files
+    for file in files:
+        ours = {each: each.read_bytes() for each in files}
+        for each in files:
+            each.unlink()
+        file.write_text(FOREIGN[file.suffix])
+        with pytest.raises(UsageError, match="expected a free name, or a file that this command wrote"):
+            export_as(name, [run], tmp_path / "out")
+        assert file.read_text() == FOREIGN[file.suffix]
+        assert [each for each in files if each.exists()] == [file]  # it is refused before anything is written
+        for each, content in ours.items():
+            each.write_bytes(content)
 
 
 class Recorder:

@@ -13,6 +13,8 @@ from stapo_bench.cli import cli
 from stapo_bench.errors import UsageError
 from stapo_bench.statistics import paired_difference
 
+DETECT = "--detect needs two runs (plan A B --detect 0.1); without them --problems, --samples and --baseline alone say"
+
 
 def plan(*arguments):
     result = CliRunner().invoke(cli, ["plan", *map(str, arguments)])
@@ -87,7 +89,9 @@ def test_the_command_says_it_in_a_sentence_a_table_and_a_figure(tmp_path):
     [
         (["--problems", 30], "a plan without runs needs --samples, --baseline as well"),
         ([], "a plan without runs needs --problems, --samples, --baseline as well; or give two runs, and --detect"),
-        (["--problems", 30, "--samples", 1, "--baseline", 0.4, "--detect", 0.1], "--detect needs two runs"),
+        (["--problems", 30, "--samples", 1, "--baseline", 0.4, "--detect", 0.1], DETECT),
+        (["--detect", 0.1], DETECT),
+        (["--problems", 30, "--detect", 0.1], DETECT),
         (["a", "b", "--samples", 3, "--detect", 0.1], "--samples plans without runs, got 2"),
         (["a", "--detect", 0.1], "expected two runs and --detect, or none and --problems"),
         (["--problems", 1, "--samples", 1, "--baseline", 0.4], "1 is not in the range"),

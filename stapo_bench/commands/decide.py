@@ -215,13 +215,16 @@ def _plan_size(size: dict[str, Any], detect: float | None, power: float, format_
 
     if size["columns"] or size["range_"]:
         raise click.UsageError("--map and --range are of tables of outcomes; none was given")
+    if detect is not None:  # first: naming what else is missing would lead to a refusal again
+        raise click.UsageError(
+            f"--detect needs two runs (plan A B --detect {detect:g}); without them --problems, --samples and "
+            "--baseline alone say which differences can be found"
+        )
     missing = [f"--{name}" for name in ("problems", "samples", "baseline") if size[name] is None]
     if missing:
         raise click.UsageError(
             f"a plan without runs needs {', '.join(missing)} as well; or give two runs, and --detect"
         )
-    if detect is not None:
-        raise click.UsageError("--detect needs two runs; without them the plan says which differences can be found")
     found = plan_size(size["problems"], size["samples"], size["baseline"], power)
     click.echo(render_size_plan(found, format_))
     if size["figure"] is not None:

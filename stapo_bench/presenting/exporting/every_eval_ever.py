@@ -14,7 +14,7 @@ from typing import Any
 from stapo_bench import __version__
 from stapo_bench.analysis import TaskScore
 from stapo_bench.presenting.exporting.graded_run import GradedRun, standard_error
-from stapo_bench.runs import write_result
+from stapo_bench.runs import refuse_foreign, write_result
 from stapo_bench.statistics import LEVEL
 
 SCHEMA_VERSION = "0.3.0"
@@ -23,8 +23,13 @@ _LOCAL = ("transformers", "vllm")  # engines that load a checkpoint; a server ma
 
 
 def write_every_eval_ever(run: GradedRun, out: Path) -> list[Path]:
-    """Write the record into a folder; returns its path."""
+    """Write the record into a folder; returns its path.
+
+    Raises:
+        UsageError: that name is another's file.
+    """
     path = out / f"{run.manifest.name}.json"
+    refuse_foreign(path, f'{{\n  "schema_version": "{SCHEMA_VERSION}",\n  "evaluation_id": "stapo-bench/'.encode())
     write_result(path, json.dumps(record(run, now=time.time()), indent=2, allow_nan=False) + "\n")
     return [path]
 

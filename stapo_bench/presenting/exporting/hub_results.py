@@ -13,22 +13,31 @@ import yaml
 from stapo_bench.analysis import TaskScore
 from stapo_bench.presenting.exporting.graded_run import GradedRun, file_name
 from stapo_bench.presenting.words import score_interval
-from stapo_bench.runs import optional_settings, write_result
+from stapo_bench.runs import optional_settings, refuse_foreign, write_result
 from stapo_bench.statistics import LEVEL
 from stapo_bench.tasks import Task
 
 FOLDER = ".eval_results"
 CARD = "model-card.md"
+_RESULTS_BEGIN = "# written by stapo-bench export\n"  # others' results of the same data set may lie in the repository
+_CARD_BEGINS = "---\nmodel-index:\n"
 
 
 def write_hub(run: GradedRun, out: Path) -> list[Path]:
-    """Write the files of a model's repository into a folder; returns their paths."""
+    """Write the files of a model's repository into a folder; returns their paths.
+
+    Raises:
+        UsageError: one of these names is another's file.
+    """
     pairs = [(task, run.task(task.task)) for task in run.score.tasks if not math.isnan(task.value)]
     shown = [(task, found) for task, found in pairs if found is not None and found.source.path is not None]
-    files = []
-    for task, found in shown:
-        files.append(out / FOLDER / f"{file_name(task.task)}.yaml")
-        write_result(files[-1], _yaml([_entry(run, task, found)]))
+    files = [out / FOLDER / f"{file_name(task.task)}.yaml" for task, _ in shown]
+    for file in files:
+        refuse_foreign(file, _RESULTS_BEGIN.encode())
+    if shown:
+        refuse_foreign(out / CARD, _CARD_BEGINS.encode())
+    for file, (task, found) in zip(files, shown, strict=True):
+        write_result(file, _RESULTS_BEGIN + _yaml([_entry(run, task, found)]))
     if shown:
         files.append(out / CARD)
         results = [_indexed(task, found) for task, found in shown]

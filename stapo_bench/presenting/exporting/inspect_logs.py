@@ -16,7 +16,7 @@ from stapo_bench import __version__
 from stapo_bench.analysis import TaskScore
 from stapo_bench.presenting.exporting.graded_run import GradedRun, Judged, file_name, standard_error
 from stapo_bench.records import Outcome, Problem
-from stapo_bench.runs import write_parts
+from stapo_bench.runs import refuse_foreign, write_parts
 
 UNKNOWN_MODEL = "unknown"  # the format requires a name
 _VALUES: Mapping[Outcome | None, str] = {Outcome.CORRECT: "C", Outcome.INCORRECT: "I", Outcome.NO_ANSWER: "N"}
@@ -24,11 +24,16 @@ _STOP_REASONS = {"stop": "stop", "length": "max_tokens"}
 
 
 def write_inspect(run: GradedRun, out: Path) -> list[Path]:
-    """Write a log per task into a folder; returns their paths."""
-    files = []
-    for task in run.score.tasks:
-        files.append(out / f"{run.manifest.name}_{file_name(task.task)}.json")
-        write_parts(files[-1], _log(run, task))
+    """Write a log per task into a folder; returns their paths.
+
+    Raises:
+        UsageError: one of their names is the name of a file that is no such log.
+    """
+    files = [out / f"{run.manifest.name}_{file_name(task.task)}.json" for task in run.score.tasks]
+    for file in files:
+        refuse_foreign(file, b'{\n  "version": 2,\n  "status": ')
+    for file, task in zip(files, run.score.tasks, strict=True):
+        write_parts(file, _log(run, task))
     return files
 
 

@@ -17,7 +17,7 @@ from stapo_bench import __version__
 from stapo_bench.analysis import TaskScore
 from stapo_bench.presenting.exporting.graded_run import GradedRun, Judged, file_name, standard_error
 from stapo_bench.records import Outcome, Problem, StatedSampling
-from stapo_bench.runs import write_parts, write_result
+from stapo_bench.runs import refuse_foreign, write_parts, write_result
 
 FILTER = "all_samples"
 _SAMPLES_AT_ONCE = 1 << 14  # in memory; a run is read once for each so many
@@ -25,15 +25,22 @@ _HIGHER_IS_BETTER = {"avg_at_k": True, "no_answer": False, "grader_errors": Fals
 
 
 def write_lm_eval(run: GradedRun, out: Path) -> list[Path]:
-    """Write the logs into a folder; returns their paths."""
+    """Write the logs into a folder; returns their paths.
+
+    Raises:
+        UsageError: one of their names is another's file.
+    """
     suffix = f"_{run.created[:19].replace(':', '-')}" if run.created else ""
-    files = []
-    for name in run.manifest.about.tasks:
-        files.append(out / f"samples_{file_name(run.harness_name(name))}{suffix}.jsonl")
-        write_parts(files[-1], (json.dumps(row, ensure_ascii=True) + "\n" for row in _rows(run, name)))
-    files.append(out / f"results{suffix}.json")
-    write_result(files[-1], json.dumps(_results(run), indent=2) + "\n")
-    return files
+    tasks = list(run.manifest.about.tasks)
+    files = [out / f"samples_{file_name(run.harness_name(name))}{suffix}.jsonl" for name in tasks]
+    results = out / f"results{suffix}.json"
+    for file in files:
+        refuse_foreign(file, b'{"stapo_bench": ')
+    refuse_foreign(results, b'{\n  "exported_by": "stapo-bench ')
+    for file, name in zip(files, tasks, strict=True):
+        write_parts(file, (json.dumps(row, ensure_ascii=True) + "\n" for row in _rows(run, name)))
+    write_result(results, json.dumps(_results(run), indent=2) + "\n")
+    return [*files, results]
 
 
 def generation_arguments(sampling: StatedSampling) -> dict[str, Any]:
@@ -62,7 +69,7 @@ def _rows(run: GradedRun, task: str) -> Iterator[dict[str, Any]]:
         for number, problem in some:
             samples = sorted(by_problem[problem.problem_id], key=lambda judged: judged.sample.sample_index)
             if samples:
-                yield {**_row(number, problem, samples, arguments), "stapo_bench": run.settings(task)}
+                yield {"stapo_bench": run.settings(task), **_row(number, problem, samples, arguments)}
 
 
 def _row(number: int, problem: Problem, samples: Sequence[Judged], arguments: dict[str, Any]) -> dict[str, Any]:
@@ -108,6 +115,7 @@ def _results(run: GradedRun) -> dict[str, Any]:
     tasks = {names[task.task]: task for task in run.score.tasks}
     about = run.manifest.about
     return {
+        "exported_by": f"stapo-bench {__version__}",  # first, and by it known again
         "results": {name: _task_results(task) for name, task in tasks.items()},
         "group_subtasks": {name: [] for name in tasks},
         "configs": {names[task.task]: _config(run, task) for task in run.score.tasks},
@@ -120,7 +128,6 @@ def _results(run: GradedRun) -> dict[str, Any]:
         "config": {"gen_kwargs": generation_arguments(run.manifest.identity.sampling)},
         **({} if about.model is None else {"model_name": about.model}),
         **({} if about.commit is None else {"git_hash": about.commit}),
-        "exported_by": f"stapo-bench {__version__}",
         "grader": run.score.grader,
     }
 
