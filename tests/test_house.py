@@ -5,9 +5,12 @@ a circle; from another room it takes what that room's door (``__init__``) hands 
 """
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -242,6 +245,32 @@ def test_every_room_has_a_sentence_at_its_door():
             assert docstring and len(docstring.split("\n\n")[0]) > 20, module
 
 
+def test_what_stands_behind_a_lazy_door_is_loaded_when_it_is_asked_for():
+    stated = {}
+    for module, path in MODULES.items():
+        blocks = [node for node in tree_of(path).body if isinstance(node, ast.If)]
+        if path.name == "__init__.py" and "lazy_names" in defined(module):
+            (block,) = blocks
+            stated[module] = {alias.name for line in block.body for alias in getattr(line, "names", ())}
+            # A file of that name, once imported, would be found in the place of what the door states.
+            beside = {other.stem for other in path.parent.iterdir()}
+            assert stated[module] & beside == set(), module
+    assert {"stapo_bench.runs", "stapo_bench.analysis", "stapo_bench.presenting"} <= stated.keys()
+    code = (
+        f"import sys; from importlib import import_module; doors = {sorted(stated)}\n"
+        "for door in doors: import_module(door)\n"
+        "others = [m for m in sys.modules if m.startswith('stapo_bench.') and '.errors' not in m and m not in doors]\n"
+        "print(others, 'numpy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "['stapo_bench.plugins'] False\n"
+    for module, names in stated.items():
+        door = import_module(module)
+        assert all(hasattr(door, name) for name in names)
+        with pytest.raises(AttributeError, match=f"module '{module}' has no attribute 'nothing'"):
+            _ = door.nothing
+
+
 def test_products_know_no_measurement_and_no_test_and_scripts_are_shell():
     beside = {"bench", "tests", "scripts", *(path.stem for path in (ROOT / "tests").glob("*.py"))}
     found = []
@@ -306,6 +335,7 @@ READERS = {
     "train/stapo_train/optimizer_file.py": "tensors, of a regular file",
     "train/stapo_train/tiny/pretrain.py": "tensors, of a regular file",
     # our own
+    "stapo_bench/plugins.py": "doors, of the package",
     "stapo_bench/analysis/published.py": "published tables, of the package",
     "stapo_bench/commands/launch.py": "launch files, of the package",
     "stapo_bench/presenting/report/page.py": "the page's template, of the package",

@@ -37,7 +37,7 @@ class Metric:
         return self.k, (pass_at_k if self.name == "pass@" else pass_hat_k)(correct, self.k)
 
 
-AVG = Metric(name="avg")
+AVG: Metric = Metric(name="avg")
 
 
 def parse_metric(text: str) -> Metric:

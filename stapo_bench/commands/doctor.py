@@ -1,13 +1,10 @@
 """``doctor``: what this machine can do, and the next command to type."""
 
-import importlib.metadata
 import importlib.util
 import os
 import platform
 import shutil
 import tempfile
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -101,6 +98,8 @@ def _extra(extra: str) -> str:
 
 
 def _version(package: str) -> str:
+    import importlib.metadata  # slow to import, and every command imports this file
+
     names = _distributions().get(package, [])
     return importlib.metadata.version(names[0]) if names else "of an unknown version"
 
@@ -108,11 +107,16 @@ def _version(package: str) -> str:
 @cache
 def _distributions() -> Mapping[str, list[str]]:
     """Module -> distributions that bring it; asking for it reads what every installed one says of itself."""
+    import importlib.metadata
+
     return importlib.metadata.packages_distributions()
 
 
 def _hub() -> str:
     """Whether the hub of data sets and models answers."""
+    import urllib.error  # slow to import, too
+    import urllib.request
+
     if os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
         return f"not asked (HF_HUB_OFFLINE is set): what is cached, {_WITHOUT_HUB}"
     place = os.environ.get("HF_ENDPOINT", _HUB)
