@@ -170,6 +170,25 @@ def test_problems_are_ours_by_content_whatever_the_file_is_called(tmp_path):
     assert note.endswith("run has 29 of 30 samples; the rest is not in the imported files")
 
 
+def test_two_files_may_spell_one_problem_differently(tmp_path):
+    """AIME's answers are often written with three digits: no sample of the second file takes a first one's place."""
+    from stapo_bench.tasks import load_problems, load_task
+
+    problems = load_problems(load_task("tiny_aime24"))
+    for name, digits, replies in (("a", 1, "0"), ("b", 3, "12")):
+        rows = [
+            {"question": p.question, "gold": p.gold.answer.zfill(digits), "response": reply}
+            for p in problems
+            for reply in replies
+        ]
+        lines(tmp_path / f"{name}.jsonl", rows)
+    options = ImportOptions(tasks=("tiny_aime24",))
+    imported = import_run([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], tmp_path / "run", options)
+    assert (imported.num_samples, imported.manifest.about.tasks["tiny_aime24"].num_samples) == (90, 3)
+    stored = {(s.problem_id, s.sample_index): s.completion for s in read_samples(tmp_path / "run")}
+    assert stored == {(p.problem_id, index): str(index) for p in problems for index in range(3)}
+
+
 def test_a_set_that_is_partly_ours_is_not_split_without_being_asked(tmp_path):
     from stapo_bench.tasks import load_problems, load_task
 

@@ -5,7 +5,7 @@ samples. Memory grows with the number of problems, not with that of samples.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,16 +59,19 @@ class Survey:
 
 
 class Counter:
-    """Numbers the samples of each problem: as the file states it, else in order; a later file's follow."""
+    """Numbers the samples of each problem: as the file states it, else in order; a later file's follow.
+
+    A problem is named by its key in the files, or by its place in the run, which several files' keys may share.
+    """
 
     def __init__(self, sources: Sequence[Source]) -> None:
         """For reading these files in their order."""
         self._sources = sources
-        self._counts: dict[ProblemKey, int] = {}
-        self._starts: dict[ProblemKey, tuple[int, int]] = {}  # number of the file, first sample in it
-        self._seen: set[tuple[ProblemKey, int]] = set()  # of one file, where it states numbers
+        self._counts: dict[Hashable, int] = {}
+        self._starts: dict[Hashable, tuple[int, int]] = {}  # number of the file, first sample in it
+        self._seen: set[tuple[Hashable, int]] = set()  # of one file, where it states numbers
 
-    def next(self, file: int, key: ProblemKey, answer: Answer) -> int:
+    def next(self, file: int, key: Hashable, answer: Answer) -> int:
         """The index of a sample.
 
         Raises:
@@ -85,7 +88,7 @@ class Counter:
             if not 0 <= answer.sample < MAX_SAMPLE_INDEX or (key, index) in self._seen:
                 raise StapoError(
                     f"{self._sources[file].opened.name}: expected each sample of a problem once, got number "
-                    f"{answer.sample} of {key.item or 'one problem'} again; import runs apart"
+                    f"{answer.sample} of {answer.item or 'one problem'} again; import runs apart"
                 )
             self._seen.add((key, index))
         self._counts[key] = max(count, index + 1)

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import uuid
+from collections import Counter as Tally
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -169,9 +170,12 @@ def _refuse_several_folders(archive: Path, sources: Sequence[Source]) -> None:
 
 def _manifest(out: Path, found: Survey, placed: Placed, options: ImportOptions) -> Manifest:
     stated = found.stated
+    of_problem: Tally[tuple[str, str]] = Tally()  # of all files, which may spell its text or gold differently
+    for key, where in placed.places.items():
+        of_problem[where] += found.problems[key].num_samples
     most: dict[str, int] = {}
-    for key, (task, _) in placed.places.items():
-        most[task] = max(most.get(task, 0), found.problems[key].num_samples)
+    for (task, _), number in of_problem.items():
+        most[task] = max(most.get(task, 0), number)
     identity = Identity(
         checkpoint_digest=None,
         tasks={
@@ -240,10 +244,8 @@ class _Stored:
 
     def _keyed(self, file: int, source: Source, counter: Counter) -> Iterator[tuple[Answer, SampleKey]]:
         for answer in source.answers():
-            problem = self._found.key(answer)
-            index = counter.next(file, problem, answer)
-            if (where := self._placed.places.get(problem)) is not None:
-                yield answer, SampleKey(*where, index)
+            if (where := self._placed.places.get(self._found.key(answer))) is not None:
+                yield answer, SampleKey(*where, counter.next(file, where, answer))
 
     def _sample(self, answer: Answer, key: SampleKey) -> Sample:
         return Sample(
