@@ -35,7 +35,7 @@ def compare(
 
     Args:
         a: a run folder or a file by its path, what ``load`` returned (its grader then holds for both), a matrix
-            [problems, samples] of scores and NaN (not drawn), a map from items to a score or to scores, a data frame,
+            [problems, samples] of scores and NaN (undecided), a map from items to a score or to scores, a data frame,
             or rows of named columns.
         b: the same.
         columns: columns by meaning (item, score, sample, model, task, seed, cluster) with other than usual names,

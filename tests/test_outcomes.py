@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import stapo_bench as sb
-from stapo_bench.analysis import compare_outcomes, compare_runs, compare_within
+from stapo_bench.analysis import better_by, compare_outcomes, compare_runs, compare_within, judge, not_worse
 from stapo_bench.cli import cli
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.presenting import render_comparison
@@ -328,12 +328,44 @@ def test_python_takes_matrices_maps_rows_paths_and_runs(make_run, write):
         sb.compare(a, maps[1])
 
 
-def test_nan_in_a_matrix_is_not_drawn_and_none_in_a_map_undecided():
-    found = sb.compare([[0, NAN], [1, 1]], [[1, 1], [1, 0]])
-    assert found.average.value_a == 0.5 and "all items: A has 3 of 4 outcomes; the rest is not there" in found.notes
-    assert [(risk.what, risk.share_a) for risk in found.average.warnings] == [("missing or ungraded", 0.25)]
-    found = sb.compare({"p": [0, None], "q": [1, None]}, {"p": [1, 1], "q": [1, 0]})
-    assert [(risk.what, risk.share_a) for risk in found.average.warnings] == [("ungraded", 0.5)]
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ([[0, NAN], [1, 1]], [[1, 1], [1, 0]]),
+        ([[0, NAN], [1, 1]], [[1, NAN], [1, 1]]),  # as many in both, which may still hide opposite outcomes
+        ([[NAN, NAN], [1, 0], [0, 0]], [[1, 1], [1, 0], [1, 1]]),
+        ([[NAN], [1], [0]], [[1], [1], [1]]),
+    ],
+)
+def test_a_gap_is_undecided_and_says_and_decides_the_same_in_a_matrix_a_file_and_a_map(write, a, b):
+    def file(name, matrix):
+        lines = [["item", *(f"sample_{i}" for i in range(len(matrix[0])))]]
+        lines += [[f"row {i}", *("" if math.isnan(x) else str(x) for x in row)] for i, row in enumerate(matrix)]
+        return write(name, "".join(",".join(line) + "\n" for line in lines))
+
+    def as_map(matrix):
+        return {f"row {i}": [None if math.isnan(x) else x for x in row] for i, row in enumerate(matrix)}
+
+    of_matrices, *others = (
+        sb.compare(a, b),
+        sb.compare(file("A.csv", a), file("B.csv", b)),
+        sb.compare(as_map(a), as_map(b)),
+    )
+    num, size = sum(math.isnan(x) for row in a for x in row), sum(map(len, a))
+    assert f"{num} of {size} outcomes without a score: undecided" in of_matrices.notes[0]
+    for found in others:
+        assert f"{size} outcomes, {num} of them without a score: undecided" in found.notes[0]
+        assert numbers(found) == numbers(of_matrices) and found.sentence() == of_matrices.sentence()
+        for name in ("unfinished", "num_left_out"):
+            assert getattr(found, name) == getattr(of_matrices, name)
+        for requirement in (not_worse(0.3), better_by(0.0)):
+            assert judge(found, requirement) == judge(of_matrices, requirement)
+
+
+def test_what_an_undecided_sample_may_have_been_bounds_the_difference():
+    # A: 0 and perhaps 1 of 2 on the first, 2 of 2 on the second; B: 1.5 of 2. From B - A = 0.75 - 0.5 to 0.75 - 0.75.
+    (risk,) = sb.compare([[0, NAN], [1, 1]], [[1, 1], [1, 0]]).average.warnings
+    assert (risk.what, risk.share_a, risk.lowest, risk.highest) == ("ungraded", 0.25, 0.0, 0.25)
 
 
 def test_no_manifest_task_or_grader_is_touched_and_no_folder_made(write, tmp_path):

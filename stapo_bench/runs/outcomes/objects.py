@@ -19,7 +19,7 @@ def outcomes_from(
     """The outcomes of one model.
 
     Args:
-        found: a matrix [problems, samples] or a vector [problems] of scores and NaN (not drawn), whose rows have their
+        found: a matrix [problems, samples] or a vector [problems] of scores and NaN (undecided), whose rows have their
             numbers for names; a map from an item to a score or its scores; a data frame, or rows of named columns.
         name: what to call it.
         named: columns by meaning, of rows.
@@ -122,9 +122,11 @@ def _of_matrix(found: Any, name: str, declared: ScoreRange | None) -> OutcomeTab
     outcomes = Outcomes(
         problem_ids=tuple(f"row {row}" for row in range(len(scores))),
         scores=scores,
-        undecided=np.zeros(scores.shape, dtype=np.bool_),
+        undecided=np.isnan(scores),  # as an empty cell of a file is
     )
     note = f"{name}: a matrix of {scores.shape[0]} items and {scores.shape[1]} samples, paired by row"
+    if empty := int(outcomes.undecided.sum()):
+        note += f"; {empty} of {scores.size} outcomes without a score: undecided"
     return OutcomeTable(name=name, origin=name, tasks={ALL_ITEMS: TableTask(outcomes=outcomes)}, notes=(note,))
 
 
@@ -134,8 +136,8 @@ def _what_is_odd(found: Any) -> str:
     other = next((row for row, length in enumerate(lengths) if length != lengths[0]), None)
     if other is not None:
         return (
-            f"got {lengths[0]} samples in row 0 and {lengths[other]} in row {other}; NaN stands for a sample that was "
-            "not drawn, and a map from items to scores takes rows of any length"
+            f"got {lengths[0]} samples in row 0 and {lengths[other]} in row {other}; NaN stands for a sample without "
+            "a verdict, and where samples were not drawn a map from items to scores takes rows of any length"
         )
     return next(f"got {shown(row)} in row {number}" for number, row in enumerate(found) if not _are_numbers(row))
 
