@@ -218,6 +218,8 @@ def test_json_has_the_sentence_and_all_numbers(make_run):
 
 
 def test_a_run_that_stopped_early_is_compared_with_anytime_valid_intervals(make_run):
+    from statistics import NormalDist
+
     import numpy as np
 
     from stapo_bench.statistics.sequential import stop_when_decided
@@ -232,6 +234,10 @@ def test_a_run_that_stopped_early_is_compared_with_anytime_valid_intervals(make_
     expected = stop_when_decided([matrices[0]], [matrices[1]], margin=0.02).interval
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
     assert found.width > 1.4 * fixed.average.effect("these problems").difference.interval().width
+    of_task = stopped.tasks[0].effect("these problems")  # the one task: nothing is added for others
+    wide = of_task.difference.standard_error
+    assert wide > 5 * fixed.tasks[0].effect("these problems").difference.standard_error
+    assert of_task.p_adjusted == pytest.approx(2 * NormalDist().cdf(-of_task.difference.value / wide))
     assert any("stopped under --until-decided base: intervals" in note for note in stopped.notes)
     assert not any("every look" in note for note in fixed.notes)
 

@@ -121,6 +121,13 @@ def test_later_calls_know_what_earlier_ones_graded(tmp_path, monkeypatch):
     assert [Path(log).read_text(encoding="utf-8") for log in logs] == ["xx", "x", "x"]
 
 
+def test_what_is_known_of_one_question_is_not_said_of_another():
+    answer = "10\\%"
+    golds = [Gold(answer="10", question=question) for question in ("What percent of 50 is 5?", "What is 50 / 5?", None)]
+    with GraderPool(1) as pool:
+        assert outcomes([pool.grade_extracted(answer, gold) for gold in golds]) == ["CORRECT", "INCORRECT", "INCORRECT"]
+
+
 def test_an_oversized_completion_is_not_extracted_in_the_caller(tmp_path, monkeypatch):
     monkeypatch.setattr(pool_module, "MAX_EXTRACTED_HERE", 10)
     (grade,) = grade_many([("It is the answer 7", str(tmp_path / "log"))], workers=1, grader=QUICK)
