@@ -333,6 +333,14 @@ def test_numbers_of_samples_are_kept_where_a_file_states_them(tmp_path):
         import_run([lines(tmp_path / "y.jsonl", [*rows, rows[1]])], tmp_path / "other", ImportOptions())
 
 
+def test_a_problem_with_fewer_samples_than_others_lacks_those(tmp_path):
+    rows = [{"problem": name, "response": "1", "answer": "1"} for name in ("a?", "a?", "a?", "b?", "c?", "c?")]
+    imported = import_run([lines(tmp_path / "x.jsonl", rows)], tmp_path / "run", ImportOptions())
+    (asked,) = imported.manifest.about.tasks.values()
+    (score,) = finish_run(tmp_path / "run", data_dir=None).tasks
+    assert (asked.num_samples, score.num_samples, score.complete) == (3, 6, False)
+
+
 def test_two_sets_whose_names_differ_in_signs_alone_stay_two_tasks(tmp_path):
     rows = [
         {"problem": f"{name} {i}?", "response": "1", "answer": "1", "task": name}
