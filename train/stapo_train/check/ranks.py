@@ -1,5 +1,6 @@
 """Loss and gradient on two ranks, each with its share of the rollouts."""
 
+import multiprocessing
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from safetensors.torch import load_file, save_file
-from torch.multiprocessing.spawn import spawn
+from torch.multiprocessing.spawn import start_processes
 
 from stapo_train.check.computed import Computed, loss_and_gradient
 from stapo_train.check.toy import toy_batch, toy_objective, toy_policy
@@ -21,8 +22,11 @@ Asked = tuple[str, Mapping[str, Any] | None]
 
 def two_ranks(objectives: Sequence[Asked]) -> list[Computed]:
     """Loss and gradient of each objective (phase 1), its rollouts divided between two gloo processes."""
+    # Both are forks of a process that has imported this module and does nothing else: importing takes longest by far.
+    multiprocessing.get_context("forkserver").set_forkserver_preload([__name__])
     with TemporaryDirectory() as folder:
-        spawn(_rank, args=(Path(folder), objectives), nprocs=2)  # type: ignore[no-untyped-call]
+        work = (Path(folder), objectives)
+        start_processes(_rank, args=work, nprocs=2, start_method="forkserver")  # type: ignore[no-untyped-call]
         found = load_file(Path(folder) / "results")
     losses = found.pop("losses").tolist()
     return [Computed(loss=loss, gradient=found[str(number)]) for number, loss in enumerate(losses)]
