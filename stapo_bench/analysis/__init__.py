@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         Comparison,
         Effect,
         PairOfRuns,
+        PairRisk,
         RunValue,
         SeveralComparison,
         SignRisk,

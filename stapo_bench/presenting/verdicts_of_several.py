@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from stapo_bench.analysis import PairOfRuns, SeveralComparison, Standing, as_json, compare_several, runs_alike
+from stapo_bench.analysis import PairOfRuns, PairRisk, SeveralComparison, Standing, as_json, compare_several, runs_alike
 from stapo_bench.errors import UsageError
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.presenting.verdicts import clusters_of
@@ -28,6 +28,7 @@ from stapo_bench.runs import load_run
 from stapo_bench.statistics import ERROR_NAMES, ErrorName
 
 SCHEMA = "stapo-bench/comparison-of-several/1"
+_LISTED = 6  # pairs named of those whose sign could flip; the sentence counts all
 GROUPS_MEANING = (
     "*Groups*: runs that share a letter are not told apart, which does not show that they are equal. *Place*: places "
     "that no shown difference rules out."
@@ -64,7 +65,7 @@ def several_sentence(found: SeveralComparison, error: ErrorName = "problems like
     standing, names = found.standings[error], [run.name for run in found.runs]
     unfair = f"Not a fair comparison, as {', '.join(found.unfair)} differ as well. " if found.unfair else ""
     if found.against is not None:
-        return unfair + _against(found, standing, names)
+        return unfair + _against(found, standing, names) + _caution(found)
     first = [name for name, (best, _) in zip(names, standing.places, strict=True) if best == 1]
     if len(first) == 1:
         said = f"{first[0]} is the best of {len(names)} runs on {error}."
@@ -74,7 +75,32 @@ def several_sentence(found: SeveralComparison, error: ErrorName = "problems like
             said = f"Any of the {len(names)} runs may be the best on {error}."
     else:
         said = f"Any of {len(first)} of {len(names)} runs may be the best on {error}: {', '.join(first)}."
-    return unfair + said + "".join(f" {line}." for line in tied_lines(found, error))
+    return unfair + said + "".join(f" {line}." for line in tied_lines(found, error)) + _caution(found)
+
+
+def _caution(found: SeveralComparison) -> str:
+    """Which runs lack samples, and what could turn signs; the numbers are among the notes."""
+    lacking = found.unfinished
+    cautions = [f"{', '.join(lacking)} {'lack' if len(lacking) > 1 else 'lacks'} samples"] if lacking else []
+    if pairs := {(each.a, each.b) for each in found.risks}:
+        whose = f"of {len(pairs)} of {counted(len(found.standings[ERROR_NAMES[0]].pairs), 'pair')}"
+        cautions.append(f"the sign {whose} could flip with samples that are cut off, missing or ungraded")
+    return f" With caution: {'; '.join(cautions)}." if cautions else ""
+
+
+def _risk_lines(found: SeveralComparison) -> Iterator[str]:
+    """What could turn the sign of which pairs, those that it moves furthest first."""
+    by_kind: dict[str, list[PairRisk]] = {}
+    for each in found.risks:
+        by_kind.setdefault(each.risk.what, []).append(each)
+    for what, risks in by_kind.items():
+        risks.sort(key=lambda each: each.risk.lowest - each.risk.highest)
+        pairs = [
+            f"{_pair_name(found, each)} between {points(-each.risk.highest)} and {points(-each.risk.lowest)} points"
+            for each in risks
+        ]
+        more = f" and {len(pairs) - _LISTED} more" if len(pairs) > _LISTED else ""
+        yield f"{what} samples could flip the sign: {'; '.join(pairs[:_LISTED])}{more}"
 
 
 def tied_lines(found: SeveralComparison, error: ErrorName) -> list[str]:
@@ -161,7 +187,7 @@ def _against(found: SeveralComparison, standing: Standing, names: Sequence[str])
     return f"Against {names[found.against]} on problems like these: {'; '.join(parts)}."
 
 
-def _pair_name(found: SeveralComparison, pair: PairOfRuns) -> str:
+def _pair_name(found: SeveralComparison, pair: PairOfRuns | PairRisk) -> str:
     return f"{found.runs[pair.a].name} − {found.runs[pair.b].name}"
 
 
@@ -195,9 +221,9 @@ def _markdown(found: SeveralComparison) -> Iterator[str]:
 
 
 def notes_of_several(found: SeveralComparison) -> list[str]:
-    """What clusters cost, and what was left out."""
+    """What could turn signs, what clusters cost, and what was left out."""
     about = [f"{found.titles[task]}: {clusters_of(*of_pairs)}" for task, of_pairs in found.clusterings.items()]
-    return [*about, *found.notes]
+    return [*_risk_lines(found), *about, *found.notes]
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         Effect,
         EffectVerdict,
         PairOfRuns,
+        PairRisk,
         RunValue,
         SeveralComparison,
         SignRisk,

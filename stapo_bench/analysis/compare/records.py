@@ -102,6 +102,15 @@ class PairOfRuns:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PairRisk:
+    """What could flip the sign of B - A, of the mean over tasks, of two of several runs."""
+
+    a: int  # place of the run in ``SeveralComparison.runs``
+    b: int
+    risk: SignRisk
+
+
+@dataclass(frozen=True, kw_only=True)
 class Standing:
     """What is shown of several runs under one named error; runs by their places in the list."""
 
@@ -133,6 +142,8 @@ class SeveralComparison:
     unknown: bool  # whether settings of some are not known
     clusterings: Mapping[str, tuple[Clustering, ...]]  # by task, where problems stand in clusters: of each pair
     notes: tuple[str, ...]
+    risks: tuple[PairRisk, ...]  # of the pairs that are judged
+    unfinished: tuple[str, ...]  # names of the runs that lack samples; notes say how many
 
 
 def verdict_on(difference: Difference, p_adjusted: float, margin: float, num_claims: int = 1) -> EffectVerdict:

@@ -6,7 +6,7 @@ The claims are about the mean over tasks. Runs that are *not told apart* may dif
 that are *shown to be tied* may not: the two are kept apart.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -28,7 +28,7 @@ from stapo_bench.analysis.compare.sides import (
     side_of_table,
     tasks_as_clusters,
 )
-from stapo_bench.analysis.compare.two_sides import clustering_of, looks_clustered
+from stapo_bench.analysis.compare.two_sides import clustering_of, looks_clustered, marked, pair_risks
 from stapo_bench.analysis.early_stopping import WIDENED, aim_of, at_every_look, stopped_note
 from stapo_bench.analysis.parity_gate import parity, same_weights
 from stapo_bench.errors import StapoError, UsageError, watched
@@ -112,7 +112,9 @@ def compare_several(
     tasks = [task for task in sides[0].outcomes if all(task in side.outcomes for side in sides)]
     if not tasks:
         raise StapoError("nothing to compare: no task is in all runs; compare runs of the same tasks")
-    matrices, clusters, notes = _decided_by_all(sides, tasks)
+    common = {task: _common(sides, task) for task in tasks}
+    matrices, clusters, notes = _decided_by_all(sides, common)
+    lacking = {side.name: [line for task in tasks for line in side.lacking(task, common[task])] for side in sides}
     values = [[float(np.nanmean(problem_means(scores))) for scores in of_run] for of_run in matrices]
     order = sorted(range(len(sides)), key=lambda i: -float(np.mean(values[i])))
     sides, matrices, values = ([items[i] for i in order] for items in (sides, matrices, values))  # type: ignore[assignment]
@@ -131,31 +133,33 @@ def compare_several(
         unfair=tuple(unfair),
         unknown=any(side.run is None for side in sides),
         clusterings=_clusterings(tasks, matrices, clusters),
+        risks=tuple(pair_risks([[marked(side, task, common[task]) for task in tasks] for side in sides], reference)),
+        unfinished=tuple(name for name, lines in lacking.items() if lines),
         notes=(
             *(note for side in sides if side.table is not None for note in side.table.notes),
             *([NOT_LOOKED_AT] if any(side.table is not None for side in sides) else []),
             *cautions,
             *notes,
+            *(line for lines in lacking.values() for line in lines),
             *stopped_note(runs, WIDENED),
         ),
     )
 
 
 def _decided_by_all(
-    sides: Sequence[Side], tasks: Sequence[str]
+    sides: Sequence[Side], common: Mapping[str, Sequence[str]]
 ) -> tuple[list[list[Matrix]], list[Labels | None], list[str]]:
     """Scores by run, then by task, over the problems that all have, NaN where one has not decided; clusters; notes."""
     titles = {task: side.titles[task] for side in sides for task in side.outcomes}
-    left_out = [titles[task] for task in sorted(titles) if task not in tasks]
+    left_out = [titles[task] for task in sorted(titles) if task not in common]
     notes = [f"not in all runs, left out: {', '.join(left_out)}"] if left_out else []
     matrices: list[list[Matrix]] = [[] for _ in sides]
     clusters: list[Labels | None] = []
-    for task in tasks:
-        common = _common(sides, task)
-        notes += _left_out(sides, task, common)
-        clusters.append(shared_clusters(sides, task, common))
-        notes += looks_clustered(task, common, clusters[-1])
-        of_task = [side.outcomes[task].of(common).scores for side in sides]
+    for task, problem_ids in common.items():
+        notes += _left_out(sides, task, problem_ids)
+        clusters.append(shared_clusters(sides, task, problem_ids))
+        notes += looks_clustered(task, problem_ids, clusters[-1])
+        of_task = [side.outcomes[task].of(problem_ids).scores for side in sides]
         unknown: Mask = np.isnan(np.sum([problem_means(scores) for scores in of_task], axis=0))
         if unknown.all():
             raise StapoError(f"{task}: expected items with outcomes in all runs, got none that all decided")
@@ -239,13 +243,12 @@ def _common(sides: Sequence[Side], task: str) -> list[str]:
     return [problem_id for problem_id in first.outcomes[task].problem_ids if problem_id in there]
 
 
-def _left_out(sides: Sequence[Side], task: str, common: Sequence[str]) -> Iterator[str]:
+def _left_out(sides: Sequence[Side], task: str, common: Sequence[str]) -> list[str]:
     everywhere = {problem_id for side in sides for problem_id in side.outcomes[task].problem_ids}
-    if dropped := len(everywhere) - len(common):
-        are = "problem is" if dropped == 1 else "problems are"
-        yield f"{task}: {dropped} {are} not in all runs and left out; {len(common)} are compared"
-    for side in sides:
-        yield from side.lacking(task, common)
+    if not (dropped := len(everywhere) - len(common)):
+        return []
+    are = "problem is" if dropped == 1 else "problems are"
+    return [f"{task}: {dropped} {are} not in all runs and left out; {len(common)} are compared"]
 
 
 def _same_seeds(sides: Sequence[Side]) -> bool:

@@ -6,7 +6,9 @@ says that a repetition would show the same sign.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from stapo_bench.analysis.compare.records import (
     Comparison,
     OpenKind,
     OpenSamples,
+    PairRisk,
     SignRisk,
     TaskComparison,
     effects_of,
@@ -75,8 +78,7 @@ def compare_sides(a: Side, b: Side, known: Known, margin: float = MARGIN) -> Com
         pairs.append((task, of_a.scores, of_b.scores))
         clusters.append(shared_clusters((a, b), task, common))
         notes += looks_clustered(task, common, clusters[-1])
-        cut = a.cut(task, common, of_a.scores), b.cut(task, common, of_b.scores)
-        unsure.append(_unsure(of_a, of_b, cut, _missing(a.absent(task, common), b.absent(task, common))))
+        unsure.append(open_samples(marked(a, task, common), marked(b, task, common)))
         for side in (a, b):
             notes += (lacking := side.lacking(task, common))
             unfinished += [side.name] if lacking else []
@@ -102,7 +104,7 @@ def compare_sides(a: Side, b: Side, known: Known, margin: float = MARGIN) -> Com
                 margin,
                 num_claims=len(pairs),
             ),
-            warnings=_warnings(unsure[i]),
+            warnings=sign_risks([unsure[i]]),
             within=_within(unsure[i]),
             clustering=clustering_of(left, right, clusters[i]),
             components=components(left, right, same_seeds=known.same_seeds),
@@ -176,16 +178,34 @@ def _average(
     unsure: Sequence[OpenSamples],
     margin: float,
 ) -> TaskComparison:
-    together = {what: np.mean([of_task[what] for of_task in unsure], axis=0) for what in unsure[0]}
     return TaskComparison(
         task="average",
         title=f"mean of {len(tasks)} tasks" if len(tasks) > 1 else tasks[0].title,
         value_a=float(np.mean([task.value_a for task in tasks])),
         value_b=float(np.mean([task.value_b for task in tasks])),
         effects=effects_of(means, {error: mean.p_value for error, mean in means.items()}, margin, num_claims=1),
-        warnings=_warnings(together),
-        within=_within(together),
+        warnings=sign_risks(unsure),
+        within=_within(_mean_over_tasks(unsure)),
     )
+
+
+def _mean_over_tasks(unsure: Sequence[OpenSamples]) -> OpenSamples:
+    return {what: np.mean([of_task[what] for of_task in unsure], axis=0) for what in unsure[0]}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Marked:
+    """The outcomes of one side on one task, and which of its samples are open, [num_problems, num_samples]."""
+
+    outcomes: Outcomes
+    cut: Mask
+    absent: Mask
+
+
+def marked(side: Side, task: str, problem_ids: Sequence[str]) -> Marked:
+    """What one side has of these problems."""
+    found = side.outcomes[task].of(problem_ids)
+    return Marked(outcomes=found, cut=side.cut(task, problem_ids, found.scores), absent=side.absent(task, problem_ids))
 
 
 def _missing(absent_a: Mask, absent_b: Mask) -> tuple[Mask, Mask]:
@@ -195,16 +215,17 @@ def _missing(absent_a: Mask, absent_b: Mask) -> tuple[Mask, Mask]:
     return absent_a, absent_b
 
 
-def _unsure(of_a: Outcomes, of_b: Outcomes, cut: tuple[Mask, Mask], absent: tuple[Mask, Mask]) -> OpenSamples:
+def open_samples(a: Marked, b: Marked) -> OpenSamples:
     """What is open about the samples of one task, rows of both being the same problems."""
-    correct_a, correct_b = of_a.scores, of_b.scores
+    correct_a, correct_b = a.outcomes.scores, b.outcomes.scores
+    absent = _missing(a.absent, b.absent)
     observed = _gap(correct_a, correct_b)
     found: OpenSamples = {}
-    marked: tuple[tuple[OpenKind, Mask, Mask], ...] = (
-        ("truncated", *cut),
-        ("ungraded", absent[0] | of_a.undecided, absent[1] | of_b.undecided),
+    masks: tuple[tuple[OpenKind, Mask, Mask], ...] = (
+        ("truncated", a.cut, b.cut),
+        ("ungraded", absent[0] | a.outcomes.undecided, absent[1] | b.outcomes.undecided),
     )
-    for what, unsure_a, unsure_b in marked:
+    for what, unsure_a, unsure_b in masks:
         # What is open may have come out right in one run and wrong in the other.
         lowest = _gap(np.where(unsure_a, 1.0, correct_a), np.where(unsure_b, 0.0, correct_b))
         highest = _gap(np.where(unsure_a, 0.0, correct_a), np.where(unsure_b, 1.0, correct_b))
@@ -218,8 +239,8 @@ def _within(unsure: OpenSamples) -> tuple[float, float]:
     return lowest, highest
 
 
-def _warnings(unsure: OpenSamples) -> tuple[SignRisk, ...]:
-    """What could turn the sign: completions that were cut off, that no grader could decide, or that are not there."""
+def sign_risks(unsure: Sequence[OpenSamples]) -> tuple[SignRisk, ...]:
+    """What could turn the sign of the mean over tasks: completions cut off, not decided by a grader, or not there."""
     return tuple(
         SignRisk(
             what="missing or ungraded" if missing else what,
@@ -228,7 +249,15 @@ def _warnings(unsure: OpenSamples) -> tuple[SignRisk, ...]:
             lowest=lowest,
             highest=highest,
         )
-        for what, numbers in unsure.items()
+        for what, numbers in _mean_over_tasks(unsure).items()
         for observed, lowest, highest, share_a, share_b, missing in [numbers.tolist()]
         if (observed > 0 and lowest <= 0) or (observed < 0 and highest >= 0)
     )
+
+
+def pair_risks(runs: Sequence[Sequence[Marked]], reference: int | None) -> Iterator[PairRisk]:
+    """What could turn the sign of every two runs, each given by task, or of all with one of them, the reference."""
+    for a, b in combinations(range(len(runs)), 2):
+        if reference is None or reference in (a, b):
+            unsure = [open_samples(*of_task) for of_task in zip(runs[a], runs[b], strict=True)]
+            yield from (PairRisk(a=a, b=b, risk=risk) for risk in sign_risks(unsure))

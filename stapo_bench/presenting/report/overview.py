@@ -5,6 +5,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 from stapo_bench.analysis import (
@@ -23,6 +24,7 @@ from stapo_bench.presenting.figures import Sources
 from stapo_bench.presenting.parity_words import shown_confounders
 from stapo_bench.presenting.report.baselines import baselines, pairs
 from stapo_bench.presenting.report.verdict_views import (
+    MOST_PAIRED,
     ComparisonView,
     MethodsView,
     PairView,
@@ -121,7 +123,7 @@ def overview(
             failures.append(str(error))
     comparisons = list(compared.values())
     seeds = [*methods_views([runs[grader] for runs in loaded], failures)]
-    several = [*several_views([runs[grader] for runs in loaded], failures)]
+    several = [*several_views(loaded, grader, failures)]
     checks = [*_checks([runs[grader] for runs in loaded], list(pairs(compared_with)))]
     return Overview(
         warnings=(*_incomplete(rows), *_parity_warnings(comparisons), *failures, *_audit_warnings(checks)),
@@ -146,12 +148,19 @@ def _number(run: Path | None, run_dirs: Sequence[Path]) -> int | None:
 
 
 def _checks(runs: Sequence[LoadedRun], pairs: Sequence[tuple[int, int]]) -> Iterator[AuditCheck]:
+    """Of each run, of these pairs, and what is found in other pairs, as far as a reader may choose these."""
     for run in runs:
         yield from audit(run)
     for a, b in pairs:
-        yield shared_samples(runs[a], runs[b])
-        yield moved_samples(runs[a], runs[b])
-        yield engine_drift(runs[a], runs[b])
+        yield from _of_two(runs[a], runs[b])
+    others = combinations(range(len(runs)), 2) if len(runs) <= MOST_PAIRED else ()
+    for a, b in others:
+        if (a, b) not in pairs and (b, a) not in pairs:
+            yield from (check for check in _of_two(runs[a], runs[b]) if check.result == "finding")
+
+
+def _of_two(a: LoadedRun, b: LoadedRun) -> list[AuditCheck]:
+    return [shared_samples(a, b), moved_samples(a, b), engine_drift(a, b)]
 
 
 def _audit_warnings(checks: Sequence[AuditCheck]) -> list[str]:

@@ -6,6 +6,7 @@ from itertools import combinations
 
 from stapo_bench.analysis import (
     Comparison,
+    SeveralComparison,
     compare_loaded,
     compare_methods,
     compare_several,
@@ -19,6 +20,7 @@ from stapo_bench.presenting.parity_words import parity_lines
 from stapo_bench.presenting.verdicts import legend, render_comparison, sentence, sign_risk, task_cells
 from stapo_bench.presenting.verdicts_of_several import (
     GROUPS_MEANING,
+    notes_of_several,
     pairs_of_several,
     render_several,
     several_about,
@@ -135,9 +137,10 @@ def methods_views(runs: Sequence[LoadedRun], failures: list[str]) -> Iterator[Me
         )
 
 
-def several_views(runs: Sequence[LoadedRun], failures: list[str]) -> Iterator[MethodsView]:
+def several_views(runs: Sequence[ByGrader], grader: str, failures: list[str]) -> Iterator[MethodsView]:
     """Every three runs or more that were evaluated alike, judged together."""
-    for group in runs_alike(runs):
+    graded = {id(run[grader]): run for run in runs}
+    for group in runs_alike([run[grader] for run in runs]):
         if len(group) < 3:
             continue
         try:
@@ -150,6 +153,19 @@ def several_views(runs: Sequence[LoadedRun], failures: list[str]) -> Iterator[Me
             sentences=(several_sentence(found),),
             tables=(standings_table(found), pairs_of_several(found)),
             about=f"{several_about(found)} {GROUPS_MEANING.replace('*', '')}",
-            notes=found.notes,
+            notes=(*notes_of_several(found), *_grader_flips(found, [graded[id(run)] for run in group], grader)),
             markdown=render_several(found),
         )
+
+
+def _grader_flips(found: SeveralComparison, group: Sequence[ByGrader], grader: str) -> Iterator[str]:
+    """A line for each other grader of all these runs that puts two of them in the opposite order."""
+    for name in sorted(set(group[0]).intersection(*group[1:]) - {grader}):
+        values = {run.name: run.value for run in compare_several([run[name] for run in group]).runs}
+        flipped = [
+            f"{a.name} − {b.name}"
+            for a, b in combinations(found.runs, 2)
+            if (a.value - b.value) * (values[a.name] - values[b.name]) < 0
+        ]
+        if flipped:
+            yield f"grader '{name}' sees the opposite sign: {', '.join(flipped)}"
