@@ -325,6 +325,16 @@ def test_rows_under_another_token_limit_are_no_rivals(make_run, runs):
     assert not any(cell.is_bold for row in shown.blocks[0].rows for cell in row.cells)
 
 
+def test_a_greedy_cell_shows_the_interval_that_it_has(make_run):
+    greedy = {"sampling": {"temperature": 0.0, "top_p": 1.0, "max_new_tokens": 64}}
+    run = make_run("greedy", {"t": [[1.0], [0.0], [1.0], [0.0]]}, identity=greedy)
+    ((cell, *_),) = (row.cells for row in overview([run]).blocks[0].rows)
+    assert (cell.these, cell.like) == ("", "[6.1, 93.9]")
+    assert cell.title == "95 % intervals: problems like these [6.1, 93.9]; 4 problems × 1 samples"
+    page = render_page(Contents(runs=[run]))
+    assert '<span class="interval like">[6.1, 93.9]</span>' in page and 'class="interval these"' not in page
+
+
 @pytest.mark.parametrize("text", ["</script>", "<!--", "&amp;", "\u2028", "\ud800"])
 def test_json_cannot_leave_its_element(text):
     island = json_island({"k": text})

@@ -176,6 +176,17 @@ def test_greedy_runs_have_no_interval_for_these_problems(make_run):
     assert "| 66.67† " in text and "66.67† [" not in text and "these problems leave no sampling error" in text
     for drawn in (row_of(1.0, [[1], [1], [0]]), row_of(0.0, [[1, 0], [1, 1], [0, 0]])):
         assert drawn.average.these_problems.low > 0
+    # Where no cell has them, no heading and no note names them; one row that has them is enough to.
+    assert "interval" not in text.splitlines()[0] and "Intervals are 95 %" not in text
+    assert "--long adds 95 % intervals for problems like these." in text
+    long = render_table([greedy], long=True)
+    assert "interval for these problems" not in long and "*These problems*" not in long
+    assert "**paper suite: intervals for problems like these**" in long and "Intervals are 95 %. *Problems like" in long
+    assert "brackets" not in render_table([greedy], "latex", long=False)
+    assert "brackets: 95" in render_table([greedy], "latex", long=True)
+    for rows in ([drawn], [greedy, drawn]):
+        assert ", [interval for these problems]**" in render_table(rows, long=False).splitlines()[0]
+        assert "brackets: 95" in render_table(rows, "latex", long=False)
 
 
 def test_a_run_that_stopped_itself_beats_only_what_it_beats_at_every_look(make_run):

@@ -226,7 +226,9 @@ def _cell_view(cell: Cell | None, is_bold: bool) -> CellView:
         "" if math.isnan(interval.low) else score_interval(interval)
         for interval in (cell.these_problems, cell.problems_like_these)
     )
-    parts = [f"these problems {these}", f"problems like these {like}"] if these else []
+    named = {"these problems": these, "problems like these": like}
+    parts = [f"{error} {interval}" for error, interval in named.items() if interval]
+    intervals = "95 % intervals: " * bool(parts)
     if cell.num_problems is not None and cell.samples_per_problem is not None:
         parts.append(f"{cell.num_problems} problems × {cell.samples_per_problem} samples")
     return CellView(
@@ -234,6 +236,6 @@ def _cell_view(cell: Cell | None, is_bold: bool) -> CellView:
         is_bold=is_bold,
         these=these,
         like=like,
-        title="; ".join(filter(None, ("95 % intervals: " * bool(these) + "; ".join(parts), cell.note))),
+        title="; ".join(filter(None, (intervals + "; ".join(parts), cell.note))),
         order=cell.value,
     )

@@ -24,20 +24,21 @@ from stapo_bench.statistics import ErrorName, Interval
 
 FORMATS = ("md", "csv", "json", "latex")
 
-_MEANING = (
-    "Intervals are 95 %. *These problems*: the same problems, samples drawn again (sampling noise only). "
-    "*Problems like these*: the problems drawn anew as well (clustered by problem)."
-)
+_MEANINGS: dict[ErrorName, str] = {
+    "these problems": "*These problems*: the same problems, samples drawn again (sampling noise only).",
+    "problems like these": "*Problems like these*: the problems drawn anew as well (clustered by problem).",
+}
 _SHORT_MEANING = (
     "Intervals are 95 %, for the same problems with samples drawn again; --long adds those for problems like these."
 )
+_LONG_ALONE = "--long adds 95 % intervals for problems like these."
 _NO_INTERVALS = "No intervals: checkpoints are compared by avg@k, which uses every sample."
 _LATEX_ERRORS: dict[ErrorName, str] = {
     "these problems": "the same problems with samples drawn again",
     "problems like these": "problems like these (problems drawn anew, clustered by problem)",
 }
 _LATEX_MEANING = (
-    "avg@k in percent; brackets: 95 % interval for {error}. Bold: not beaten by another measured run of the same "
+    "avg@k in percent{brackets}. Bold: not beaten by another measured run of the same "
     "model, decoding, token limit and grader (paired, problems like these, Holm-corrected, 5 %)."
 )
 
@@ -75,6 +76,7 @@ def _markdown(block: TableBlock, notes: Sequence[str], *, long: bool) -> str:
     with_average = long or len(block.tasks) > 1  # of one task it says nothing new
     columns = ["Model", "Method", "Decoding", *map(block.title, block.tasks), *["Avg"] * with_average, "Origin"]
     measured = [row for row in block.rows if row.origin != "published"] if block.shows_average else []
+    held = [error for error in _MEANINGS if _holds(block, measured, error)]
 
     def table(shown: Sequence[Row], text: Callable[[Cell | None], str]) -> str:
         """The table with this text in each cell."""
@@ -85,18 +87,31 @@ def _markdown(block: TableBlock, notes: Sequence[str], *, long: bool) -> str:
         )
 
     parts = [
-        f"**{heading}{block.metric} in percent" + (", [interval for these problems]**" if measured else "**"),
+        f"**{heading}{block.metric} in percent"
+        + (", [interval for these problems]**" if "these problems" in held else "**"),
         table(block.rows, _value),
     ]
-    if measured and long:
-        parts += [f"**{heading}intervals for problems like these**", table(measured, _wide_interval), _MEANING]
-    elif measured:
-        parts += [_SHORT_MEANING]
+    if long and "problems like these" in held:
+        parts += [f"**{heading}intervals for problems like these**", table(measured, _wide_interval)]
+    if long and held:
+        parts += [" ".join(["Intervals are 95 %.", *(_MEANINGS[error] for error in held)])]
+    elif held:
+        parts += [_SHORT_MEANING if "these problems" in held else _LONG_ALONE]
     if not block.shows_average:
         parts += [f"{metric_meaning(block.metric)} {_NO_INTERVALS}"]
     lines = map(markdown_line, notes)
     listed = ["- " + (f"\\{line}" if line.startswith("*") else line) for line in lines]  # "- *" nests a list
     return "\n\n".join([*parts, "\n".join(listed)])
+
+
+def _holds(block: TableBlock, rows: Sequence[Row], error: ErrorName) -> bool:
+    """Whether any number of these rows has an interval for this error: greedy samples leave none for these problems."""
+    cells = [cell for row in rows for cell in block.cells(row) if cell is not None]
+    return any(not math.isnan(_interval(cell, error).low) for cell in cells)
+
+
+def _interval(cell: Cell, error: ErrorName) -> Interval:
+    return cell.these_problems if error == "these problems" else cell.problems_like_these
 
 
 def _labels(block: TableBlock, row: Row) -> list[str]:
@@ -148,7 +163,9 @@ def _cell_notes(block: TableBlock) -> Iterator[str]:
 
 def _latex(block: TableBlock, notes: Sequence[str], *, long: bool) -> str:
     error: ErrorName = "problems like these" if long else "these problems"
-    meaning = _LATEX_MEANING.format(error=_LATEX_ERRORS[error])
+    has_brackets = _holds(block, block.rows, error)
+    brackets = f"; brackets: 95 % interval for {_LATEX_ERRORS[error]}" if has_brackets else ""
+    meaning = _LATEX_MEANING.format(brackets=brackets)
     if not block.shows_average:
         meaning = f"{block.metric} in percent. {metric_meaning(block.metric)}".replace("*", "")
     return latex_table(block, [meaning, *notes], error)
