@@ -38,7 +38,7 @@ FLOORS = {
         "objective distributed sharding",
         "objectives launch",
         "batch",
-        "fused data_config",
+        "fused data_config rows",
         "config",
         "lora",
         "policy",

@@ -26,15 +26,23 @@ def group_advantages(
         divide_by_std: False gives R_i - mean.
 
     Returns:
-        [R] advantages; equal rewards, or a group with one graded rollout, give exactly 0.
+        [R] advantages, float64; equal rewards, or a group with one graded rollout, give exactly 0.
+
+    Raises:
+        ValueError: not one group id per reward, or an infinite reward.
 
     >>> group_advantages(np.array([1.0, np.nan, 0.0]), np.array([0, 0, 0]), divide_by_std=False)
     array([ 0.5,  0. , -0.5])
     """
+    # Whole numbers and booleans are rewards, too, and their advantages are no whole numbers.
+    rewards, group_ids = np.asarray(rewards, dtype=np.float64), np.asarray(group_ids)
     if rewards.shape != group_ids.shape or rewards.ndim != 1:
         raise ValueError(
             f"expected one group id per reward, got rewards {rewards.shape} and group_ids {group_ids.shape}"
         )
+    if np.isinf(rewards).any():
+        place = int(np.flatnonzero(np.isinf(rewards))[0])
+        raise ValueError(f"rewards: expected numbers, or NaN where nothing is known, got {rewards[place]} at {place}")
     advantages = np.zeros_like(rewards)
     for group in np.unique(group_ids):
         members = (group_ids == group) & ~np.isnan(rewards)

@@ -35,19 +35,52 @@ Metrics = dict[str, Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class TokenStats:
-    """What an objective may know of each response token. In ``policy_loss`` ``log_probs`` carries the gradient."""
+    """What an objective may know of each response token. In ``policy_loss`` ``log_probs`` carries the gradient.
 
-    log_probs: Tensor  # [N] ln pi_theta of the taken token, current policy
-    old_log_probs: Tensor  # [N] the same before this iteration's first update, from the trainer
-    entropy: Tensor  # [N] nats, of the current policy's full next-token distribution
-    advantages: Tensor  # [N] A_i, repeated over the tokens of rollout i
-    sequence: Tensor  # [N] int64, which rollout; equal numbers are one rollout
-    key: Tensor  # [N] int64, identifies the token for seeded random numbers, whatever its order or rank
-    ref_log_probs: Tensor | None = None  # [N] of the reference policy, for a KL penalty
-    # [N] of the old policy cut by ``min_p``, see token_distribution; -inf where the cut leaves the token out
+    From padded rows [B, T] they are made by ``stapo_train.rows.token_stats``. All are [N], on one device:
+
+        log_probs         nats, ln pi_theta of the taken token under the current policy
+        old_log_probs     nats, the same before this iteration's first update, from the trainer
+        entropy           nats, of the current policy's full next-token distribution
+        advantages        A_i, repeated over the tokens of rollout i
+        sequence          int64 from 0, which rollout; equal numbers are one rollout
+        key               int64, identifies the token for seeded random numbers, whatever its order or rank
+        ref_log_probs     nats, of the reference policy, for a KL penalty
+        proxy_log_probs   nats, of the old policy cut by ``min_p``, see token_distribution; -inf: the cut leaves it out
+        batch_entropy     nats, the old policy's mean over the iteration's tokens, equal at all
+        importance        truncated pi_old / pi_rollout; None: not corrected
+
+    Raises:
+        ValueError: fields that are not one value per token, which torch would stretch to a wrong loss.
+    """
+
+    log_probs: Tensor
+    old_log_probs: Tensor
+    entropy: Tensor
+    advantages: Tensor
+    sequence: Tensor
+    key: Tensor
+    ref_log_probs: Tensor | None = None
     proxy_log_probs: Tensor | None = None
-    batch_entropy: Tensor | None = None  # [N] nats, the old policy's mean over the iteration's tokens, equal at all
-    importance: Tensor | None = None  # [N] truncated pi_old / pi_rollout; None: not corrected
+    batch_entropy: Tensor | None = None
+    importance: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.log_probs.ndim != 1:
+            raise ValueError(
+                f"log_probs: expected [N], response tokens end to end, got {list(self.log_probs.shape)}; "
+                "stapo_train.rows.token_stats takes padded rows"
+            )
+        for f in fields(self):
+            value: Tensor | None = getattr(self, f.name)
+            if value is not None and value.shape != self.log_probs.shape:
+                raise ValueError(
+                    f"{f.name}: expected one value for each of the {len(self.log_probs)} tokens of log_probs, "
+                    f"got {list(value.shape)}"
+                )
+        for name, ids in (("sequence", self.sequence), ("key", self.key)):
+            if ids.dtype != torch.int64:
+                raise ValueError(f"{name}: expected int64, got {ids.dtype}")
 
     def take(self, index: Tensor) -> "TokenStats":
         """The tokens at ``index`` [n]."""
@@ -57,18 +90,32 @@ class TokenStats:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What ``select`` decided. Counts and thresholds are over the whole mini-batch and all ranks."""
+    """What ``select`` decided. Counts and thresholds are over the whole mini-batch and all ranks.
 
-    weights: Tensor  # [N] multiplies the token's term; exactly 0 at silenced tokens
-    keep_mask: Tensor  # [N] bool, False at silenced tokens
-    candidate_mask: Tensor  # [N] bool, the tokens that could have been silenced
-    marked_mask: Tensor  # [N] bool, the tokens that get the objective's other term
-    denominator: Tensor  # [] float64
+    weights             [N] multiplies the token's term; exactly 0 at silenced tokens
+    keep_mask           [N] bool, False at silenced tokens
+    candidate_mask      [N] bool, the tokens that could have been silenced
+    marked_mask         [N] bool, the tokens that get the objective's other term
+    denominator         [] float64; divide by ``divisor``, which is no 0
+    candidate_entropy   nats, mean over the candidates; None: there are none, or it is not known
+    thresholds          by name, e.g. tau_h in nats; NaN: undefined here
+    """
+
+    weights: Tensor
+    keep_mask: Tensor
+    candidate_mask: Tensor
+    marked_mask: Tensor
+    denominator: Tensor
     num_tokens: int
     num_candidates: int
     num_kept: int
-    candidate_entropy: float | None  # nats, mean over the candidates; None: there are none, or it is not known
-    thresholds: dict[str, float]  # by name, e.g. tau_h in nats; NaN: undefined here
+    candidate_entropy: float | None
+    thresholds: dict[str, float]
+
+    @property
+    def divisor(self) -> float:
+        """What summed numerators are divided by: the denominator, and 1 where nothing was kept, so that 0 / 0 is 0."""
+        return max(self.denominator.item(), 1.0)
 
     def take(self, index: Tensor) -> "Selection":
         """The same decisions for the tokens at ``index`` [n]; counts and denominator stay those of the mini-batch."""
@@ -83,9 +130,13 @@ class Selection:
 
 @dataclass(frozen=True, kw_only=True)
 class LossOutput:
-    """``loss = numerator.sum() / selection.denominator`` summed over micro-batches and ranks."""
+    """``loss = numerator.sum() / selection.divisor`` summed over micro-batches and ranks.
 
-    numerator: Tensor  # [N] weight * -term, with gradient
+    numerator   [N] weight * -term, with gradient
+    metrics     sums over the tokens, without gradient; ``metrics["ratio"] / metrics["tokens"]`` is the mean ratio
+    """
+
+    numerator: Tensor
     metrics: Metrics
 
 
@@ -269,7 +320,15 @@ def policy_loss(stats: TokenStats, selection: Selection, objective: Objective) -
         stats: [n] the micro-batch's tokens; ``log_probs`` with gradient.
         selection: ``selection.take(index)`` of the mini-batch's selection.
         objective: the one that made the selection.
+
+    Raises:
+        ValueError: a selection of other tokens, such as the whole mini-batch's.
     """
+    if selection.keep_mask.shape != stats.log_probs.shape:
+        raise ValueError(
+            f"selection: expected that of these {len(stats.log_probs)} tokens, got {len(selection.keep_mask)}; "
+            "cut the mini-batch's with selection.take(index)"
+        )
     # Mask before and after the term, so that a silenced token's gradient is 0 even where its term is not finite.
     log_probs = torch.where(selection.keep_mask, stats.log_probs, stats.log_probs.detach())
     term = objective.term(replace(stats, log_probs=log_probs), selection)
@@ -325,6 +384,11 @@ def keep(
     thresholds: dict[str, float] | None = None,
 ) -> Selection:
     """A selection from its keep mask, counted over ranks. Default weights: 1; default denominator: the kept tokens."""
+    if keep_mask.shape != stats.log_probs.shape or keep_mask.dtype != torch.bool:
+        raise ValueError(
+            f"keep_mask: expected a bool for each of the {len(stats.log_probs)} tokens, "
+            f"got {keep_mask.dtype} {list(keep_mask.shape)}"
+        )
     nowhere = torch.zeros_like(keep_mask)
     could_be_silenced = candidate_mask is not None  # by the objective, and so on every rank
     candidate_mask = nowhere if candidate_mask is None else candidate_mask
@@ -360,8 +424,8 @@ def rollout_sums(x: Tensor, stats: TokenStats) -> tuple[Tensor, Tensor]:
 
     A micro-batch holds whole rollouts, so both are complete there.
 
-    >>> two = TokenStats(**dict.fromkeys(("log_probs", "old_log_probs", "entropy", "advantages", "key"), torch.ones(3)),
-    ...                  sequence=torch.tensor([0, 1, 1]))
+    >>> two = TokenStats(**dict.fromkeys(("log_probs", "old_log_probs", "entropy", "advantages"), torch.ones(3)),
+    ...                  sequence=torch.tensor([0, 1, 1]), key=torch.arange(3))
     >>> rollout_sums(torch.tensor([1.0, 2.0, 3.0]), two)[0]
     tensor([1., 5., 5.])
     """

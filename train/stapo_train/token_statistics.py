@@ -16,12 +16,18 @@ from torch import Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class TokenDistribution:
-    """What is kept of the next-token distribution at each response token."""
+    """What is kept of the next-token distribution at each response token, [N] each; only log_probs carry the gradient.
 
-    log_probs: Tensor  # [N] natural log of the taken token's probability; carries the gradient
-    entropy: Tensor  # [N] nats, over the full vocabulary; no gradient
-    sum_squares: Tensor  # [N] sum over v of pi_v squared; no gradient
-    proxy_log_probs: Tensor | None  # [N] the taken token's under the min-p proxy, no gradient; None: not asked for
+    log_probs         nats, ln pi of the taken token
+    entropy           nats, over the full vocabulary
+    sum_squares       sum over v of pi_v squared
+    proxy_log_probs   nats, of the taken token under the min-p proxy; None: not asked for
+    """
+
+    log_probs: Tensor
+    entropy: Tensor
+    sum_squares: Tensor
+    proxy_log_probs: Tensor | None
 
 
 def token_distribution(
@@ -30,16 +36,26 @@ def token_distribution(
     """Log-prob of the taken token, full-vocabulary Shannon entropy H = -sum_v pi_v ln pi_v, and sum_v pi_v^2.
 
     Args:
-        logits: [N, V] any floating dtype; float64 stays float64.
+        logits: [N, V] any floating dtype; float64 stays float64. Padded rows [B, T, V] give [B, T] likewise. Those
+            that predict a token stand one position before it: ``model(ids).logits[:, :-1]`` for ``ids[:, 1:]``.
         taken: [N] token ids.
         temperature: the one the tokens were sampled at; pi = softmax(logits / temperature).
         min_p: kappa; also give the taken token's log-prob under the proxy, which is pi cut to
             S = {v : pi_v >= kappa max pi} and rescaled: ln pi - ln pi(S); -inf where the token is not in S.
 
+    Raises:
+        ValueError: not one taken token for each distribution, or a temperature that is not above 0.
+
     >>> uniform = token_distribution(torch.zeros(1, 4), torch.tensor([2]), temperature=1.0)
     >>> uniform.entropy.exp(), uniform.log_probs.exp(), uniform.sum_squares
     (tensor([4.]), tensor([0.2500]), tensor([0.2500]))
     """
+    if taken.shape != logits.shape[:-1]:  # gather would silently take the first ones
+        raise ValueError(
+            f"taken: expected one token id for each of the logits {list(logits.shape)}, got {list(taken.shape)}"
+        )
+    if not temperature > 0:
+        raise ValueError(f"temperature: expected above 0, as the tokens were sampled at, got {temperature}")
     if logits.dtype in (torch.float16, torch.bfloat16):
         logits = logits.float()
     log_pi = torch.log_softmax(logits if temperature == 1.0 else logits / temperature, dim=-1)  # [N, V]

@@ -60,7 +60,7 @@ def optimizer_step(policy: Policy, optimizer: torch.optim.Optimizer, batch: Batc
     """
     optimizer.zero_grad()
     total = _over_ranks(accumulate_gradient(policy, batch, step), policy.ranks)
-    denominator = max(total.selection.denominator.item(), 1.0)  # 0: nothing was kept, and the gradient is 0
+    denominator = total.selection.divisor
     parameters = [p for p in policy.model.parameters() if p.requires_grad]
     gradients = [_gradient(p).div_(denominator) for p in parameters]
     grad_norm = float(whole(torch.nn.utils.clip_grad_norm_(parameters, step.clip_norm))) if gradients else 0.0

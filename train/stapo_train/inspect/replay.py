@@ -85,9 +85,9 @@ def _replay(dump: Dump, name: str, objective: Objective) -> Replayed:
     total = float(by_logit.sum())
     return Replayed(
         name=name,
-        loss=loss / max(float(selection.denominator), 1.0),
+        loss=loss / selection.divisor,
         selection=selection,
-        gradient=kept / max(float(selection.denominator), 1.0),
+        gradient=kept / selection.divisor,
         logit_norm_share=float(by_logit[silenced].sum()) / total if total else 0.0,
         parameter_norm_share=float((everything - kept).norm() / everything.norm()) if everything.norm() else 0.0,
     )

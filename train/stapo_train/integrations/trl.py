@@ -197,9 +197,8 @@ class StapoGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         stats = self._measure(model, inputs, place)
         out = policy_loss(stats, selection, self.objective)
         self._add({**out.metrics, "entropy": stats.entropy.sum()}, is_last=place == len(self._window) - 1)
-        denominator = max(selection.denominator.item(), 1.0)  # 0: nothing was kept, and the gradient is 0
         num_processes: int = self.accelerator.num_processes
-        return out.numerator.sum() * (num_processes / denominator)
+        return out.numerator.sum() * (num_processes / selection.divisor)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """TRL's, and a line of ``metrics.jsonl`` in its ``output_dir``, next to the checkpoints."""

@@ -169,8 +169,7 @@ class StapoTrainingWorker(TrainingWorker):  # type: ignore[misc]
         log_probs = no_padding_2_padding(model_output["log_probs"], data)[mask]
         out = policy_loss(replace(mini.stats.take(index), log_probs=log_probs), selection, self.objective)
         ranks: int = self.engine.get_data_parallel_size()
-        # A denominator of 0: nothing was kept, and the gradient is 0.
-        loss = out.numerator.sum() * (ranks / max(selection.denominator.item(), 1.0))
+        loss = out.numerator.sum() * (ranks / selection.divisor)
         per_token = ranks / max(selection.num_tokens, 1)
         means = {f"objective/{name}": value * per_token for name, value in out.metrics.items() if name != "tokens"}
         # verl sums over micro-batches and averages over ranks.

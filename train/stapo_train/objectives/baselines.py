@@ -29,7 +29,7 @@ Ints = NDArray[np.int64]
 
 def by_group(rewards: Floats, group_ids: Ints, rule: Callable[[Floats, Ints], Floats]) -> Floats:
     """[R] what ``rule`` says of each group's graded rewards, given with their places; 0 elsewhere, and alone."""
-    advantages = np.zeros_like(rewards)
+    advantages = np.zeros(rewards.shape)  # of whole numbers, too
     for group in np.unique(group_ids):
         places = np.flatnonzero((group_ids == group) & ~np.isnan(rewards))
         # Equal rewards give exactly 0 whatever the rounding of their mean.
@@ -42,7 +42,7 @@ def whitened(values: Floats, lengths: Ints) -> Floats:
     """[R] less the mean and over the (sample) std of all tokens: a rollout counts as often as it has tokens."""
     known = ~np.isnan(values) & (lengths > 0)
     tokens = lengths[known].sum()
-    advantages = np.zeros_like(values)
+    advantages = np.zeros(values.shape)
     if tokens < 2:
         return advantages
     mean = np.average(values[known], weights=lengths[known])
