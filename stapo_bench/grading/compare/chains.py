@@ -34,9 +34,8 @@ def collapsed(node: Node, agree: Callable[[Node, Node], bool]) -> Node:
             _check_rounding(exacts[0], arg)
         else:
             exacts.append(arg)
-    for other in exacts[1:]:
-        if not agree(other, exacts[0]):
-            raise Contradiction
+    if not all(agree(other, exacts[0]) for other in exacts):
+        raise Contradiction
     value = _stated(exacts)
     return value if name is None else Node(Kind.RELATION, (name, value), "=")
 

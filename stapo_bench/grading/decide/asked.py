@@ -75,13 +75,11 @@ def asked_by(question: str) -> Asked:
     ('minutes', 'k')
     """
     question = question[:MAX_QUESTION]
-    bases = {_base(next(group for group in match.groups() if group)) for match in _BASE.finditer(question)} - {10}
-    last = [_base(next(group for group in match.groups() if group)) for match in _BASE.finditer(question)]
-    base = last[-1] if last and last[-1] in bases else None
+    bases = [_base(next(group for group in match.groups() if group)) for match in _BASE.finditer(question)]
     letters = _LETTER.findall(question)
     return Asked(
         percent=_PERCENT.search(question) is not None,
-        base=base,
+        base=bases[-1] if bases and bases[-1] != 10 else None,
         unit=_unit(question),
         letter=letters[-1] if letters else None,
         rounded=_ROUNDED.search(question) is not None,

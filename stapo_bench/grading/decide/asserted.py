@@ -235,8 +235,8 @@ def _names(sentence: str, gold: str, question: str) -> bool:
 
 def _is_said(said: list[str], start: int, end: int) -> bool:
     """Whether words of a clause are neither denied nor doubted, and are not a part of other words."""
-    near, behind = set(said[max(0, start - 2) : start]), said[end : end + 1]
-    if _is_denied(said[:start]) or _OR & set(said[max(0, start - 3) : end + 1]):
+    near, behind = set(said[:start][-2:]), said[end : end + 1]
+    if _is_denied(said[:start]) or _OR & {*said[:start][-3:], *said[start : end + 1]}:
         return False
     if said[start:end] == ["even"] and _PARTICLE & set(behind) and not _IS & near:
         return False
@@ -249,7 +249,7 @@ def _is_subject(said: list[str], start: int, end: int, names: set[str]) -> bool:
     """Whether a name is the subject of what a clause says, or what its subject is."""
     if names & _uncompared(said[end:]):
         return False
-    is_predicate = bool(_IS & set(said[max(0, start - 3) : start])) and not _AWAY & set(said[:start])
+    is_predicate = bool(_IS & set(said[:start][-3:])) and not _AWAY & set(said[:start])
     leads = set(said[:start]) <= _CONNECTIVES
     return is_predicate or (leads and (end == len(said) or bool(_DOES & set(said[end : end + 3]))))
 

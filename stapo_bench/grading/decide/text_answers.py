@@ -166,13 +166,13 @@ def date(text: str) -> tuple[int | None, int, int | None] | None:
     if len(months) != 1 or not 2 <= len(parts) <= 3:
         return None
     rest = [part for i, part in enumerate(parts) if i != months[0]]
-    if not all(part.isdigit() for part in rest):
+    if not all(part.isdigit() and len(part) <= 4 for part in rest):
         return None
-    values = [int(part) for part in rest if len(part) <= 4]
+    values = [int(part) for part in rest]
     days = [v for v in values if v <= 31]
     years = [v for v in values if v > 31]
     month = _month(parts[months[0]])
-    if len(days) > 1 or len(years) > 1 or len(values) != len(rest):
+    if len(days) > 1 or len(years) > 1:
         return None
     return years[0] if years else None, month, days[0] if days else None
 

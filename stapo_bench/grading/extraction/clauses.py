@@ -175,8 +175,7 @@ def _firm_runs(clause: str, pieces: list[Token]) -> list[Span]:
     return [
         run
         for run in spans(pieces)[-MAX_RUNS:]
-        if not _CALL.fullmatch(run.text)
-        and (not _HEDGE.search(clause[max(0, run.start - MAX_BEFORE) : run.start]) or _hides_bound(run))
+        if not _CALL.fullmatch(run.text) and (not _HEDGE.search(clause[: run.start][-MAX_BEFORE:]) or _hides_bound(run))
     ]
 
 
@@ -284,8 +283,7 @@ def _named(clause: str, runs: list[Span]) -> str | None:
         taken.insert(0, run)
     if len(taken) < 2:
         return None
-    before = [clause[a.end : b.start] for a, b in zip([Span(0, 0, "", False, False), *taken], taken, strict=False)]
-    before[0] = clause[: taken[0].start]
+    before = [clause[: taken[0].start], *(clause[a.end : b.start] for a, b in pairwise(taken))]
     names = [re.findall(r"[A-Za-z]+", words.lower()) for words in before]
     stated_each = all(
         re.search(r"(?:\b(?:is|are|equals|has|have|gets?)|[:=])\s*(?:the\s+)?$", words) for words in before

@@ -6,7 +6,6 @@ cuts one in two.
 
 from typing import NamedTuple
 
-from stapo_bench.grading.extraction.formulas import FIRST_HIDDEN, LAST_HIDDEN
 from stapo_bench.grading.extraction.languages import JOINERS
 from stapo_bench.grading.extraction.tokens import TRAILING, Token
 from stapo_bench.grading.patterns import regex
@@ -73,9 +72,6 @@ def _trimmed(run: list[Token], several: bool) -> list[Span]:
     while run and (
         run[0].kind in ("space", "joiner", "unit") or (run[0].kind == "sign" and run[0].text not in _LEADING)
     ):
-        if run[0].kind == "unit" and any(t.kind == "value" for t in run):
-            run.pop(0)
-            continue
         run.pop(0)
     while run and (run[-1].kind in ("space", "joiner") or (run[-1].kind == "sign" and run[-1].text not in TRAILING)):
         run.pop()
@@ -87,7 +83,7 @@ def _trimmed(run: list[Token], several: bool) -> list[Span]:
         "," if token.text == "," and following.text[:1].isdigit() and not several else _written(token)
         for token, following in zip(run, [*run[1:], run[-1]], strict=True)
     )
-    is_letter = len([t for t in run if t.kind == "value"]) == 1 and len(run) == 1 and text.isalpha() and len(text) == 1
+    is_letter = len(run) == 1 and len(text) == 1 and text.isalpha()  # a hidden formula is none
     text = _UNIT_PRODUCT.sub(r"\\text{ \1 \2 }", text)
     text = _UNIT_BELOW.sub(lambda m: rf"\text{{ {m[1]}/{m[2]} {m[3]} }}", text)
     return [
@@ -95,7 +91,7 @@ def _trimmed(run: list[Token], several: bool) -> list[Span]:
             run[0].start,
             run[-1].end,
             text.strip(),
-            is_letter and not FIRST_HIDDEN <= ord(text) <= LAST_HIDDEN,
+            is_letter,
             in_words,
         )
     ]
