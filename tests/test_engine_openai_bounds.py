@@ -1,13 +1,15 @@
 """Servers whose answers never end, in every part that an answer has: each is given up in time."""
 
 import itertools
+import ssl
 import time
 import tracemalloc
 
+import anyio
 import pytest
 from fake_server import PARAMS, Handler, make_requests, serving
 
-from stapo_bench.engines.http import Http
+from stapo_bench.engines.http import Http, PassingError
 from stapo_bench.engines.openai import OpenAIEngine, Retries
 from stapo_bench.errors import StapoError
 
@@ -107,3 +109,14 @@ def test_an_end_that_could_be_the_beginning_of_a_key_is_hidden_from_its_fourth_l
     masked = Http("sk-secret").masked
     assert [masked("got sk-secret"[:length]) for length in (7, 8, 12, 13)] == ["got sk-", *["got ***"] * 3]
     assert masked("sk-secret, twice: sk-secret") == "***, twice: ***"
+
+
+def test_certificates_are_read_once_and_only_where_an_address_has_tls(serve, monkeypatch):
+    made, original = [], ssl.create_default_context
+    monkeypatch.setattr(ssl, "create_default_context", lambda: made.append(original()) or made[-1])
+    http, url = Http(None), f"{serve().url}/models"
+    assert anyio.run(http.send, url, None, 30.0) and made == []
+    for _ in range(2):  # the server speaks no TLS
+        with pytest.raises(PassingError, match="SSL"):
+            anyio.run(http.send, url.replace("http://", "https://"), None, 30.0)
+    assert len(made) == 1 and made[0].verify_mode == ssl.CERT_REQUIRED and made[0].check_hostname

@@ -69,7 +69,7 @@ class Http:
         """``longest_s``: for any answer, however long its question allows."""
         self._api_key = _checked(api_key)
         self._longest_s = longest_s
-        self._tls = ssl.create_default_context()
+        self._tls = cache(ssl.create_default_context)  # reads all certificates of the system, in 20 ms
         self._proxy = cache(_proxy)  # the environment is read once for each address
 
     async def send(self, url: str, body: Mapping[str, Any] | None, timeout_s: float) -> Any:
@@ -131,8 +131,9 @@ class Http:
             headers["Authorization"] = f"Bearer {self._api_key}"
         sent = None if body is None else json.dumps(body).encode()
         content = bytearray()
+        tls = self._tls() if urlsplit(url).scheme == "https" else None
         async with (
-            httpcore2.AsyncConnectionPool(self._tls, self._proxy(url), network_backend=_Bounding()) as connections,
+            httpcore2.AsyncConnectionPool(tls, self._proxy(url), network_backend=_Bounding()) as connections,
             connections.stream(
                 "GET" if body is None else "POST",
                 url,
