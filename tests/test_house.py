@@ -7,7 +7,7 @@ a circle; from another room it takes what that room's door (``__init__``) hands 
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
@@ -122,9 +122,9 @@ MODULES = {
 }
 
 
-def arrows(module: str, text: str) -> Iterator[Arrow]:
+def arrows(module: str, nodes: Iterable[ast.AST]) -> Iterator[Arrow]:
     """Every import of a module of ours, wherever in the file it stands."""
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name in MODULES:
@@ -146,10 +146,15 @@ def tree_of(path: Path) -> ast.Module:
 
 
 @cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    """All of its nodes: walking takes as long as parsing."""
+    return list(ast.walk(tree_of(path)))
+
+
+@cache
 def every_arrow() -> list[Arrow]:
     """Of all modules; read by the first test that asks, and not while tests are collected."""
-    texts = {module: path.read_text(encoding="utf-8") for module, path in MODULES.items()}
-    return [arrow for module, text in texts.items() for arrow in arrows(module, text)]
+    return [arrow for module, path in MODULES.items() for arrow in arrows(module, nodes_of(path))]
 
 
 def room(module: str) -> str:
@@ -275,7 +280,7 @@ def test_products_know_no_measurement_and_no_test_and_scripts_are_shell():
     beside = {"bench", "tests", "scripts", *(path.stem for path in (ROOT / "tests").glob("*.py"))}
     found = []
     for module, path in MODULES.items():
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             found += [f"{module}:{node.lineno}: {name}" for name in names if name.split(".")[0] in beside]
@@ -286,7 +291,7 @@ def test_products_know_no_measurement_and_no_test_and_scripts_are_shell():
 
 def test_a_lazy_import_is_seen():
     text = "def f():\n    from stapo_bench.cli import main\n"
-    assert list(arrows("stapo_bench.runs.store", text)) == [
+    assert list(arrows("stapo_bench.runs.store", ast.walk(ast.parse(text)))) == [
         Arrow("stapo_bench.runs.store", "stapo_bench.cli", "main", 2)
     ]
 
@@ -296,7 +301,7 @@ def test_what_measurements_and_faults_take_from_us_is_there():
     missing = []
     for folder in ("bench", "tests/faults", "tests/integration"):
         for path in (ROOT / folder).rglob("*.py"):
-            for arrow in arrows(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")):
+            for arrow in arrows(str(path.relative_to(ROOT)), nodes_of(path)):
                 if arrow.name is not None and arrow.name not in defined(arrow.target):
                     missing.append(f"{arrow.source}:{arrow.line}: {arrow.target} has no {arrow.name}")
     assert missing == []
@@ -306,7 +311,7 @@ def test_what_measurements_and_faults_take_from_us_is_there():
 def defined(module: str) -> set[str]:
     """Names that a module's text defines or imports, wherever in it."""
     names = set()
-    for node in ast.walk(tree_of(MODULES[module])):
+    for node in nodes_of(MODULES[module]):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -365,7 +370,7 @@ OF_TEXT = {  # of an override on the command line
 def reads(path: Path) -> list[str]:
     """Calls in a module that read files, or parse what was read without a bound."""
     found = []
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if not isinstance(node, ast.Call):
             continue
         function = node.func
