@@ -60,10 +60,10 @@ def open_to_read(path: Path) -> BinaryIO:
 def read_bounded(path: Path, most_bytes: int = 1 << 28) -> bytes:
     """The content of a file; StapoError for what is no file, or larger."""
     with open_to_read(path) as file:
-        content = file.read(most_bytes + 1)
-    if len(content) > most_bytes:
-        raise StapoError(f"{path}: expected at most {most_bytes} bytes, got more; restore the file")
-    return content
+        # Its size comes first: a quarter of a gigabyte is not read only to be refused. It may grow meanwhile.
+        if os.fstat(file.fileno()).st_size <= most_bytes and len(content := file.read(most_bytes + 1)) <= most_bytes:
+            return content
+    raise StapoError(f"{path}: expected at most {most_bytes} bytes, got more; restore the file")
 
 
 def own_file(run_dir: Path, name: str) -> Path:
