@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from stapo_bench.errors import UsageError
 from stapo_bench.grading import adapters, grade_many, grader_reward, lm_eval_results, verifiers_reward
 from stapo_bench.records import Gold, Grade, Outcome
 
@@ -32,6 +33,36 @@ def test_a_reward_for_verifiers_asks_the_last_message():
     prompt = [{"role": "system", "content": "Think."}, {"role": "user", "content": [{"type": "text", "text": PERCENT}]}]
     assert asyncio.run(reward(completion=r"\boxed{10}", answer=r"10\%", prompt=prompt, state={})) == 1.0
     assert asyncio.run(reward(completion=r"\boxed{10}", answer=r"10\%")) == 0.0
+
+
+def test_a_number_is_a_gold_for_trl():
+    reward = grader_reward(workers=1)
+    assert reward(completions=[r"\boxed{72}", r"\boxed{7}"], gold=[72, 72.0]) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"prompts": ["p"], "answer": ["1"]}, "gold: expected a column of the data set .* there are prompts, answer"),
+        ({"gold": ["1", "1"]}, "gold: expected one for each of 1 completions, got 2"),
+        ({"gold": [None]}, "gold: expected the gold as a text, a finite number or a Gold, got None"),
+        ({"gold": [" "]}, "gold: expected the gold as a text, a finite number or a Gold, got ' '"),
+        ({"gold": [{"answer": ""}]}, "gold.answer: expected the gold as a text"),
+    ],
+)
+def test_a_reward_without_a_gold_is_refused(said, message):
+    with pytest.raises(UsageError, match=message):
+        grader_reward(workers=1)(completions=["1"], **said)
+
+
+def test_a_completion_without_a_message_is_refused():
+    with pytest.raises(UsageError, match=r"completion: expected a text or a chat, got \[\]"):
+        grader_reward(workers=1)(completions=[[]], gold=["1"])
+
+
+def test_a_reward_is_called_by_name():
+    with pytest.raises(TypeError):
+        grader_reward(workers=1)(["prompt"], [r"\boxed{1}"], ["1"])  # in this order all would be wrong
 
 
 def test_results_for_lm_eval():

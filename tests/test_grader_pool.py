@@ -152,7 +152,7 @@ def test_gold_and_answer_type_reach_the_grader():
 @pytest.mark.parametrize("text", ["\0", "\ud800", "\u202e42", "\n\r\n", '{"last": true}', "x" * 3_000_000])
 def test_any_text_passes_unchanged(text):
     with faulty_pool() as pool:
-        assert [grade.extracted for grade in pool.grade([(text, text)])] == [text]
+        assert [grade.extracted for grade in pool.grade([(text, Gold(answer=text))])] == [text]
 
 
 def test_no_pairs():

@@ -9,7 +9,7 @@ from stapo_bench.grading import grade_answer
 from stapo_bench.grading.evaluate import exact
 from stapo_bench.grading.read import clean
 from stapo_bench.grading.read import parse as read
-from stapo_bench.records import Outcome
+from stapo_bench.records import Gold, Outcome
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
 INTEGERS = st.integers(-(10**30), 10**30)
@@ -112,7 +112,7 @@ def test_lists_and_sets_have_no_order_and_tuples_do(values: list[int], random: o
 @given(st.text(max_size=300), st.text(max_size=60))
 def test_never_raises_and_never_blames_itself(completion: str, gold: str) -> None:
     for text in (completion, rf"\boxed{{{completion}}}", rf"\boxed{{{completion}"):
-        assert grade_answer(text, gold).outcome is not Outcome.GRADER_ERROR
+        assert grade_answer(text, Gold(answer=gold)).outcome is not Outcome.GRADER_ERROR
 
 
 @QUICK
@@ -159,7 +159,7 @@ def test_never_raises_and_never_blames_itself(completion: str, gold: str) -> Non
 def test_never_raises_on_scrambled_latex(pieces: list[str]) -> None:
     answer = " ".join(pieces)
     assert grade_answer(rf"\boxed{{{answer}}}", "42").outcome is not Outcome.GRADER_ERROR
-    assert grade_answer(r"\boxed{x+1}", answer).outcome is not Outcome.GRADER_ERROR
+    assert grade_answer(r"\boxed{x+1}", Gold(answer=answer)).outcome is not Outcome.GRADER_ERROR
 
 
 @QUICK

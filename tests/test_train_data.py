@@ -248,6 +248,7 @@ def test_the_config_of_puzzles_trains_on_what_its_tasks_do_not_ask():
         ('{"question": "x", "answer": "1"}\n', "line 1: expected the columns problem and answer, got question, answer"),
         ('{"problem": ["x"], "answer": "1"}\n', "line 1: expected a problem's text, got"),
         ('{"problem": "x", "answer": null}\n', "line 1: expected an answer, got 'None'"),
+        ('{"problem": "x", "answer": " "}\n', "line 1: expected an answer, got ' '"),
     ],
 )
 def test_bad_files_are_named(tmp_path, text, message):

@@ -105,6 +105,12 @@ def test_the_answer_type_and_the_grader_reach_the_pool(monkeypatch):
     assert asked == [(3, "math"), ("text", Gold(answer="yes", answer_type="text"))]
 
 
+@pytest.mark.parametrize("gold", [None, "", "  "])
+def test_without_a_gold_nothing_is_wrong(gold):
+    with pytest.raises(UsageError, match="ground_truth: expected the gold as a text, a finite number or a Gold, got"):
+        verl_reward.compute_score("t", r"\boxed{1}", gold, workers=1)
+
+
 def test_a_grader_s_failure_is_unknown_and_never_0(monkeypatch):
     failed = Grade(outcome=Outcome.GRADER_ERROR, extracted=None, detail="crashed", grader="x")
     monkeypatch.setattr(verl_reward, "_pool", lambda *_: SimpleNamespace(grade=lambda pairs: [failed for _ in pairs]))

@@ -6,6 +6,7 @@ be killed, by any grader of the registry.
 
 from stapo_bench.grading.adapters import REWARDS, grader_reward, inspect_scorer, lm_eval_results, verifiers_reward
 from stapo_bench.grading.extraction import extract_answer
+from stapo_bench.grading.golds import as_gold
 from stapo_bench.grading.graders.mathematics import (
     ANSWER_TYPES,
     GRADER_VERSION,

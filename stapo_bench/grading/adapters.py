@@ -11,10 +11,12 @@ nothing else. A grader's failure says nothing about the completion: it is never 
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.grading.golds import as_gold
 from stapo_bench.grading.pool import GraderPool
 from stapo_bench.records import DEFAULT_GRADER, Gold, Grade, Outcome
 
@@ -34,8 +36,9 @@ REWARDS: Mapping[Outcome, float] = {
 def grader_reward(grader: str = DEFAULT_GRADER, workers: int | None = None) -> Callable[..., list[float | None]]:
     """A reward function for TRL: 1 for a correct completion, 0 for another, None where the grader failed.
 
-    TRL leaves a None out of its group's statistics. The data set needs a column ``gold``: the answer, or the fields
-    of a ``Gold``; a column ``question``, where there is one, goes to graders that ask it.
+    TRL leaves a None out of its group's statistics. The data set needs a column ``gold``: the answer as a text or a
+    number, or the fields of a ``Gold``; a blank one is refused, since every reply would be wrong by it. A column
+    ``question``, where there is one, goes to graders that ask it.
 
     Args:
         grader: a name that ``stapo_bench`` knows, such as ``math`` or ``strict``.
@@ -43,9 +46,18 @@ def grader_reward(grader: str = DEFAULT_GRADER, workers: int | None = None) -> C
     """
     pool = GraderPool(workers, grader=grader)
 
-    def grader_reward(
-        completions: Sequence[Any], gold: Sequence[Any], question: Sequence[str] | None = None, **_: Any
+    def grader_reward(  # by name, as TRL calls it: in another order prompts would be graded against completions
+        *,
+        completions: Sequence[Any],
+        gold: Sequence[Any] | None = None,
+        question: Sequence[str] | None = None,
+        **others: Any,
     ) -> list[float | None]:
+        if gold is None:
+            columns = ", ".join(others) or "none"
+            raise UsageError(f"gold: expected a column of the data set with the answers, got none; there are {columns}")
+        if len(gold) != len(completions):
+            raise UsageError(f"gold: expected one for each of {len(completions)} completions, got {len(gold)}")
         asked: Sequence[str | None] = question or [None] * len(completions)
         grades = pool.grade([(_text(c), _gold(g, q)) for c, g, q in zip(completions, gold, asked, strict=True)])
         return [None if grade.outcome is Outcome.GRADER_ERROR else REWARDS[grade.outcome] for grade in grades]
@@ -122,15 +134,19 @@ def _text(message: Any) -> str:
     """The text of a completion or a prompt: itself, or the last message's of a chat."""
     if isinstance(message, str):
         return message
+    if not message:
+        raise UsageError(f"completion: expected a text or a chat, got {message!r:.40}")
     last = message[-1]
     content = last["content"] if isinstance(last, Mapping) else last.content
     return content if isinstance(content, str) else "".join(part.get("text", "") for part in content or ())
 
 
-def _gold(gold: str | Mapping[str, Any], question: str | None) -> Gold:
+def _gold(gold: Any, question: str | None) -> Gold:
     """A gold as data sets hold it: the answer, or the fields of a ``Gold``."""
-    fields = {"answer": gold} if isinstance(gold, str) else gold
-    return Gold(**{"question": question, **fields})
+    if not isinstance(gold, Mapping):
+        return as_gold(gold, where="gold", question=question)
+    others = {name: value for name, value in gold.items() if name != "answer"}
+    return replace(as_gold(gold.get("answer"), where="gold.answer"), **{"question": question, **others})
 
 
 @cache

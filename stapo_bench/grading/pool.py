@@ -16,12 +16,12 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from types import ModuleType, TracebackType
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
 from stapo_bench.errors import StapoError, watched
+from stapo_bench.grading.golds import as_gold
 from stapo_bench.grading.process import KILLED, GradingProcess, KilledError, Limits, Request
 from stapo_bench.grading.registry import Grader, get_grader
 from stapo_bench.records import DEFAULT_GRADER, Gold, Grade, Outcome
@@ -30,7 +30,7 @@ MAX_EXTRACTED_HERE = 200_000  # characters
 MAX_KNOWN = 50_000  # grades that a pool remembers, of answers up to so many characters:
 MAX_KNOWN_ANSWER = 2_000
 
-Pair: TypeAlias = "tuple[str, str | Gold] | tuple[str, str | Gold, str | None]"
+Pair: TypeAlias = "tuple[str, str | float | Gold] | tuple[str, str | float | Gold, str | None]"
 
 
 def grade_many(
@@ -73,7 +73,7 @@ class GraderPool:
         """One grade per pair, in order. Blocks until all are graded; raises only if no worker can be started."""
         if self._closed:
             raise StapoError("expected an open grader pool, got one that was closed; make a new one")
-        questions = [(pair[0], _as_gold(pair[1], pair[2] if len(pair) == 3 else None)) for pair in pairs]
+        questions = [(pair[0], as_gold(pair[1], answer_type=pair[2] if len(pair) == 3 else None)) for pair in pairs]
         first_look = {question: _quick_grade(self._module, *question) for question in dict.fromkeys(questions)}
         asked = self._grades(look for look in first_look.values() if isinstance(look, Request))
         looks = (first_look[question] for question in questions)
@@ -91,7 +91,7 @@ class GraderPool:
 
         Of a pair that no worker survives, or that raised, the time is NaN.
         """
-        golds = [(pair[0], _as_gold(pair[1], pair[2] if len(pair) == 3 else None)) for pair in pairs]
+        golds = [(pair[0], as_gold(pair[1], answer_type=pair[2] if len(pair) == 3 else None)) for pair in pairs]
         requests = [Request(text=text, is_extracted=False, gold=gold) for text, gold in golds]
         return list(watched(self._ask_all(requests), f"grading by {self.grader.name}", "answers", len(requests)))
 
@@ -198,13 +198,6 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):  # Windows has no forks
     os.register_at_fork(after_in_child=_after_fork)
-
-
-def _as_gold(answer: str | Gold, answer_type: str | None) -> Gold:
-    """The gold with the answer type that the pair gives, if it gives one."""
-    if isinstance(answer, str):
-        return Gold(answer=answer, answer_type=answer_type)
-    return answer if answer_type is None else replace(answer, answer_type=answer_type)
 
 
 def _quick_grade(module: ModuleType, completion: str, gold: Gold) -> Grade | Request:

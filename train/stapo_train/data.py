@@ -106,7 +106,7 @@ def read_hub(config: DataConfig) -> list[dict[str, Any]]:
 def _checked(problem: Any, answer: Any, place: str) -> dict[str, str]:
     if not isinstance(problem, str):  # such as a list of chat messages, already in another template
         raise StapoError(f"{place}: expected a problem's text, got {str(problem)[:60]!r}; name another in data.columns")
-    if not isinstance(answer, str | int | float):
+    if not isinstance(answer, str | int | float) or not str(answer).strip():
         raise StapoError(f"{place}: expected an answer, got {str(answer)[:60]!r}; name another in data.columns")
     return {"problem": problem, "answer": str(answer)}
 

@@ -4,12 +4,8 @@ It never raises on any string, never executes its input, needs no main thread an
 digits and nodes are checked before anything is computed.
 """
 
-import math
 import re
 from collections.abc import Iterator
-from dataclasses import replace
-from numbers import Real
-from typing import Any
 
 from stapo_bench.errors import UsageError, did_you_mean
 from stapo_bench.grading.decide import Verdict, asked_by, decide, decide_at_sight, is_in_words, may_be_region, parts_of
@@ -27,6 +23,7 @@ from stapo_bench.grading.extraction import (
     until_similar_question,
     value_without_words,
 )
+from stapo_bench.grading.golds import as_gold
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.units import IN_SENTENCE, NEXT_PART, NEXT_READING, NEXT_VALUE
 from stapo_bench.records import Gold, Grade, Outcome
@@ -63,7 +60,7 @@ def grade_answer(
     ``question``: the problem's text, where a percentage or a base that it asks for may decide; None: the gold's own.
 
     Raises:
-        UsageError: the gold is neither text nor a number, or there is no such type.
+        UsageError: the completion is no text, the gold neither text nor a number, or blank; or there is no such type.
 
     >>> grade_answer(r"... so the area is \boxed{0.5\text{ cm}^2}.", r"\frac{1}{2}").outcome.value
     'CORRECT'
@@ -74,14 +71,12 @@ def grade_answer(
     >>> grade_answer("I give up.", "42").outcome.value
     'NO_ANSWER'
     """
-    gold = answer if isinstance(answer, Gold) else Gold(answer=_text_of(answer))
-    if answer_type is not None:
-        if answer_type not in ANSWER_TYPES:
-            hint = did_you_mean(answer_type, ANSWER_TYPES) or f"there are {', '.join(ANSWER_TYPES)}"
-            raise UsageError(f"answer_type: expected the name of a type, got {answer_type!r}; {hint}")
-        gold = replace(gold, answer_type=answer_type)
-    if question is not None:
-        gold = replace(gold, question=question)
+    if not isinstance(completion, str):
+        raise UsageError(f"completion: expected its text, got {completion!r:.40}")
+    if answer_type is not None and answer_type not in ANSWER_TYPES:
+        hint = did_you_mean(answer_type, ANSWER_TYPES) or f"there are {', '.join(ANSWER_TYPES)}"
+        raise UsageError(f"answer_type: expected the name of a type, got {answer_type!r}; {hint}")
+    gold = as_gold(answer, answer_type=answer_type, question=question)
     try:
         extracted = extract_for(completion, gold)
     except Exception as error:
@@ -89,16 +84,6 @@ def grade_answer(
     if extracted is None:
         return _NO_ANSWER
     return grade_extracted(extracted, gold)
-
-
-def _text_of(answer: Any) -> str:
-    """A gold as text: numbers of numpy are numbers, too."""
-    if isinstance(answer, str):
-        return answer
-    is_number = isinstance(answer, Real) and not isinstance(answer, bool)
-    if is_number and abs(answer) < math.inf:
-        return str(answer)
-    raise UsageError(f"answer: expected the gold as a text, a finite number or a Gold, got {answer!r:.40}")
 
 
 def extract_for(completion: str, gold: Gold) -> str | None:

@@ -16,8 +16,8 @@ import threading
 from functools import lru_cache
 from typing import Any
 
-from stapo_bench.grading import REWARDS, GraderPool
-from stapo_bench.records import Gold, Outcome
+from stapo_bench.grading import REWARDS, GraderPool, as_gold
+from stapo_bench.records import Outcome
 
 _making = threading.Lock()
 
@@ -43,9 +43,14 @@ def compute_score(  # noqa: PLR0917
 
     Returns:
         ``score``, NaN where the grader failed; and, for verl's logs, 0 or 1 for each reason why it is not 1.
+
+    Raises:
+        UsageError: no gold, or a blank one, by which every completion would be wrong.
     """
     said = extra_info or {}
-    gold = Gold(answer=ground_truth, answer_type=said.get("answer_type"), question=said.get("question"))
+    gold = as_gold(
+        ground_truth, where="ground_truth", answer_type=said.get("answer_type"), question=said.get("question")
+    )
     with _making:  # only one pool, even if several threads arrive at once
         pool = _pool(grader, workers)
     (grade,) = pool.grade([(solution_str, gold)])
