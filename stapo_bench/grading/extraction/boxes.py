@@ -135,7 +135,7 @@ def has_labels(text: str) -> bool:
 def _signed(text: str, box: Box) -> str:
     """The content of a box with the minus sign before it: ``x = -\\boxed{8}``."""
     content = box.content.strip()
-    if not _MINUS.search(text[: box.start][-30:]):
+    if not _MINUS.search(text[max(0, box.start - 30) : box.start]):  # no copy of all before each of many boxes
         return content
     return f"-({content})" if re.search(r"[-+=,±]", content) else f"-{content}"
 
