@@ -84,7 +84,8 @@ class Deviation:
 
 def deviations(config: TrainConfig, objective: Objective) -> list[Deviation]:
     """Where a run differs from the recipe, in the order of the recipe; then the objective's own settings."""
-    ours = {name: _stated(config.nested(), name) for name in RECIPE}
+    nested = config.nested()
+    ours = {name: _stated(nested, name) for name in RECIPE}
     found = [
         Deviation(name=name, value=ours[name], recipe=setting.value, origin=setting.origin)
         for name, setting in RECIPE.items()

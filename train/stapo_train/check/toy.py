@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,10 @@ def toy_objective(name: str, settings: Mapping[str, Any] | None = None) -> Objec
 
 def toy_policy(objective: Objective, seed: int = 0, micro_batch_tokens: int = 10_000) -> Policy:
     """A two-layer Qwen3 with random weights in float64."""
+    return _policy(seed, micro_batch_tokens)
+
+
+def _policy(seed: int = 0, micro_batch_tokens: int = 10_000) -> Policy:
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     torch.manual_seed(seed)
@@ -35,6 +40,9 @@ def toy_policy(objective: Objective, seed: int = 0, micro_batch_tokens: int = 10
     )  # fmt: skip
     model = Qwen3ForCausalLM(config).double().eval()
     return Policy(model=model, temperature=0.9, micro_batch_tokens=micro_batch_tokens)
+
+
+_OLD = cache(_policy)  # made once, as it only measures and is never updated
 
 
 def toy_batch(objective: Objective, seed: int = 1) -> Batch:
@@ -58,7 +66,7 @@ def toy_batch(objective: Objective, seed: int = 1) -> Batch:
     advantages = rng.normal(size=len(rollouts)) + 0.3
     advantages[::GROUP_SIZE] = 0.0  # a rollout in each group without a learning signal
     batch = collate(rollouts, advantages, torch.float64, torch.device("cpu"))
-    policy = toy_policy(objective)
+    policy = _OLD()
     now = policy.measure(batch)
     if objective.min_p is not None:
         now = replace(now, proxy_log_probs=policy.proxy_log_probs(batch, objective.min_p))
