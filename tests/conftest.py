@@ -119,6 +119,30 @@ def graded_by_hash(monkeypatch) -> None:
     torch.set_num_threads(1)
 
 
+class GradedHere:
+    """Stands in for ``GradingProcess``: the same request, rules and reply, in this process and without its limits."""
+
+    def __init__(self, grader: Any, limits: object) -> None:
+        self._module = grader.load()
+
+    def is_alive(self) -> bool:
+        return True
+
+    def ask(self, request: Any) -> dict[str, Any]:
+        from stapo_bench.grading import serve
+
+        return serve._reply(self._module, json.loads(request.line()), 0.0, lambda cpu_s: None)
+
+    def end(self) -> str:
+        return ""
+
+
+@pytest.fixture
+def graded_here(monkeypatch) -> None:
+    """For tests of what is graded, and not of who grades it: every evaluation would start grading processes anew."""
+    monkeypatch.setattr("stapo_bench.grading.pool.GradingProcess", GradedHere)
+
+
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
     """One token a byte, for the models of ``random_model``."""

@@ -18,7 +18,7 @@ EVAL = {"every": 2, "tasks": ["tiny_aime24"], "samples": 1}
 
 
 @pytest.fixture(autouse=True)
-def _quick(graded_by_hash, monkeypatch):
+def _quick(graded_by_hash, graded_here, monkeypatch):
     """Trainings of a second, and no figure beside each curve: another test draws it."""
     monkeypatch.setattr("stapo_bench.presenting.followed.find_spec", lambda _: None)
 
