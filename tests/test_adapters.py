@@ -23,6 +23,8 @@ from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.runs import load_manifest, read_adapted, read_checkpoint
 from stapo_train.tiny.random_model import random_model, save
 
+pytestmark = pytest.mark.usefixtures("graded_here")
+
 LAYERS = {"model.layers.0.self_attn.q_proj": (128, 64), "model.layers.1.mlp.down_proj": (64, 96), "lm_head": (300, 64)}
 RANK, ALPHA = 4, 6.0
 EVAL = ("eval", "--tasks", "sums.yaml", "--data-dir", ".", "--decoding", "training", "--samples", "2", "--limit", "2",

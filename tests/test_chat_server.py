@@ -9,6 +9,8 @@ from fake_server import PARAMS, QUICK, make_requests, serving
 from stapo_bench.engines.openai import OFF, OpenAIEngine
 from stapo_bench.runs import load_manifest, read_samples
 
+pytestmark = pytest.mark.usefixtures("graded_here")
+
 serve = pytest.fixture(serving)
 
 EVAL = ("eval", "--engine", "openai", "--model", "tiny", "--tasks", "sums.yaml", "--data-dir", ".")

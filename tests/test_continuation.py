@@ -24,6 +24,8 @@ from stapo_bench.sampling.generate import sole_writer
 from stapo_bench.tasks import render_prompts
 from stapo_train.tiny.random_model import random_model, save
 
+pytestmark = pytest.mark.usefixtures("graded_here")
+
 NUM_PROBLEMS, NUM_SAMPLES = 6, 2
 
 

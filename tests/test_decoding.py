@@ -20,6 +20,8 @@ from stapo_bench.sampling.eval_options import changed_decoding
 from stapo_bench.sampling.identity import stated_engine
 from stapo_train.tiny.random_model import random_model, save
 
+pytestmark = pytest.mark.usefixtures("graded_here")
+
 serve = pytest.fixture(serving)
 
 

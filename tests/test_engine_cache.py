@@ -18,6 +18,8 @@ from stapo_bench.sampling.eval_options import EvalOptions
 from stapo_bench.sampling.evaluation import evaluate
 from stapo_train.tiny.random_model import random_model, save
 
+pytestmark = pytest.mark.usefixtures("graded_here")
+
 
 @pytest.fixture
 def steps(tmp_path) -> list[EvalOptions]:

@@ -13,6 +13,8 @@ from stapo_bench.runs import grade_run, load_manifest, read_grades, read_problem
 from stapo_bench.runs.importing import ImportOptions, Stated, import_run
 from stapo_bench.runs.importing.matching import candidates_of
 
+pytestmark = pytest.mark.usefixtures("graded_here")
+
 
 def test_filters_of_lm_eval_are_verdicts_on_the_same_samples(tmp_path):
     filters = {"strict": 0.0, "flexible": 1.0}

@@ -22,6 +22,8 @@ from stapo_bench.tasks import kk, kk_brief
 from stapo_bench.tasks.kk import Kind, Link, linked, solutions
 from stapo_bench.tasks.loading import load_problems, load_task, read_task, task_names
 
+pytestmark = pytest.mark.usefixtures("graded_here")
+
 PEOPLE = range(kk.MIN_PEOPLE, kk.MAX_PEOPLE + 1)
 SPLITS = ("task", "train")
 
