@@ -2,13 +2,14 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from click.testing import CliRunner
 from train_setup import grade_by_hash, make_base, make_config, make_dump
 
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, UsageError
 from stapo_train import run
 from stapo_train.advantages import group_advantages
 from stapo_train.cli import cli
@@ -85,6 +86,11 @@ def test_sweep_counts_and_names_what_moves(dump):
         assert row.num_silenced == rows[0].num_silenced + len(row.enters) - len(row.leaves)
     assert rows[1].num_silenced == rows[1].num_candidates - 1  # all but the one at the maximum
     assert rows[2].num_candidates == int((dump.batch.stats.advantages > 0).sum())
+
+
+def test_sweep_of_an_objective_without_thresholds_is_refused(dump):
+    with pytest.raises(UsageError, match="justrl: expected an objective with the thresholds tau_p and q"):
+        sweep(dump, [0.02], [0.75], "justrl")
 
 
 def test_audit_lists_the_candidates(dump):
@@ -168,6 +174,26 @@ def test_skipped_steps_leave_their_batch(tmp_path, monkeypatch):
     with pytest.raises(StapoError, match="skipped"):
         run.train(make_config(tmp_path))
     assert len(load_dump(tmp_path / "run" / "skipped" / "iteration-000001-update-1").batch.rows) == 8
+
+
+def test_stability_names_the_run_that_is_too_short(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text(json.dumps({"entropy": 0.4}) + "\n")
+    done = CliRunner().invoke(cli, ["stability", str(tmp_path)])
+    assert f"{tmp_path}: stability: expected at least 10 iterations, got 1" in str(done.exception)
+
+
+@pytest.mark.parametrize("asked", ["0", "2,3"])
+def test_dumps_of_iterations_that_will_not_be_are_refused(tmp_path, asked):
+    config = str(Path(__file__).parent.parent / "train" / "configs" / "tiny" / "stapo.yaml")
+    done = CliRunner().invoke(cli, ["run", config, "iterations=2", f"out={tmp_path / 'r'}", "--dump-rollouts", asked])
+    assert str(done.exception) == f"--dump-rollouts: expected iterations from 1 to 2, got {asked[-1]}"
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("limit", ["0", "-5"])
+def test_audit_shows_at_least_one_candidate(tmp_path, limit):
+    done = CliRunner().invoke(cli, ["audit", str(tmp_path), "--limit", limit])
+    assert done.exit_code == 2 and f"{limit} is not in the range x>=1" in done.output
 
 
 def test_stability_by_hand():

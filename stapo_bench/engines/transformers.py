@@ -290,6 +290,7 @@ def load_checkpoint(path: Path, *, dtype: str | None = None, device: str | None 
     device = device or default_device()
     dtype = dtype or default_dtype(device)
     tokenizer = load_tokenizer(path)
+    transformers.utils.logging.disable_progress_bar()  # a bar per file, beside our own lines
     with loading(path):
         model, loaded = transformers.AutoModelForCausalLM.from_pretrained(
             path,

@@ -17,6 +17,7 @@ from stapo_bench.errors import StapoError, UsageError, tell
 FILE = click.Path(path_type=Path, dir_okay=False)
 RANKS_HELP = "Processes that train together, each with a GPU of its own; on a CPU they share it."
 FOLDER = click.Path(path_type=Path, file_okay=False)
+AT_LEAST_1 = click.IntRange(min=1)
 
 
 class Commands(HintingGroup):
@@ -43,7 +44,7 @@ def cli() -> None:
 @click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--resume", is_flag=True, help="Go on from the folder's last checkpoint, also to more iterations.")
 @click.option("--dump-rollouts", metavar="N,...", default="", help="Keep the last mini-batch of these iterations.")
-@click.option("--ranks", metavar="N", type=click.IntRange(min=1), default=1, help=RANKS_HELP)
+@click.option("--ranks", metavar="N", type=AT_LEAST_1, default=1, help=RANKS_HELP)
 def run(config: Path, overrides: tuple[str, ...], resume: bool, dump_rollouts: str, ranks: int) -> None:
     """Train as CONFIG says; the word ``run`` may be left out.
 
@@ -56,6 +57,8 @@ def run(config: Path, overrides: tuple[str, ...], resume: bool, dump_rollouts: s
 
     settings = load_config(config, overrides)
     iterations = [int(n) for n in numbers(dump_rollouts)]
+    if beyond := [n for n in iterations if n not in range(1, settings.iterations + 1)]:
+        raise UsageError(f"--dump-rollouts: expected iterations from 1 to {settings.iterations}, got {beyond[0]}")
     if not (Path(settings.out) / "checkpoints" / "final").is_dir():  # finished: nothing has to be there any more
         check_before_loading(settings, ranks)
     if ranks > 1:
@@ -77,7 +80,7 @@ def run(config: Path, overrides: tuple[str, ...], resume: bool, dump_rollouts: s
 @cli.command()
 @click.argument("config", type=FILE)
 @click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
-@click.option("--ranks", metavar="N", type=click.IntRange(min=1), default=1, help="GPUs that train together.")
+@click.option("--ranks", metavar="N", type=AT_LEAST_1, default=1, help="GPUs that train together.")
 @click.option("--memory", metavar="GIB", type=Number(min=1), help="Of a GPU; default: this one's, or 80.")
 def cost(config: Path, overrides: tuple[str, ...], ranks: int, memory: float | None) -> None:
     """What a training would take of each GPU's memory, whether that fits, and what would make it fit.
@@ -127,9 +130,9 @@ def replay(dump: Path, objectives: str) -> None:
 
 @cli.command()
 @click.argument("dump", type=FOLDER)
-@click.option("--tau-p", default="0.0005,0.001,0.002,0.005,0.01", show_default=True)
-@click.option("--q", default="0.25,0.5,0.75,1.0", show_default=True)
-@click.option("--objective", default="stapo", show_default=True)
+@click.option("--tau-p", default="0.0005,0.001,0.002,0.005,0.01", show_default=True, help="Probabilities.")
+@click.option("--q", default="0.25,0.5,0.75,1.0", show_default=True, help="Quantiles of the candidates' entropy.")
+@click.option("--objective", default="stapo", show_default=True, help="One with both thresholds.")
 def sweep(dump: Path, tau_p: str, q: str, objective: str) -> None:
     """The masked share over thresholds, and the text of what enters or leaves the mask.
 
@@ -139,14 +142,15 @@ def sweep(dump: Path, tau_p: str, q: str, objective: str) -> None:
     from stapo_train.inspect.dump import load_dump
     from stapo_train.inspect.replay import sweep
 
+    tau_ps, qs = numbers(tau_p), numbers(q)
     loaded = load_dump(dump)
-    click.echo(show.swept(loaded, sweep(loaded, numbers(tau_p), numbers(q), objective)))
+    click.echo(show.swept(loaded, sweep(loaded, tau_ps, qs, objective)))
 
 
 @cli.command()
 @click.argument("dump", type=FOLDER)
 @click.option("--objective", default="stapo", show_default=True)
-@click.option("--limit", default=50, show_default=True, help="Candidates to show, least likely first.")
+@click.option("--limit", type=AT_LEAST_1, default=50, show_default=True, help="Candidates to show, least likely first.")
 @click.option("--tokens", is_flag=True, help="Also write DUMP/tokens.jsonl: every token, for 'stapo-bench report'.")
 def audit(dump: Path, objective: str, limit: int, tokens: bool) -> None:
     """Masked and kept candidates in context: probability, entropy, advantage and alternatives.
@@ -199,7 +203,13 @@ def stability(runs: tuple[Path, ...]) -> None:
     from stapo_train.inspect import show
     from stapo_train.inspect.stability import read_entropies, stability
 
-    click.echo(show.stabilities({str(run): stability(read_entropies(run)) for run in runs}))
+    found = {}
+    for run in runs:
+        try:
+            found[str(run)] = stability(read_entropies(run))
+        except StapoError as error:
+            raise StapoError(str(error) if str(run) in str(error) else f"{run}: {error}") from None
+    click.echo(show.stabilities(found))
 
 
 def numbers(text: str) -> list[float]:

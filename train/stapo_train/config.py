@@ -329,10 +329,13 @@ def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]
 
     >>> differences({"seed": 1, "out": "a"}, {"seed": 2, "out": "b"})
     ['seed: 1 here, 2 there']
+    >>> differences({"objective": {"q": 0.5}}, {"objective": {}})
+    ['objective.q: 0.5 here, not set there']
     """
     a, b = flatten(ours), flatten(theirs)
     keys = sorted((a.keys() | b.keys()) - set(PLACE_KEYS))
-    return [f"{key}: {a.get(key)} here, {b.get(key)} there" for key in keys if a.get(key) != b.get(key)]
+    unset = "not set"  # an objective's default stands in its class
+    return [f"{key}: {a.get(key, unset)} here, {b.get(key, unset)} there" for key in keys if a.get(key) != b.get(key)]
 
 
 def _read(path: Path, depth: int = 0) -> dict[str, Any]:

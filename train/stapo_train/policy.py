@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from torch import Tensor
 from torch.autograd.graph import save_on_cpu
 
@@ -130,7 +129,6 @@ def load_model(path: Path, config: TrainConfig, ranks: Reduce = ONE_PROCESS) -> 
 
     With ``config.lora`` the model is the run's base with an adapter, new or, where the folder is one, that one.
     """
-    transformers.utils.logging.disable_progress_bar()  # a bar per file, beside our own line per iteration
     device = default_device() if config.device == "auto" else config.device
     model, tokenizer = load_checkpoint(Path(config.model) if config.lora else path, dtype="float32", device=device)
     check_head(model)

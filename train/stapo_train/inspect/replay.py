@@ -5,13 +5,13 @@ stapo-train sweep  runs/x/dumps/iteration-000010 --tau-p 0.001,0.002,0.005 --q 0
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from stapo_bench.errors import StapoError, watched
+from stapo_bench.errors import StapoError, UsageError, watched
 from stapo_train.batch import Batch
 from stapo_train.inspect.dump import Dump
 from stapo_train.objective import ONE_PROCESS, Objective, Selection, mean, policy_loss, select
@@ -148,9 +148,15 @@ class SweepRow:
 
 
 def sweep(dump: Dump, tau_ps: Sequence[float], qs: Sequence[float], name: str = "stapo") -> list[SweepRow]:
-    """Every pair of thresholds; the first row is the objective's default."""
-    default = objective_for(dump, name)
-    pairs = [(getattr(default, "tau_p"), getattr(default, "q"))]  # noqa: B009  fields of some objectives only
+    """Every pair of thresholds; the first row is the objective's default.
+
+    Raises:
+        UsageError: an objective that has not both of them.
+    """
+    default = asdict(objective_for(dump, name))
+    if not default.keys() >= {"tau_p", "q"}:
+        raise UsageError(f"{name}: expected an objective with the thresholds tau_p and q, such as stapo")
+    pairs = [(default["tau_p"], default["q"])]
     pairs += [(tau_p, q) for tau_p in tau_ps for q in qs if (tau_p, q) != pairs[0]]
     rows: list[SweepRow] = []
     first: set[int] | None = None
