@@ -81,16 +81,16 @@ def test_who_takes_too_long_is_refused_for_that_file_alone(tmp_path):
     np.savez(tmp_path / "a.npz", runs=np.ones((1, 2, 6, 1)), truths=np.zeros(1))
     np.savez(tmp_path / "b.npz", runs=np.zeros((1, 2, 6, 1)), truths=np.zeros(1))
     script = (
-        "from bench.race import worker; worker.MOST_SECONDS = 0.5\n"
+        "from bench.race import worker; worker.MOST_SECONDS = 0.25\n"
         "def judge(a, b, clusters):\n    while a[0, 0]: pass\n    return (0.0, 0.0, False, False)\n"
         "worker.JUDGES['mine'] = judge\n"
-        "while worker.spent_s() < 1.0: pass\n"  # as where importing takes long: limits count from here
+        "while worker.spent_s() < 0.5: pass\n"  # as where importing takes long: limits count from here
         "worker.main()"
     )
     command = [sys.executable, "-c", script, "mine", "0.1", str(tmp_path / "a.npz"), str(tmp_path / "b.npz")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=PAGE.parent.parent)
     late, other = map(json.loads, done.stdout.splitlines())
-    assert late == {"refused": "TimeoutError: needed more than 0.5 s of processor time"}
+    assert late == {"refused": "TimeoutError: needed more than 0.25 s of processor time"}
     assert other["answers"] == [[0.0, 0.0, False, False]]
 
 

@@ -10,6 +10,8 @@ from stapo_bench.engines.openai import OpenAIEngine
 from stapo_bench.errors import StapoError
 from stapo_bench.runs import load_manifest
 
+pytestmark = pytest.mark.usefixtures("graded_here")
+
 serve = pytest.fixture(serving)
 
 EVAL = ("eval", "--engine", "openai", "--model", "tiny", "--tasks", "sums.yaml", "--data-dir", ".")
