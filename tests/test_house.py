@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from parsed import nodes_of, tree_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {"stapo_bench": ROOT / "stapo_bench", "stapo_train": ROOT / "train" / "stapo_train"}
@@ -137,18 +138,6 @@ def arrows(module: str, nodes: Iterable[ast.AST]) -> Iterator[Arrow]:
                     yield Arrow(module, inner, None, node.lineno)
                 elif node.module in MODULES:
                     yield Arrow(module, node.module, alias.name, node.lineno)
-
-
-@cache
-def tree_of(path: Path) -> ast.Module:
-    """Of a file that several tests look at."""
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-@cache
-def nodes_of(path: Path) -> list[ast.AST]:
-    """All of its nodes: walking takes as long as parsing."""
-    return list(ast.walk(tree_of(path)))
 
 
 @cache

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from parsed import nodes_of
 
 from stapo_bench.cli import cli
 from stapo_bench.commands.entry import run_commands
@@ -54,7 +55,7 @@ def imported():
         for path in folder.rglob("*.py"):
             if path.name == "conftest.py":
                 continue
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for node in nodes_of(path):
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
                 names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
                 if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "import_module":

@@ -9,10 +9,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 import yaml
+from parsed import nodes_of
 
 ROOT = Path(__file__).resolve().parent.parent
 BARE = ROOT / "tests" / "bare_platform"
@@ -163,10 +165,10 @@ SOURCES = [path for room in ("stapo_bench", "train") for path in (ROOT / room).r
 READ_OR_WRITTEN = {"open", "read_text", "write_text", "fdopen"}
 
 
-def nameless(path: Path, text: str) -> list[str]:
+def nameless(path: Path, nodes: Iterable[ast.AST]) -> list[str]:
     """Places where a text file, or a process's output, is read or written in an encoding that nobody names."""
     found = []
-    for call in (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)):
+    for call in (node for node in nodes if isinstance(node, ast.Call)):
         name = getattr(call.func, "attr", getattr(call.func, "id", ""))
         named = {keyword.arg: keyword.value for keyword in call.keywords}
         given = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
@@ -192,13 +194,13 @@ def given_is_file(call: ast.Call) -> bool:
 
 def test_every_text_file_is_opened_in_a_named_encoding():
     assert len(SOURCES) > 250
-    found = [place for path in SOURCES for place in nameless(path, path.read_text(encoding="utf-8"))]
+    found = [place for path in SOURCES for place in nameless(path, nodes_of(path))]
     assert found == []
     for text in ("open(p)", "open(p, 'w')", "p.read_text()", "p.write_text(t)", "p.open('a')"):
-        assert len(nameless(BARE, text)) == 1
-    assert len(nameless(BARE, "run(c, capture_output=True, text=True)")) == 1
+        assert len(nameless(BARE, ast.walk(ast.parse(text)))) == 1
+    assert len(nameless(BARE, ast.walk(ast.parse("run(c, capture_output=True, text=True)")))) == 1
     for text in ("open(p, 'rb')", "open(p, encoding='utf-8')", "p.open('wb')", "GraderPool.open(x, y)", "p.open()"):
-        assert nameless(BARE, text) == [] or text == "p.open()"
+        assert nameless(BARE, ast.walk(ast.parse(text))) == [] or text == "p.open()"
 
 
 def test_the_workflow_names_every_platform_and_runs_what_is_there():

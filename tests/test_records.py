@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from parsed import tree_of
 
 ROOT = Path(__file__).resolve().parent.parent
 FILLED_IN = {  # while files are read, a text is written or a training runs
@@ -58,7 +59,7 @@ def trees() -> dict[str, ast.Module]:
     """Every module of ours, by its path."""
     folders = (ROOT / "stapo_bench", ROOT / "train" / "stapo_train")
     paths = sorted(path for folder in folders for path in folder.rglob("*.py"))
-    return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
+    return {path.relative_to(ROOT).as_posix(): tree_of(path) for path in paths}
 
 
 def says(call: ast.expr, name: str, value: bool) -> bool:

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from parsed import tree_of
 
 from stapo_bench.errors import StapoError
 from stapo_bench.runs import store
@@ -62,7 +63,7 @@ NOT_RESULTS = {
 
 def writing_calls(path: Path) -> list[str]:
     """Calls that write a whole file, outside ``with replacing(…)`` and ``with whole_folder(…)``."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = tree_of(path)
     allowed: set[ast.AST] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.With):

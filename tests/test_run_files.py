@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from eval_setup import FakeEngine, completions, contents, make_options, run
+from parsed import nodes_of
 from store_setup import make_sample, write
 
 from stapo_bench.analysis import current_score, score_run
@@ -197,7 +198,7 @@ OPENING |= {"rename", "replace", "unlink", "savefig", "copy", "copyfile", "move"
 def opening_calls(path: Path) -> list[str]:
     """Calls that open, make, move or remove files; ``replace`` of dataclasses and texts has other arguments."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Call):
             function = node.func
             name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")

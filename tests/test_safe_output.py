@@ -12,6 +12,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
+from parsed import nodes_of
 
 from stapo_bench.errors import SafeStream, safe_text
 from stapo_train import cli as train_cli
@@ -263,7 +264,7 @@ def test_nothing_is_written_past_the_one_place():
     printed = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "stapo_bench").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     }
     assert printed == {"stapo_bench/errors/interrupts.py", "stapo_bench/errors/streams.py"}
