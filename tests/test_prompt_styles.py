@@ -18,6 +18,8 @@ from stapo_bench.sampling.identity import prompts_digest
 from stapo_bench.tasks import check_style, load_task, render_all
 from stapo_bench.tasks.prompts import render_prompts
 
+pytestmark = pytest.mark.usefixtures("graded_here")
+
 serve = pytest.fixture(serving)
 
 STYLE = PromptStyle(system="Be terse.", examples=(("1 + 1?", "It is 2."),), assistant_prefix="It is")

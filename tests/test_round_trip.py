@@ -19,6 +19,8 @@ from stapo_bench.records import Outcome, PromptStyle
 from stapo_bench.runs import export_runs, grade_run, load_manifest, load_run, read_grades, read_problems, read_samples
 from stapo_bench.runs.importing import ImportOptions, Stated, import_run
 
+pytestmark = pytest.mark.usefixtures("graded_here")
+
 ANSWERS = ["so \\boxed{2}", "=2 or \\boxed{3}", "I do not know", "", "line\n\\boxed{2}", "'=quoted' \\boxed{2}"]
 
 

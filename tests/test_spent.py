@@ -12,6 +12,8 @@ from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.runs import load_manifest, note_spent, spent_on
 from stapo_bench.sampling.generate import billed
 
+pytestmark = pytest.mark.usefixtures("graded_here")
+
 serve = pytest.fixture(serving)
 
 EVAL = ("eval", "--engine", "openai", "--model", "tiny", "--tasks", "sums.yaml", "--data-dir", ".")

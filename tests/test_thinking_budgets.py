@@ -30,6 +30,8 @@ from stapo_bench.sampling.evaluation import load_tokenizer
 from stapo_bench.sampling.thinking import END_OF_THINKING, end_ids
 from stapo_train.tiny.random_model import random_model, save
 
+pytestmark = pytest.mark.usefixtures("graded_here")
+
 NUM_PROBLEMS, BUDGETS, LIMIT = 6, [12, 20, 28], 60
 
 
