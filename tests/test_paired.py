@@ -303,3 +303,25 @@ def test_the_p_value_of_a_skewed_difference_by_hand():
     # T = 2, s = 0.3: g = 2 + 0.3 * 4 / 3 + 0.09 * 8 / 27 + 0.3 / 6 = 2.476667; 2 Phi(-2.476667)
     found = Difference(value=0.04, standard_error=0.02, degrees=math.inf, num_problems=30, skewness=0.3)
     assert found.p_value == pytest.approx(0.0132616, abs=1e-6)
+
+
+def test_scores_between_right_and_wrong_have_no_pairs_for_an_exact_test():
+    """Seven items that all rise from 0.4 to 0.6: wins and losses would say that at least 30 points were shown."""
+    a, b = np.full((7, 1), 0.4), np.full((7, 1), 0.6)
+    for error in ERROR_NAMES:
+        found = paired_difference(a, b, error)
+        assert found.pairs is None
+        assert found.value == pytest.approx(0.2) and found.interval().low < 0.2 < found.interval().high
+    mixed = paired_difference(np.zeros((7, 1)), b, "problems like these")  # one side alone is right or wrong
+    assert mixed.pairs is None and mixed.interval().low < 0.6 < mixed.interval().high
+    assert paired_difference(np.zeros((7, 1)), np.ones((7, 1)), "problems like these").pairs == (7, 0)
+
+
+@pytest.mark.parametrize("num", [5, 15])
+def test_single_scores_of_few_problems_are_covered(num):
+    rng = np.random.default_rng(0)
+    before = rng.beta(2, 2, (1000, num, 1))
+    after = np.clip(before + rng.normal(0.1, 0.1, before.shape), 0, 1)
+    truth = float((after - before).mean())  # of 1000 problems times ``num``
+    intervals = [paired_difference(a, b, "problems like these").interval() for a, b in zip(before, after, strict=True)]
+    assert np.mean([interval.low <= truth <= interval.high for interval in intervals]) >= 0.92

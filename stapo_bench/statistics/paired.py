@@ -195,7 +195,12 @@ def _beyond_noise(cubes: float, variance: float) -> float:  # share of cubes^2 t
 
 
 def _pairs(runs: Sequence[Matrix], weights: Sequence[float]) -> Pairs | None:
-    """How many problems the second run wins and loses, where two runs have one sample of each; else None."""
+    """How many problems the second run wins and loses, where both have one sample of each, right or wrong; else None.
+
+    Of scores in between, how many rose does not tell how far the mean did.
+    """
+    if not all(map(is_binary, runs)):
+        return None
     if list(weights) != [-1.0, 1.0] or any(((~np.isnan(run)).sum(axis=1) != 1).any() for run in runs):
         return None
     before, after = (problem_means(run) for run in runs)
