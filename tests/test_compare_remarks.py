@@ -5,7 +5,7 @@ import json
 import pytest
 from compare_setup import outcome_rows
 
-from stapo_bench.analysis.compare import compare_runs
+from stapo_bench.analysis.compare import compare_outcomes, compare_runs
 from stapo_bench.errors import StapoError
 from stapo_bench.presenting.verdicts import render_comparison, sentence, sign_risk
 
@@ -146,3 +146,12 @@ def test_at_most_four_fields_are_named(make_run, num_fields, more):
         for name in "xy"
     )
     assert sentence(compare_runs(a, b)).endswith(f" With caution: engine.a, engine.b, engine.c, engine.d{more} differ.")
+
+
+def test_the_exact_test_is_named_only_where_its_p_value_is_shown():
+    """One problem has no p-value for problems like these, and a normal one for these."""
+    alone = compare_outcomes({"p": 1}, {"p": 0})
+    assert "| 0.3173 | not enough data | [–] | – |" in render_comparison(alone)
+    assert "- all items: one sample per problem: B alone is right on 0, A alone on 1\n" in render_comparison(alone)
+    two = compare_outcomes({"p": 1, "q": 1}, {"p": 0, "q": 1})
+    assert "A alone on 1 (exact test, McNemar's mid-p; no p below 0.5000" in render_comparison(two)

@@ -122,7 +122,7 @@ def test_run_folders_and_tables_give_the_same(make_run, files):
 
 def test_what_cannot_be_compared_is_refused(files, tmp_path):
     other = write(tmp_path / "other.csv", outcome(0, seed=1), prefix="p")
-    with pytest.raises(StapoError, match="all items: the runs have no problem in common"):
+    with pytest.raises(StapoError, match=r"the runs have no problem in common \(base and other have none\); compare"):
         compare_several(read_sides([*files, other]))
     with pytest.raises(UsageError, match="--against nobody: expected one of "):
         compare_several(read_sides(files), against="nobody")

@@ -168,7 +168,10 @@ def test_unequal_settings_are_refused(make_run):
 def test_checkpoints_with_one_sample_have_no_corrected_best():
     found = named([[np.array([[1.0], [0.0]]), np.array([[1.0], [1.0]])]])
     assert np.isnan(found.best_corrected)
-    assert "corrected for having been picked on its samples' luck unknown on these problems." in curve_sentence(found)
+    assert (
+        "with 100.00; how much of that is the luck of the samples that it was picked by is not known."
+        in curve_sentence(found)
+    )
 
 
 def test_a_checkpoint_that_stopped_itself_has_a_band_for_every_look(make_run):

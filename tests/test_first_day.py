@@ -177,7 +177,7 @@ _REFUSALS = {
         "bench", "eval --ckpt s.yaml --decoding justrl --tasks tiny_aime24 --engine openai "
         "--base-url http://127.0.0.1:9/v1 --out new/out", "expected an OpenAI-compatible server",
     ),
-    "report": ("bench", "report nowhere -o new/dir/r.html", "not a run folder"),
+    "report": ("bench", "report nowhere -o new/dir/r.html", "nowhere: no such run folder or file"),
     "export": ("bench", "export nowhere -o new/dir/r.csv", "not a run folder"),
     "group of one": ("train", "t.yaml rollout.group_size=1", "group_size: expected at least 2, got 1"),
     "no model": ("train", "t.yaml model=nowhere", "no such checkpoint: nowhere"),

@@ -212,6 +212,11 @@ def test_a_run_folder_among_files_takes_none_of_their_maps(write, make_run):
     ("text", "error"),
     [
         ("item,score\np,1\nq,1.5\n", "row 2, 'score': expected a score from 0 to 1 (or nothing), got '1.5'"),
+        ("item,score\np,1\nq,1e30\n", "got '1e30'; scores of another range are declared: --range LO:HI"),
+        (
+            "item,score\np,1\nq,0\n".encode("utf-16"),
+            "a.csv: it is in UTF-16, as spreadsheets save 'Unicode text'; save",
+        ),
         ("item,score\np,1\nq,-1\n", "got '-1'; scores of another range are declared: --range LO:HI"),
         ('{\n"results": {},\n"configs": {},\n"versions": {}}', "metrics of lm-eval without texts"),
         (

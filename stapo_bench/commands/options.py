@@ -156,6 +156,8 @@ def are_tables(paths: Sequence[Path], given: Mapping[str, Any]) -> bool:
     """Whether files were given, tables of outcomes, and not run folders; both at once, or ``--map`` or ``--range``
     beside folders, is an error.
     """
+    if missing := [path for path in paths if not path.exists()]:
+        raise StapoError(f"{missing[0]}: no such run folder or file")
     files = [path for path in paths if path.is_file()]
     if files and len(files) < len(paths):
         raise click.UsageError(

@@ -63,8 +63,8 @@ def curve_sentence(found: Curve) -> str:
         first = found.points[found.first_above]
         gain = f"{points(first.gain)} points"
         said = f"The first {kind} clearly above {found.points[0].name} is {first.name} ({gain})"
-    corrected = "unknown" if math.isnan(found.best_corrected) else percent(found.best_corrected)
-    return (
-        f"{said}; the highest is {best.name} with {percent(found.best_value)}, "
-        f"corrected for having been picked on its samples' luck {corrected} on these problems."
-    )
+    said += f"; the highest is {best.name} with {percent(found.best_value)}"
+    if math.isnan(found.best_corrected):
+        return f"{said}; how much of that is the luck of the samples that it was picked by is not known."
+    corrected = percent(found.best_corrected)
+    return f"{said}, corrected for having been picked on its samples' luck {corrected} on these problems."

@@ -4,6 +4,7 @@ print(render_comparison(compare_runs(before, after)))
 """
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -71,7 +72,8 @@ def single_samples(task: TaskComparison, num_tasks: int) -> Iterator[str]:
     if (pairs := task.effects[0].difference.pairs or task.effects[1].difference.pairs) is None:
         return
     said = f"one sample per problem: B alone is right on {pairs.wins}, A alone on {pairs.losses}"
-    if sum(pairs) < FEW_PAIRS:
+    has_p = any(each.difference.pairs and not math.isnan(each.difference.p_value) for each in task.effects)
+    if sum(pairs) < FEW_PAIRS and has_p:
         corrected = f" before Holm's correction for {num_tasks} tasks" if num_tasks > 1 else ""
         said += f" (exact test, McNemar's mid-p; no p below {p_value(pairs.smallest_p)} could have come out{corrected})"
     yield said

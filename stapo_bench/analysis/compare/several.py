@@ -239,7 +239,10 @@ def _common(sides: Sequence[Side], task: str) -> list[str]:
             check_names(first, other, task)
     there = set(first.outcomes[task].problem_ids).intersection(*(side.outcomes[task].problem_ids for side in others))
     if not there:
-        raise StapoError(f"{task}: the runs have no problem in common; compare runs of the same data")
+        names = {side.name: set(side.outcomes[task].problem_ids) for side in sides}
+        apart = next((two for two in combinations(names, 2) if names[two[0]].isdisjoint(names[two[1]])), None)
+        which = f" ({apart[0]} and {apart[1]} have none)" if apart else ""
+        raise StapoError(f"{task}: the runs have no problem in common{which}; compare runs of the same data")
     return [problem_id for problem_id in first.outcomes[task].problem_ids if problem_id in there]
 
 

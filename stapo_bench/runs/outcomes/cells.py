@@ -7,7 +7,7 @@ from stapo_bench.errors import StapoError
 from stapo_bench.runs.outcomes.values import ScoreRange, score_of, shown
 
 _COMMA = re.compile(r"[+-]?\d+,\d+")
-_NUMBER = re.compile(r"[+-]?\d*[.,]?\d+%?")
+_NUMBER = re.compile(r"[+-]?\d*[.,]?\d+(e[+-]?\d+)?%?", re.IGNORECASE)
 
 
 class Cell(NamedTuple):

@@ -6,6 +6,7 @@
 Nothing is graded, and no run folder is made: a verdict counts as the file states it.
 """
 
+import codecs
 import json
 import math
 from collections import Counter
@@ -64,6 +65,8 @@ def read_outcomes(
         raise StapoError(
             f"{path}: its first line is longer than 1 MB: expected a table of at most {MOST_COLUMNS} columns"
         )
+    if opened.kind == "text" and _is_utf16(path):
+        raise StapoError(f"{path}: it is in UTF-16, as spreadsheets save 'Unicode text'; save it in UTF-8")
     if opened.kind not in _ROWS:
         got = "neither of them, or no row below a header" if opened.kind == "text" else opened.kind
         raise StapoError(f"{path}: expected a table of outcomes (CSV, TSV, JSON, Parquet), got {got}")
@@ -73,6 +76,11 @@ def read_outcomes(
 def _has_long_line(path: Path) -> bool:
     with path.open("rb") as file:
         return len(file.readline(_MEGABYTE)) == _MEGABYTE
+
+
+def _is_utf16(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def tables_of_rows(

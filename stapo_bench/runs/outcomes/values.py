@@ -42,8 +42,8 @@ def parse_range(text: str) -> ScoreRange | None:
 
 
 def checked_range(low: float, high: float) -> ScoreRange:
-    """The range, or a UsageError where its ends are no finite numbers in their order."""
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+    """The range, or a UsageError where its ends are no numbers in their order, or too far apart for one."""
+    if not (low < high and math.isfinite(high - low)):
         raise UsageError(f"--range: expected a lower and a higher number, got {low:g} and {high:g}")
     return ScoreRange(low, high)
 
