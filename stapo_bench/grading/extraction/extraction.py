@@ -38,9 +38,9 @@ _BORDER = regex(r"^\|\s+")  # of a table's cell
 _HASHES = regex(r"####[ \t]*([^\n]+)")
 _BOLD = regex(r"\*\*([^*\n]{1,300})\*\*")
 _NAMED = regex(r"(?:[A-Za-z]{3,} ?){1,3}:\s*(\S.*)")  # "Total: 52"
-# "42 (since 42^2 = 1764)"
+# "42 (since 42^2 = 1764)"; only from the first of several spaces: from each of them takes the square of their number
 _REASON_BEHIND = regex(
-    r"\s+(?:\((?:since|because|as|for|check\w*|verif\w*|which|note|that is)\b[^()]*(?:\([^()]*\)[^()]*)*\)"
+    r"(?<!\s)\s+(?:\((?:since|because|as|for|check\w*|verif\w*|which|note|that is)\b[^()]*(?:\([^()]*\)[^()]*)*\)"
     r"|\((?:[^()=]|\([^()]*\))*=[^()]*(?:\([^()]*\)[^()]*)*\)|\[[a-z]{4,}[^\[\]]*\])\W*$",
     re.IGNORECASE,
 )
