@@ -124,6 +124,8 @@ def test_golds_that_are_not_at_hand_are_empty_and_the_command_says_why(run, make
 def test_other_names_and_folders_are_refused_before_anything_is_written(run, make_run, tmp_path):
     with pytest.raises(UsageError, match=r"expected a name ending in \.parquet, \.csv or \.jsonl, got '\.xlsx'"):
         export_runs([run], tmp_path / "s.xlsx")
+    with pytest.raises(UsageError, match=r"expected every run once, got .* 2 times; its samples would count as often"):
+        export_runs([run, run.parent / "." / run.name], tmp_path / "s.csv")
     (tmp_path / "file").write_text("")
     with pytest.raises(StapoError, match="cannot write"):
         export_runs([run], tmp_path / "file/s.csv")

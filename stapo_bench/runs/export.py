@@ -61,6 +61,11 @@ def export_runs(
     if out.suffix not in _BEGINS:
         raise UsageError(f"{out}: expected a name ending in .parquet, .csv or .jsonl, got '{out.suffix}'")
     refuse_foreign(out, _BEGINS[out.suffix])
+    folders = [run_dir.resolve() for run_dir in run_dirs]
+    doubled = next((folder for folder in folders if folders.count(folder) > 1), None)
+    if doubled is not None:
+        times = folders.count(doubled)
+        raise UsageError(f"expected every run once, got {doubled.name} {times} times; its samples would count as often")
     manifests = [load_manifest(run_dir) for run_dir in run_dirs]
     for run_dir in run_dirs:
         stream_grades(run_dir, grader)  # raises where there are none, before anything is written
