@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from stapo_bench.analysis import MOST_CPU_S, Contender, as_json
-from stapo_bench.presenting.words import markdown_line, markdown_row, percent, require_md_or_json
+from stapo_bench.presenting.words import markdown_line, markdown_table, percent, require_md_or_json
 
 _COLUMNS = (
     "Grader",
@@ -30,9 +30,7 @@ def render_arena(contenders: Sequence[Contender], missing: Sequence[str], format
     failed = [f"{s.name} crashed or raised on {len(s.failed)}" for s in best_first if s.failed]
     return "\n".join(
         [
-            markdown_row(_COLUMNS),
-            "|" + "---|" * len(_COLUMNS),
-            *(markdown_row(_cells(contender)) for contender in best_first),
+            *markdown_table(_COLUMNS, map(_cells, best_first)),
             "",
             markdown_line(
                 f"{best_first[0].num_responses if best_first else 0} responses. Times are CPU times; a response that "

@@ -11,6 +11,7 @@ from stapo_bench.presenting.words import (
     METRIC_MEANINGS,
     markdown_line,
     markdown_row,
+    markdown_table,
     percent,
     require_md_or_json,
     score_interval,
@@ -90,11 +91,8 @@ def render_truncation(tasks: Sequence[TaskTruncation]) -> str:
     if any(not t.curve for t in tasks):
         return "\n".join([*lines, "Numbers of tokens are not known of these samples: no curve over smaller limits."])
     limits = [budget for budget, _ in tasks[0].curve] if tasks else []
-    curve = [
-        "| Task | " + " | ".join(map(str, limits)) + " |",
-        "|---" * (len(limits) + 1) + "|",
-        *(markdown_row([t.title, *(percent(value) for _, value in t.curve)]) for t in tasks),
-    ]
+    rows = ([t.title, *(percent(value) for _, value in t.curve)] for t in tasks)
+    curve = markdown_table(["Task", *map(str, limits)], rows)
     smaller = "avg@k in percent if the limit had been smaller (longer samples counted wrong: a lower bound)"
     return "\n".join([*lines, smaller, "", *curve])
 

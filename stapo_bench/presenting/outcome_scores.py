@@ -4,7 +4,10 @@ import json
 from dataclasses import asdict
 
 from stapo_bench.analysis import OutcomeScore, OutcomeScores, as_json
-from stapo_bench.presenting.words import markdown_line, markdown_row, percent, require_md_or_json, score_interval
+from stapo_bench.presenting.words import markdown_line, markdown_table, percent, require_md_or_json, score_interval
+from stapo_bench.statistics import ERROR_NAMES
+
+_COLUMNS = ("Model", "Task", "problems × samples", "avg@k", *ERROR_NAMES, "undecided")
 
 
 def render_outcome_scores(found: OutcomeScores, format_: str = "md") -> str:
@@ -16,9 +19,7 @@ def render_outcome_scores(found: OutcomeScores, format_: str = "md") -> str:
         [
             "avg@k in percent, with 95 % intervals",
             "",
-            "| Model | Task | problems × samples | avg@k | these problems | problems like these | undecided |",
-            "|---|---|---|---|---|---|---|",
-            *(markdown_row(_cells(score)) for score in found.scores),
+            *markdown_table(_COLUMNS, map(_cells, found.scores)),
             "",
             *(markdown_line(f"- {note}") for note in found.notes),
         ]
@@ -35,6 +36,6 @@ def _cells(score: OutcomeScore) -> list[str]:
         score.task,
         f"{score.num_problems} × {most}" if fewest == most else f"{score.num_problems} × {fewest} to {most}",
         percent(score.value),
-        *(score_interval(score.intervals[error]) for error in ("these problems", "problems like these")),
+        *(score_interval(score.intervals[error]) for error in ERROR_NAMES),
         undecided,
     ]

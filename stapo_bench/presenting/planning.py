@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 
 from stapo_bench.analysis import Need, SamplePlan, TaskPlan, as_json
-from stapo_bench.presenting.words import counted, markdown_line, markdown_row, percent, require_md_or_json
+from stapo_bench.presenting.words import counted, markdown_line, markdown_table, percent, require_md_or_json
 
 
 def render_plan(plan: SamplePlan, format_: str = "md") -> str:
@@ -23,31 +23,32 @@ def render_plan(plan: SamplePlan, format_: str = "md") -> str:
             "them."
         ),
         "",
-        "| Task | problems × N now | power now | N for these problems | N for problems like these "
-        "| or problems at N now | more problems help more | further tokens | further sample-hours |",
-        "|---|---|---|---|---|---|---|---|---|",
+        *markdown_table(_COLUMNS, map(_cells, plan.tasks)),
+        "",
+        "Power now: for these problems / for problems like these.",
+        *(markdown_line(f"- {note}") for note in plan.notes),
     ]
-    for task in plan.tasks:
-        like = task.problems_like_these
-        powers = f"{percent(task.these_problems.power, 0)} % / {percent(like.power, 0)} %"
-        tokens, hours = _cost(task)
-        lines.append(
-            markdown_row(
-                [
-                    task.title,
-                    f"{task.components.num_problems} × {_present(task)}",
-                    powers,
-                    _range(task.these_problems),
-                    _range(like),
-                    str(like.num_problems),
-                    "yes" if task.more_problems_help_more else "no",
-                    tokens,
-                    hours,
-                ]
-            )
-        )
-    notes = [markdown_line(f"- {note}") for note in plan.notes]
-    return "\n".join([*lines, "", "Power now: for these problems / for problems like these.", *notes])
+    return "\n".join(lines)
+
+
+_COLUMNS = (
+    *("Task", "problems × N now", "power now", "N for these problems", "N for problems like these"),
+    *("or problems at N now", "more problems help more", "further tokens", "further sample-hours"),
+)
+
+
+def _cells(task: TaskPlan) -> list[str]:
+    like = task.problems_like_these
+    return [
+        task.title,
+        f"{task.components.num_problems} × {_present(task)}",
+        f"{percent(task.these_problems.power, 0)} % / {percent(like.power, 0)} %",
+        _range(task.these_problems),
+        _range(like),
+        str(like.num_problems),
+        "yes" if task.more_problems_help_more else "no",
+        *_cost(task),
+    ]
 
 
 def _plan_sentence(plan: SamplePlan, goal: str) -> str:

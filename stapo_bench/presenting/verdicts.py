@@ -17,7 +17,7 @@ from stapo_bench.presenting.words import (
     ends,
     from_to,
     markdown_line,
-    markdown_row,
+    markdown_table,
     p_value,
     percent,
     points,
@@ -198,9 +198,7 @@ def _markdown(comparison: Comparison) -> Iterator[str]:
     yield about
     yield from (markdown_line(f"- {item}") for item in differing)
     yield ""
-    yield markdown_row(COLUMNS)
-    yield "|---" * len(COLUMNS) + "|"
-    yield from (markdown_row(task_cells(task)) for task in table_rows(comparison))
+    yield from markdown_table(COLUMNS, map(task_cells, table_rows(comparison)))
     if remarks := remarks_on(comparison):
         yield ""
         yield from (markdown_line(f"- {remark}") for remark in remarks)

@@ -17,7 +17,7 @@ from stapo_bench.presenting.words import (
     counted,
     ends,
     markdown_line,
-    markdown_row,
+    markdown_table,
     p_value,
     percent,
     points,
@@ -53,7 +53,8 @@ def render_standings(runs: Sequence[Path], grader: str = DEFAULT_GRADER) -> str:
     for group in runs_alike([load_run(run, grader) for run in runs]):
         if len(group) > 1:
             found = compare_several(group)
-            parts += [markdown_line(f"**{several_sentence(found)}**"), "\n".join(_table(*standings_table(found)))]
+            table = "\n".join(markdown_table(*standings_table(found)))
+            parts += [markdown_line(f"**{several_sentence(found)}**"), table]
     if not parts:
         got = counted(len(runs), "run") + ", no two alike" * (len(runs) > 1)
         raise UsageError(f"--groups: expected two runs of the same tasks, decoding and grader, got {got}")
@@ -203,7 +204,7 @@ def _cells(pair: PairOfRuns) -> tuple[str, str, str]:
 def _markdown(found: SeveralComparison) -> Iterator[str]:
     yield markdown_line(f"**{several_sentence(found)}**")
     yield ""
-    yield from _table(*standings_table(found))
+    yield from markdown_table(*standings_table(found))
     if found.against is None:
         yield ""
         yield GROUPS_MEANING
@@ -214,7 +215,7 @@ def _markdown(found: SeveralComparison) -> Iterator[str]:
     yield ""
     yield several_about(found)
     yield ""
-    yield from _table(*pairs_of_several(found))
+    yield from markdown_table(*pairs_of_several(found))
     if notes := notes_of_several(found):
         yield ""
         yield from (markdown_line(f"- {note}") for note in notes)
@@ -224,12 +225,6 @@ def notes_of_several(found: SeveralComparison) -> list[str]:
     """What could turn signs, what clusters cost, and what was left out."""
     about = [f"{found.titles[task]}: {clusters_of(*of_pairs)}" for task, of_pairs in found.clusterings.items()]
     return [*_risk_lines(found), *about, *found.notes]
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield markdown_row(columns)
-    yield "|" + "---|" * len(columns)
-    yield from map(markdown_row, rows)
 
 
 def _json(found: SeveralComparison) -> dict[str, Any]:

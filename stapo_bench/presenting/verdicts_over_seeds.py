@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from stapo_bench.analysis import MethodComparison, MethodScore, SeedComparison, SeedEffect, as_json
@@ -11,7 +11,7 @@ from stapo_bench.presenting.words import (
     counted,
     ends,
     markdown_line,
-    markdown_row,
+    markdown_table,
     p_value,
     percent,
     points,
@@ -60,23 +60,16 @@ def _markdown(comparison: MethodComparison) -> Iterator[str]:
     for pair in comparison.pairs:
         yield markdown_line(f"**{seeds_sentence(pair)}**")
         yield ""
-    columns, rows = method_table(comparison)
-    yield from _table(columns, rows)
+    yield from markdown_table(*method_table(comparison))
     yield ""
     yield pairs_about(comparison)
     yield ""
-    yield from _table(*pair_table(comparison))
+    yield from markdown_table(*pair_table(comparison))
     yield ""
     yield MEANING
     if comparison.notes:
         yield ""
         yield from (markdown_line(f"- {note}") for note in comparison.notes)
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield markdown_row(columns)
-    yield "|" + "---|" * len(columns)
-    yield from map(markdown_row, rows)
 
 
 def method_table(comparison: MethodComparison) -> tuple[list[str], list[list[str]]]:

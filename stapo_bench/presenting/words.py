@@ -4,7 +4,7 @@ Scores are fractions and are shown in percent; NaN means "not measured" and is s
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from stapo_bench.analysis import Metric, as_json
@@ -130,6 +130,17 @@ def markdown_row(cells: Sequence[str]) -> str:
     '| a | b\\|c |'
     """
     return "| " + " | ".join(markdown_line(cell) for cell in cells) + " |"
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """The lines of a Markdown table.
+
+    >>> list(markdown_table(["Task", "avg@k"], [["AIME24", "50.00"]]))
+    ['| Task | avg@k |', '|---|---|', '| AIME24 | 50.00 |']
+    """
+    yield markdown_row(columns)
+    yield "|" + "---|" * len(columns)
+    yield from map(markdown_row, rows)
 
 
 def markdown_line(text: str) -> str:
