@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from stapo_bench.analysis import Comparison, Effect, ParityDifference, SignRisk, TaskComparison, as_json
+from stapo_bench.analysis import Comparison, Effect, ParityDifference, SeedEffect, SignRisk, TaskComparison, as_json
 from stapo_bench.presenting.parity_words import parity_lines, shown_confounders, shown_parity
 from stapo_bench.presenting.words import (
     change_interval,
@@ -23,6 +23,7 @@ from stapo_bench.presenting.words import (
     points,
     require_md_or_json,
     tie_meaning,
+    verdict_cell,
 )
 from stapo_bench.statistics import FEW_PAIRS, Clustering
 
@@ -131,15 +132,15 @@ def _verdict(comparison: Comparison) -> str:
     )
 
 
-def effect_interval(effect: Effect) -> str:
+def effect_interval(effect: Effect | SeedEffect) -> str:
     """The 95 % interval of an effect, in points."""
     return change_interval(effect.difference.interval())
 
 
-def effect_cells(effect: Effect) -> tuple[str, str, str]:
+def effect_cells(effect: Effect | SeedEffect) -> tuple[str, str, str]:
     """An effect in a table: interval, corrected p-value, verdict."""
-    tie = f" ±{percent(effect.tied_within, 1)}" if effect.verdict == "tied" else ""
-    return effect_interval(effect), p_value(effect.p_adjusted), effect.verdict + tie
+    verdict = verdict_cell(effect.verdict, effect.tied_within)
+    return effect_interval(effect), p_value(effect.p_adjusted), verdict
 
 
 def _open_or_tied(effect: Effect) -> str:

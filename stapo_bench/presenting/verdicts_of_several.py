@@ -20,9 +20,11 @@ from stapo_bench.presenting.words import (
     markdown_table,
     p_value,
     percent,
+    place_cell,
     points,
     require_md_or_json,
     tie_meaning,
+    verdict_cell,
 )
 from stapo_bench.runs import load_run
 from stapo_bench.statistics import ERROR_NAMES, ErrorName
@@ -140,8 +142,7 @@ def standings_table(found: SeveralComparison) -> tuple[list[str], list[list[str]
     for i, run in enumerate(found.runs):
         row = [run.name, *(percent(run.tasks[task]) for task in tasks), percent(run.value)]
         for error, of_runs in marks.items():
-            best, worst = found.standings[error].places[i]
-            row += [of_runs[i], str(best) if best == worst else f"{best}–{worst}"]
+            row += [of_runs[i], place_cell(*found.standings[error].places[i])]
         rows.append(row)
     return columns, rows
 
@@ -176,8 +177,7 @@ def _against(found: SeveralComparison, standing: Standing, names: Sequence[str])
     for pair in standing.pairs:
         is_b = pair.b == found.against
         other = names[pair.a if is_b else pair.b]
-        flipped = {"better": "worse", "worse": "better"}.get(pair.verdict, pair.verdict)
-        words.setdefault(flipped if is_b else pair.verdict, []).append(other)
+        words.setdefault(_turned(pair.verdict) if is_b else pair.verdict, []).append(other)
     said = {
         "better": "better",
         "worse": "worse",
@@ -195,10 +195,14 @@ def _pair_name(found: SeveralComparison, pair: PairOfRuns | PairRisk) -> str:
 def _cells(pair: PairOfRuns) -> tuple[str, str, str]:
     """Of the higher minus the lower: interval, p, and the verdict on the higher."""
     interval = pair.joint.interval
-    tie = f" ±{percent(pair.joint.tied_within, 1)}" if pair.verdict == "tied" else ""
-    verdict = {"better": "worse", "worse": "better"}.get(pair.verdict, pair.verdict)
     turned = type(interval)(low=-interval.high, high=-interval.low)
-    return change_interval(turned), p_value(pair.joint.p_adjusted), verdict + tie
+    verdict = verdict_cell(_turned(pair.verdict), pair.joint.tied_within)
+    return change_interval(turned), p_value(pair.joint.p_adjusted), verdict
+
+
+def _turned(verdict: str) -> str:
+    """A verdict on B as one on A."""
+    return {"better": "worse", "worse": "better"}.get(verdict, verdict)
 
 
 def _markdown(found: SeveralComparison) -> Iterator[str]:

@@ -5,15 +5,15 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from stapo_bench.analysis import MethodComparison, MethodScore, SeedComparison, SeedEffect, as_json
+from stapo_bench.analysis import MethodComparison, MethodScore, SeedComparison, as_json
+from stapo_bench.presenting.verdicts import effect_cells, effect_interval
 from stapo_bench.presenting.words import (
-    change_interval,
     counted,
     ends,
     markdown_line,
     markdown_table,
-    p_value,
     percent,
+    place_cell,
     points,
     require_md_or_json,
     score_interval,
@@ -33,13 +33,13 @@ def seeds_sentence(comparison: SeedComparison) -> str:
     value = f"{points(comparison.effects[0].difference.value)} points"
     for effect in reversed(comparison.effects):
         if effect.verdict in ("better", "worse"):
-            interval = change_interval(effect.difference.interval())
+            interval = effect_interval(effect)
             return f"{b} is {effect.verdict} than {a}: {value} {interval} on {effect.error} ({seeds})."
     for effect in reversed(comparison.effects):
         if effect.verdict == "tied":
             within = percent(effect.tied_within, 1)
             return f"{b} and {a} are tied within ±{within} points on {effect.error} ({value}, {seeds})."
-    intervals = ", ".join(f"{change_interval(e.difference.interval())} on {e.error}" for e in comparison.effects)
+    intervals = ", ".join(f"{effect_interval(e)} on {e.error}" for e in comparison.effects)
     return f"Not enough data to tell {b} from {a}: {value}, {intervals} ({seeds})."
 
 
@@ -82,7 +82,6 @@ def method_table(comparison: MethodComparison) -> tuple[list[str], list[list[str
 
 
 def _method_row(method: MethodScore, several: bool) -> list[str]:
-    best, worst = method.rank
     return [
         method.name,
         str(len(method.runs)),
@@ -90,7 +89,7 @@ def _method_row(method: MethodScore, several: bool) -> list[str]:
         *([percent(method.value)] if several else []),
         percent(method.deviation),
         *(score_interval(method.intervals[error]) for error in SEED_ERRORS),
-        str(best) if best == worst else f"{best}–{worst}",
+        place_cell(*method.rank),
     ]
 
 
@@ -113,7 +112,7 @@ def pair_table(comparison: MethodComparison) -> tuple[list[str], list[list[str]]
         [
             f"{pair.name_b} − {pair.name_a}",
             points(pair.effects[0].difference.value),
-            *(cell for effect in pair.effects for cell in _effect_cells(effect)),
+            *(cell for effect in pair.effects for cell in effect_cells(effect)),
             "by seed" if pair.paired else "no",
             percent(pair.spread.seeds),
             percent(pair.spread.problems),
@@ -121,11 +120,6 @@ def pair_table(comparison: MethodComparison) -> tuple[list[str], list[list[str]]
         ]
         for pair, needed in zip(comparison.pairs, comparison.needed, strict=True)
     ]
-
-
-def _effect_cells(effect: SeedEffect) -> tuple[str, str, str]:
-    tie = f" ±{percent(effect.tied_within, 1)}" if effect.verdict == "tied" else ""
-    return change_interval(effect.difference.interval()), p_value(effect.p_adjusted), effect.verdict + tie
 
 
 def _needed(needed: SeedsNeeded) -> str:

@@ -109,6 +109,24 @@ def from_to(values: Iterable[float], digits: int) -> str:
     return " to ".join(dict.fromkeys(f"{end:.{digits}f}" for end in (min(known), max(known)))) if known else "–"
 
 
+def verdict_cell(verdict: str, tied_within: float) -> str:
+    """A verdict in a table; a tie with its margin.
+
+    >>> verdict_cell("tied", 0.012), verdict_cell("better", 0.1)
+    ('tied ±1.2', 'better')
+    """
+    return f"tied ±{percent(tied_within, 1)}" if verdict == "tied" else verdict
+
+
+def place_cell(best: int, worst: int) -> str:
+    """The places that no shown difference rules out.
+
+    >>> place_cell(1, 1), place_cell(1, 3)
+    ('1', '1–3')
+    """
+    return str(best) if best == worst else f"{best}–{worst}"
+
+
 def p_value(p: float) -> str:
     """Four decimals, or that it is below them.
 

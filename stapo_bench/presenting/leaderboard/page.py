@@ -21,7 +21,7 @@ from stapo_bench.presenting.verdicts_of_several import (
     several_about,
     several_sentence,
 )
-from stapo_bench.presenting.words import counted, percent, score_interval
+from stapo_bench.presenting.words import counted, percent, place_cell, score_interval
 from stapo_bench.runs import LoadedRun, nothing_left_behind, own_folder, refuse_foreign, write_result, writing
 from stapo_bench.runs.outcomes import ColumnsOf, OutcomeTable, ScoreRange
 from stapo_bench.statistics import ErrorName, Interval
@@ -148,13 +148,12 @@ def _entries(
 
     entries = []
     for number, (run, interval) in enumerate(zip(found.runs, intervals, strict=True)):
-        best, worst = standing.places[number]
         row = rows.get(run.name)
         bar = None if interval is None else Bar(value=at(run.value), low=at(interval.low), high=at(interval.high))
         entries.append(
             Entry(
-                place=str(best) if best == worst else f"{best}–{worst}",
-                is_first=best == 1,
+                place=place_cell(*standing.places[number]),
+                is_first=standing.places[number][0] == 1,
                 groups=_letters_by_group(standing.groups, number, marks[number]),
                 name=run.name,
                 model=(row.model if row else None) or _UNKNOWN,
