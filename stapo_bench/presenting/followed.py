@@ -71,9 +71,8 @@ def write_curve(out: Path, entries: Sequence[Entry], grader: str, command: str) 
 
 def _save_figure(found: Curve, path: Path, command: str) -> None:
     """The scores over the steps; a band is that of the gain over the base, around the score."""
-    from stapo_bench.presenting.figures.lines import Line, Lines, Panel, draw, layout_of
-    from stapo_bench.presenting.figures.registry import Plot
-    from stapo_bench.presenting.figures.render import save_data
+    from stapo_bench.presenting.figures.lines import Line, Lines, Panel
+    from stapo_bench.presenting.figures.render import save_lines
 
     base = found.points[0].value
     line = Line(
@@ -90,12 +89,4 @@ def _save_figure(found: Curve, path: Path, command: str) -> None:
         spread="simultaneous band of the gain, problems like these",
         percent=True,
     )
-    plot = Plot(
-        title="Accuracy over training steps",
-        lacks=lambda _: None,
-        read=lambda _: data,
-        layout=layout_of,
-        draw=draw,
-        note="",
-    )
-    save_data(plot, data, path, command)
+    save_lines("Accuracy over training steps", data, path, command)

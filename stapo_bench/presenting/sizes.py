@@ -66,9 +66,8 @@ def _number(difference: float) -> str:
 
 def save_size_figure(plan: SizePlan, path: Path, command: str) -> None:
     """Draw the smallest differences over the number of samples, a line per number of problems, as PDF, SVG or PNG."""
-    from stapo_bench.presenting.figures.lines import Line, Lines, Panel, draw, layout_of
-    from stapo_bench.presenting.figures.registry import Plot
-    from stapo_bench.presenting.figures.render import save_data
+    from stapo_bench.presenting.figures.lines import Line, Lines, Panel
+    from stapo_bench.presenting.figures.render import save_lines
 
     asked = plan.sizes[0]
     most = 4 * (asked.num_samples or 1)
@@ -99,15 +98,8 @@ def save_size_figure(plan: SizePlan, path: Path, command: str) -> None:
         for these in (False, True)
     )
     data = Lines(panels=panels, y_label="smallest difference (points)", spread="correlation 0.95 to 0.8", percent=True)
-    plot = Plot(
-        title=f"What can be found with {percent(plan.power, 0)} % power at {percent(plan.baseline, 0)} %",
-        lacks=lambda _: None,
-        read=lambda _: data,
-        layout=layout_of,
-        draw=draw,
-        note="",
-    )
-    save_data(plot, data, path, command)
+    title = f"What can be found with {percent(plan.power, 0)} % power at {percent(plan.baseline, 0)} %"
+    save_lines(title, data, path, command)
 
 
 def _seen(values: list[float]) -> tuple[float, ...]:

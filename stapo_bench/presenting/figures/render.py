@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from stapo_bench import __version__
 from stapo_bench.errors import UsageError, safe_text
+from stapo_bench.presenting.figures import lines
 from stapo_bench.presenting.figures.registry import REGISTRY, Plot
 from stapo_bench.presenting.figures.sources import MissingDataError, Sources
 from stapo_bench.presenting.figures.style import INK, RC
@@ -89,6 +90,14 @@ def save(name: str, sources: Sources, path: Path, command: str) -> None:
 def save_data(plot: Plot[Any], data: Any, path: Path, command: str) -> None:
     """Draw what comes from neither runs nor logs into a file, whose ending says the format."""
     write_result(path, _rendered(plot, data, format_of(path), command))
+
+
+def save_lines(title: str, data: lines.Lines, path: Path, command: str) -> None:
+    """``save_data`` for panels of lines that are no plot of the registry."""
+    plot = Plot(
+        title=title, lacks=lambda _: None, read=lambda _: data, layout=lines.layout_of, draw=lines.draw, note=""
+    )
+    save_data(plot, data, path, command)
 
 
 def render_svg(name: str, sources: Sources) -> str:
