@@ -12,7 +12,7 @@ from pathlib import Path
 from stapo_bench import __version__
 from stapo_bench.analysis import SeveralComparison, average_of_table, compare_several, read_sides
 from stapo_bench.grading import DEFAULT_GRADER
-from stapo_bench.presenting.report.page import PAGE_BEGINS, content_policy, visible
+from stapo_bench.presenting.report.page import PAGE_BEGINS, content_policy, page_template
 from stapo_bench.presenting.tables.rows import Row, rows_from_runs
 from stapo_bench.presenting.verdicts_of_several import (
     letters,
@@ -96,8 +96,6 @@ def render_leaderboard(
     declared: ScoreRange | None = None,
 ) -> str:
     """The page as text; see ``write_leaderboard``."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     sides = read_sides(list(runs), columns, grader, declared=declared)
     found = compare_several(sides)
     folders = [side.manifest.run_dir for side in sides if isinstance(side, LoadedRun)]
@@ -108,15 +106,7 @@ def render_leaderboard(
         if isinstance(side, OutcomeTable):
             scores |= dict.fromkeys((side.name, side.origin), average_of_table(side))
     style = "\n".join(path.read_text(encoding="utf-8") for path in (_STYLE, _FOLDER / "style.css"))
-    environment = Environment(
-        loader=FileSystemLoader(_FOLDER),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=visible,
-    )
-    return environment.get_template("page.html.jinja").render(
+    return page_template(_FOLDER).render(
         title=f"{counted(len(found.runs), 'run')} on {', '.join(found.titles.values())}",
         policy=content_policy([], [style]),
         style=style,

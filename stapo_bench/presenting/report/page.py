@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stapo_bench import __version__
 from stapo_bench.errors import StapoError, UsageError, missing_package, safe_text, watched
@@ -26,6 +26,9 @@ from stapo_bench.presenting.report.overview import overview
 from stapo_bench.presenting.report.tokens import collect_tokens, dumps
 from stapo_bench.presenting.report.verdict_views import MOST_PAIRED
 from stapo_bench.runs import nothing_left_behind, own_folder, refuse_foreign, write_parts, writing
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 _FOLDER = Path(__file__).resolve().parent
 PAGE_BEGINS = b"""<!doctype html>
@@ -93,8 +96,6 @@ def page_parts(contents: Contents, version: str | None = None) -> Iterator[str]:
         contents: what it is about.
         version: names this state of runs that still grow; the page then asks its server for later ones.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     if not contents.runs:
         raise UsageError("nothing to report: expected at least one run folder")
     for log in contents.logs:
@@ -130,16 +131,8 @@ def page_parts(contents: Contents, version: str | None = None) -> Iterator[str]:
             "verdict": [{"markdown": text} for text in verdicts],
         },
     }
-    environment = Environment(
-        loader=FileSystemLoader(_FOLDER),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=visible,
-    )
     drawn, not_drawn = figures(data)
-    return environment.get_template("page.html.jinja").generate(
+    return page_template(_FOLDER).generate(
         title=_title(samples.index["runs"]),
         policy=content_policy(sources, [style], live=version is not None),
         style=style,
@@ -159,7 +152,22 @@ def page_parts(contents: Contents, version: str | None = None) -> Iterator[str]:
     )
 
 
-def visible(value: Any) -> Any:
+def page_template(folder: Path) -> "Template":
+    """A folder's ``page.html.jinja``; every text that is put into it is escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_visible,
+    )
+    return environment.get_template("page.html.jinja")
+
+
+def _visible(value: Any) -> Any:
     """A text from outside, in which everything can be seen; the template then escapes it for HTML."""
     return safe_text(value, "terminal") if isinstance(value, str) and not hasattr(value, "__html__") else value
 
