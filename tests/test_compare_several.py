@@ -177,7 +177,7 @@ def test_the_figure_joins_those_that_are_not_told_apart(runs):
 
 
 def test_the_report_has_runs_together(runs):
-    (view,) = overview(runs).several
+    (view,) = overview(Sources(runs=runs)).several
     assert view.sentences == ("best is the best of 4 runs on problems like these.",)
     assert [row[0] for row in view.tables[0][1]][0::3] == ["best", "worst"] and len(view.tables[1][1]) == 6
-    assert overview(runs[:2]).several == ()
+    assert overview(Sources(runs=runs[:2])).several == ()

@@ -171,6 +171,6 @@ def test_figures_and_report_show_them(trained):
     means = first.changes.mean(axis=0)
     assert (np.diff(means) <= 1e-12).all()
     assert "a row per training seed" in caption("seeds-problems", sources)
-    (view,) = overview(sources.runs).methods
+    (view,) = overview(sources).methods
     assert view.sentences[1].startswith("STAPO is better than GRPO")
     assert [row[0] for row in view.tables[0][1]] == ["STAPO", "JUSTRL", "GRPO"]

@@ -13,6 +13,7 @@ from report_setup import PLANTED, two_runs
 from stapo_bench.analysis.score_file import score_run
 from stapo_bench.cli import cli
 from stapo_bench.errors import StapoError, UsageError
+from stapo_bench.presenting.figures import Sources
 from stapo_bench.presenting.report.baselines import baselines, pairs
 from stapo_bench.presenting.report.data import CHUNK, collect
 from stapo_bench.presenting.report.encode import chunked, json_island, script_hash, unpack
@@ -184,7 +185,7 @@ def test_the_same_runs_give_the_same_page(runs, page):
 
 
 def test_the_table_has_both_errors_and_bold_only_where_something_was_measured_against(make_run, runs):
-    shown = overview(runs).blocks[0]
+    shown = overview(Sources(runs=runs)).blocks[0]
     assert shown.columns == ("T @2", "Avg")
     first, second = shown.rows
     # 1 right of 6: no answer is not right. †: one sample alone differs from the other of its problem.
@@ -195,7 +196,7 @@ def test_the_table_has_both_errors_and_bold_only_where_something_was_measured_ag
         r"T: half of the completions or more are cut off, .*; at most one sample differs .*"
     )
     assert re.fullmatch(title, first.cells[0].title)
-    alone = overview([make_run("alone", {"t": [[1.0], [0.0]]})]).blocks[0]
+    alone = overview(Sources(runs=[make_run("alone", {"t": [[1.0], [0.0]]})])).blocks[0]
     assert not any(cell.is_bold for row in alone.rows for cell in row.cells)
     assert any(cell.is_bold for row in shown.rows for cell in row.cells)
 
@@ -206,10 +207,10 @@ def test_what_makes_a_comparison_unfair_stands_on_top(make_run, runs):
         {"t": [[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]]},
         identity={"sampling": {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 128}},
     )
-    shown = overview([runs[1], other])
+    shown = overview(Sources(runs=[runs[1], other]))
     assert any(text.startswith("Parity, other against b: sampling.max_new_tokens: 64 in A") for text in shown.warnings)
     assert shown.comparisons[0].sentence.startswith("Not a fair comparison: other scores")
-    assert not any(text.startswith("Parity") for text in overview(runs).warnings)
+    assert not any(text.startswith("Parity") for text in overview(Sources(runs=runs)).warnings)
 
 
 def of_methods(make_run, *methods, **about):
@@ -220,7 +221,7 @@ def of_methods(make_run, *methods, **about):
 
 
 def test_runs_are_compared_with_the_base_model_wherever_it_stands(make_run):
-    shown = overview(of_methods(make_run, "20-Entropy", "Base", "STAPO"))
+    shown = overview(Sources(runs=of_methods(make_run, "20-Entropy", "Base", "STAPO")))
     assert [view.sentence.split(":")[0] for view in shown.comparisons] == [
         "20-Entropy is better than Base",
         "STAPO is better than Base",
@@ -231,20 +232,22 @@ def test_runs_are_compared_with_the_base_model_wherever_it_stands(make_run):
 def test_the_base_model_is_the_one_that_others_started_from(make_run):
     runs = of_methods(make_run, "STAPO", "JustRL", model="Qwen3-1.7B-Base")
     runs += of_methods(make_run, "Qwen3-1.7B-Base", model=None)
-    assert overview(runs).baselines == ("Compared with Qwen3-1.7B-Base: the base model.",)
+    assert overview(Sources(runs=runs)).baselines == ("Compared with Qwen3-1.7B-Base: the base model.",)
 
 
 def test_the_baseline_can_be_named_and_must_be_one_of_the_runs(make_run):
     runs = of_methods(make_run, "20-Entropy", "STAPO", "GRPO")
-    assert overview(runs).baselines == ("Compared with 20-Entropy: the first of the runs; --baseline names another.",)
-    shown = overview(runs, baseline=runs[1])
+    assert overview(Sources(runs=runs)).baselines == (
+        "Compared with 20-Entropy: the first of the runs; --baseline names another.",
+    )
+    shown = overview(Sources(runs=runs), baseline=runs[1])
     assert shown.baselines == ("Compared with STAPO: as asked.",)
     assert [view.about.split(";")[0] for view in shown.comparisons] == [
         "A = STAPO, B = 20-Entropy",
         "A = STAPO, B = GRPO",
     ]
     with pytest.raises(UsageError, match=r"--baseline: expected one of .*20-Entropy.*, got other"):
-        overview(runs, baseline=Path("other"))
+        overview(Sources(runs=runs), baseline=Path("other"))
 
 
 def row_of(method, sampling, model="Tiny"):
@@ -266,11 +269,11 @@ def test_each_decoding_regime_has_its_baseline_and_one_is_enough_where_none_has_
 def test_what_is_missing_stands_on_top(make_run):
     run = make_run("short", {"t": [[1.0, float("nan")]], "u": [[float("nan"), 0.0]]})
     of_t = "T: 1 of 2 samples drawn (avg@1 of whole rounds: 100.00)"
-    assert overview([run]).warnings == (f"short: {of_t}; U: 1 of 2 samples drawn",)
+    assert overview(Sources(runs=[run])).warnings == (f"short: {of_t}; U: 1 of 2 samples drawn",)
 
 
 def test_runs_without_a_common_task_still_have_their_table(make_run):
-    shown = overview([make_run("x", {"t": [[1.0]]}), make_run("y", {"u": [[1.0]]})])
+    shown = overview(Sources(runs=[make_run("x", {"t": [[1.0]]}), make_run("y", {"u": [[1.0]]})]))
     assert shown.comparisons == () and len(shown.blocks[0].rows) == 2
     assert any("nothing to compare" in text for text in shown.warnings)
 
@@ -291,7 +294,7 @@ def test_another_grader_s_opposite_sign_is_told(make_run):
         text = (run / "grades" / "math.jsonl").read_text().replace('"math-1"', '"strict-1"')
         text = re.sub(r'"outcome": "\w+"', f'"outcome": "{outcome}"', text)
         (run / "grades" / "strict.jsonl").write_text(text)
-    assert "grader 'strict' sees the opposite sign on: T" in overview([a, b]).comparisons[0].remarks
+    assert "grader 'strict' sees the opposite sign on: T" in overview(Sources(runs=[a, b])).comparisons[0].remarks
 
 
 def test_the_chosen_grader_decides_table_and_verdicts_alike(make_run):
@@ -303,7 +306,7 @@ def test_the_chosen_grader_decides_table_and_verdicts_alike(make_run):
         (run / "grades" / "strict.jsonl").write_text(text)
     score_run(runs[0])
     scored = (runs[0] / "scores.json").read_bytes()
-    shown = overview(runs, "strict")
+    shown = overview(Sources(runs=runs, grader="strict"))
     assert [[cell.text for cell in row.cells] for row in shown.blocks[0].rows] == [["100.00"] * 2, ["0.00"] * 2]
     assert [cell.is_bold for row in shown.blocks[0].rows for cell in row.cells] == [True, True, False, False]
     assert shown.comparisons[0].rows[0][1:3] == ("100.00", "0.00")
@@ -321,7 +324,7 @@ def test_a_run_that_the_chosen_grader_alone_has_graded_is_shown(make_run):
 
 def test_rows_under_another_token_limit_are_no_rivals(make_run, runs):
     other = {"identity": {"sampling": {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 128}}}
-    shown = overview([runs[0], make_run("longer", {"t": [[1.0, 1.0]] * 3}, **other)])
+    shown = overview(Sources(runs=[runs[0], make_run("longer", {"t": [[1.0, 1.0]] * 3}, **other)]))
     assert not any(cell.is_bold for row in shown.blocks[0].rows for cell in row.cells)
 
 

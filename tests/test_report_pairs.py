@@ -6,6 +6,7 @@ import re
 import pytest
 
 from stapo_bench.analysis import compare_runs
+from stapo_bench.presenting.figures import Sources
 from stapo_bench.presenting.report import page, verdict_views
 from stapo_bench.presenting.report.overview import overview
 from stapo_bench.presenting.report.verdict_views import MOST_PAIRED, pair_views
@@ -16,7 +17,7 @@ ROWS = {"a": [1.0, 0.0], "b": [1.0, 1.0], "c": [0.0, 0.0]}
 
 def test_every_two_runs_have_the_verdict_that_compare_gives_them(make_run):
     runs = [make_run(name, {"t": [row] * 6}) for name, row in ROWS.items()]
-    shown = overview(runs, baseline=runs[2])
+    shown = overview(Sources(runs=runs), baseline=runs[2])
     found = {(pair.a, pair.b): pair.verdict for pair in shown.pairs}
     assert list(found) == [(0, 1), (2, 0), (2, 1)]  # as above them, where a run is compared with the baseline
     for (a, b), verdict in found.items():
@@ -28,7 +29,7 @@ def test_every_two_runs_have_the_verdict_that_compare_gives_them(make_run):
 
 def test_two_that_share_no_task_say_so_where_their_verdict_would_stand(make_run):
     runs = [make_run("x", {"t": [[1.0]]}), make_run("y", {"u": [[1.0]]}), make_run("z", {"t": [[0.0]]})]
-    failures = {(pair.a, pair.b): pair.failure for pair in overview(runs).pairs}
+    failures = {(pair.a, pair.b): pair.failure for pair in overview(Sources(runs=runs)).pairs}
     assert failures[0, 2] == "" and "nothing to compare" in failures[0, 1] and "nothing to compare" in failures[1, 2]
 
 

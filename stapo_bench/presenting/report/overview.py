@@ -19,7 +19,6 @@ from stapo_bench.analysis import (
     weights_of,
 )
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.presenting.figures import Sources
 from stapo_bench.presenting.parity_words import shown_confounders
 from stapo_bench.presenting.report.baselines import baselines, pairs
@@ -90,30 +89,21 @@ class Overview:
     checks: tuple[AuditCheck, ...]
 
 
-def overview(
-    run_dirs: Sequence[Path],
-    grader: str = DEFAULT_GRADER,
-    *,
-    published: bool = False,
-    baseline: Path | None = None,
-    data: Sources | None = None,
-) -> Overview:
+def overview(data: Sources, *, published: bool = False, baseline: Path | None = None) -> Overview:
     """Table, verdicts (see ``baselines``), parity and audit of the runs.
 
     Args:
-        run_dirs: the runs.
-        grader: whose grades all of it rests on.
+        data: the runs, and the grader whose grades all of it rests on.
         published: whether the paper's rows stand in the table, too.
         baseline: the one of the runs that the others are compared with; None: the base model.
-        data: the runs by this grader, as far as they were read before.
     """
-    data = data or Sources(runs=run_dirs, grader=grader)
+    run_dirs, grader = data.runs, data.grader
     rows = rows_from_scores(data.scores, run_dirs=run_dirs)
     loaded = [
         {grader: own, **{name: load_run(run_dir, name) for name in grade_files(run_dir) if name != grader}}
         for run_dir, own in zip(run_dirs, data.loaded, strict=True)
     ]
-    compared_with = baselines(rows, [weights_of(runs[grader]) for runs in loaded], _number(baseline, run_dirs))
+    compared_with = baselines(rows, [weights_of(run) for run in data.loaded], _number(baseline, run_dirs))
     compared: dict[tuple[int, int], Comparison] = {}
     failures: list[str] = []
     for a, b in pairs(compared_with):
@@ -122,18 +112,18 @@ def overview(
         except StapoError as error:  # no task in common: the table still stands
             failures.append(str(error))
     comparisons = list(compared.values())
-    seeds = [*methods_views([runs[grader] for runs in loaded], failures)]
-    several = [*several_views(loaded, grader, failures)]
-    checks = [*_checks([runs[grader] for runs in loaded], list(pairs(compared_with)))]
+    methods = tuple(methods_views(data.loaded, failures))
+    several = tuple(several_views(loaded, grader, failures))
+    checks = tuple(_checks(data.loaded, list(pairs(compared_with))))
     return Overview(
         warnings=(*_incomplete(rows), *_parity_warnings(comparisons), *failures, *_audit_warnings(checks)),
         baselines=tuple(f"Compared with {rows[found.run].source}: {found.why}." for found in compared_with),
         comparisons=tuple(map(comparison_view, comparisons)),
-        methods=tuple(seeds),
-        several=tuple(several),
+        methods=methods,
+        several=several,
         pairs=tuple(pair_views(loaded, grader, compared)),
         blocks=tuple(_block_view(block) for block in blocks([*rows, *(published_rows() if published else [])])),
-        checks=tuple(checks),
+        checks=checks,
     )
 
 

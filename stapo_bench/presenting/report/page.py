@@ -107,13 +107,7 @@ def page_parts(contents: Contents, version: str | None = None) -> Iterator[str]:
     samples = collect(contents.runs, contents.grader, contents.data_dir)
     tokens, notes = collect_tokens(_with_dumps(contents.logs))
     data = Sources(runs=tuple(contents.runs), logs=tuple(filter(_has_metrics, contents.logs)), grader=contents.grader)
-    shown = overview(
-        contents.runs,
-        contents.grader,
-        published=contents.published,
-        baseline=contents.baseline,
-        data=data,
-    )
+    shown = overview(data, published=contents.published, baseline=contents.baseline)
     scripts = ["vendor/katex.min.js", *(f"js/{name}.js" for name in _SCRIPTS)]
     scripts += [f"js/{_LIVE_SCRIPT}.js"] * (version is not None)
     sources = [_asset(name) for name in scripts]
