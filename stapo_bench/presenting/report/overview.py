@@ -175,7 +175,6 @@ def _incomplete(rows: Sequence[Row]) -> list[str]:
 
 
 def _block_view(block: TableBlock) -> BlockView:
-    tasks = (*block.tasks, "average")
     bold = _bold(block)
     markdown, latex = render_tables(block.rows, ("md", "latex"))
     return BlockView(
@@ -184,7 +183,10 @@ def _block_view(block: TableBlock) -> BlockView:
         rows=tuple(
             RowView(
                 labels=(row.model or "–", block.method(row), row.sampling),
-                cells=tuple(_cell_view(_cell(block, row, task), (i, task) in bold) for task in tasks),
+                cells=tuple(
+                    _cell_view(cell, (i, task) in bold)
+                    for task, cell in zip((*block.tasks, "average"), block.cells(row), strict=True)
+                ),
                 origin=row.origin,
                 details=f"{row.source}: {row.details}",
             )
@@ -202,11 +204,7 @@ def _bold(block: TableBlock) -> set[tuple[int, str]]:
     """``unbeaten``, without the rows that nothing was measured against."""
     groups = [(row.origin, row.model, row.setting) for row in block.rows]
     alone = {i for i, group in enumerate(groups) if groups.count(group) == 1}
-    return {(i, task) for i, task in unbeaten(block.rows, [*block.tasks, "average"]) if i not in alone}
-
-
-def _cell(block: TableBlock, row: Row, task: str) -> Cell | None:
-    return block.average(row) if task == "average" else row.cells.get(task)
+    return {(i, task) for i, task in unbeaten(block) if i not in alone}
 
 
 def _cell_view(cell: Cell | None, is_bold: bool) -> CellView:

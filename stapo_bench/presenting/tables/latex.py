@@ -22,7 +22,7 @@ from stapo_bench.statistics import LEVEL, Difference, ErrorName, holm, mean_diff
 def latex_table(block: TableBlock, notes: Sequence[str], error: ErrorName) -> str:
     """A booktabs table of a block, brackets with intervals under this error, and lines below it."""
     tasks, titles = [*block.tasks, "average"], [*map(block.title, block.tasks), "Avg"]
-    bold = unbeaten(block.rows, tasks)
+    bold = unbeaten(block)
     lines = [
         r"\begin{tabular}{lll" + "r" * len(titles) + "l}",
         r"\toprule",
@@ -39,16 +39,17 @@ def latex_table(block: TableBlock, notes: Sequence[str], error: ErrorName) -> st
     return "\n".join(lines)
 
 
-def unbeaten(rows: Sequence[Row], tasks: Sequence[str]) -> set[tuple[int, str]]:
+def unbeaten(block: TableBlock) -> set[tuple[int, str]]:
     """Row numbers and tasks (or "average") of measured numbers that no other run of their group beats."""
+    rows = block.rows
     groups: dict[tuple[str | None, Setting], list[int]] = {}
     for i, row in enumerate(rows):
         if row.counts is not None:
             groups.setdefault((row.model, row.setting), []).append(i)
     found: set[tuple[int, str]] = set()
     for members in groups.values():
-        for task in tasks:
-            needed = set(tasks) - {"average"} if task == "average" else {task}
+        for task in (*block.tasks, "average"):
+            needed = set(block.tasks) if task == "average" else {task}
             candidates = [i for i in members if needed <= rows[i].cells.keys()]
             beaten = _beaten(candidates, rows, task)
             found |= {(i, task) for i in candidates if i not in beaten}
