@@ -73,11 +73,10 @@ def record(run: GradedRun, now: float) -> dict[str, Any]:
 
 def _library(run: GradedRun) -> dict[str, Any]:
     """What drew and graded the samples."""
-    library: dict[str, Any] = {"name": "stapo-bench", "version": __version__}
     details = {"grader": run.score.grader}
     if run.manifest.imported:
         details["samples_drawn_by"] = run.manifest.imported
-    return {**library, "additional_details": details}
+    return {"name": "stapo-bench", "version": __version__, "additional_details": details}
 
 
 def _result(run: GradedRun, task: TaskScore) -> dict[str, Any]:

@@ -29,8 +29,7 @@ def write_hub(run: GradedRun, out: Path) -> list[Path]:
     Raises:
         UsageError: one of these names is another's file.
     """
-    pairs = [(task, run.task(task.task)) for task in run.score.tasks if not math.isnan(task.value)]
-    shown = [(task, found) for task, found in pairs if found is not None and found.source.path is not None]
+    shown = _shown(run)
     files = [out / FOLDER / f"{file_name(task.task)}.yaml" for task, _ in shown]
     for file in files:
         refuse_foreign(file, _RESULTS_BEGIN.encode())
@@ -48,8 +47,14 @@ def write_hub(run: GradedRun, out: Path) -> list[Path]:
 
 def left_out(run: GradedRun) -> list[str]:
     """Titles of the tasks that the hub cannot name, or that have no score."""
-    named = {task.task for task in run.score.tasks if (found := run.task(task.task)) is not None and found.source.path}
-    return [task.title for task in run.score.tasks if task.task not in named or math.isnan(task.value)]
+    shown = [task for task, _ in _shown(run)]
+    return [task.title for task in run.score.tasks if task not in shown]
+
+
+def _shown(run: GradedRun) -> list[tuple[TaskScore, Task]]:
+    """The tasks with a score whose data set is on the hub, and their files."""
+    scored = [(task, run.task(task.task)) for task in run.score.tasks if not math.isnan(task.value)]
+    return [(task, found) for task, found in scored if found is not None and found.source.path is not None]
 
 
 def _yaml(value: Any) -> str:
