@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stapo_bench.analysis import Comparison, RunScore, compare_loaded
 from stapo_bench.presenting.figures.evaluation import ACCURACY
 from stapo_bench.presenting.figures.groups import by_setting, in_order, is_base
-from stapo_bench.presenting.figures.layout import Layout, figure_of, grid, percent_axis
+from stapo_bench.presenting.figures.layout import Layout, figure_of, grid, percent_axis, rows_of_names
 from stapo_bench.presenting.figures.sources import Sources
 from stapo_bench.presenting.figures.style import DOUBLE, INK, METHODS, SINGLE, look
 from stapo_bench.statistics import Interval
@@ -99,9 +99,7 @@ def draw(axes: Sequence["Axes"], data: Sequence[Forest]) -> None:
         ax.set_yticks(places, [bar.label for bar in forest.bars])
         ax.set_xlim(_limits(data))
         ax.set_ylim(places[-1] + 0.6, -0.6)
-        ax.spines["left"].set_visible(False)
-        ax.tick_params(axis="y", length=0)
-        ax.grid(visible=False, axis="y")
+        rows_of_names(ax)
         ax.set_title(forest.title)
         ax.set_xlabel(forest.x_label)
         percent_axis(ax.xaxis)

@@ -99,6 +99,13 @@ def entry_width(label: str) -> float:
     return 0.42 + 0.062 * len(label.replace("\\tau", "t").translate({ord(sign): None for sign in "$_{}\\"}))
 
 
+def rows_of_names(ax: "Axes") -> None:
+    """A y axis that names rows: neither a line, nor ticks, nor a grid."""
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(visible=False, axis="y")
+
+
 def percent_axis(axis: "Axis") -> None:
     """Fractions, written as percent."""
     from matplotlib.ticker import FuncFormatter

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from stapo_bench.analysis import SeveralComparison, compare_several, runs_alike
 from stapo_bench.engines import sampling_in_words
 from stapo_bench.presenting.figures.evaluation import ACCURACY
-from stapo_bench.presenting.figures.layout import Layout, figure_of, percent_axis
+from stapo_bench.presenting.figures.layout import Layout, figure_of, percent_axis, rows_of_names
 from stapo_bench.presenting.figures.sources import Sources
 from stapo_bench.presenting.figures.style import BLUE, GREY, INK
 from stapo_bench.statistics import ERROR_NAMES
@@ -74,9 +74,7 @@ def draw(axes: Sequence["Axes"], data: Sequence[Ranking]) -> None:
         ax.set_xlim(low - step, high + step * (len(sets) + 1.5))
         ax.set_title(ranking.title)
         ax.set_xlabel(ACCURACY)
-        ax.spines["left"].set_visible(False)
-        ax.tick_params(axis="y", length=0)
-        ax.grid(visible=False, axis="y")
+        rows_of_names(ax)
         percent_axis(ax.xaxis)
     keys = [Line2D([], [], label=name, **look) for name, look in _BARS.items()]
     figure_of(axes).legend(handles=keys, loc="outside upper center", ncols=2)

@@ -14,7 +14,7 @@ from stapo_bench.analysis import (
     methods_among,
 )
 from stapo_bench.engines import sampling_in_words
-from stapo_bench.presenting.figures.layout import Layout, figure_of, grid
+from stapo_bench.presenting.figures.layout import Layout, figure_of, grid, rows_of_names
 from stapo_bench.presenting.figures.sources import Sources
 from stapo_bench.presenting.figures.style import DOUBLE, INK, look, rank
 from stapo_bench.statistics import SEED_ERRORS, Matrix
@@ -102,9 +102,7 @@ def draw_panel(ax: "Axes", comparisons: Sequence[SeedComparison], labels: Sequen
             markeredgewidth=0.7, zorder=3,
         )  # fmt: skip
     ax.set_xlabel("difference (points)")
-    ax.spines["left"].set_visible(False)
-    ax.tick_params(axis="y", length=0)
-    ax.grid(visible=False, axis="y")
+    rows_of_names(ax)
 
 
 # --- seeds × problems ------------------------------------------------------------------------------------------------
@@ -131,15 +129,11 @@ def seed_maps(sources: Sources) -> list[SeedMap]:
             maps.append(
                 SeedMap(
                     title="\n".join(filter(None, (title, f"{method.label} − {reference.label}"))),
-                    seeds=tuple(str(seed) for seed in _by_seed(method)),
+                    seeds=tuple(map(str, sorted(method.seeds))),
                     changes=changes[:, order],
                 )
             )
     return maps
-
-
-def _by_seed(method: Method) -> list[int]:
-    return sorted(method.seeds)
 
 
 def _changes(reference: Method, method: Method, *, paired: bool) -> Matrix:

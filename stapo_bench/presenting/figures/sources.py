@@ -15,16 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stapo_bench.analysis import RunScore, score_by, truncation
 from stapo_bench.errors import StapoError, watched
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.presenting.figures.style import METHODS
 from stapo_bench.runs import LoadedRun, complete_lines, flatten, load_run, unseal
+from stapo_bench.statistics import Vector
 from stapo_bench.tasks import read_foreign_yaml
-
-Vector = NDArray[np.float64]
 
 _NOT_SETTINGS = ("out", "seed", "device", "tensorboard", "wandb")
 """Config fields in which two runs of one experiment may differ."""

@@ -6,7 +6,7 @@ borders of the quadrants are the objective's: tau_p from the log's config, tau_h
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +19,11 @@ from stapo_bench.presenting.figures.settings import threshold
 from stapo_bench.presenting.figures.sources import Sources, TrainingLog
 from stapo_bench.presenting.figures.style import BLUE, GREY, INK, RED
 from stapo_bench.presenting.figures.training import experiments
+from stapo_bench.statistics import Vector
 from stapo_bench.tasks import read_foreign_object, regular_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Vector = NDArray[np.float64]
 
 _SILENCING = ("stapo", "stapo-old")
 """Objectives that silence a quadrant of this plane."""
@@ -233,10 +232,8 @@ def quadrants(tokens: Tokens) -> list[Quadrant]:
 
 def gradients_layout(data: Sequence[Tokens]) -> Layout:
     """The scatter's layout, lower."""
-    layout = grid(len(data), share_y=True, columns=3)
-    return Layout(
-        panels=layout.panels, columns=layout.columns, width=layout.width, height=0.2 + 1.25 * layout.rows, share_y=True
-    )
+    layout = layout_of(data)
+    return replace(layout, height=0.2 + 1.25 * layout.rows, share_y=True)
 
 
 def draw_gradients(axes: Sequence["Axes"], data: Sequence[Tokens]) -> None:
