@@ -38,6 +38,8 @@ Averages = Mapping[str, Mapping[str, float]]
 Runs = Mapping[str, Mapping[str, Mapping[str, Outcomes]]]
 """model -> method -> task -> outcomes."""
 
+METHOD = "STAPO"
+"""Whose gain the headline is."""
 _BOOTSTRAPS = 2000
 
 
@@ -53,7 +55,7 @@ class Headline:
     left_out: tuple[str, ...]  # in words: runs without all of these tasks, models without a baseline above 0
 
 
-def relative_gains(averages: Averages, method: str = "STAPO") -> dict[str, float]:
+def relative_gains(averages: Averages, method: str = METHOD) -> dict[str, float]:
     """Relative gain of a method over the strongest other one, per model that has both and this above 0; fractions.
 
     >>> relative_gains({"1.7B": {"STAPO": 38.18, "GRPO": 30.52, "20-Entropy": 33.64}})
@@ -66,7 +68,7 @@ def relative_gains(averages: Averages, method: str = "STAPO") -> dict[str, float
     }
 
 
-def headline(averages: Averages, method: str = "STAPO") -> float:
+def headline(averages: Averages, method: str = METHOD) -> float:
     """Mean of the relative gains over models, a fraction; NaN without a model that has the method and a baseline."""
     gains = relative_gains(averages, method)
     return sum(gains.values()) / len(gains) if gains else float("nan")
@@ -74,25 +76,23 @@ def headline(averages: Averages, method: str = "STAPO") -> float:
 
 def measured_headline(
     runs: Runs,
-    method: str = "STAPO",
     aims: Mapping[tuple[str, str], float] | None = None,
     seeds: Mapping[tuple[str, str], int] | None = None,
 ) -> Headline | None:
-    """The headline of measured runs; None where no model has the method and a baseline, both with every task.
+    """The headline of measured runs; None where no model has STAPO and a baseline, both with every task.
 
     Every task: those of all runs together. A run that lacks one is left out, as its average would be over other tasks.
 
     Args:
         runs: what they drew, samples of a problem in the order of their indices where ``seeds`` are given.
-        method: whose gain it is.
         aims: by model and method, of the runs whose samples decided when to stop; see ``sequential``.
         seeds: by model and method; sample j of a problem shares its noise in runs of one seed. None: independent runs.
     """
-    asked = _with_rivals(runs, method)
+    asked = _with_rivals(runs, METHOD)
     tasks = list(dict.fromkeys(task for methods in asked.values() for run in methods.values() for task in run))
     partial = [(m, name) for m, methods in asked.items() for name in methods if set(methods[name]) < set(tasks)]
     whole = {m: {name: methods[name] for name in methods if (m, name) not in partial} for m, methods in asked.items()}
-    usable = _with_rivals(whole, method)
+    usable = _with_rivals(whole, METHOD)
     every = [run for methods in usable.values() for run in methods.values()]
     if not every:
         return None
@@ -103,13 +103,13 @@ def measured_headline(
     averages: Vector = np.mean([of_task.mean(axis=1) for of_task in means], axis=0)
 
     nested = _nested(names, averages)
-    gains = relative_gains(nested, method)
+    gains = relative_gains(nested)
     if not gains:
         return None
 
     def statistic(values: Vector) -> float:
         """NaN where a baseline is not above 0: a relative gain over it would be any number."""
-        found = relative_gains(_nested(names, values), method)
+        found = relative_gains(_nested(names, values))
         return sum(found.get(model, math.nan) for model in gains) / len(gains)
 
     value = statistic(averages)
@@ -125,7 +125,7 @@ def measured_headline(
     return Headline(
         value=value,
         gains=gains,
-        strongest={m: max((n for n in nested[m] if n != method), key=nested[m].__getitem__) for m in gains},
+        strongest={m: max((n for n in nested[m] if n != METHOD), key=nested[m].__getitem__) for m in gains},
         intervals={
             error: _basic_interval(value, [statistic(averages + shift) for shift in shifts[error]])
             for error in ERROR_NAMES

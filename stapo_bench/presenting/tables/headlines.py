@@ -84,13 +84,13 @@ def _method(row: Row) -> str:
     return "STAPO" if row.method.casefold() == "stapo" else row.method
 
 
-def headline_line(found: Headline, method: str = "STAPO") -> str:
+def headline_line(found: Headline) -> str:
     """The measured headline in words."""
     parts = ", ".join(f"{m} {signed(gain, 2)} % over {found.strongest[m]}" for m, gain in found.gains.items())
     intervals = ", ".join(f"{_headline_interval(interval)} {error}" for error, interval in found.intervals.items())
     without = f"; left out: {', '.join(found.left_out)}" if found.left_out else ""
     mean = f"{signed(found.value, 2)} % on average"
-    return f"relative gain of {method} over the strongest other method: {mean}, {intervals} ({parts}{without})"
+    return f"relative gain of STAPO over the strongest other method: {mean}, {intervals} ({parts}{without})"
 
 
 def _headline_interval(interval: Interval) -> str:
