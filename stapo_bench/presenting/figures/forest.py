@@ -11,6 +11,7 @@ from stapo_bench.presenting.figures.groups import by_setting, in_order, is_base
 from stapo_bench.presenting.figures.layout import Layout, figure_of, grid, percent_axis, rows_of_names
 from stapo_bench.presenting.figures.sources import Sources
 from stapo_bench.presenting.figures.style import DOUBLE, INK, METHODS, SINGLE, look
+from stapo_bench.presenting.verdicts import table_rows
 from stapo_bench.statistics import Interval
 
 if TYPE_CHECKING:
@@ -161,7 +162,6 @@ def _minus(one: str, other: str) -> str:
 
 def of_comparison(title: str, method: str, found: Comparison) -> Forest:
     """B - A by task, and their mean below."""
-    tasks = [*found.tasks, found.average] if len(found.tasks) > 1 else found.tasks
     return Forest(
         title=title,
         bars=tuple(
@@ -173,7 +173,7 @@ def of_comparison(title: str, method: str, found: Comparison) -> Forest:
                 problems_like_these=task.effect("problems like these").difference.interval(),
                 summary=task is found.average,
             )
-            for task in tasks
+            for task in table_rows(found)
         ),
         x_label=POINTS,
         zero=True,

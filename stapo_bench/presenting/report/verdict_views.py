@@ -17,7 +17,7 @@ from stapo_bench.analysis import (
 from stapo_bench.engines import sampling_in_words
 from stapo_bench.errors import StapoError, watched
 from stapo_bench.presenting.parity_words import parity_lines
-from stapo_bench.presenting.verdicts import legend, render_comparison, sentence, sign_risk, task_cells
+from stapo_bench.presenting.verdicts import legend, render_comparison, sentence, sign_risk, table_rows, task_cells
 from stapo_bench.presenting.verdicts_of_several import (
     GROUPS_MEANING,
     notes_of_several,
@@ -85,7 +85,7 @@ def compare_by(a: ByGrader, b: ByGrader, grader: str) -> Comparison:
 
 
 def comparison_view(found: Comparison) -> ComparisonView:
-    rows = found.tasks if len(found.tasks) == 1 else (*found.tasks, found.average)
+    rows = table_rows(found)
     remarks = [f"{task.title}: {sign_risk(risk)}" for task in rows for risk in task.warnings]
     return ComparisonView(
         sentence=sentence(found),
