@@ -19,6 +19,16 @@ class AuditCheck:
     message: str
 
 
+def checked(name: str, fine: bool, message: str) -> AuditCheck:
+    """A check that could look, and whether it found nothing."""
+    return AuditCheck(name=name, result="ok" if fine else "finding", message=message)
+
+
+def not_testable(name: str, message: str) -> AuditCheck:
+    """A check that could not look."""
+    return AuditCheck(name=name, result="not testable", message=message)
+
+
 def by_problem(samples: Iterable[GradedSample]) -> dict[str, list[GradedSample]]:
     """Samples of one task by their problem."""
     groups: defaultdict[str, list[GradedSample]] = defaultdict(list)

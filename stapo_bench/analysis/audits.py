@@ -15,7 +15,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from stapo_bench.analysis.audit_check import AuditCheck, by_problem
+from stapo_bench.analysis.audit_check import AuditCheck, by_problem, checked, not_testable
 from stapo_bench.analysis.parity_gate import parity, same_weights
 from stapo_bench.analysis.passed_on import common_problems, moved_samples, shared_samples
 from stapo_bench.grading import DEFAULT_GRADER
@@ -81,13 +81,11 @@ def equal_seeds(run: LoadedRun) -> AuditCheck:
     """Samples that share a seed: one sample stored twice, or sampled by other rules than this run's."""
     seeds = Counter(sample.seed for samples in run.samples.values() for sample in samples)
     if None in seeds:
-        message = f"{run.name}: the seeds of {seeds[None]} imported samples are not known"
-        return AuditCheck(name="equal seeds", result="not testable", message=message)
+        return not_testable("equal seeds", f"{run.name}: the seeds of {seeds[None]} imported samples are not known")
     if run.manifest.identity.imported is None:
         repeated, among = sum(count - 1 for count in seeds.values()), ""
     elif run.manifest.identity.sampling.temperature == 0:
-        message = f"{run.name}: at temperature 0 a seed decides nothing"
-        return AuditCheck(name="equal seeds", result="not testable", message=message)
+        return not_testable("equal seeds", f"{run.name}: at temperature 0 a seed decides nothing")
     else:  # other tools seed a problem's samples, each problem's alike
         places = Counter((t, s.problem_id, s.seed) for t, samples in run.samples.items() for s in samples)
         repeated, among = sum(count - 1 for count in places.values()), " on the same problem"
@@ -126,9 +124,7 @@ def repeated_completions(run: LoadedRun) -> AuditCheck:
             most < 0.0 for group in groups for _, most in texts_of(group, sampling, as_drawn=drawn)
         ):
             return _check(run, name, True, "no completion equals another of its problem beyond chance")
-        return AuditCheck(
-            name=name, result="not testable", message=f"{run.name}: needs three samples per problem, or long ones"
-        )
+        return not_testable(name, f"{run.name}: needs three samples per problem, or long ones")
     scores = (observed - expected) / deviation
     worst = int(np.argmax(scores))
     fine = _two_sided(float(scores[worst])) * len(scores) >= ALARM or scores[worst] < 0
@@ -136,7 +132,7 @@ def repeated_completions(run: LoadedRun) -> AuditCheck:
     message = f"{observed.sum():.0f} equal pairs on the same problem, {where}"
     if fine and observed.sum() and run.manifest.identity.sampling.temperature is None:
         unknown = f"{run.name}: {message}; at temperature 0 all would be equal, and the temperature is not known"
-        return AuditCheck(name=name, result="not testable", message=unknown)
+        return not_testable(name, unknown)
     return _check(run, name, bool(fine), message)
 
 
@@ -162,13 +158,13 @@ def odd_writer(run: LoadedRun) -> AuditCheck:
     writers = sorted({_writer(sample) for samples in run.samples.values() for sample in samples})
     name = "writer unlike the rest"
     if len(writers) < 2:
-        return AuditCheck(name=name, result="not testable", message=f"{run.name}: one writer drew everything")
+        return not_testable(name, f"{run.name}: one writer drew everything")
     groups = [group for samples in run.samples.values() for group in by_problem(samples).values()]
     marked = [[(_writer(sample), sample) for sample in group] for group in groups]
     scores = {(w, what): _stratified_z(marked, w, measure) for w in writers for what, measure in _MEASURES.items()}
     known = {key: z for key, z in scores.items() if not math.isnan(z)}
     if not known:
-        return AuditCheck(name=name, result="not testable", message=f"{run.name}: no problem was drawn by two writers")
+        return not_testable(name, f"{run.name}: no problem was drawn by two writers")
     odd = [
         f"{writer} {what} {_more(z)} than the others on the same problems (z = {z:+.1f})"
         for (writer, what), z in known.items()
@@ -185,8 +181,7 @@ def engine_drift(a: LoadedRun, b: LoadedRun) -> AuditCheck:
     """
     sampling = [run.manifest.identity.sampling for run in (a, b)]
     if not same_weights(a, b) or sampling[0] != sampling[1]:
-        message = f"{a.name}, {b.name}: not the same weights under the same sampling"
-        return AuditCheck(name="engine drift", result="not testable", message=message)
+        return not_testable("engine drift", f"{a.name}, {b.name}: not the same weights under the same sampling")
     marked = []
     for of_a, of_b in common_problems(a, b):
         marked.append([*(("A", sample) for sample in of_a), *(("B", sample) for sample in of_b)])
@@ -207,7 +202,7 @@ def engine_drift(a: LoadedRun, b: LoadedRun) -> AuditCheck:
     if odd and (differing := [item.field for item in parity(a, b) if item.weight != "note"]):
         more = f" and {len(differing) - _NAMED} more" if len(differing) > _NAMED else ""
         message += f"; {', '.join(differing[:_NAMED])}{more} {'differ' if len(differing) > 1 else 'differs'} as well"
-    return AuditCheck(name="engine drift", result="finding" if odd else "ok", message=message)
+    return checked("engine drift", not odd, message)
 
 
 def drift_between(a: LoadedRun, b: LoadedRun) -> str | None:
@@ -228,7 +223,7 @@ _MEASURES: dict[str, Callable[[GradedSample], float]] = {
 
 
 def _check(run: LoadedRun, name: str, fine: bool, message: str) -> AuditCheck:
-    return AuditCheck(name=name, result="ok" if fine else "finding", message=f"{run.name}: {message}")
+    return checked(name, fine, f"{run.name}: {message}")
 
 
 def _equal_pairs_by_distance(groups: Sequence[Sequence[GradedSample]]) -> tuple[Vector, Vector, Vector]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stapo_bench.analysis.audit_check import AuditCheck
+from stapo_bench.analysis.audit_check import AuditCheck, checked, not_testable
 from stapo_bench.analysis.curve import Curve, curve
 from stapo_bench.analysis.plan import SamplePlan, plan_of_task
 from stapo_bench.errors import StapoError, UsageError
@@ -149,14 +149,12 @@ def audit_tables(
     for table in _each([path for path in (path_a, path_b) if path is not None], columns, declared):
         found += [_missing(table), _seeds(table)]
         found += [
-            AuditCheck(name=name, result="not testable", message=f"{table.name}: a table of outcomes has no {what}")
+            not_testable(name, f"{table.name}: a table of outcomes has no {what}")
             for name, what in (("repeated completions", "texts"), ("writer unlike the rest", "names of writers"))
         ]
     if path_b is not None:
         message = "tables of outcomes have no texts, weights or settings"
-        found += [
-            AuditCheck(name=name, result="not testable", message=message) for name in ("shared samples", "engine drift")
-        ]
+        found += [not_testable(name, message) for name in ("shared samples", "engine drift")]
     return found
 
 
@@ -168,19 +166,19 @@ def _missing(table: OutcomeTable) -> AuditCheck:
         said += [f"{task} {absent} of {scores.size} outcomes are not there"] if absent else []
         said += [f"{task} {undecided.sum()} of {scores.size} are without a score"] if undecided.any() else []
     message = "; ".join(said) or "every item has as many outcomes as the others"
-    return AuditCheck(name="missing draws", result="finding" if said else "ok", message=f"{table.name}: {message}")
+    return checked("missing draws", not said, f"{table.name}: {message}")
 
 
 def _seeds(table: OutcomeTable) -> AuditCheck:
     name, repeated, total = "equal seeds", 0, 0
     for task in table.tasks.values():
         if task.seeds is None:
-            return AuditCheck(name=name, result="not testable", message=f"{table.name}: seeds are not known")
+            return not_testable(name, f"{table.name}: seeds are not known")
         for row in task.seeds:
             counts = Counter(row[row != NO_SEED].tolist())
             repeated, total = repeated + counts.total() - len(counts), total + counts.total()
     message = f"{table.name}: {repeated} of {total} samples repeat the seed of another of their item"
-    return AuditCheck(name=name, result="finding" if repeated else "ok", message=message)
+    return checked(name, not repeated, message)
 
 
 def _each(paths: Sequence[Path], columns: ColumnsOf | None, declared: ScoreRange | None) -> list[OutcomeTable]:

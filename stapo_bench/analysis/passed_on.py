@@ -10,7 +10,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from stapo_bench.analysis.audit_check import AuditCheck, by_problem
+from stapo_bench.analysis.audit_check import AuditCheck, by_problem, checked, not_testable
 from stapo_bench.runs import GradedSample, LoadedRun
 from stapo_bench.statistics import ALARM, copy_evidence, most_log_probability, problem_evidence
 
@@ -35,9 +35,7 @@ def shared_samples(a: LoadedRun, b: LoadedRun) -> AuditCheck:
             else:
                 other, other_total = other + equal, other_total + 1
     if same_total == 0:
-        return AuditCheck(
-            name="shared samples", result="not testable", message=f"{a.name}, {b.name}: no sample in common"
-        )
+        return not_testable("shared samples", f"{a.name}, {b.name}: no sample in common")
     message = f"{same} of {same_total} samples are equal in {a.name} and {b.name}"
     temperature = b.manifest.identity.sampling.temperature
     if other_total:
@@ -46,16 +44,14 @@ def shared_samples(a: LoadedRun, b: LoadedRun) -> AuditCheck:
         by_chance = _binomial_tail(same, same_total, min(1.0, chance)) >= ALARM
     elif same and not temperature:
         message += "; one sample per problem at a temperature that is not known, or 0, does not tell what chance gives"
-        return AuditCheck(name="shared samples", result="not testable", message=message)
+        return not_testable("shared samples", message)
     else:
         evidence, _ = copy_evidence([_evidence_of_passing_on(pair, temperature or 0.0, moved=False) for pair in groups])
         by_chance = evidence < -math.log(ALARM)
-    if by_chance:
-        return AuditCheck(name="shared samples", result="ok", message=message)
-    if a.manifest.shares_seed(b.manifest):
+    if not by_chance and a.manifest.shares_seed(b.manifest):
         message += f"; both drew with seed {a.manifest.seed}, so models that are alike write alike"
-        return AuditCheck(name="shared samples", result="not testable", message=message)
-    return AuditCheck(name="shared samples", result="finding", message=message)
+        return not_testable("shared samples", message)
+    return checked("shared samples", by_chance, message)
 
 
 def moved_samples(a: LoadedRun, b: LoadedRun) -> AuditCheck:
@@ -68,7 +64,7 @@ def moved_samples(a: LoadedRun, b: LoadedRun) -> AuditCheck:
     name = "samples shared at other places"
     groups = list(common_problems(a, b))
     if not any(one.sample_index != two.sample_index for pair in groups for one, two in product(*pair)):
-        return AuditCheck(name=name, result="not testable", message=f"{a.name}, {b.name}: no places to compare")
+        return not_testable(name, f"{a.name}, {b.name}: no places to compare")
     observed, expected, variance = (sum(parts) for parts in zip(*map(_moved_pairs, groups), strict=True))
     z = (observed - expected) / math.sqrt(max(variance, expected, 1.0))
     temperature = b.manifest.identity.sampling.temperature or 0.0  # not known: perhaps greedy, which proves nothing
@@ -78,7 +74,7 @@ def moved_samples(a: LoadedRun, b: LoadedRun) -> AuditCheck:
         f"{observed:.0f} pairs of samples are equal at different places of {a.name} and {b.name}; a random division of "
         f"their samples gives {expected:.1f}"
     )
-    return AuditCheck(name=name, result="ok" if fine else "finding", message=message)
+    return checked(name, fine, message)
 
 
 def common_problems(a: LoadedRun, b: LoadedRun) -> Iterator[Pair]:
