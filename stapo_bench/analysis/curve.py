@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from stapo_bench.analysis.common_problems import not_drawn, shared_problems
+from stapo_bench.analysis.common_problems import decided_by_all, missing_samples, shared_tasks
 from stapo_bench.analysis.early_stopping import aim_of, at_every_look, stopped_note
 from stapo_bench.analysis.parity_gate import parity
 from stapo_bench.errors import StapoError, watched
@@ -81,9 +81,13 @@ def curve_runs(run_dirs: Sequence[Path], grader: str = DEFAULT_GRADER) -> Curve:
         StapoError: fewer than two runs, checkpoints of more than one training or model, no task or problem in common,
             or settings differ besides the weights.
     """
-    if len(run_dirs) < 2:
-        raise StapoError(f"expected at least two runs (checkpoints of one training run), got {len(run_dirs)}")
-    runs = [load_run(path, grader) for path in watched(run_dirs, "reading", "runs", len(run_dirs))]
+    return step_curve([load_run(path, grader) for path in watched(run_dirs, "reading", "runs", len(run_dirs))])
+
+
+def step_curve(runs: Sequence[LoadedRun]) -> Curve:
+    """``curve_runs`` for runs that were read before."""
+    if len(runs) < 2:
+        raise StapoError(f"expected at least two runs (checkpoints of one training run), got {len(runs)}")
     _refuse_other_trainings(runs)
     order = []
     unstated = [run.name for run in runs[1:] if run.manifest.about.step is None]
@@ -97,19 +101,28 @@ def curve_runs(run_dirs: Sequence[Path], grader: str = DEFAULT_GRADER) -> Curve:
     for run in runs[1:]:
         if confounders := [str(item) for item in parity(runs[0], run) if item.weight == "confounds"]:
             raise StapoError(f"{run.name} and {runs[0].name} differ besides the weights: {'; '.join(confounders)}")
-    tasks = [task for task in runs[0].tasks if all(task in run.tasks for run in runs)]
-    matrices = [common_matrices(runs, task) for task in tasks]
-    if not matrices or any(len(of_task[0]) < 2 for of_task in matrices):
-        raise StapoError("expected at least one task, and two problems of each, that all runs have sampled")
-    names, steps = [run.name for run in runs], [run.manifest.about.step for run in runs]
+    steps = [run.manifest.about.step for run in runs]
     if _training(runs[0]) not in map(_training, runs[1:]):
         steps[0] = None  # a base's own are of another training
-    found = curve(matrices, names, steps, tasks, [aim_of(run) for run in runs])
-    widened = "bands that involve it are widened to hold at every look (anytime-valid); the corrected best is not"
-    missing = [note for task in tasks for note in not_drawn(runs, task, shared_problems(runs, task))]
     if unstated and len(runs) > 2:
         order.append(f"{', '.join(unstated)}: no training step is stated, so the runs stand in the order given")
-    return replace(found, notes=(*order, *missing, *stopped_note(runs, widened)))
+    found = curve_in_order(runs, steps)
+    return replace(found, notes=(*order, *found.notes))
+
+
+def curve_in_order(runs: Sequence[LoadedRun], steps: Sequence[int | None]) -> Curve:
+    """The curve of runs as they stand, over the tasks and problems that all have; notes say what is missing of these.
+
+    Raises:
+        StapoError: no task, or no two problems in common.
+    """
+    tasks = shared_tasks(runs)
+    matrices = [decided_by_all([run.outcomes[task] for run in runs]) for task in tasks]
+    if not matrices or any(len(of_task[0]) < 2 for of_task in matrices):
+        raise StapoError("expected at least one task, and two problems of each, that all runs have sampled")
+    found = curve(matrices, [run.name for run in runs], steps, tasks, [aim_of(run) for run in runs])
+    widened = "bands that involve it are widened to hold at every look (anytime-valid); the corrected best is not"
+    return replace(found, notes=(*missing_samples(runs, tasks), *stopped_note(runs, widened)))
 
 
 def curve(
@@ -222,11 +235,3 @@ def _held_out_best(matrices: Sequence[Sequence[Matrix]]) -> float:
     ]
     picked = [int(np.argmax(half)) for half in halves]
     return (float(halves[1][picked[0]]) + float(halves[0][picked[1]])) / 2
-
-
-def common_matrices(runs: Sequence[LoadedRun], task: str) -> list[Matrix]:
-    """Outcome matrices of a task over the problems that every run has decided."""
-    ids = shared_problems(runs, task)
-    found = [run.outcomes[task].of(ids).scores for run in runs]
-    decided = ~np.isnan(np.stack([problem_means(run) for run in found])).any(axis=0)
-    return [run[decided] for run in found]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from stapo_bench.analysis.common_problems import not_drawn
+from stapo_bench.analysis.common_problems import missing_samples, shared_problems
 from stapo_bench.analysis.early_stopping import stopped_note
 from stapo_bench.analysis.parity_gate import parity, same_weights
 from stapo_bench.analysis.seed_comparison import SeedComparison, compare_over_seeds, means_by_task
@@ -171,14 +171,15 @@ def compare_methods(methods: Sequence[Method], margin: float = MARGIN, detect: f
         raise StapoError(f"expected at least two methods, got {len(methods)}; give a pattern for each")
     methods = _named_apart(methods)
     notes = list(_check_parity(methods))
-    tasks = {task: _common(methods, task) for task in methods[0].runs[0].tasks}
+    runs = [run for method in methods for run in method.runs]
+    tasks = {task: shared_problems(runs, task) for task in runs[0].tasks}
+    if apart := [task for task, ids in tasks.items() if not ids]:
+        raise StapoError(f"{apart[0]}: the runs have no problem in common; compare runs of the same data")
     outcomes = {
         method.name: [{task: run.outcomes[task].of(ids) for task, ids in tasks.items()} for run in method.runs]
         for method in methods
     }
-    runs = [run for method in methods for run in method.runs]
-    for task, ids in tasks.items():
-        notes += not_drawn(runs, task, ids)
+    notes += missing_samples(runs, tasks)
     notes += stopped_note(runs, "its number of samples depends on them; the spread over seeds counts as it is")
     pairs = compare_over_seeds(
         outcomes,
@@ -268,15 +269,6 @@ def _check_parity(methods: Sequence[Method]) -> Iterator[str]:
                 f"runs of {method.name} share a sampling seed: where their models are alike so is their noise, which "
                 "the spread over seeds cannot show; sample each with a --seed of its own"
             )
-
-
-def _common(methods: Sequence[Method], task: str) -> list[str]:
-    """The problems that every run of every method was asked."""
-    asked = [run.tasks[task].problem_ids for method in methods for run in method.runs]
-    common = set(asked[0]).intersection(*asked)
-    if not common:
-        raise StapoError(f"{task}: the runs have no problem in common; compare runs of the same data")
-    return [problem_id for problem_id in asked[0] if problem_id in common]
 
 
 def _rank(name: str, pairs: Sequence[SeedComparison]) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from stapo_bench.analysis.audit_check import AuditCheck, checked, not_testable
+from stapo_bench.analysis.common_problems import decided_by_all, shared_tasks
 from stapo_bench.analysis.curve import Curve, curve
 from stapo_bench.analysis.plan import SamplePlan, plan_of_task
 from stapo_bench.errors import StapoError, UsageError
@@ -114,8 +115,8 @@ def plan_tables(
         raise UsageError(f"--detect: expected a fraction between 0 and 1 (0.02 is two points), got {detect:g}")
     a, b = _each([path_a, path_b], columns, declared)
     plans = []
-    for task in _shared(a, b):
-        correct_a, correct_b = _paired([a, b], task)
+    for task in shared_tasks((a, b)):
+        correct_a, correct_b = decided_by_all([table.tasks[task].outcomes for table in (a, b)])
         plan = plan_of_task(task, task, (correct_a, correct_b), detect, power)
         plans += [] if plan is None else [plan]
     if not plans:
@@ -129,8 +130,8 @@ def curve_tables(paths: Sequence[Path], columns: ColumnsOf | None = None, declar
     if len(paths) < 2:
         raise StapoError(f"expected at least two tables (checkpoints of one training run), got {len(paths)}")
     tables = _each(paths, columns, declared)
-    tasks = [task for task in tables[0].tasks if all(task in table.tasks for table in tables)]
-    matrices = [_paired(tables, task) for task in tasks]
+    tasks = shared_tasks(tables)
+    matrices = [decided_by_all([table.tasks[task].outcomes for table in tables]) for task in tasks]
     if not matrices or any(len(of_task[0]) < 2 for of_task in matrices):
         raise StapoError("expected at least one task, and two items of each, that all tables have decided")
     found = curve(matrices, [table.name for table in tables], [None] * len(tables), tasks)
@@ -190,17 +191,3 @@ def _each(paths: Sequence[Path], columns: ColumnsOf | None, declared: ScoreRange
             raise UsageError(f"{path}: expected one model, got {', '.join(t.name for t in (table, *others[:3]))}")
         found.append(table)
     return found
-
-
-def _shared(a: OutcomeTable, b: OutcomeTable) -> list[str]:
-    return [task for task in a.tasks if task in b.tasks]
-
-
-def _paired(tables: Sequence[OutcomeTable], task: str) -> list[Matrix]:
-    """Matrices over the items that every table has decided."""
-    of_task = [table.tasks[task].outcomes for table in tables]
-    there = [set(outcomes.problem_ids) for outcomes in of_task]
-    ids = [item for item in of_task[0].problem_ids if all(item in names for names in there)]
-    found = [outcomes.of(ids).scores for outcomes in of_task]
-    decided = ~np.isnan(np.stack([problem_means(matrix) for matrix in found])).any(axis=0)
-    return [matrix[decided] for matrix in found]

@@ -29,7 +29,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from stapo_bench.analysis.common_problems import not_drawn, shared_problems
+from stapo_bench.analysis.common_problems import missing_samples, shared_problems, shared_tasks
 from stapo_bench.analysis.early_stopping import stopped_note
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.grading import DEFAULT_GRADER
@@ -110,7 +110,7 @@ def plan_runs(
     if not 0 < detect < 1:
         raise UsageError(f"--detect: expected a fraction between 0 and 1 (0.02 is two points), got {detect:g}")
     a, b = load_run(run_a, grader), load_run(run_b, grader)
-    tasks = [task for task in a.tasks if task in b.tasks]
+    tasks = shared_tasks((a, b))
     plans = [plan for task in tasks if (plan := _task_plan(a, b, task, detect, power)) is not None]
     if not plans:
         copied = any(sample.is_copy for run in (a, b) for samples in run.samples.values() for sample in samples)
@@ -121,9 +121,8 @@ def plan_runs(
             "--baseline SCORE' plans by stated assumptions"
         )
     rough = "its scores decided how many samples there are, so their variances, and with them this plan, are rough"
-    notes = [note for task in tasks for note in not_drawn((a, b), task, shared_problems((a, b), task))]
-    notes += stopped_note((a, b), rough)
-    return SamplePlan(name_a=a.name, name_b=b.name, detect=detect, power=power, tasks=tuple(plans), notes=tuple(notes))
+    notes = (*missing_samples((a, b), tasks), *stopped_note((a, b), rough))
+    return SamplePlan(name_a=a.name, name_b=b.name, detect=detect, power=power, tasks=tuple(plans), notes=notes)
 
 
 def components(a: Matrix, b: Matrix, *, same_seeds: bool = False) -> Components | None:

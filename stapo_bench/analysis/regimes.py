@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from stapo_bench.analysis.common_problems import not_drawn, shared_problems
+from stapo_bench.analysis.common_problems import missing_samples, shared_problems, shared_tasks
 from stapo_bench.analysis.early_stopping import WIDENED, aim_of, at_every_look, stopped_note
 from stapo_bench.analysis.parity_gate import Weight, parity, tasks_together, weights_of
 from stapo_bench.engines import sampling_in_words
@@ -94,7 +94,7 @@ def compare_regimes(a1: Path, b1: Path, a2: Path, b2: Path, grader: str = DEFAUL
         )
     if sampling[0] == sampling[2]:
         raise StapoError(f"expected two decoding regimes, got {_words(runs[0])} twice: {runs[0].name}, {runs[2].name}")
-    tasks = [task for task in runs[0].tasks if all(task in run.tasks for run in runs)]
+    tasks = shared_tasks(runs)
     if not tasks:
         raise StapoError("the four runs have no task in common")
     others = tuple(other for i, j in _EDGES for other in _others(runs[i], runs[j], tasks))
@@ -115,7 +115,7 @@ def compare_regimes(a1: Path, b1: Path, a2: Path, b2: Path, grader: str = DEFAUL
         others=others,
         notes=(
             *(other.note for other in others),
-            *(note for task in tasks for note in not_drawn(runs, task, shared_problems(runs, task))),
+            *missing_samples(runs, tasks),
             *stopped_note(runs, WIDENED),
         ),
     )
@@ -144,5 +144,4 @@ def _contrast(runs: Sequence[LoadedRun], task: str, weights: Sequence[float], er
 
 
 def _words(run: LoadedRun) -> str:
-    sampling = run.manifest.identity.sampling
-    return sampling_in_words(sampling)
+    return sampling_in_words(run.manifest.identity.sampling)

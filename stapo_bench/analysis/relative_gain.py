@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from stapo_bench.analysis.common_problems import decided_by_all
 from stapo_bench.records import Outcomes
 from stapo_bench.statistics import (
     ERROR_NAMES,
@@ -157,11 +158,7 @@ def _nested(names: Sequence[tuple[str, str]], values: Vector) -> dict[str, dict[
 
 def _task_means(runs: Sequence[Mapping[str, Outcomes]], task: str) -> Vector:
     """Success rates over the problems that every run has decided, [num_runs, num_problems]."""
-    others = [set(run[task].problem_ids) for run in runs]
-    ids = [i for i in runs[0][task].problem_ids if all(i in other for other in others)]
-    means = np.stack([problem_means(run[task].of(ids).scores) for run in runs])
-    decided: Vector = means[:, ~np.isnan(means).any(axis=0)]
-    return decided
+    return np.stack([problem_means(scores) for scores in decided_by_all([run[task] for run in runs])])
 
 
 def _sampling_shifts(
@@ -187,11 +184,7 @@ def _shared_noise(a: Outcomes, b: Outcomes) -> float:
 
     The variance of their difference is smaller by twice of it than that of independent runs.
     """
-    others = set(b.problem_ids)
-    ids = [i for i in a.problem_ids if i in others]
-    pair = [run.of(ids).scores for run in (a, b)]
-    decided = ~np.isnan([problem_means(run) for run in pair]).any(axis=0)
-    used = [run[decided] for run in pair]
+    used = decided_by_all((a, b))
     apart, together = (contrast_variances(used, [-1.0, 1.0], same_seeds=same)[1].sum() for same in (False, True))
     return float(apart - together) / 2.0 / (len(a.scores) * len(b.scores))
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from stapo_bench.analysis.common_problems import shared_tasks
 from stapo_bench.analysis.grader_agreement import grade_files
 from stapo_bench.analysis.parity_gate import parity, same_weights
 from stapo_bench.analysis.score_file import SCORES, current_score
@@ -78,7 +79,7 @@ def why_runs(run_a: Path, run_b: Path, grader: str | None = None) -> Explanation
         StapoError: no task in common.
     """
     a, b = read_side(run_a, grader), read_side(run_b, grader)
-    names = [task for task in a.run.tasks if task in b.run.tasks]
+    names = shared_tasks((a.run, b.run))
     if not names:
         raise StapoError(
             f"nothing to explain: {a.run.name} has {', '.join(a.run.tasks)}; {b.run.name} has {', '.join(b.run.tasks)}"
