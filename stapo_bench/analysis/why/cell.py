@@ -106,7 +106,7 @@ def why_published(run_dir: Path, table: str, wanted: Sequence[str] = (), grader:
         name_a=side.run.name,
         name_b=f"{printed.title}: {_named(row)}",
         tasks=tasks,
-        average=average_gap(tasks, f"mean of {len(tasks)} tasks" if len(tasks) > 1 else tasks[0].title),
+        average=average_gap(tasks),
         suspects=tuple(_other_weights(side, row)),
         notes=(
             f"{printed.paper}, {printed.version}; {printed.source}; confidence {printed.confidence}"

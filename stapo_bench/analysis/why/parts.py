@@ -132,7 +132,7 @@ def in_order(parts: Sequence[Part]) -> tuple[Part, ...]:
     return tuple(given.get(cause, Part(cause=cause, knowledge="same")) for cause in CAUSES)
 
 
-def average_gap(tasks: Sequence[TaskGap], title: str) -> TaskGap:
+def average_gap(tasks: Sequence[TaskGap]) -> TaskGap:
     """The mean over tasks, each of the same weight; the rest is tested anew as noise, which the mean has less of."""
     parts = []
     for cause in CAUSES:
@@ -154,7 +154,7 @@ def average_gap(tasks: Sequence[TaskGap], title: str) -> TaskGap:
     rest = rest_in_parts(noise.value + unexplained.value, error, slack)
     return TaskGap(
         task="average",
-        title=title,
+        title=f"mean of {len(tasks)} tasks" if len(tasks) > 1 else tasks[0].title,
         value_a=float(np.mean([task.value_a for task in tasks])),
         value_b=float(np.mean([task.value_b for task in tasks])),
         parts=(*others, *rest),

@@ -11,7 +11,7 @@ both do, and where nothing differs the rest is noise as far as chance can make i
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -36,7 +36,7 @@ from stapo_bench.analysis.why.parts import (
 )
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Outcome
-from stapo_bench.runs import GradedSample, LoadedRun, TaskIdentity, load_run, outcomes_of, split_golds
+from stapo_bench.runs import GradedSample, LoadedRun, load_run, outcomes_of, split_golds
 from stapo_bench.statistics import Matrix, contrast_variances, problem_means
 
 Judged = Mapping[tuple[str, str], float]
@@ -97,7 +97,7 @@ def why_runs(run_a: Path, run_b: Path, grader: str | None = None) -> Explanation
         name_a=a.run.name,
         name_b=b.run.name,
         tasks=tasks,
-        average=average_gap(tasks, f"mean of {len(tasks)} tasks" if len(tasks) > 1 else tasks[0].title),
+        average=average_gap(tasks),
         suspects=tuple(suspects),
         notes=(f"only in one run, left out: {', '.join(left_out)}",) if left_out else (),
     )
@@ -112,22 +112,18 @@ class _TaskOfTwo:
         common = set(asked[0].problem_ids) & set(asked[1].problem_ids)
         self.common = [problem_id for problem_id in asked[0].problem_ids if problem_id in common]
         self.same_problems = all(set(of_run.problem_ids) == common for of_run in asked)
-        self.identity: Sequence[TaskIdentity] = [side.run.manifest.identity.tasks[task] for side in self.sides]
-        self.same_data = self.identity[0].data == self.identity[1].data
+        self.same_data = len({side.run.manifest.identity.tasks[task].data for side in self.sides}) == 1
 
     def gap(self) -> TaskGap:
         """The parts, each the change that a step makes."""
         printed = [mean_and_error(side.run.outcomes[self.task].scores)[0] for side in self.sides]
-        parts = []
         if not self.common:
             note = "no problem in common"
             parts = [Part(cause="problems", knowledge="measured", value=printed[1] - printed[0], note=note)]
         else:
-            verdicts = [side.run for side in self.sides]
-            parts.append(self._problems(printed))
-            verdicts = [*self._judged_alike(verdicts, parts)]
-            matrices = self._cut_alike(verdicts, parts)
-            parts += self._rest(matrices)
+            runs, judged = self._judged_alike()
+            matrices, cut = self._cut_alike(runs)
+            parts = [self._problems(printed), *judged, *cut, *self._rest(matrices)]
         first = self.sides[0].run
         return TaskGap(
             task=self.task, title=first.title(self.task), value_a=printed[0], value_b=printed[1], parts=in_order(parts)
@@ -167,12 +163,12 @@ class _TaskOfTwo:
 
     # --- golds and graders --------------------------------------------------------------------------------------------
 
-    def _judged_alike(self, runs: Sequence[LoadedRun], parts: list[Part]) -> Iterator[LoadedRun]:
-        """Both runs by one grader and one set of golds; adds the parts of what had to change for that."""
+    def _judged_alike(self) -> tuple[list[LoadedRun], list[Part]]:
+        """Both runs by one grader and one set of golds; and the part of what had to change for that, if anything."""
         a, b = self.sides
+        runs = [a.run, b.run]
         if a.run.grader == b.run.grader and a.grades == b.grades and self.same_data:
-            yield from runs
-            return
+            return runs, []
         (rule_a, golds_a), (rule_b, golds_b) = split_golds(a.grades), split_golds(b.grades)
         cause: Cause = "golds" if rule_a == rule_b and _rule(a) == _rule(b) else "grader"
         said = f"{a.run.grader} in {a.run.name}, {b.run.grader} in {b.run.name}"
@@ -194,16 +190,14 @@ class _TaskOfTwo:
         # Means, not the mean of differences: what one grader decided and the other did not stays in the numbers.
         values = [mean_and_error(old)[0] - mean_and_error(new)[0] for old, new in zip(before, after, strict=True)]
         errors = [0.0 if math.isnan(error) else error for _, error in shifts]
-        parts.append(
-            Part(
-                cause=cause,
-                knowledge="measured",
-                value=values[1] - values[0],
-                standard_error=math.hypot(*errors),
-                note=how,
-            )
+        part = Part(
+            cause=cause,
+            knowledge="measured",
+            value=values[1] - values[0],
+            standard_error=math.hypot(*errors),
+            note=how,
         )
-        yield from alike
+        return alike, [part]
 
     def _shared_grades(self) -> str | None:
         """A grade file of one version that both runs have: A's own, B's own, or another."""
@@ -213,17 +207,19 @@ class _TaskOfTwo:
 
     # --- limits -------------------------------------------------------------------------------------------------------
 
-    def _cut_alike(self, runs: Sequence[LoadedRun], parts: list[Part]) -> list[Matrix]:
-        """Verdicts under the smaller limit; what is cut there counts as the other run's cut samples do on average."""
+    def _cut_alike(self, runs: Sequence[LoadedRun]) -> tuple[list[Matrix], list[Part]]:
+        """Verdicts under the smaller limit; what is cut there counts as the other run's cut samples do on average.
+
+        And the part of that, if there are two limits, or not both are known.
+        """
         limits = [side.run.manifest.identity.sampling.max_new_tokens for side in self.sides]
         matrices = [self._matrix(run) for run in runs]
         if None in limits or any(sample.num_tokens is None for run in runs for sample in self._samples(run)):
             note = "limits and lengths of imported samples are not known of both runs"
-            parts.append(Part(cause="truncation", knowledge="unknown", note=note))
-            return matrices
+            return matrices, [Part(cause="truncation", knowledge="unknown", note=note)]
         told = [limit for limit in limits if limit is not None]
         if told[0] == told[1]:
-            return matrices
+            return matrices, []
         longer = int(told[1] > told[0])
         smaller = min(told)
         cut = [s.correct for s in self._samples(runs[1 - longer]) if s.truncated and not math.isnan(s.correct)]
@@ -234,18 +230,16 @@ class _TaskOfTwo:
         shortened = np.where((too_long == 1.0) & ~np.isnan(matrices[longer]), right_when_cut, matrices[longer])
         change, error = mean_and_error(matrices[longer] - shortened)
         names = [side.run.name for side in self.sides]
-        parts.append(
-            Part(
-                cause="truncation",
-                knowledge="measured",
-                value=change if longer else -change,
-                standard_error=error,
-                note=f"{limits[0]} tokens in {names[0]}, {limits[1]} in {names[1]}; {100 * np.nanmean(too_long):.1f} % "
-                f"of {names[longer]}'s samples are longer than {smaller}",
-            )
+        part = Part(
+            cause="truncation",
+            knowledge="measured",
+            value=change if longer else -change,
+            standard_error=error,
+            note=f"{limits[0]} tokens in {names[0]}, {limits[1]} in {names[1]}; {100 * np.nanmean(too_long):.1f} % "
+            f"of {names[longer]}'s samples are longer than {smaller}",
         )
         matrices[longer] = shortened
-        return matrices
+        return matrices, [part]
 
     # --- what is left -------------------------------------------------------------------------------------------------
 
@@ -255,10 +249,8 @@ class _TaskOfTwo:
         a, b = (side.run for side in self.sides)
         error = _error_of_difference(matrices, same_seeds=a.manifest.shares_seed(b.manifest))
         same_texts = self.same_data or self.same_problems
-        differing, unknown = (
-            differing_settings(a, b, self.task, same_texts=same_texts),
-            unknown_settings(a, b, self.task),
-        )
+        differing = differing_settings(a, b, self.task, same_texts=same_texts)
+        unknown = unknown_settings(a, b, self.task)
         if not differing or unknown or not same_weights(a, b):
             open_ = [Part(cause=c, knowledge="unknown", note=note) for c, note in {**unknown, **differing}.items()]
             return [*rest_in_parts(rest, error), *open_]
