@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import stapo_bench as sb
-from stapo_bench.analysis import better_by, compare_outcomes, compare_runs, compare_within, judge, not_worse
+from stapo_bench.analysis import better_by, compare_models, compare_outcomes, compare_runs, judge, not_worse
 from stapo_bench.cli import cli
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.presenting import render_comparison
@@ -80,7 +80,7 @@ def test_two_runs_and_their_exported_tables_have_equal_numbers(make_run, tmp_pat
     assert numbers(of_runs) == numbers(of_files)
     assert of_runs.same_seeds is of_files.same_seeds is (seed_b == 0)
     export_runs(runs, tmp_path / f"both.{ending}")
-    both = compare_within(tmp_path / f"both.{ending}")
+    both = compare_models(tmp_path, read_outcomes(tmp_path / f"both.{ending}"))
     assert numbers(both) == numbers(of_files)
     assert (both.name_a, both.name_b) == ("a", "b")
     mixed = compare_outcomes(runs[0], files[1])
@@ -157,7 +157,7 @@ def test_one_file_with_two_models_long_or_wide(write):
     long = write("long.csv", "model,item,score\nold,p,0\nold,q,0\nnew,q,1\nnew,p,1\n")
     wide = write("wide.csv", "item,old,new\np,0,1\nq,0,1\n")
     for path in (long, wide):
-        found = compare_within(path)
+        found = compare_models(path, read_outcomes(path))
         assert (found.name_a, found.name_b, found.average.value_a, found.average.value_b) == ("old", "new", 0.0, 1.0)
     assert "expected two models in one file, got 1 (one)" in refused(write("one.csv", A))
     assert "expected one model, got 2 (old, new)" in refused(wide, long)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from stapo_bench.plugins import lazy_names
 
 if TYPE_CHECKING:
-    from stapo_bench.analysis.compare.outcomes import Compared, compare_models, compare_outcomes, compare_within
+    from stapo_bench.analysis.compare.outcomes import Compared, compare_models, compare_outcomes
     from stapo_bench.analysis.compare.records import (
         Comparison,
         Effect,

@@ -1,7 +1,6 @@
 """``compare`` for whatever holds outcomes: run folders, tables, logs with verdicts, matrices and maps.
 
     compare_outcomes(Path("a.csv"), Path("b.csv"))
-    compare_within(Path("both.csv"))  # one file, two models in it
 
 The statistics are those of runs; what a table does not say (settings, truncation, copies) is listed as not known.
 """
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from stapo_bench.analysis.compare.records import Comparison
 from stapo_bench.analysis.compare.runs import compare_loaded, compare_runs, in_clusters
-from stapo_bench.analysis.compare.sides import Known, Side, same_sample_seeds, side_of_run, side_of_table
+from stapo_bench.analysis.compare.sides import Known, same_sample_seeds, side_of
 from stapo_bench.analysis.compare.two_sides import compare_sides
 from stapo_bench.analysis.early_stopping import WIDENED, aim_of, stopped_note
 from stapo_bench.analysis.parity_gate import unknown_parity
@@ -96,22 +95,6 @@ def compare_outcomes(
     return _compare(left, right, margin)
 
 
-def compare_within(
-    path: Path,
-    columns: Mapping[str, str] | None = None,
-    margin: float = MARGIN,
-    declared: ScoreRange | None = None,
-) -> Comparison:
-    """Compare the two models in one file, the first being A.
-
-    Raises:
-        StapoError: another number of models.
-    """
-    if path.is_dir():
-        raise UsageError(f"{path}: expected a second run to compare it with, or one table that holds two models")
-    return compare_models(path, read_outcomes(path, columns, declared), margin)
-
-
 def compare_models(path: Path, tables: Sequence[LoadedRun | OutcomeTable], margin: float = MARGIN) -> Comparison:
     """Compare the two models that were read from one file, the first being A.
 
@@ -157,7 +140,7 @@ def _compare(a: LoadedRun | OutcomeTable, b: LoadedRun | OutcomeTable, margin: f
     if isinstance(a, LoadedRun) and isinstance(b, LoadedRun):
         return compare_loaded(a, b, margin)
     name_a, name_b = (a.name, b.name) if a.name != b.name else (origin_of(a), origin_of(b))
-    sides = _side(a, name_a, list(b.tasks)), _side(b, name_b, list(a.tasks))
+    sides = side_of(a, name_a, list(b.tasks)), side_of(b, name_b, list(a.tasks))
     tables = [each for each in (a, b) if isinstance(each, OutcomeTable)]
     runs = [each for each in (a, b) if isinstance(each, LoadedRun)]
     known = Known(
@@ -168,19 +151,11 @@ def _compare(a: LoadedRun | OutcomeTable, b: LoadedRun | OutcomeTable, margin: f
         notes=(*(note for table in tables for note in table.notes), NOT_LOOKED_AT, *stopped_note(runs, WIDENED)),
     )
     found = compare_sides(*sides, known, margin)
-    if not any(_num_compared(found)):
+    if not any(task.effects[0].difference.num_problems for task in found.tasks):
         raise StapoError(f"{name_a} and {name_b}: expected items with outcomes in both, got none that both decided")
     return found
-
-
-def _num_compared(found: Comparison) -> list[int]:
-    return [task.effects[0].difference.num_problems for task in found.tasks]
 
 
 def origin_of(side: LoadedRun | OutcomeTable) -> str:
     """The file or folder that it comes from."""
     return side.origin if isinstance(side, OutcomeTable) else str(side.manifest.run_dir)
-
-
-def _side(found: LoadedRun | OutcomeTable, name: str, other_tasks: Sequence[str]) -> Side:
-    return side_of_run(found) if isinstance(found, LoadedRun) else side_of_table(found, name, other_tasks)

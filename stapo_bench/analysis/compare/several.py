@@ -24,8 +24,7 @@ from stapo_bench.analysis.compare.sides import (
     check_names,
     same_sample_seeds,
     shared_clusters,
-    side_of_run,
-    side_of_table,
+    side_of,
     tasks_as_clusters,
 )
 from stapo_bench.analysis.compare.two_sides import clustering_of, looks_clustered, marked, pair_risks
@@ -219,9 +218,7 @@ def verdict_together(joint: JointDifference, margin: float) -> EffectVerdict:
 def _named_apart(found: Sequence[LoadedRun | OutcomeTable]) -> list[Side]:
     """The sides under names of their own; tables that name no task are of the others' only one."""
     named = [list(each.tasks) for each in sorted(found, key=lambda each: isinstance(each, OutcomeTable))]
-    sides = [
-        side_of_run(each) if isinstance(each, LoadedRun) else side_of_table(each, each.name, named[0]) for each in found
-    ]
+    sides = [side_of(each, each.name, named[0]) for each in found]
     names = [side.name for side in sides]
     if len(set(names)) < len(names):
         names = [origin_of(each) for each in found]

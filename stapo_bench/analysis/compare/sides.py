@@ -111,6 +111,11 @@ def side_of_table(table: OutcomeTable, name: str, other_tasks: Sequence[str]) ->
     return Side(name=name, outcomes=tasks, titles={task: task for task in tasks}, table=table)
 
 
+def side_of(found: LoadedRun | OutcomeTable, name: str, other_tasks: Sequence[str]) -> Side:
+    """Either as a side; a run keeps its own name."""
+    return side_of_run(found) if isinstance(found, LoadedRun) else side_of_table(found, name, other_tasks)
+
+
 def tasks_as_clusters(sides: Sequence[Side]) -> list[Side]:
     """The sides with all items in one set, where tasks were named as clusters (``--cluster task``); else as they are.
 
