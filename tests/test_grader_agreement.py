@@ -9,7 +9,6 @@ from stapo_bench.analysis.grader_agreement import (
     Dispute,
     GraderAgreement,
     compare_graders,
-    grade_files,
 )
 from stapo_bench.presenting.graders import MAX_DISPUTES, render_graders
 from stapo_bench.records import Outcome

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     )
     from stapo_bench.analysis.early_stopping import at_every_look
     from stapo_bench.analysis.gate import GateState, Judged, Requirement, better_by, judge, not_worse, not_worse_than
-    from stapo_bench.analysis.grader_agreement import Dispute, GraderAgreement, compare_graders, grade_files
+    from stapo_bench.analysis.grader_agreement import Dispute, GraderAgreement, compare_graders
     from stapo_bench.analysis.methods import (
         Method,
         MethodComparison,

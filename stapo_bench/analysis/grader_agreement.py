@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.records import Outcome, Outcomes, SampleKey
 from stapo_bench.runs import (
     GradedSample,
     Grades,
     Manifest,
     golds_at_hand,
+    grade_files,
     load_manifest,
     outcomes_of,
     read_grades,
@@ -75,16 +75,6 @@ class GraderAgreement:
     disagreements: tuple[Disagreement, ...]
     disputes: tuple[Dispute, ...]  # those that affect most samples first
     note: str = ""  # why no golds are shown
-
-
-def grade_files(run_dir: Path) -> list[str]:
-    """Names of a run's grade files, the default grader first.
-
-    >>> grade_files(Path("no run"))
-    []
-    """
-    names = sorted(path.stem for path in (run_dir / "grades").glob("*.jsonl"))
-    return sorted(names, key=lambda name: split_golds(name)[0] != DEFAULT_GRADER)
 
 
 def compare_graders(run_dir: Path, data_dir: Path | None = None) -> GraderAgreement | None:

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         JUDGED,
         Grades,
         append_grades,
+        grade_files,
         graded_keys,
         grades_by,
         is_reported,

@@ -59,6 +59,16 @@ def is_reported(grader: str) -> bool:
     return grader.endswith(REPORTED)
 
 
+def grade_files(run_dir: Path) -> list[str]:
+    """Names of a run's grade files, the default grader first.
+
+    >>> grade_files(Path("no run"))
+    []
+    """
+    names = sorted(path.stem for path in (run_dir / "grades").glob("*.jsonl"))
+    return sorted(names, key=lambda name: split_golds(name)[0] != DEFAULT_GRADER)
+
+
 def grade_line(key: SampleKey, grade: Grade) -> dict[str, Any]:
     """One line of a grade file."""
     return {
@@ -106,7 +116,7 @@ def stream_grades(run_dir: Path, grader: str) -> GradeStream:
 
 def _no_grades(run_dir: Path, grader: str) -> StapoError:
     """What to do about grades that are not there; UsageError for a name that no grader has."""
-    found = sorted(path.stem for path in (run_dir / "grades").glob("*.jsonl"))
+    found = sorted(grade_files(run_dir))
     if grader.startswith(JUDGED):
         option = " --judge FOLDER"
     else:

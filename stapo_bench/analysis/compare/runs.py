@@ -12,7 +12,7 @@ from stapo_bench.analysis.early_stopping import WIDENED, aim_of, stopped_note
 from stapo_bench.analysis.parity_gate import parity, same_weights
 from stapo_bench.errors import UsageError
 from stapo_bench.grading import DEFAULT_GRADER
-from stapo_bench.runs import LoadedRun, clustered, load_run
+from stapo_bench.runs import LoadedRun, clustered, grade_files, load_run
 from stapo_bench.runs.outcomes import ColumnsOf
 from stapo_bench.statistics import MARGIN
 
@@ -41,8 +41,7 @@ def compare_runs(
     a, b = in_clusters((load_run(run, grader) for run in (run_a, run_b)), columns, data_dir)
     comparison = compare_loaded(a, b, margin)
     # Other graders that judged both runs are asked for their opinion of the sign.
-    shared = {path.stem for path in (run_a / "grades").glob("*.jsonl")}
-    others = sorted(({path.stem for path in (run_b / "grades").glob("*.jsonl")} & shared) - {grader})
+    others = sorted({*grade_files(run_a)} & {*grade_files(run_b)} - {grader})
     seen = {name: compare_loaded(load_run(run_a, name), load_run(run_b, name), margin) for name in others}
     return with_other_graders(comparison, seen)
 

@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 
 from stapo_bench.analysis.common_problems import shared_tasks
-from stapo_bench.analysis.grader_agreement import grade_files
 from stapo_bench.analysis.parity_gate import parity, same_weights
 from stapo_bench.analysis.score_file import SCORES, current_score
 from stapo_bench.analysis.token_limits import sample_matrix
@@ -35,8 +34,9 @@ from stapo_bench.analysis.why.parts import (
     rest_in_parts,
 )
 from stapo_bench.errors import StapoError
+from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.records import Outcome
-from stapo_bench.runs import GradedSample, LoadedRun, load_run, outcomes_of, split_golds
+from stapo_bench.runs import GradedSample, LoadedRun, grade_files, load_run, outcomes_of, split_golds
 from stapo_bench.statistics import Matrix, contrast_variances, problem_means
 
 Judged = Mapping[tuple[str, str], float]
@@ -63,8 +63,7 @@ class Side:
 def read_side(run_dir: Path, grader: str | None) -> Side:
     """A run by this grader; None: by the one that it was last scored with, else its first grade file."""
     name = grader or (current_score(run_dir).grades if (run_dir / SCORES).is_file() else None)
-    if name is None:
-        name = next(iter(grade_files(run_dir)), "math")
+    name = name or next(iter(grade_files(run_dir)), DEFAULT_GRADER)
     return Side(run=load_run(run_dir, name), grades=name, run_dir=run_dir)
 
 

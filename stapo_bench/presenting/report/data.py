@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from stapo_bench.analysis import grade_files
 from stapo_bench.engines import sampling_in_words
 from stapo_bench.errors import StapoError, safe_text, watched
 from stapo_bench.grading import DEFAULT_GRADER
@@ -19,6 +18,7 @@ from stapo_bench.presenting.report.encode import chunked, pack
 from stapo_bench.records import Problem, Sample, SampleKey
 from stapo_bench.runs import (
     Manifest,
+    grade_files,
     load_manifest,
     needs_data,
     read_problems,

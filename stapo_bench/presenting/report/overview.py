@@ -13,7 +13,6 @@ from stapo_bench.analysis import (
     Comparison,
     audit,
     engine_drift,
-    grade_files,
     moved_samples,
     shared_samples,
     weights_of,
@@ -38,7 +37,7 @@ from stapo_bench.presenting.tables.latex import unbeaten
 from stapo_bench.presenting.tables.rows import Cell, Row, published_rows, rows_from_scores
 from stapo_bench.presenting.tables.table import render_tables
 from stapo_bench.presenting.words import percent, score_interval
-from stapo_bench.runs import LoadedRun, load_run
+from stapo_bench.runs import LoadedRun, grade_files, load_run
 
 
 @dataclass(frozen=True, kw_only=True)
