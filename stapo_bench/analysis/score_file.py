@@ -75,10 +75,8 @@ def current_score(run_dir: Path) -> RunScore:
     return score if is_current else score_run(run_dir, score.grades)
 
 
-def score_by(run_dir: Path, grader: str | None) -> RunScore:
-    """The stored scores where they rest on this grader, or any (None); else scored in memory, and the stored stay."""
-    if grader is None:
-        return current_score(run_dir)
+def score_by(run_dir: Path, grader: str) -> RunScore:
+    """The stored scores where they rest on this grader; else scored in memory, and the stored stay."""
     if (run_dir / SCORES).is_file() and (score := current_score(run_dir)).grades == grader:
         return score
     return run_score(load_manifest(run_dir), grader, read_grades(run_dir, grader))

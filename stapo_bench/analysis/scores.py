@@ -17,12 +17,7 @@ from numpy.typing import NDArray
 from stapo_bench.errors import watched
 from stapo_bench.grading import equal_answers
 from stapo_bench.records import Outcome, Outcomes, StatedSampling
-from stapo_bench.runs import (
-    GradedSample,
-    Grades,
-    Manifest,
-    samples_of,
-)
+from stapo_bench.runs import GradedSample, Grades, Manifest, samples_of
 from stapo_bench.statistics import (
     ERROR_NAMES,
     Interval,
@@ -140,9 +135,10 @@ class RunScore:
 def run_score(manifest: Manifest, name: str, grades: Grades) -> RunScore:
     """Score a run's stored samples with the grades of the file of that name; writes nothing."""
     samples = samples_of(manifest, grades)
-    tasks = []
-    for task, asked in manifest.about.tasks.items():
-        tasks.append(score_task(task, asked.title, samples.get(task, []), asked.problem_ids, asked.num_samples))
+    tasks = [
+        score_task(task, asked.title, samples.get(task, []), asked.problem_ids, asked.num_samples)
+        for task, asked in manifest.about.tasks.items()
+    ]
     sampling, about = manifest.identity.sampling, manifest.about
     styles = [style_in_words(task.style) for task in manifest.identity.tasks.values() if task.style]
     macro = macro_score(tasks)
@@ -196,7 +192,7 @@ def score_task(
     Args:
         task: its name.
         title: its column in a table.
-        draws: the stored samples; others than those asked for are left out.
+        samples: the stored ones; others than those asked for are left out.
         problem_ids: the problems asked for.
         num_samples: samples per problem asked for.
     """

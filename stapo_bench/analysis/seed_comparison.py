@@ -5,6 +5,7 @@ compare_over_seeds({"GRPO": runs_of_grpo, "STAPO": runs_of_stapo}, [("GRPO", "ST
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import numpy as np
 
@@ -70,7 +71,9 @@ def compare_over_seeds(
         if seeds is None:
             parts[a, b] = changes_by_task(runs[a], runs[b]), None
         elif _same_seeds(seeds[a], seeds[b]):
-            ordered = [[run for _, run in sorted(zip(seeds[m], runs[m], strict=True), key=_first)] for m in (a, b)]
+            ordered = [
+                [run for _, run in sorted(zip(seeds[m], runs[m], strict=True), key=itemgetter(0))] for m in (a, b)
+            ]
             parts[a, b] = changes_by_task(*ordered), None
         else:
             parts[a, b] = means_by_task(runs[b], runs[a][0]), means_by_task(runs[a])
@@ -108,10 +111,6 @@ def compare_over_seeds(
 def _same_seeds(a: Sequence[int], b: Sequence[int]) -> bool:
     """Each seed once, and the same ones in both."""
     return len(set(a)) == len(a) and sorted(a) == sorted(b)
-
-
-def _first(pair: tuple[int, Run]) -> int:
-    return pair[0]
 
 
 def changes_by_task(a: Sequence[Run], b: Sequence[Run]) -> list[Matrix]:
