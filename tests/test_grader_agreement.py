@@ -12,6 +12,7 @@ from stapo_bench.analysis.grader_agreement import (
 )
 from stapo_bench.presenting.graders import MAX_DISPUTES, render_graders
 from stapo_bench.records import Outcome
+from stapo_bench.runs import grade_files
 
 NAN = float("nan")
 OUTCOMES = {"C": "CORRECT", "I": "INCORRECT", "N": "NO_ANSWER", "E": "GRADER_ERROR"}
