@@ -1,6 +1,6 @@
 """Rows without a format of their own: columns under usual names, or named by ``--map problem=…,completion=…``."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from stapo_bench.errors import UsageError, did_you_mean
@@ -29,8 +29,8 @@ USUAL: Mapping[str, tuple[str, ...]] = {
 _FIELD = {"problem": "question", "tokens": "num_tokens"}  # of ``Layout``, where it is called otherwise
 
 
-def parse_map(text: str) -> dict[str, str]:
-    """``problem=question,completion=out.text`` as columns by meaning.
+def parse_map(text: str, known: Collection[str] = USUAL) -> dict[str, str]:
+    """``problem=question,completion=out.text`` as columns by meaning; ``known``: the meanings that can be named.
 
     >>> parse_map("problem=question, completion=out.text")
     {'problem': 'question', 'completion': 'out.text'}
@@ -38,8 +38,8 @@ def parse_map(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for part in text.split(","):
         name, equals, column = (piece.strip() for piece in part.partition("="))
-        if not equals or not column or name not in USUAL:
-            hint = did_you_mean(name, USUAL) or f"expected {', '.join(USUAL)}"
+        if not equals or not column or name not in known:
+            hint = did_you_mean(name, known) or f"expected {', '.join(known)}"
             raise UsageError(f"--map: expected NAME=COLUMN, got {part.strip()!r}; {hint}")
         found[name] = column
     return found

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from stapo_bench.errors import UsageError, did_you_mean
 from stapo_bench.runs.importing.layouts import value_at
 from stapo_bench.runs.importing.opening import MOST_COLUMNS
+from stapo_bench.runs.importing.plain import parse_map
 from stapo_bench.runs.outcomes.values import ScoreRange, is_outcome, score_of
 
 USUAL: Mapping[str, tuple[str, ...]] = {
@@ -73,14 +74,7 @@ def parse_outcome_map(text: str) -> dict[str, str]:
     >>> parse_outcome_map("item=name, score=right")
     {'item': 'name', 'score': 'right'}
     """
-    found: dict[str, str] = {}
-    for part in text.split(",") if text else ():
-        name, equals, column = (piece.strip() for piece in part.partition("="))
-        if not equals or not column or name not in USUAL:
-            hint = did_you_mean(name, USUAL) or f"expected {', '.join(USUAL)}"
-            raise UsageError(f"--map: expected NAME=COLUMN, got {part.strip()!r}; {hint}")
-        found[name] = column
-    return found
+    return parse_map(text, USUAL) if text else {}
 
 
 def columns_of_each(columns: ColumnsOf | None, num: int) -> list[Mapping[str, str]]:
