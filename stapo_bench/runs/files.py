@@ -138,8 +138,8 @@ def is_file(path: Path, opened: BinaryIO) -> bool:
         return False
 
 
-def num_lines(path: Path) -> int:
-    """Whole lines of a file on disk."""
+def whole_lines(path: Path) -> int:
+    """How many whole lines a file on disk has."""
     with open_to_read(path) as file:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 

@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Sample
-from stapo_bench.runs.files import after_last_newline, cannot_write, is_file, num_lines, open_own, sync_folder
+from stapo_bench.runs.files import after_last_newline, cannot_write, is_file, open_own, sync_folder, whole_lines
 from stapo_bench.runs.locks import is_locked
 from stapo_bench.runs.pace import Pace
 from stapo_bench.runs.store import sample_to_line, segments
@@ -148,7 +148,7 @@ class SegmentWriter:
             return []
         try:
             safe = self.sync()
-            if not is_file(self._path, self._file) or num_lines(self._path) < self.num_safe:
+            if not is_file(self._path, self._file) or whole_lines(self._path) < self.num_safe:
                 raise self._gone()
             return safe
         finally:
@@ -162,7 +162,7 @@ class SegmentWriter:
         """What was drawn is not where it was written: what is there is counted."""
         assert self._file is not None
         self._pending = []
-        self.num_safe = min(self.num_safe, num_lines(self._path)) if is_file(self._path, self._file) else 0
+        self.num_safe = min(self.num_safe, whole_lines(self._path)) if is_file(self._path, self._file) else 0
         return StapoError(
             f"{self._path}: expected {self._num_drawn} new samples in it, {self.num_safe} are there: it was deleted, "
             "moved or replaced meanwhile; put it back if it was moved, and run the same command again"

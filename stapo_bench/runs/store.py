@@ -17,7 +17,7 @@ from typing import NamedTuple, get_args
 
 from stapo_bench.errors import StapoError, watched
 from stapo_bench.records import FinishReason, Sample, SampleKey, ToolOutput
-from stapo_bench.runs.files import open_to_read
+from stapo_bench.runs.files import whole_lines
 from stapo_bench.runs.sealed import complete_lines, seal, unseal
 from stapo_bench.seeds import derive_seed
 
@@ -151,12 +151,7 @@ def segment_sizes(run_dir: Path) -> dict[str, int]:
 
 def num_lines(run_dir: Path) -> int:
     """Lines of all segments: at least as many as there are samples, counted without reading any."""
-    total = 0
-    for path in segments(run_dir):
-        with open_to_read(path) as file:
-            while block := file.read(1 << 22):
-                total += block.count(b"\n")
-    return total
+    return sum(map(whole_lines, segments(run_dir)))
 
 
 def stored_samples(run_dir: Path, stamps: Mapping[str, str] | None = None) -> Iterator[StoredSample]:
