@@ -139,9 +139,14 @@ def _verdicts(row: Mapping[str, Any]) -> dict[str, Outcome | None]:
     if {"avg_at_k", *row} >= OWN_METRICS:
         found = None if row["grader_errors"] else Outcome.NO_ANSWER if row["no_answer"] else verdict(row["avg_at_k"])
         return {"avg_at_k": found}
+    return {name: verdict(value) for name, value in metrics_of(row).items() if isinstance(value, int | float)}
+
+
+def metrics_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of lm-eval's metrics in a row, by metric and filter."""
     names = row.get("metrics") or [name for name in row if name not in _BESIDE]
     suffix = "" if row.get("filter") in (None, "none") else f"-{row['filter']}"
-    return {f"{name}{suffix}": verdict(row[name]) for name in names if isinstance(row.get(name), int | float)}
+    return {f"{name}{suffix}": row.get(name) for name in names}
 
 
 def _filtered(row: Mapping[str, Any], text: str) -> str | None:

@@ -10,15 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from stapo_bench.errors import StapoError, UsageError
-from stapo_bench.runs.importing.harness_logs import OWN_METRICS
+from stapo_bench.runs.importing.harness_logs import OWN_METRICS, LmEval, metrics_of
 from stapo_bench.runs.importing.inspect_logs import InspectLog
 from stapo_bench.runs.importing.layouts import value_at
 from stapo_bench.runs.importing.opening import Opened
 from stapo_bench.runs.outcomes.cells import Cell, checked
 from stapo_bench.runs.outcomes.values import ScoreRange
 
-_LM_EVAL = frozenset(["doc_id", "doc", "target", "arguments", "resps", "filtered_resps"])
-_BESIDE = _LM_EVAL | frozenset(["filter", "metrics", "doc_hash", "prompt_hash", "target_hash"])
 _INSPECT_VALUES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}  # what inspect_ai's value_to_float makes of its letters
 _SHOWN = 12
 
@@ -81,10 +79,6 @@ def _listed(names: Iterable[str]) -> str:
     return (" and ".join(found) if len(found) < 3 else ", ".join(found[:_SHOWN])) + more
 
 
-def _is_lm_eval(opened: Opened) -> bool:
-    return bool(opened.first) and all(row.keys() >= _LM_EVAL for row in opened.first)
-
-
 def _lm_eval(opened: Opened) -> Iterator[Scored]:
     """A line per document and filter; a metric is the document's, however many answers it has.
 
@@ -100,18 +94,8 @@ def _lm_eval(opened: Opened) -> Iterator[Scored]:
             graded = round(len(row["resps"][0]) * (1.0 - row["grader_errors"]))
             yield Scored(item, {"avg_at_k": row.get("avg_at_k")}, weights=max(1, graded))
             continue
-        names = row.get("metrics") or [name for name in row if name not in _BESIDE]
-        suffix = "" if filter_ in (None, "none") else f"-{filter_}"
-        numbers = {f"{name}{suffix}": row.get(name) for name in names if _is_score(row.get(name))}
+        numbers = {name: value for name, value in metrics_of(row).items() if isinstance(value, int | float | None)}
         yield Scored(item, numbers, label=0)
-
-
-def _is_score(value: Any) -> bool:
-    return value is None or isinstance(value, int | float)
-
-
-def _is_inspect(opened: Opened) -> bool:
-    return opened.kind in ("zip", "json", "json lines") and InspectLog().fits(opened) is not None
 
 
 def _inspect(opened: Opened) -> Iterator[Scored]:
@@ -183,8 +167,8 @@ def _swe_bench(opened: Opened) -> Iterator[Scored]:
 
 
 _READERS: tuple[tuple[str, Callable[[Opened], bool], Callable[[Opened], Iterator[Scored]]], ...] = (
-    ("lm-eval", _is_lm_eval, _lm_eval),
-    ("inspect_ai", _is_inspect, _inspect),
+    ("lm-eval", lambda opened: LmEval().fits(opened) is not None, _lm_eval),
+    ("inspect_ai", lambda opened: InspectLog().fits(opened) is not None, _inspect),
     ("evalplus", _is_evalplus, _evalplus),
     ("SWE-bench", _is_swe_bench, _swe_bench),
 )
