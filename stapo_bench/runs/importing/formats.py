@@ -15,7 +15,7 @@ from stapo_bench.runs.importing.harness_logs import Lighteval, LmEval
 from stapo_bench.runs.importing.inspect_logs import InspectLog
 from stapo_bench.runs.importing.known_layouts import LAYOUTS
 from stapo_bench.runs.importing.opening import Opened
-from stapo_bench.runs.importing.plain import Plain, mapped, why_not_plain
+from stapo_bench.runs.importing.plain import mapped, plain_layout, why_not_plain
 from stapo_bench.runs.importing.turned_away import reason
 
 
@@ -108,7 +108,7 @@ def recognise(opened: Opened, wanted: str = "auto", columns: Mapping[str, str] |
         raise UsageError(f"{opened.name}: fits {found}; say which: --format {next(iter(names))}")
     if fitting:
         return Source(opened=opened, format=fitting[0][0])
-    if (why := reason(opened)) is None and (layout := Plain().layout(opened)) is not None:
+    if (why := reason(opened)) is None and (layout := plain_layout(opened)) is not None:
         return Source(opened=opened, format=layout)
     raise NotSamplesError(f"{opened.name}: {why or _unknown(opened)}")
 

@@ -98,13 +98,7 @@ def _layout(columns: Mapping[str, str], opened: Opened) -> Layout:
     return replace(rows, **fields)  # type: ignore[arg-type]  # all of them are names of columns
 
 
-class Plain:
-    """Rows under usual names: where no tool's format fits."""
-
-    name = "plain"
-    reported = "file"
-
-    def layout(self, opened: Opened) -> Layout | None:
-        """The layout, where completions and problems are found under usual names, and neither under two."""
-        columns = usual_columns(opened)
-        return _layout(columns, opened) if "completion" in columns and {"problem", "item"} & columns.keys() else None
+def plain_layout(opened: Opened) -> Layout | None:
+    """The layout of rows where completions and problems are found under usual names, and neither under two."""
+    columns = usual_columns(opened)
+    return _layout(columns, opened) if "completion" in columns and {"problem", "item"} & columns.keys() else None

@@ -5,8 +5,9 @@ samples. Memory grows with the number of problems, not with that of samples.
 """
 
 import hashlib
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from stapo_bench.runs.store import MAX_SAMPLE_INDEX
 from stapo_bench.tasks import file_hashes, normalise
 
 _DIGEST = 12  # bytes of a digest within one import
+_LOOKED_AT = 20_000  # answers that tell whether names are of problems or of rows
 
 
 class ProblemKey(NamedTuple):
@@ -161,20 +163,12 @@ def _items_name_problems(sources: Sequence[Source]) -> bool:
     for source in sources:
         items: set[str] = set()
         texts: set[bytes] = set()
-        for answer in _some(source):
+        for answer in islice(source.answers(), _LOOKED_AT):
             items.add(answer.item or "")
             texts.add(problem_key(answer, by_item=False).question)
         if len(items) > 1.5 * len(texts) and len(texts) > 1:
             return False
     return True
-
-
-def _some(source: Source) -> Iterator[Answer]:
-    """The first thousands of answers."""
-    for number, answer in enumerate(source.answers()):
-        if number >= 20_000:
-            return
-        yield answer
 
 
 def _hashes(paths: Sequence[Path]) -> list[str]:

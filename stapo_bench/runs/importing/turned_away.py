@@ -41,7 +41,6 @@ REASONS: tuple[tuple[_Test, str], ...] = (
     (_rows("index", "model_output", "messages"), "predictions of evalscope without golds; import its reviews"),
     (_rows("predicted_answer", without=_TEXTS), "outcomes without texts: there is nothing to grade"),
     (_programs, "programs, and not answers: another kind of task"),
-    (_rows("spec"), "a record of OpenAI's evals: events, not samples"),
     (lambda o: bool(o.first) and "spec" in o.first[0], "a record of OpenAI's evals: events, not samples"),
     (_rows("source", "output", "target", "expected"), "cases for a scorer, not samples of a model"),
     (_rows("context", "choices"), "answers of an API without golds, and to a prompt of several problems"),

@@ -12,7 +12,7 @@ import shutil
 import uuid
 from collections import Counter as Tally
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -100,7 +100,7 @@ def _import(sources: Sequence[Source], out: Path, options: ImportOptions, notes:
             store_problems(temporary, task.name, task.problems)
         stored = _Stored(temporary, manifest, found, placed)
         stored.write()
-        write_manifest(Manifest(run_dir=temporary, identity=manifest.identity, about=manifest.about))
+        write_manifest(replace(manifest, run_dir=temporary))
         temporary.replace(out)
     except OSError as error:
         raise StapoError(f"cannot write {out}: {error.strerror or error}; choose another --out") from None
