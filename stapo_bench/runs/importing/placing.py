@@ -74,18 +74,16 @@ def place(found: Survey, tasks: Sequence[str], name: str | None, data_dir: Path 
             f"--task {', '.join(chosen)}: none of the {len(found.problems)} problems of the files is one of its"
         )
     ours, notes = _ours(found, matches, is_forced=bool(tasks))
-    placed = Placed(tasks=[], places={}, notes=notes)
-    places: dict[ProblemKey, tuple[str, str]] = {}
-    _place_ours(found, ours, candidates, placed, places)
+    placed = Placed(tasks=[], places=ours, notes=notes)
+    _place_ours(found, ours, candidates, placed)
     rest = [] if chosen else [key for key in found.problems if _is_own(found, key, ours)]
-    places |= _place_own(found, rest, name, placed)
-    left = [found.problems[key] for key in found.problems if key not in places]
+    placed.places = {**ours, **_place_own(found, rest, name, placed)}
+    left = [found.problems[key] for key in found.problems if key not in placed.places]
     if left:
         whole = "" if tasks else "; --task own takes all of the files' problems, as a set of their own"
         placed.notes.append(
             f"left out: {len(left)} problems whose text is none of {_names(placed.tasks)}: {_first(left)}{whole}"
         )
-    placed.places = places
     return placed
 
 
@@ -130,10 +128,8 @@ def _place_ours(
     ours: Mapping[ProblemKey, tuple[str, str]],
     candidates: Sequence[Candidate],
     placed: Placed,
-    places: dict[ProblemKey, tuple[str, str]],
 ) -> None:
     """Put matched problems into our tasks, under our golds where these are at hand."""
-    places.update(ours)
     for one in candidates:
         of_task = {problem_id: found.problems[key] for key, (task, problem_id) in ours.items() if task == one.task.name}
         if not of_task:
