@@ -17,7 +17,7 @@ from stapo_bench.runs.hub_models import name_on_hub
 from stapo_bench.runs.nested import JsonFields
 from stapo_bench.tasks import file_hashes, read_foreign_object, read_foreign_text
 
-_WEIGHTS = re.compile(r".*\.safetensors|pytorch_model.*\.bin")
+WEIGHTS = re.compile(r".*\.safetensors|pytorch_model.*\.bin")
 _PARTS = re.compile(r".*\.(json|jinja|model|tiktoken|txt)")  # config, tokenizer, generation defaults, chat template
 _NOT_PARTS = {"stapo.json", "trainer_state.json"}  # say how the weights were made; no sample depends on them
 _LARGEST_SETTINGS = 16 << 20  # bytes
@@ -108,7 +108,7 @@ def checkpoint_files(path: Path) -> tuple[list[Path], list[Path]]:
             "or OWNER/NAME of the hub"
         )
     files = sorted(file for file in path.iterdir() if file.is_file())
-    weights = [file for file in files if _WEIGHTS.fullmatch(file.name)]
+    weights = [file for file in files if WEIGHTS.fullmatch(file.name)]
     if not weights or not (path / "config.json").is_file():
         _refuse_other_formats(path, files)
         missing = "config.json" if weights else "*.safetensors or pytorch_model*.bin"

@@ -241,11 +241,6 @@ class About:
     imported: tuple[ImportedFile, ...] | None = None  # None: its samples were drawn here
     extra: Mapping[str, Any] = field(default_factory=dict)  # what this version does not know, nested as in the file
 
-    @property
-    def digest(self) -> str:
-        """sha256 of its canonical JSON."""
-        return canonical_digest(self.to_json())
-
     def to_json(self) -> dict[str, Any]:
         """The JSON value in the file."""
         known = asdict(replace(self, extra={}))

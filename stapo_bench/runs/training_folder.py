@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stapo_bench.errors import StapoError
+from stapo_bench.runs.checkpoint import WEIGHTS
 from stapo_bench.runs.files import open_to_read, read_bounded
 from stapo_bench.tasks import read_foreign_object
 
@@ -76,7 +77,7 @@ def _complete(path: Path) -> Iterator[FoundCheckpoint]:
 def has_whole_weights(folder: Path) -> bool:
     """Whether every file of weights is there, and every safetensors file as long as its header says."""
     files = {path.name for path in folder.iterdir()}
-    weights = {name for name in files if re.fullmatch(r".*\.safetensors|pytorch_model.*\.bin", name)}
+    weights = {name for name in files if WEIGHTS.fullmatch(name)}
     for index in ("model.safetensors.index.json", "pytorch_model.bin.index.json"):
         if index in files:
             shards = read_foreign_object(folder / index).get("weight_map")
