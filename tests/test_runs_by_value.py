@@ -17,7 +17,7 @@ from stapo_bench.records import Grade, Outcome, SampleKey, SamplingParams
 from stapo_bench.runs import Pace, folder, grades, spent
 from stapo_bench.runs.checkpoint import check_hashes
 from stapo_bench.runs.copies import evidence_of_shared_starts, mark_copies, texts_of
-from stapo_bench.runs.files import after_last_newline, is_file, num_lines, read_bounded
+from stapo_bench.runs.files import after_last_newline, is_file, read_bounded, whole_lines
 from stapo_bench.runs.graded_samples import GradedSample, GradedSamples
 from stapo_bench.runs.importing.writing import _refuse_several_folders
 from stapo_bench.runs.manifest import AskedTask
@@ -133,7 +133,7 @@ def test_a_file_is_read_up_to_its_bound(tmp_path):
         with pytest.raises(StapoError, match="expected at most 3 bytes, got more"):
             read_bounded(status, 3)
     path.write_bytes(b"a\nb\nc")
-    assert num_lines(path) == 2
+    assert whole_lines(path) == 2
     with path.open("rb") as opened:
         assert is_file(path, opened)
         path.rename(tmp_path / "g")
