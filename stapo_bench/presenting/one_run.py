@@ -9,6 +9,7 @@ from stapo_bench.analysis import AuditCheck, RunScore, TaskScore, TaskTruncation
 from stapo_bench.errors import safe_text
 from stapo_bench.presenting.words import (
     METRIC_MEANINGS,
+    counted,
     markdown_line,
     markdown_row,
     markdown_table,
@@ -143,8 +144,8 @@ def render_import(imported: Imported) -> str:
     ]
     unknown += ["model"] if about.model is None else []
     lines = [
-        f"{imported.num_samples} samples imported from {_files(len(about.imported or ()))} of {manifest.imported} to "
-        f"{manifest.run_dir}: {tasks}",
+        f"{imported.num_samples} samples imported from {counted(len(about.imported or ()), 'file')} of "
+        f"{manifest.imported} to {manifest.run_dir}: {tasks}",
         *(f"- {note}" for note in imported.notes),
     ]
     if unknown:
@@ -157,10 +158,6 @@ def render_import(imported: Imported) -> str:
     if imported.grader is None:
         lines.append("- there are neither golds nor verdicts: nothing can be scored")
     return "\n".join(safe_text(line, "terminal") for line in lines)
-
-
-def _files(number: int) -> str:
-    return "1 file" if number == 1 else f"{number} files"
 
 
 def render_audit(checks: Sequence[AuditCheck], format_: str = "md") -> str:

@@ -22,7 +22,7 @@ from stapo_bench.presenting.verdicts_of_several import (
     several_sentence,
 )
 from stapo_bench.presenting.words import counted, percent, place_cell, score_interval
-from stapo_bench.runs import LoadedRun, nothing_left_behind, own_folder, refuse_foreign, write_result, writing
+from stapo_bench.runs import LoadedRun, nothing_left_behind, refuse_foreign, write_result
 from stapo_bench.runs.outcomes import ColumnsOf, OutcomeTable, ScoreRange
 from stapo_bench.statistics import ErrorName, Interval
 
@@ -82,8 +82,6 @@ def write_leaderboard(
     refuse_foreign(out, PAGE_BEGINS)
     page = render_leaderboard(runs, grader, columns=columns, declared=declared)
     with nothing_left_behind(out.parent):
-        with writing(out):
-            own_folder(out.parent)
         write_result(out, page)
     return out.stat().st_size
 

@@ -121,8 +121,8 @@ def published_rows(tables: Sequence[str] = ("stapo_v1",), model: str | None = No
 
 
 def _run_row(score: RunScore, folder: Path | None) -> Row:
-    files = _task_files(score, folder)
-    wholes = {task: num_problems for task, file in files.items() for _, num_problems in [_task_facts(file)]}
+    facts = _facts_by_task(score, folder)
+    wholes = {task: num_problems for task, (_, num_problems) in facts.items()}
     cells = {task.task: _task_cell(task, wholes[task.task]) for task in score.tasks}
     average = _macro_cell(score.macro, score.tasks)
     if score.sampling.temperature == 0 and all(task.samples_per_problem == 1 for task in score.tasks):
@@ -138,7 +138,7 @@ def _run_row(score: RunScore, folder: Path | None) -> Row:
         sampling=", ".join(filter(None, (sampling_in_words(score.sampling), score.prompt))),
         cells=cells,
         titles={task.task: task.title for task in score.tasks},
-        suites=tuple(dict.fromkeys(suite for file in files.values() if (suite := _task_facts(file)[0]))),
+        suites=tuple(dict.fromkeys(suite for suite, _ in facts.values() if suite)),
         average=average,
         details=_run_details(score, wholes) + (_spent_in_words(folder) if folder else ""),
         counts={task.task: task.counts for task in score.tasks},
@@ -162,8 +162,8 @@ def _spent_in_words(folder: Path) -> str:
 
 def _in_metric(row: Row, score: RunScore, metric: Metric) -> Row:
     """The row with another metric: without intervals, and without the counts that tests of avg@k need."""
-    files = _task_files(score, row.folder)
-    cells = {task.task: _metric_cell(task, metric, _task_facts(files[task.task])[1]) for task in score.tasks}
+    facts = _facts_by_task(score, row.folder)
+    cells = {task.task: _metric_cell(task, metric, facts[task.task][1]) for task in score.tasks}
     average = Cell(
         value=sum(cell.value for cell in cells.values()) / len(cells),
         complete=all(cell.complete for cell in cells.values()),
@@ -237,10 +237,10 @@ def _size(task: TaskScore, whole: int | None) -> str:
     return f"{task.title} {task.num_samples} samples of {asked}{of}"
 
 
-def _task_files(score: RunScore, folder: Path | None) -> dict[str, str]:
-    """The file of each of a run's tasks; its name, for a task of ours."""
+def _facts_by_task(score: RunScore, folder: Path | None) -> dict[str, tuple[str, int | None]]:
+    """``_task_facts`` of a run's tasks, from the files that its manifest names; of a task of ours by its name."""
     files = load_manifest(folder).task_files if folder else {}
-    return {task.task: files.get(task.task, task.task) for task in score.tasks}
+    return {task.task: _task_facts(files.get(task.task, task.task)) for task in score.tasks}
 
 
 @cache
