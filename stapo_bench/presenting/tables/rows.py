@@ -110,14 +110,10 @@ def rows_from_scores(
     return rows if metric == AVG else [_in_metric(row, score, metric) for score, row in zip(scores, rows, strict=True)]
 
 
-def published_rows(tables: Sequence[str] = ("stapo_v1",), model: str | None = None) -> list[Row]:
-    """The rows of printed tables; of one model, if given."""
-    return [
-        _published_row(table, row)
-        for table in map(load_published, tables)
-        for row in table.rows
-        if model is None or row.model == model
-    ]
+def published_rows() -> list[Row]:
+    """The rows of the paper's table."""
+    table = load_published("stapo_v1")
+    return [_published_row(table, row) for row in table.rows]
 
 
 def _run_row(score: RunScore, folder: Path | None) -> Row:
