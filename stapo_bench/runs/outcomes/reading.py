@@ -254,17 +254,12 @@ def _from_log(source: Source, metric: str | None) -> Iterator[Cell]:
         if item is None:
             raise StapoError(f"{path}: sample {number}: expected a problem's name or text, got neither")
         label = counts.get(item, 0) if answer.sample is None else answer.sample
-        if answer.again:
-            label = 0
-        else:
-            counts[item] = counts.get(item, 0) + 1
+        counts[item] = counts.get(item, 0) + 1
         metrics |= answer.verdicts.keys()
         if metric is None and len(metrics) > 1:
             raise UsageError(
                 f"{path}: has verdicts by {' and '.join(map(repr, sorted(metrics)))}; say which: --map score=METRIC"
             )
-        if answer.again and not answer.verdicts.keys() & {metric, *(metrics if metric is None else ())}:
-            continue
         found = answer.verdicts.get(metric if metric is not None else next(iter(metrics), ""))
         yield Cell(
             answer.model,
