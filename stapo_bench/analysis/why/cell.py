@@ -23,7 +23,7 @@ from stapo_bench.analysis.why.parts import (
     mean_and_error,
     rest_in_parts,
 )
-from stapo_bench.analysis.why.two_runs import Side, read_side
+from stapo_bench.analysis.why.two_runs import ScoredRun, read_scored
 from stapo_bench.engines import sampling_in_words
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import StatedSampling
@@ -90,7 +90,7 @@ def why_published(run_dir: Path, table: str, wanted: Sequence[str] = (), grader:
         UsageError: no such table or row.
     """
     printed = load_published(table)
-    side = read_side(run_dir, grader)
+    side = read_scored(run_dir, grader)
     manifest = side.run.manifest
     row = find_row(printed, wanted, manifest.about, manifest.identity.sampling)
     names = [task for task in side.run.tasks if task in row.scores]
@@ -117,7 +117,7 @@ def why_published(run_dir: Path, table: str, wanted: Sequence[str] = (), grader:
     )
 
 
-def _other_weights(side: Side, row: PublishedRow) -> Iterator[str]:
+def _other_weights(side: ScoredRun, row: PublishedRow) -> Iterator[str]:
     """Whether the run is of the model that the row is about, as far as their names say."""
     about = side.run.manifest.about
     if about.model is None or about.model.casefold() not in row.model.casefold():
@@ -128,7 +128,7 @@ def _other_weights(side: Side, row: PublishedRow) -> Iterator[str]:
 class _TaskAndCell:
     """One task of the run and its printed cell."""
 
-    side: Side
+    side: ScoredRun
     table: PublishedTable
     row: PublishedRow
     task: str

@@ -39,12 +39,12 @@ from stapo_bench.records import Outcome
 from stapo_bench.runs import GradedSample, LoadedRun, grade_files, load_run, outcomes_of, split_golds
 from stapo_bench.statistics import Matrix, contrast_variances, problem_means
 
-Judged = Mapping[tuple[str, str], float]
+Judgements = Mapping[tuple[str, str], float]
 """(problem, extracted answer) -> how a run's grader judged it, where it always judged it alike."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Side:
+class ScoredRun:
     """A run under the grades that its number rests on."""
 
     run: LoadedRun
@@ -60,11 +60,11 @@ class Side:
         }
 
 
-def read_side(run_dir: Path, grader: str | None) -> Side:
+def read_scored(run_dir: Path, grader: str | None) -> ScoredRun:
     """A run by this grader; None: by the one that it was last scored with, else its first grade file."""
     name = grader or (current_score(run_dir).grades if (run_dir / SCORES).is_file() else None)
     name = name or next(iter(grade_files(run_dir)), DEFAULT_GRADER)
-    return Side(run=load_run(run_dir, name), grades=name, run_dir=run_dir)
+    return ScoredRun(run=load_run(run_dir, name), grades=name, run_dir=run_dir)
 
 
 def why_runs(run_a: Path, run_b: Path, grader: str | None = None) -> Explanation:
@@ -77,7 +77,7 @@ def why_runs(run_a: Path, run_b: Path, grader: str | None = None) -> Explanation
     Raises:
         StapoError: no task in common.
     """
-    a, b = read_side(run_a, grader), read_side(run_b, grader)
+    a, b = read_scored(run_a, grader), read_scored(run_b, grader)
     names = shared_tasks((a.run, b.run))
     if not names:
         raise StapoError(
@@ -105,7 +105,7 @@ def why_runs(run_a: Path, run_b: Path, grader: str | None = None) -> Explanation
 class _TaskOfTwo:
     """One task of two runs on its way from the printed numbers to comparable ones."""
 
-    def __init__(self, a: Side, b: Side, task: str) -> None:
+    def __init__(self, a: ScoredRun, b: ScoredRun, task: str) -> None:
         self.sides, self.task = (a, b), task
         asked = [side.run.tasks[task] for side in self.sides]
         common = set(asked[0].problem_ids) & set(asked[1].problem_ids)
@@ -262,12 +262,12 @@ class _TaskOfTwo:
         return [*parts, Part(cause="sampling noise", knowledge="measured", standard_error=error)]
 
 
-def _rule(side: Side) -> str:
+def _rule(side: ScoredRun) -> str:
     """The grader's version without that of the golds."""
     return side.run.grader.split("+")[0]
 
 
-def _judgements(samples: Sequence[GradedSample]) -> Judged:
+def _judgements(samples: Sequence[GradedSample]) -> Judgements:
     """How each answer to each problem was judged, where always alike."""
     found: dict[tuple[str, str], set[float]] = {}
     for sample in samples:
@@ -276,7 +276,9 @@ def _judgements(samples: Sequence[GradedSample]) -> Judged:
     return {answer: next(iter(verdicts)) for answer, verdicts in found.items() if len(verdicts) == 1}
 
 
-def _rejudged(run: LoadedRun, task: str, samples: Sequence[GradedSample], judged: Judged) -> tuple[LoadedRun, float]:
+def _rejudged(
+    run: LoadedRun, task: str, samples: Sequence[GradedSample], judged: Judgements
+) -> tuple[LoadedRun, float]:
     """The run with the judgements of another one where that has judged the same answer; the share that it has."""
     outcomes = {1.0: Outcome.CORRECT, 0.0: Outcome.INCORRECT}
     changed, matched = [], 0

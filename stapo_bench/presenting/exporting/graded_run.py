@@ -23,7 +23,7 @@ from stapo_bench.runs import (
 from stapo_bench.tasks import TASK_PREFIX, Task, load_task
 
 
-class Judged(NamedTuple):
+class SampleWithGrade(NamedTuple):
     """A stored sample and its grade; both of the latter are None where there is none."""
 
     sample: Sample
@@ -82,12 +82,12 @@ class GradedRun:
             for name, asked in self.manifest.about.tasks.items()
         }
 
-    def judged(self, task: str) -> Iterator[Judged]:
+    def judged(self, task: str) -> Iterator[SampleWithGrade]:
         """The samples of a task in the order in which they were stored."""
         grades = self._outcomes
         for sample in read_samples(self.path, self.manifest.stamps):
             if sample.task == task:
-                yield Judged(sample, *grades.get(sample.key, (None, None)))
+                yield SampleWithGrade(sample, *grades.get(sample.key, (None, None)))
 
     @cached_property
     def _outcomes(self) -> Mapping[SampleKey, tuple[Outcome, str | None]]:

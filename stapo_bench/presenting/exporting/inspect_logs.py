@@ -14,7 +14,7 @@ from typing import Any
 
 from stapo_bench import __version__
 from stapo_bench.analysis import TaskScore
-from stapo_bench.presenting.exporting.graded_run import GradedRun, Judged, file_name, standard_error
+from stapo_bench.presenting.exporting.graded_run import GradedRun, SampleWithGrade, file_name, standard_error
 from stapo_bench.records import Outcome, Problem
 from stapo_bench.runs import refuse_foreign, write_parts
 
@@ -108,7 +108,7 @@ def _scores(run: GradedRun, task: TaskScore) -> list[dict[str, Any]]:
     return [{"name": scorer, "scorer": scorer, "reducer": "mean", "metrics": metrics}]
 
 
-def _sample(run: GradedRun, problem: Problem, judged: Judged) -> dict[str, Any]:
+def _sample(run: GradedRun, problem: Problem, judged: SampleWithGrade) -> dict[str, Any]:
     sample = judged.sample
     row: dict[str, Any] = {
         "id": problem.problem_id,

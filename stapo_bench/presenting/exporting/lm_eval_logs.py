@@ -15,7 +15,7 @@ from typing import Any
 
 from stapo_bench import __version__
 from stapo_bench.analysis import TaskScore
-from stapo_bench.presenting.exporting.graded_run import GradedRun, Judged, file_name, standard_error
+from stapo_bench.presenting.exporting.graded_run import GradedRun, SampleWithGrade, file_name, standard_error
 from stapo_bench.records import Outcome, Problem, StatedSampling
 from stapo_bench.runs import refuse_foreign, write_parts, write_result
 
@@ -62,7 +62,7 @@ def _rows(run: GradedRun, task: str) -> Iterator[dict[str, Any]]:
     problems = list(enumerate(run.problems[task].values()))
     at_once = max(1, _SAMPLES_AT_ONCE // run.manifest.about.tasks[task].num_samples)
     for some in (problems[start : start + at_once] for start in range(0, len(problems), at_once)):
-        by_problem: dict[str, list[Judged]] = {problem.problem_id: [] for _, problem in some}
+        by_problem: dict[str, list[SampleWithGrade]] = {problem.problem_id: [] for _, problem in some}
         for judged in run.judged(task):
             if judged.sample.problem_id in by_problem and judged.sample.finish_reason != "error":
                 by_problem[judged.sample.problem_id].append(judged)
@@ -72,7 +72,9 @@ def _rows(run: GradedRun, task: str) -> Iterator[dict[str, Any]]:
                 yield {"stapo_bench": run.settings(task), **_row(number, problem, samples, arguments)}
 
 
-def _row(number: int, problem: Problem, samples: Sequence[Judged], arguments: dict[str, Any]) -> dict[str, Any]:
+def _row(
+    number: int, problem: Problem, samples: Sequence[SampleWithGrade], arguments: dict[str, Any]
+) -> dict[str, Any]:
     gold = {name: value for name, value in asdict(problem.gold).items() if value is not None}
     doc = {"id": problem.problem_id, "problem": problem.question, **gold}
     texts = [judged.sample.completion for judged in samples]
