@@ -90,7 +90,6 @@ if TYPE_CHECKING:
     from stapo_bench.analysis.scores import MacroScore, RunScore, TaskScore, run_score
     from stapo_bench.analysis.seed_comparison import (
         SeedComparison,
-        SeedEffect,
         changes_by_task,
         compare_over_seeds,
         means_by_task,

@@ -9,14 +9,12 @@ from operator import itemgetter
 
 import numpy as np
 
-from stapo_bench.analysis.compare.records import EffectVerdict, verdict_on
+from stapo_bench.analysis.compare.records import Effect, effect_of
 from stapo_bench.records import Outcomes
 from stapo_bench.statistics import (
     MARGIN,
     SEED_ERRORS,
-    Difference,
     Matrix,
-    SeedError,
     Spread,
     holm,
     over_seeds,
@@ -29,17 +27,6 @@ Run = Mapping[str, Outcomes]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeedEffect:
-    """B - A under one named error."""
-
-    error: SeedError
-    difference: Difference
-    p_adjusted: float  # Holm over all pairs that were compared together
-    tied_within: float  # a bound of |B - A|; those of all pairs hold together (Bonferroni)
-    verdict: EffectVerdict
-
-
-@dataclass(frozen=True, kw_only=True)
 class SeedComparison:
     """Two methods over training seeds."""
 
@@ -47,7 +34,7 @@ class SeedComparison:
     name_b: str
     num_seeds: tuple[int, int]  # of A and B
     paired: bool  # both were trained with the same seeds, and are compared seed by seed
-    effects: tuple[SeedEffect, SeedEffect]  # seeds like these, seeds and problems like these
+    effects: tuple[Effect, Effect]  # seeds like these, seeds and problems like these
     spread: Spread  # what comes from the seeds, and what from the problems
 
 
@@ -77,7 +64,7 @@ def compare_over_seeds(
             parts[a, b] = changes_by_task(*ordered), None
         else:
             parts[a, b] = means_by_task(runs[b], runs[a][0]), means_by_task(runs[a])
-    effects: dict[tuple[str, str], list[SeedEffect]] = {pair: [] for pair in pairs}
+    effects: dict[tuple[str, str], list[Effect]] = {pair: [] for pair in pairs}
     for error in SEED_ERRORS:
         differences = {
             pair: replace(over_seeds(of_b, error, of_a), farthest=1.0)  # of two shares
@@ -86,15 +73,7 @@ def compare_over_seeds(
         adjusted = holm([difference.p_value for difference in differences.values()])
         for (pair, difference), alone in zip(differences.items(), adjusted, strict=True):
             p = float(np.max([alone, *(narrower.p_adjusted for narrower in effects[pair])]))
-            effects[pair].append(
-                SeedEffect(
-                    error=error,
-                    difference=difference,
-                    p_adjusted=p,
-                    tied_within=difference.tied_within(len(pairs)),
-                    verdict=verdict_on(difference, p, margin, len(pairs)),
-                )
-            )
+            effects[pair].append(effect_of(error, difference, p, margin, len(pairs)))
     return [
         SeedComparison(
             name_a=a,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from stapo_bench.analysis import Comparison, Effect, ParityDifference, SeedEffect, SignRisk, TaskComparison, as_json
+from stapo_bench.analysis import Comparison, Effect, ParityDifference, SignRisk, TaskComparison, as_json
 from stapo_bench.presenting.parity_words import parity_lines, shown_confounders, shown_parity
 from stapo_bench.presenting.words import (
     change_interval,
@@ -132,12 +132,12 @@ def _verdict(comparison: Comparison) -> str:
     )
 
 
-def effect_interval(effect: Effect | SeedEffect) -> str:
+def effect_interval(effect: Effect) -> str:
     """The 95 % interval of an effect, in points."""
     return change_interval(effect.difference.interval())
 
 
-def effect_cells(effect: Effect | SeedEffect) -> tuple[str, str, str]:
+def effect_cells(effect: Effect) -> tuple[str, str, str]:
     """An effect in a table: interval, corrected p-value, verdict."""
     verdict = verdict_cell(effect.verdict, effect.tied_within)
     return effect_interval(effect), p_value(effect.p_adjusted), verdict

@@ -8,7 +8,16 @@ from typing import Literal, TypeAlias
 from stapo_bench.analysis.parity_gate import ParityDifference
 from stapo_bench.analysis.plan import Components
 from stapo_bench.errors import UsageError, did_you_mean
-from stapo_bench.statistics import ERROR_NAMES, LEVEL, Clustering, Difference, ErrorName, JointDifference, Vector
+from stapo_bench.statistics import (
+    ERROR_NAMES,
+    LEVEL,
+    Clustering,
+    Difference,
+    ErrorName,
+    JointDifference,
+    SeedError,
+    Vector,
+)
 
 EffectVerdict = Literal["better", "worse", "tied", "not enough data"]
 
@@ -20,12 +29,12 @@ both the share that is missing."""
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """B - A under one named error."""
+    """B - A under one named error, of two runs or over training seeds."""
 
-    error: ErrorName
+    error: ErrorName | SeedError
     difference: Difference
-    p_adjusted: float  # Holm over the tasks; the mean over tasks is one test by itself
-    tied_within: float  # a bound of |B - A|; those of all tasks hold together (Bonferroni)
+    p_adjusted: float  # Holm over the tasks, or the pairs of methods; the mean over tasks is one test by itself
+    tied_within: float  # a bound of |B - A|; those of all of these hold together (Bonferroni)
     verdict: EffectVerdict
 
 
@@ -165,17 +174,21 @@ def verdict_on(difference: Difference, p_adjusted: float, margin: float, num_cla
     return "tied" if difference.tied_within(num_claims) <= margin else "not enough data"
 
 
+def effect_of(
+    error: ErrorName | SeedError, difference: Difference, p_adjusted: float, margin: float, num_claims: int
+) -> Effect:
+    """An effect with its verdict; arguments as of ``verdict_on``."""
+    return Effect(
+        error=error,
+        difference=difference,
+        p_adjusted=p_adjusted,
+        tied_within=difference.tied_within(num_claims),
+        verdict=verdict_on(difference, p_adjusted, margin, num_claims),
+    )
+
+
 def effects_of(
     differences: dict[ErrorName, Difference], adjusted: dict[ErrorName, float], margin: float, num_claims: int
 ) -> tuple[Effect, Effect]:
-    these, like = (
-        Effect(
-            error=error,
-            difference=differences[error],
-            p_adjusted=adjusted[error],
-            tied_within=differences[error].tied_within(num_claims),
-            verdict=verdict_on(differences[error], adjusted[error], margin, num_claims),
-        )
-        for error in ERROR_NAMES
-    )
+    these, like = (effect_of(error, differences[error], adjusted[error], margin, num_claims) for error in ERROR_NAMES)
     return these, like
