@@ -331,7 +331,7 @@ def test_rows_under_another_token_limit_are_no_rivals(make_run, runs):
 def test_a_greedy_cell_shows_the_interval_that_it_has(make_run):
     greedy = {"sampling": {"temperature": 0.0, "top_p": 1.0, "max_new_tokens": 64}}
     run = make_run("greedy", {"t": [[1.0], [0.0], [1.0], [0.0]]}, identity=greedy)
-    ((cell, *_),) = (row.cells for row in overview([run]).blocks[0].rows)
+    ((cell, *_),) = (row.cells for row in overview(Sources(runs=[run])).blocks[0].rows)
     assert (cell.these, cell.like) == ("", "[6.1, 93.9]")
     assert cell.title == "95 % intervals: problems like these [6.1, 93.9]; 4 problems × 1 samples"
     page = render_page(Contents(runs=[run]))
