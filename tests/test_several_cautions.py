@@ -7,6 +7,7 @@ import pytest
 
 from stapo_bench.analysis import compare_loaded, compare_several
 from stapo_bench.presenting import render_several
+from stapo_bench.presenting.figures import Sources
 from stapo_bench.presenting.report.overview import overview
 from stapo_bench.presenting.verdicts_of_several import notes_of_several, several_sentence
 from stapo_bench.runs import load_run
@@ -57,9 +58,9 @@ def test_what_could_flip_the_sign_of_two_runs_is_told_of_them_among_several(runs
 
 
 def test_a_report_of_four_runs_warns_of_all_that_one_of_two_of_them_warns_of(runs):
-    warned = set(overview(runs).warnings)
+    warned = set(overview(Sources(runs=runs)).warnings)
     for two in combinations(runs, 2):
-        assert set(overview(two).warnings) <= warned
+        assert set(overview(Sources(runs=two)).warnings) <= warned
     assert any(text.startswith("Audit, shared samples: ") for text in warned)
 
 
@@ -68,7 +69,7 @@ def test_runs_together_name_pairs_on_which_graders_disagree(runs):
         text = (run / "grades" / "math.jsonl").read_text().replace('"math-1"', '"strict-1"')
         text = re.sub(r'"outcome": "\w+"', f'"outcome": "{outcome}"', text)
         (run / "grades" / "strict.jsonl").write_text(text)
-    (view,) = overview(runs).several
+    (view,) = overview(Sources(runs=runs)).several
     found = {run.name: run.value for run in compare_several([load_run(run) for run in runs]).runs}
     worse = [f"{name} − base" for name in found if found[name] > found["base"]]
     assert f"grader 'strict' sees the opposite sign: {', '.join(worse)}" in view.notes
