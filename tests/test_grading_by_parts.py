@@ -9,7 +9,7 @@ from stapo_bench.grading.compare.equations import same_relation
 from stapo_bench.grading.decide.asserted import asserts
 from stapo_bench.grading.decide.by_trees import may_be_region
 from stapo_bench.grading.decide.text_answers import date
-from stapo_bench.grading.evaluate import exact
+from stapo_bench.grading.evaluate import exact, refill
 from stapo_bench.grading.extraction import extract_answer
 from stapo_bench.grading.extraction.clauses import without_reasons
 from stapo_bench.grading.extraction.concluding import conclusion
@@ -26,6 +26,11 @@ from stapo_bench.grading.read.expression_parser import ExpressionParser
 from stapo_bench.grading.read.lexer import lex
 from stapo_bench.grading.tree import Refusal, sym
 from stapo_bench.records import Gold
+
+
+@pytest.fixture(autouse=True)
+def _full_budget():
+    refill()
 
 
 @pytest.mark.parametrize(

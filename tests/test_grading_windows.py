@@ -10,6 +10,7 @@ from stapo_bench.grading.decide.asserted import _last_time, asserts
 from stapo_bench.grading.decide.decision import _read_again, _states_identity, _with_point
 from stapo_bench.grading.decide.restated import restates
 from stapo_bench.grading.decide.text_answers import time
+from stapo_bench.grading.evaluate import refill
 from stapo_bench.grading.extraction import extract_answer, named_values
 from stapo_bench.grading.extraction.boxes import based, has_labels
 from stapo_bench.grading.extraction.clauses import _firm_runs, _strength, in_clause
@@ -24,6 +25,11 @@ from stapo_bench.grading.extraction.tokens import tokens
 from stapo_bench.records import Gold
 
 W = "w" * 50_000
+
+
+@pytest.fixture(autouse=True)
+def _full_budget():
+    refill()
 
 
 @pytest.mark.parametrize(
