@@ -59,7 +59,7 @@ def load(path: "str | Path", grader: str = "math") -> "Run":
     """A run folder as an object: ``scores()``, ``frame()`` (a row per sample), and its table where it is displayed.
 
     Raises:
-        StapoError: no run, damage, or no grades by this grader.
+        StapoError: no run; and where it is first read, damage or no grades by this grader.
     """
     from stapo_bench.presenting import Run
 

@@ -67,29 +67,29 @@ class StepRecord:
     response_length: float  # tokens
     truncated: float  # share of rollouts
     entropy: float  # nats, mean over response tokens, before the iteration's first update
-    entropy_quantiles: dict[str, float]
+    entropy_quantiles: dict[str, float]  # nats, by the share of response tokens below
     masked_share: float  # silenced / response tokens, over the iteration's updates
     masked_share_of_candidates: float | None  # None: no candidates
-    num_tokens: int
+    num_tokens: int  # response tokens of all updates; so are the next two
     num_candidates: int
     num_kept: int
     candidate_entropy: float | None  # nats, mean over the candidates of all updates; None: no candidates
     thresholds: dict[str, list[float]]  # one value per update
     loss: float  # mean over updates; so are the next
-    grad_norm: float
-    ratio_mean: float
-    clip_high_share: float
+    grad_norm: float  # before clipping
+    ratio_mean: float  # of the tokens that were run: rollouts with advantage 0 may be left out
+    clip_high_share: float  # of all response tokens
     clip_low_share: float
-    kl_to_old: float
+    kl_to_old: float  # nats per token that was run, the k3 estimate of KL(old || current)
     rollout_mismatch: float | None  # mean |log pi_trainer - log pi_engine| per token, nats; None: none reported
-    num_decisions_changed: int
-    num_rows_rerun: int
-    skipped_updates: list[str]
+    num_decisions_changed: int  # tokens that the current policy decides otherwise than the old one, of all updates
+    num_rows_rerun: int  # rollouts run again for that
+    skipped_updates: list[str]  # why, of each update whose loss or gradient was not finite
     learning_rate: float
     num_rejected: int = 0  # rollouts left out for their mismatch with the engine
     # By the ratio r of trainer and engine per token: ``k1`` and ``k3``, KL of the engine to the trainer in nats, and
     # ``outside``, the share of r beyond icepop's bounds. Empty where the engine reports no log-probs.
     rollout_ratio: dict[str, float] = field(default_factory=dict)
     evaluation: dict[str, float] = field(default_factory=dict)  # of the weights after it, see stapo_train.evaluation
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)  # of each stage, on the wall clock
     memory: dict[str, float] = field(default_factory=dict)  # peak, MiB, of the rank that has most
