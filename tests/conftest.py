@@ -3,7 +3,9 @@
 import gc
 import json
 import math
+import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,17 @@ from stapo_bench.runs.nested import canonical_digest
 from stapo_bench.seeds import derive_seed
 
 collect_ignore = ["compile_for_hopper.py", "bare_platform"]  # scripts that doctests would import
+
+with suppress(ImportError):  # environments made for a part of scripts/integration.sh lack it
+    from hypothesis import HealthCheck, settings
+
+    # On a busy machine an example takes as long as it takes; and two runs of the same code try the same examples.
+    settings.register_profile("stapo", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("stapo")
+
+# The tests' own servers are on loopback, which an environment's proxy would be asked for, too.
+for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+    del os.environ[name]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
