@@ -6,6 +6,7 @@ Run as a script it is one in a process of its own that prints its address: ``fak
 import json
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -17,7 +18,7 @@ from stapo_bench.engines.openai import Retries
 from stapo_bench.records import Prompt, Request, SampleKey, SamplingParams
 
 PARAMS = SamplingParams(temperature=0.7, top_p=0.9, max_new_tokens=100)
-QUICK = Retries(tries=4, first_pause_s=0.001, timeout_s=1.0)
+QUICK = Retries(tries=4, first_pause_s=0.001, timeout_s=5.0)  # which a busy machine keeps, and "hang" does not
 
 BUSY = {"429": (429, {"Retry_After": "0.1"}), "full": (429, {}), "full503": (503, {"Retry_After": "0"})}
 
@@ -110,7 +111,7 @@ class Handler(BaseHTTPRequestHandler):
         counted = {} if self.server.prompt_tokens is None else {"prompt_tokens": self.server.prompt_tokens}
         answer = {"choices": [choice], "usage": {"completion_tokens": seed % 7 + 1, **counted}}
         if action == "hang":
-            time.sleep(1.5)
+            time.sleep(6.0)
         elif action == "slow":
             self.work_for(self.server.slow_s)
         if action in ("500", "503", "400", "401"):
@@ -134,6 +135,16 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(302, b"", Location="http://127.0.0.1:9/v1/completions")
         else:
             self.reply(200, json.dumps(answer).encode())
+
+
+def leave(server: FakeServer) -> socket.socket:
+    """End a server and keep its port, on which nobody listens then: no other process is given it meanwhile."""
+    server.shutdown()
+    server.server_close()
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as a server does that comes back on it
+    held.bind(server.server_address)
+    return held
 
 
 def serving() -> Iterator[Callable[..., FakeServer]]:

@@ -7,7 +7,7 @@ import tracemalloc
 
 import anyio
 import pytest
-from fake_server import PARAMS, Handler, make_requests, serving
+from fake_server import PARAMS, QUICK, Handler, make_requests, serving
 
 from stapo_bench.engines.http import Http, PassingError
 from stapo_bench.engines.openai import OpenAIEngine, Retries
@@ -16,6 +16,15 @@ from stapo_bench.errors import StapoError
 serve = pytest.fixture(serving)
 
 IMPATIENT = Retries(tries=2, first_pause_s=0.001, timeout_s=0.4)
+
+
+def impatient(url: str) -> OpenAIEngine:
+    """An engine that has 0.4 s for an answer, and is patient only while it is opened: a busy machine may take longer."""
+    engine = OpenAIEngine([url], retries=QUICK)
+    engine._http._longest_s = IMPATIENT.timeout_s
+    engine._servers._retries = IMPATIENT
+    return engine
+
 
 ONE_BY_ONE = itertools.repeat(b"x")
 CONTINUE = itertools.repeat(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -60,14 +69,14 @@ def test_an_answer_that_never_ends_is_given_up_in_time_and_in_little_memory(serv
     monkeypatch.setattr("stapo_bench.engines.http.LARGEST_ANSWER", 1 << 20)
     server = serve()
     monkeypatch.setattr(Handler, "act", sends(*ENDLESS[what], pause_s))
-    engine = OpenAIEngine([server.url], retries=IMPATIENT)
+    engine = impatient(server.url)
     started = time.perf_counter()
     tracemalloc.start()
     (completion,) = engine.generate(make_requests(1), PARAMS)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert completion.finish_reason == "error"
-    assert time.perf_counter() - started < 20  # two tries of 0.4 s, on a machine that others use
+    assert time.perf_counter() - started < 60  # two tries of 0.4 s, on a machine that others use
     assert most < 16 << 20
 
 
@@ -77,13 +86,13 @@ def test_a_list_of_models_that_never_ends_is_one_line(serve, monkeypatch):
     started = time.perf_counter()
     with pytest.raises(StapoError, match=r"no whole answer after 0\.4 s.*start it or leave it out"):
         OpenAIEngine([server.url], retries=IMPATIENT)
-    assert time.perf_counter() - started < 20
+    assert time.perf_counter() - started < 25  # 30 s without our timeout
 
 
 def test_a_body_larger_than_any_head_is_read(serve):
     server = serve()  # h11 reads heads of up to 100 KiB
     server.models[0]["notes"] = "x" * (1 << 18)
-    assert OpenAIEngine([server.url], retries=IMPATIENT).context_length == 64
+    assert OpenAIEngine([server.url], retries=QUICK).context_length == 64
 
 
 @pytest.mark.parametrize("what", ["100 Continue, again and again", "headers behind the last chunk"])
@@ -99,10 +108,10 @@ def test_an_answer_of_too_many_bytes_is_given_up_before_its_time_is_over(serve, 
 def test_no_question_before_the_first_sample_takes_longer_than_a_try_may(serve, monkeypatch):
     server = serve()
     monkeypatch.setattr(Handler, "act", sends(*ENDLESS["100 Continue, again and again"], 0.05))
-    engine = OpenAIEngine([server.url], retries=IMPATIENT)
+    engine = impatient(server.url)
     started = time.perf_counter()
     assert engine.probe(make_requests(1)[0], PARAMS) == []
-    assert time.perf_counter() - started < 20  # one of 0.4 s: the probe gives way
+    assert time.perf_counter() - started < 50  # one of 0.4 s: the probe gives way; without it 60 s
 
 
 def test_an_end_that_could_be_the_beginning_of_a_key_is_hidden_from_its_fourth_letter_on():
