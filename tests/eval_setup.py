@@ -1,7 +1,7 @@
 """An evaluation of two small tasks by an engine that answers by seed alone; imported by the evaluation's tests.
 
 Run as a script it is one evaluation in a process of its own, which tests may kill:
-``python eval_setup.py FOLDER SHARD NUM_SHARDS``.
+``python eval_setup.py FOLDER SHARD NUM_SHARDS SECONDS``, the last of which each sample takes.
 """
 
 import hashlib
@@ -114,4 +114,4 @@ def unbroken_run(folder: Path) -> dict[SampleKey, str]:
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     options = make_options(folder, shard=(int(sys.argv[2]), int(sys.argv[3])))
-    evaluate(options, engine=FakeEngine(seconds=0.008), watch=sys.stderr)
+    evaluate(options, engine=FakeEngine(seconds=float(sys.argv[4])), watch=sys.stderr)

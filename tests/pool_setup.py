@@ -21,6 +21,6 @@ def faulty_pool(workers: int = 1, limits: Limits = LIMITS) -> GraderPool:
 def is_running(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except OSError:
         return False
     return state != "Z"

@@ -19,7 +19,10 @@ REQUESTS = [
 
 
 def is_alive(pid: int) -> bool:
-    return Path(f"/proc/{pid}/cmdline").exists() and bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except OSError:
+        return False
 
 
 def pids(engine: ReplicatedEngine) -> list[int]:

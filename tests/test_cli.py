@@ -248,7 +248,7 @@ def test_help_loads_nothing_heavy_and_is_quick():
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     seconds, loaded = result.stderr.split(" ", 1)
     assert loaded.strip() == "[]"
-    assert float(seconds) < 0.3  # CPU time: says the same on a busy machine
+    assert float(seconds) < 0.8  # CPU time: says the same on a busy machine, and on a slow one 4 times as much
 
 
 def test_options_stand_under_headings_each_once():

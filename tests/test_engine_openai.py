@@ -160,7 +160,7 @@ def test_a_server_that_only_tells_to_wait_ends_the_run(serve, refusal, monkeypat
         for completion in engine.generate(make_requests(1000), PARAMS):
             safe.append(completion)
     assert {c.key.problem_id for c in safe if c.finish_reason != "error"} == {f"p{seed}" for seed in range(5)}
-    # Four, and few more where an answer takes longer than a pause. In the 20 s that the timeout allows there were 50.
+    # Four, and few more where an answer takes longer than a pause. In the 20 s that the timeout allows there would be 50.
     assert max(server.attempts.values()) < 30
 
 
@@ -183,8 +183,8 @@ def test_a_server_that_keeps_requests_and_answers_none_ends_the_run(serve, monke
     engine = OpenAIEngine([server.url], retries=Retries(tries=20, first_pause_s=0.02, timeout_s=0.6), concurrency=12)
     with pytest.raises(StapoError, match="3 requests in a row failed 20 times each"):
         list(engine.generate(make_requests(1000), PARAMS))
-    # In 0.6 s, with pauses of 0.02 s and more, 30 tries do not count; 20 do. Did one alone count for each 0.5 s in which
-    # something is kept, there were hundreds.
+    # In 0.6 s, with pauses of 0.02 s and more, 30 tries do not count; 20 do. If one alone counted for each 0.5 s in
+    # which something is kept, there would be hundreds.
     assert max(server.attempts.values()) <= 50
 
 

@@ -19,7 +19,7 @@ IMPATIENT = Retries(tries=2, first_pause_s=0.001, timeout_s=0.4)
 
 
 def impatient(url: str) -> OpenAIEngine:
-    """An engine that has 0.4 s for an answer, and is patient only while it is opened: a busy machine may take longer."""
+    """An engine that has 0.4 s for an answer, and is patient while it is opened: a busy machine may take longer."""
     engine = OpenAIEngine([url], retries=QUICK)
     engine._http._longest_s = IMPATIENT.timeout_s
     engine._servers._retries = IMPATIENT

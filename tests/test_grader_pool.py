@@ -192,7 +192,7 @@ def test_inside_a_daemonic_process(inherited):
         pool.grade([("1", "1")])
         child = context.Process(target=_grade_in_child, args=(pool if inherited else None, send), daemon=True)
         child.start()
-        assert receive.poll(10)
+        assert receive.poll(60)
         assert receive.recv() == ["CORRECT"]
         child.join()
         assert outcomes(pool.grade([("1", "2")])) == ["INCORRECT"]  # the child did not end the parent's workers
@@ -202,7 +202,7 @@ def test_inside_a_daemonic_process(inherited):
 def test_a_fork_while_the_pool_is_busy(closes):
     def child() -> None:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(10)  # a hang ends the child, and with it the test
+        signal.alarm(60)  # a hang ends the child, and with it the test
         same = outcomes(pool.grade([("1", "1")])) == ["CORRECT"]
         if closes:
             pool.close()

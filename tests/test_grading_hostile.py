@@ -172,7 +172,7 @@ def test_importing_is_quick_and_loads_nothing_heavy() -> None:
     code = (
         "import sys, time; t = time.process_time(); import stapo_bench.grading; d = time.process_time() - t;"
         "heavy = {'sympy', 'mpmath', 'math_verify', 'numpy', 'torch', 'scipy'} & set(sys.modules);"
-        "print(d < 0.3, sorted(heavy))"
+        "print(d < 0.5, sorted(heavy))"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
     assert shown.stdout.split("\n")[0] == "True []"

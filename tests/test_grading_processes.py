@@ -47,15 +47,15 @@ def test_workers_end_with_a_killed_parent(task):
 
 
 def test_no_zombies_and_no_open_files_stay():
-    def state() -> tuple[int, int, int]:
+    def state() -> set[object]:
         children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text(encoding="utf-8").split()
-        return len(list(Path("/proc/self/fd").iterdir())), len(children), threading.active_count()
+        return {*(f"file {path.name}" for path in Path("/proc/self/fd").iterdir()), *children, *threading.enumerate()}
 
-    before = state()
+    before = state()  # of which some may end: what other tests of this process left
     for _ in range(3):
         with faulty_pool(workers=3) as pool:
             pool.grade([("1", "1"), ("segfault", "x"), ("exit", "x"), ("2", "2")])
-    assert state() == before
+    assert state() <= before
 
 
 def test_a_worker_lives_on_and_a_broken_one_is_replaced():

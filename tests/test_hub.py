@@ -158,7 +158,7 @@ def test_a_hub_out_of_reach_fails_at_once_with_one_line(hub, client, how):
     arguments += ["--decoding", "justrl", "--tasks", str(file), "--out", str(client.folder / "run")]
     started = time.monotonic()
     ended = client.run(*arguments, **environment)
-    assert time.monotonic() - started < 15  # retries of the library's own would take half a minute
+    assert time.monotonic() - started < 25  # retries of the library's own would take half a minute
     assert ended.returncode == 1
     (line,) = ended.stderr.splitlines()
     assert line.startswith(f"stapo-bench: task sums: cannot load {SET} from the hub ({reason[how]}")

@@ -150,10 +150,20 @@ def test_a_machine_with_a_gpu_makes_the_environment_that_the_scale_needs(stub, t
     assert (tmp_path / folder / "stamp").exists()
 
 
+LETS_RAY_START = """
+slept=$(grep -c ^sleep "$(dirname "$0")/../calls")
+for _ in {1..200}; do
+    [ "$(grep -c 'ray start' "$(dirname "$0")/../calls")" -lt $((2 * slept - 1)) ] || exit 0
+    /bin/sleep 0.05
+done
+"""
+"""In place of the first 20 s until the head has started, of the second until both others have."""
+
+
 def test_a_slurm_job_makes_the_cluster_and_then_runs_on_it(stub, tmp_path):
     stub("scontrol", "printf 'n1\\nn2\\nn3\\n'")
     stub("srun", 'if [[ "$*" == *hostname* ]]; then echo 10.0.0.1 fe80::1; fi')
-    calls = stub("sleep", "exec /bin/sleep 0.5")
+    calls = stub("sleep", LETS_RAY_START)
     stub("stapo-bench", f'echo "at $RAY_ADDRESS" >> {calls}')
     job = {
         "SLURM_SUBMIT_DIR": str(tmp_path),

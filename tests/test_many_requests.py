@@ -3,13 +3,15 @@
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Iterator
+from queue import SimpleQueue
 
 import pytest
 from fake_server import PARAMS, QUICK, make_requests, serving
 
 from stapo_bench.engines import http
-from stapo_bench.engines.openai import OpenAIEngine
+from stapo_bench.engines.openai import OpenAIEngine, Retries
 from stapo_bench.errors import UsageError
 
 serve = pytest.fixture(serving)
@@ -20,7 +22,8 @@ class PatientServer:
 
     def __init__(self, wanted: int) -> None:
         self.wanted = wanted
-        self.open = self.num_threads = 0
+        self.open = 0
+        self.threads: set[threading.Thread] = set()
         self.url = ""
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()
@@ -46,9 +49,9 @@ class PatientServer:
             if "prompt" in asked:
                 self.open += 1
                 if self.open == self.wanted:
-                    self.num_threads = threading.active_count()
+                    self.threads = set(threading.enumerate())
                     self._all_there.set()
-                await self._all_there.wait()
+                await asyncio.wait_for(self._all_there.wait(), 120)
         content = json.dumps(answer).encode()
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(content) + content)
         await writer.drain()
@@ -61,30 +64,39 @@ class PatientServer:
 
 @pytest.fixture
 def patient() -> Iterator[PatientServer]:
+    resource = pytest.importorskip("resource")
+    soft, hard = limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2048  # both ends of each connection, and what else is open here
+    if soft not in range(wanted, hard + 1) and soft != resource.RLIM_INFINITY:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if hard < 0 else min(wanted, hard), hard))
     server = PatientServer(500)
     yield server
     server.close()
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_five_hundred_requests_are_open_at_once_in_one_more_thread(patient):
-    engine = OpenAIEngine([patient.url], concurrency=500)
-    before = threading.active_count()
+    engine = OpenAIEngine([patient.url], concurrency=500, retries=Retries(tries=1))
+    before = set(threading.enumerate())
     answers = list(engine.generate(make_requests(500), PARAMS))
     assert len({answer.key for answer in answers}) == 500
     assert patient.open == 500
-    assert patient.num_threads == before + 1
-    assert threading.active_count() == before
+    assert len(patient.threads - before) == 1
+    assert set(threading.enumerate()) <= before
 
 
 def test_what_was_answered_before_an_interruption_is_handed_out(serve, monkeypatch):
     server = serve()
     server.fault = lambda seed, attempt: "answer" if seed < 6 else "hang"
     engine = OpenAIEngine([server.url], retries=QUICK, concurrency=8)
+    done: SimpleQueue = SimpleQueue()
+    monkeypatch.setattr("stapo_bench.engines.openai.SimpleQueue", lambda: done)
     running = engine.generate(make_requests(8), PARAMS)
     safe = [next(running)]
-    while len(server.attempts) < 8:  # the others answer, or hang
-        pass
-    threading.Event().wait(0.2)
+    deadline = time.monotonic() + 15
+    while done.qsize() < 5:  # the two others hang
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     with pytest.raises(KeyboardInterrupt):
         safe.append(running.throw(KeyboardInterrupt))  # as Ctrl-C does while an answer is waited for
         safe += running

@@ -149,7 +149,9 @@ def test_a_generation_that_is_left_leaves_no_process_behind(opened):
     generation = engine.generate(REQUESTS, LONG)
     next(generation)
     generation.close()
-    time.sleep(0.1)
+    deadline = time.monotonic() + 10
+    while any(map(is_alive, before)) and time.monotonic() < deadline:
+        time.sleep(0.02)
     assert not any(map(is_alive, before))
 
 
@@ -167,7 +169,8 @@ def test_a_long_tail_holds_nobody_back(opened):
         assert len(list(engine.generate(REQUESTS, LONG))) == len(REQUESTS)
         return time.monotonic() - start
 
-    enough = 1.5 * 0.0005 * max(ends)
+    # Were the next 32 begun when the last of 32 has ended, it would be 3 times as long.
+    enough = 2.5 * 0.0005 * max(ends)
     assert any(seconds() < enough for _ in range(3))  # others use the machine, too; bench.replicas measures
 
 

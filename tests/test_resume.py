@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -92,9 +93,16 @@ def test_what_an_engine_gave_up_or_dropped_stays_missing_and_is_drawn_next_time(
     assert completions(tmp_path / "run") == unbroken
 
 
-def start(folder: Path, shard: int, num_shards: int) -> "subprocess.Popen[str]":
-    command = [sys.executable, eval_setup.__file__, str(folder), str(shard), str(num_shards)]
+def start(folder: Path, shard: int, num_shards: int, seconds: float) -> "subprocess.Popen[str]":
+    command = [sys.executable, eval_setup.__file__, *map(str, (folder, shard, num_shards, seconds))]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def wait_for(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 def num_stored_bytes(run_dir: Path) -> int:
@@ -106,15 +114,14 @@ def test_killed_again_and_again_it_ends_with_the_samples_of_an_unbroken_run(tmp_
     random_ = random.Random(num_shards)
     for _ in range(num_kills):
         before = num_stored_bytes(tmp_path / "run")
-        processes = [start(tmp_path, i, num_shards) for i in range(num_shards)]
-        while num_stored_bytes(tmp_path / "run") == before:
-            time.sleep(0.005)
+        processes = [start(tmp_path, i, num_shards, 0.05) for i in range(num_shards)]
+        wait_for(lambda before=before: num_stored_bytes(tmp_path / "run") != before)
         time.sleep(0.05 * random_.random())
         for process in processes:
             process.send_signal(signal.SIGKILL)
             process.communicate()
     assert 0 < len(completions(tmp_path / "run")) < len(unbroken)
-    processes = [start(tmp_path, i, num_shards) for i in range(num_shards)]
+    processes = [start(tmp_path, i, num_shards, 0.0) for i in range(num_shards)]
     assert [p.communicate() and p.returncode for p in processes] == [0] * num_shards
     assert completions(tmp_path / "run") == unbroken
     assert scan_keys(tmp_path / "run", 0)[1] == 0
@@ -126,9 +133,8 @@ def test_killed_again_and_again_it_ends_with_the_samples_of_an_unbroken_run(tmp_
 )
 def test_a_second_writer_is_refused_by_a_lock_that_dies_with_the_first(tmp_path, other, refused):
     first = (0, 1) if refused else (0, 3)
-    process = start(tmp_path, *first)
-    while not segments(tmp_path / "run"):
-        time.sleep(0.005)
+    process = start(tmp_path, *first, 0.2)  # at work for longer than the second waits, on a busy machine, too
+    wait_for(lambda: segments(tmp_path / "run"))
     second = replace(make_options(tmp_path), shard=other)
     if refused:
         with pytest.raises(StapoError, match=rf"another process is drawing shard {first[0]}/{first[1]} of this run"):
@@ -167,11 +173,9 @@ def test_scored_from_another_terminal_and_stopped_by_ctrl_c_it_ends_as_if_nothin
     script.write_text("success: 0.5\n")
     unbroken = start("unbroken")
     unbroken.communicate()
-    script.write_text("{success: 0.5, delay_s: 0.05}\n")
+    script.write_text("{success: 0.5, delay_s: 0.2}\n")  # 40 s, of which it has a few
     process, run_dir = start("run"), tmp_path / "run"
-    deadline = time.monotonic() + 60
-    while not any(path.stat().st_size for path in segments(run_dir)) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_for(lambda: num_stored_bytes(run_dir))
     grade_run(run_dir, data_dir=tmp_path, workers=1)
     under_way = score_run(run_dir)
     assert process.poll() is None

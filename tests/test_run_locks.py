@@ -63,7 +63,7 @@ def test_without_flock_a_lease_names_its_owner(tmp_path, monkeypatch, number):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(fcntl, "flock", no_flock)
-    monkeypatch.setattr(locks, "LEASE_SECONDS", 2.0)
+    monkeypatch.setattr(locks, "LEASE_SECONDS", 4.0)
     path = tmp_path / ".lock"
     with locks.locked(path):
         lease = (tmp_path / ".lock.lease").read_text()
@@ -71,7 +71,7 @@ def test_without_flock_a_lease_names_its_owner(tmp_path, monkeypatch, number):
         assert locks.is_locked(path)
         began = time.monotonic()
         assert locks.try_lock(path) is None
-        assert time.monotonic() - began < 1.5  # it was renewed, so that nobody waits for its end
+        assert time.monotonic() - began < 3.9  # it was renewed, so that nobody waits for its end
     assert not locks.is_locked(path)
     again = sole_writer(tmp_path, "shard0of1")
     with sole_writer(tmp_path, "shard0of1"), pytest.raises(StapoError, match="another process is drawing"), again:
@@ -104,7 +104,7 @@ def test_whoever_lost_its_lease_is_stopped(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(locks, "LEASE_SECONDS", 0.3)
     with heeding_ctrl_c(), pytest.raises(KeyboardInterrupt), locks.locked(tmp_path / ".lock"):
         (tmp_path / ".lock.lease").unlink()
-        for _ in range(100):
+        for _ in range(400):
             time.sleep(0.05)
     assert ".lock.lease: this lock was lost (marker-missing): another process may go on here" in capsys.readouterr().err
 

@@ -72,7 +72,11 @@ def test_a_state_has_another_name_when_something_grew(runs):
 
 def test_the_page_follows_and_a_failure_is_told_once(server, monkeypatch):
     monkeypatch.setattr(watch, "LOOK_S", 0.001)
-    now, told, made, stop = {"state": "v1"}, [], [], threading.Event()
+    now, told, made, looks, stop = {"state": "v1"}, [], [], [], threading.Event()
+
+    def look():
+        looks.append(now["state"])
+        return now["state"]
 
     def make():
         made.append(now["state"])
@@ -80,15 +84,14 @@ def test_the_page_follows_and_a_failure_is_told_once(server, monkeypatch):
             raise StapoError("damaged")
         return Page(now["state"], now["state"].encode())
 
-    thread = threading.Thread(target=watch.keep_current, args=(server, lambda: now["state"], make, told.append, stop))
+    thread = threading.Thread(target=watch.keep_current, args=(server, look, make, told.append, stop))
     thread.start()
     try:
         for name, shown in (("v2", b"v2"), ("bad", b"v2"), ("v3", b"v3")):
             now["state"] = name
-            end = time.monotonic() + 10
-            while name not in made and time.monotonic() < end:
+            end = time.monotonic() + 30
+            while looks.count(name) < 4 and time.monotonic() < end:  # the page is made, and looked at again and again
                 time.sleep(0.001)
-            time.sleep(0.02)
             assert ask(server)[1] == shown
     finally:
         stop.set()
