@@ -160,7 +160,7 @@ def test_a_server_that_only_tells_to_wait_ends_the_run(serve, refusal, monkeypat
         for completion in engine.generate(make_requests(1000), PARAMS):
             safe.append(completion)
     assert {c.key.problem_id for c in safe if c.finish_reason != "error"} == {f"p{seed}" for seed in range(5)}
-    # Four, and few more where an answer takes longer than a pause. In the 20 s that the timeout allows there would be 50.
+    # Four, and few more where an answer takes longer than a pause. In the 20 s of the timeout there would be 50.
     assert max(server.attempts.values()) < 30
 
 
