@@ -113,7 +113,7 @@ trap 'end $(pgrep -P $$)' EXIT # also at Ctrl-C and SIGTERM, of which what runs 
 # make_ahead PART... : make the environments beside the tests, one after another.
 make_ahead() {
     made="$(mktemp -d)"
-    echo "integration: what environments and parts print is in $made"
+    echo "integration: what environments and parts print is in $made, which is kept where something fails"
     (
         for part in "$@"; do
             make="make_${part//-/_}"
@@ -124,6 +124,9 @@ make_ahead() {
     ) &
     ahead=$!
 }
+
+# Remove what was printed, unless an environment could not be made: that was said to stand there.
+tidy() { compgen -G "$made/*.failed" >/dev/null || { wait "$ahead" || true; rm -rf "$made"; }; }
 
 # prepare NAME : wait for an environment; false, with the reason told, where its packages cannot be had.
 prepare() {
@@ -244,6 +247,7 @@ done
 make_ahead $(for part in "${beside[@]}" "${alone[@]}"; do echo "$part"; [ "$part" != site ] || echo report; done)
 if [ "${#parts[@]}" = 1 ]; then
     "part_${parts[0]//-/_}"
+    tidy
     exit
 fi
 half=$(((${#beside[@]} + 1) / 2))
@@ -253,4 +257,5 @@ lane "${beside[@]:half}" & second="$!"
 wait "$first" || failed=1
 wait "$second" || failed=1
 lane "${alone[@]}" & wait "$!" || failed=1
+[ "$failed" = 1 ] || tidy
 exit "$failed"

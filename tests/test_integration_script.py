@@ -80,12 +80,14 @@ def test_what_it_started_ends_with_it(start, tmp_path, name, parts):
         pids = " ".join(path.read_text() for path in files()).split()
         assert len(pids) == 2 * expected and all(map(runs, pids))
         os.kill(script.pid, signal.Signals[name])
-        assert script.wait(10) == -signal.Signals[name]
+        assert script.wait(60) == -signal.Signals[name]
         assert until(lambda: not any(map(runs, pids)))
     finally:
         script.kill()
     (folder,) = tmp_path.glob("tmp.*")
-    assert first == f"integration: what environments and parts print is in {folder}\n"
+    assert (
+        first == f"integration: what environments and parts print is in {folder}, which is kept where something fails\n"
+    )
 
 
 def test_a_part_named_twice_runs_once(start, tmp_path):
@@ -94,3 +96,22 @@ def test_a_part_named_twice_runs_once(start, tmp_path):
     assert script.returncode == 0
     assert sorted((tmp_path / "started").read_text().split()) == [".venv-trl/bin/python", ".venv/bin/python"]
     assert said.count("integration: trl tested in") == said.count("integration: ranks tested in") == 1
+    assert not list(tmp_path.glob("tmp.*"))
+
+
+@pytest.mark.parametrize("parts", [["trl"], ["trl", "lm-eval"]])
+@pytest.mark.parametrize(("python", "code"), [("true", 0), ("false", 1)])
+def test_what_was_printed_is_kept_where_a_part_fails(start, tmp_path, python, code, parts):
+    script = start(python, *parts)
+    script.communicate(timeout=60)
+    assert (script.returncode, len(list(tmp_path.glob("tmp.*")))) == (code, code)
+
+
+@pytest.mark.parametrize("parts", [["trl"], ["trl", "lm-eval"]])
+def test_what_was_printed_is_kept_where_an_environment_cannot_be_made(start, tmp_path, parts):
+    (tmp_path / "scripts" / "layers.sh").write_text("make_layer() { echo error: no room; return 1; }\n")
+    said, _ = (script := start("true", *parts)).communicate(timeout=60)
+    assert script.returncode == 0
+    (folder,) = tmp_path.glob("tmp.*")
+    assert f"trl skipped: its environment cannot be made: error: no room (more in {folder}/trl.log)" in said
+    assert (folder / "trl.log").exists()

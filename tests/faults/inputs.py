@@ -93,7 +93,7 @@ def refused(command: list[object], folder: Path, *codes: int) -> None:
         left = {path.name for path in (folder / "run").rglob("*")} - {".lock", "config.yaml"}  # a run that never began
         check(not left, f"left behind: {', '.join(sorted(left))}")
     check("Traceback" not in done.err, f"a traceback: {done.err[-300:]}")
-    check(not Path("/tmp/stapo-bench-was-here").exists(), "planted code ran")
+    check(not (folder / "planted").exists(), "planted code ran")
     shutil.rmtree(folder / "run", ignore_errors=True)
     shutil.rmtree(folder / "output", ignore_errors=True)
 
@@ -119,8 +119,8 @@ RAW_TASKS = st.sampled_from(
     [
         BOMB.encode(),
         (BOMB + "task: *j\nrepeats: 1\ndoc_to_text: *j\nmetadata: {num_problems: 2}\n").encode(),
-        b"task: !!python/object/apply:os.system ['touch /tmp/stapo-bench-was-here']\n",
-        b"!!python/object/new:os.system ['touch /tmp/stapo-bench-was-here']\n",
+        b"task: !!python/object/apply:os.system ['touch FOLDER/planted']\n",
+        b"!!python/object/new:os.system ['touch FOLDER/planted']\n",
         b"task: !function os.system\nrepeats: 1\ndoc_to_text: !function [a, b]\nmetadata: {num_problems: 2}\n",
         b"include: task.yaml\n" + b"task: x\n",
         b"include: ../../../../etc/passwd\n",
@@ -152,7 +152,7 @@ def task_files(bench: Bench, rng: Random, folder: Path, *, count: int) -> Trial:
 
     def judge(case: Any) -> None:
         content = case if isinstance(case, bytes) else json.dumps(case).encode()
-        (folder / "task.yaml").write_bytes(content)
+        (folder / "task.yaml").write_bytes(content.replace(b"FOLDER", str(folder).encode()))
         refused(evaluation(bench, folder), folder)
 
     write_rows(folder, b"".join(json.dumps(row).encode() + b"\n" for row in ROWS))

@@ -20,7 +20,14 @@ if not (shutil.which("chromium") and shutil.which("chromedriver")):
 from selenium.webdriver.common.by import By
 
 BENCH = runpy.run_path(str(Path(__file__).parents[2] / "bench" / "report.py"))
-PATIENCE = 20.0  # seconds until a test gives up waiting
+PATIENCE = 60.0  # seconds until a test gives up waiting
+SHOWS = {
+    "#figures": "return document.querySelector('#figures svg') !== null",
+    "#samples": "return document.querySelector('#detail .text')?.textContent",
+    "#halves": "return document.querySelectorAll('#detail .columns > section').length === 2",
+    "#tokens": "return document.querySelectorAll('#token-text .token').length === 4",
+}
+"""What is true where a part of the page is there; of a problem, where two runs are side by side."""
 
 EVIL = (
     "</script><script>window.flag=1</script><img src=x onerror=window.flag=1><svg onload=window.flag=1></svg>"
@@ -96,6 +103,16 @@ class Report:
         self.driver.execute_script("try { Storage.prototype.setItem = () => {}; sessionStorage.clear() } catch {}")
         self.driver.get("about:blank")
         self.driver.get(self.url + hash_)
+        return self
+
+    def settle(self, hash_: str) -> "Report":
+        """Open a part, and wait until it is there and nothing in the page changes any more."""
+        self.open(hash_).until(SHOWS.get(hash_.partition("/")[0], "return document.readyState === 'complete'"))
+        before, end = -1, time.monotonic() + PATIENCE
+        while before != (now := self.run("return document.body.innerHTML.length")):
+            assert time.monotonic() < end, f"{hash_} changes all the time"
+            before = now
+            time.sleep(0.2)
         return self
 
     def run(self, script: str, *arguments):

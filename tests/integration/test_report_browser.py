@@ -23,8 +23,7 @@ from selenium.webdriver.common.keys import Keys
 def test_every_part_renders_without_a_complaint_or_a_request_and_nothing_planted_runs(report, browser):
     report.open().driver.get_log("performance")
     for hash_ in ("#overview", "#figures", "#samples", "#tokens", "#halves/p3/2@run-a,run-b"):
-        report.open(hash_)
-        time.sleep(0.4)
+        report.settle(hash_)
     report.shown()
     for number in range(12):
         report.keys("j" if number % 2 else "r")
@@ -180,8 +179,7 @@ def test_text_can_be_read_in_light_and_in_dark(report, browser, scheme):
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
     for hash_ in ("#overview", "#halves/p4/3@run-a,run-b", "#tokens"):
-        report.open(hash_)
-        time.sleep(0.4)
+        report.settle(hash_)
         assert report.run(CONTRAST) == [], hash_
     ground = report.run("return getComputedStyle(document.body).backgroundColor")
     assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 22, 24)"}[scheme]
@@ -203,8 +201,7 @@ def test_on_a_telephone_nothing_makes_the_page_wider_than_the_screen(report, bro
     size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
-        report.open(hash_)
-        time.sleep(0.4)
+        report.settle(hash_)
         wide = "return [...document.querySelectorAll('body *')].filter((e) => e.scrollWidth > e.clientWidth + 1)"
         assert report.run("return document.documentElement.scrollWidth") <= 390, report.run(
             wide + ".slice(0, 5).map((e) => e.outerHTML.slice(0, 120))"
@@ -275,5 +272,5 @@ def test_watch_shows_samples_as_they_come_and_only_on_its_own_address(browser, f
             assert status(f"evil.example:{port}") == 421
         finally:
             server.terminate()  # SIGINT would be ignored where the tests run in the background
-            server.wait(timeout=20)
+            server.wait(timeout=60)
     assert server.returncode == 143

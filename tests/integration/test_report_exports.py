@@ -60,7 +60,7 @@ def test_a_figure_is_saved_as_a_file_in_dark_ink_whatever_the_pages_colours(repo
     report.open("#figures").run("document.documentElement.dataset.theme = 'dark'")
     name = report.find("button.save").get_attribute("data-name")
     report.find("button.save").click()
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not (saved := tmp_path / f"{name}.svg").exists():
         assert time.monotonic() < end, list(tmp_path.iterdir())
         time.sleep(0.05)

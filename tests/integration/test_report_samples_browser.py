@@ -143,8 +143,7 @@ def test_everything_that_can_be_used_has_a_name(report):
       return [...used].filter((e) => !named(e)).map((e) => e.outerHTML.slice(0, 80));
     """
     for hash_ in ("#overview", "#halves/p4/3@run-a,run-b", "#tokens"):
-        report.open(hash_)
-        time.sleep(0.4)
+        report.settle(hash_)
         assert report.run(unnamed) == []
     report.open("#halves/p4/3").shown()
     row = report.find("#list .row[aria-selected=true]")
