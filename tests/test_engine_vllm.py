@@ -297,9 +297,10 @@ def test_bad_prompts_are_refused_and_an_early_close_leaves_a_working_engine(engi
 
 @needs_vllm
 def test_a_real_server_gives_what_the_engine_in_process_gives(engine, checkpoint: Path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    held = socket.socket()  # until the server has it, no other process is given its port
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as vLLM does
+    held.bind(("127.0.0.1", 0))
+    port = held.getsockname()[1]
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(checkpoint)]
     command += ["--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(port), "--max-model-len", "128"]
     command += ["--dtype", "float32", "--enforce-eager"] if engine.identity()["device"] == "cpu" else []
@@ -326,8 +327,9 @@ def test_a_real_server_gives_what_the_engine_in_process_gives(engine, checkpoint
         }
     finally:
         os.killpg(server.pid, signal.SIGTERM)
-        server.wait(timeout=30)
+        server.wait(timeout=60)
         log.close()
+        held.close()
 
 
 # Last: an engine that is closed takes the process groups of the shared one with it.

@@ -269,7 +269,7 @@ def test_a_failure_stops_everything_and_names_the_log(tmp_path):
     began = time.monotonic()
     with pytest.raises(StapoError, match=r"bad failed \(exit 3\): no room; all of it: .*bad.log"):
         costs.run_steps({s.name: s for s in plan}, tmp_path, jobs=2)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 50
     # Finished without its result is a failure, too.
     with pytest.raises(StapoError, match=r"quiet failed \(exit 0\)"):
         costs.run_steps({"quiet": step(tmp_path, "quiet", "true")}, tmp_path, jobs=1)

@@ -111,7 +111,7 @@ def test_each_is_refused_without_torch_and_leaves_no_folder(folder, servers):
         asked = {name: case[:2] for name, case in refusals.items()}
         done = subprocess.run(
             [sys.executable, "-c", _TRIED],
-            cwd=folder, input=json.dumps(asked), capture_output=True, text=True, timeout=60, check=False,
+            cwd=folder, input=json.dumps(asked), capture_output=True, text=True, timeout=180, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     said = json.loads(done.stdout)
@@ -127,7 +127,7 @@ def test_every_objective_reads_its_settings_without_torch():
         "from stapo_train.objectives import BUILT_IN, for_run\n"
         "for name in BUILT_IN: for_run({'name': name}, seed=1, max_new_tokens=8)"
     )
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
 
 

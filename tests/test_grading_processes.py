@@ -40,7 +40,7 @@ def test_workers_end_with_a_killed_parent(task):
     assert is_running(worker)
     parent.kill()
     parent.communicate()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while is_running(worker) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not is_running(worker)

@@ -51,7 +51,7 @@ def test_where_one_fails_the_others_are_interrupted_and_waited_for(tmp_path):
     with pytest.raises(StapoError, match=r"bad failed \(exit 1\): no room; all of it: .*bad.log"):
         run_jobs([job(tmp_path, "slow", script), job(tmp_path, "bad", waits)], lanes=2)
     assert (tmp_path / "slow").read_text() == "interrupted\n"
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 50
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_one_that_ignores_being_asked_is_stopped_more_firmly(tmp_path, monkeypat
     with pytest.raises(StapoError, match=r"bad failed"):
         run_jobs([deaf, job(tmp_path, "bad", waits)], lanes=2)
     assert deaf.process.returncode == end
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 50
 
 
 def test_what_is_done_is_not_run_and_what_leaves_nothing_failed(tmp_path):

@@ -60,7 +60,7 @@ def test_grading_while_drawing_leaves_nothing_to_do_and_shows_what_was_graded_be
         grader = LiveGrader(tmp_path / "run", golds, seen.__setitem__)
         for sample in new:
             grader.put(sample)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while len(seen) < len(stored) and time.monotonic() < deadline:
             time.sleep(0.01)
         grader.close()

@@ -92,7 +92,7 @@ def test_a_lease_that_is_not_renewed_is_taken_over(tmp_path, monkeypatch):
     began = time.monotonic()
     lock = locks.try_lock(path)
     assert lock is not None
-    assert 0.5 < time.monotonic() - began < 20
+    assert 0.5 < time.monotonic() - began < 60
     lock.release()
 
 

@@ -89,7 +89,7 @@ def server_answers(bench: Bench, rng: Random, folder: Path, *, count: int) -> Tr
     def judge(case: Any) -> None:
         script.write_text(json.dumps(case))
         done = start(command, folder / "output", before=impatient)
-        check(done.wait(30) != 0, f"taken for an answer: {[row['completion'] for row in stored(folder / 'run')][:3]}")
+        check(done.wait(90) != 0, f"taken for an answer: {[row['completion'] for row in stored(folder / 'run')][:3]}")
         done.fail(1)
         check(not stored(folder / "run"), "samples were made of it")
         for name in ("run", "output"):  # whoever asks the server first makes no run
@@ -118,7 +118,7 @@ def model_lists(bench: Bench, rng: Random, folder: Path, *, count: int) -> Trial
         command[command.index("scripted")] = "openai"
         try:
             done = start(command, folder / "output", before=impatient)
-            if done.wait(30) != 0:
+            if done.wait(90) != 0:
                 done.fail(1)
                 check(not stored(folder / "run"), "samples were made of it")
         finally:

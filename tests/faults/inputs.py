@@ -88,7 +88,7 @@ def mutated(values: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
 def refused(command: list[object], folder: Path, *codes: int) -> None:
     """Check that the command succeeds, or fails with one line and without having sampled anything."""
     done = start(command, folder / "output")
-    if done.wait(30) != 0:
+    if done.wait(90) != 0:
         done.fail(*(codes or (1, 2)))
         left = {path.name for path in (folder / "run").rglob("*")} - {".lock", "config.yaml"}  # a run that never began
         check(not left, f"left behind: {', '.join(sorted(left))}")
@@ -257,7 +257,7 @@ def command_lines(bench: Bench, rng: Random, folder: Path, *, count: int) -> Tri
         place = folder / "place"
         place.mkdir(exist_ok=True)
         done = start([name, command, *words], folder / "output", before=partial(os.chdir, place))
-        if done.wait(30) != 0:
+        if done.wait(90) != 0:
             done.fail(1, 2)
         check("Traceback" not in done.err, f"a traceback: {done.err[-300:]}")
         shutil.rmtree(place)

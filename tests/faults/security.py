@@ -49,7 +49,7 @@ def special_run(bench: Bench, rng: Random, folder: Path) -> Trial:
     rng.choice(SPECIAL)(path)
     for command in readers(bench, run, folder):
         done = start(command, folder)
-        if done.wait(30) != 0:
+        if done.wait(90) != 0:
             done.fail(1)
     path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
     if held is not None:

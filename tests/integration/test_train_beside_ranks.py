@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ranks_setup import GRADED_BY_HASH, SETTINGS, assert_same_training, on_ranks, rank_processes, train_each
+from ranks_setup import GRADED_BY_HASH, HELD, SETTINGS, assert_same_training, on_ranks, rank_processes, train_each
 from train_setup import make_base, make_values, result
 
 from stapo_bench.runs.store import scan_keys
@@ -64,12 +64,15 @@ def test_drawn_ahead_is_another_training(trained):
 def test_a_rank_that_is_killed_beside_its_drawing_changes_nothing(trained, tmp_path):
     """Killed while the next rollouts are drawn or a checkpoint is evaluated, and gone on with one process."""
     (tmp_path / "base").symlink_to(trained / "base")
-    (tmp_path / "sitecustomize.py").write_text(GRADED_BY_HASH)  # which Python imports when it starts
+    metrics, deadline = tmp_path / "run" / "metrics.jsonl", time.monotonic() + 300
+    held = HELD.format(metrics=str(metrics))
+    (tmp_path / "sitecustomize.py").write_text(GRADED_BY_HASH + held)  # which Python imports when it starts
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(make_values(tmp_path, **{**SETTINGS, **BESIDE})))
     command = [sys.executable, "-m", "stapo_train", str(tmp_path / "config.yaml"), "--resume"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-    metrics, deadline = tmp_path / "run" / "metrics.jsonl", time.monotonic() + 300
-    process = subprocess.Popen([*command, "--ranks", "2"], env=environment, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*command, "--ranks", "2"], env={**environment, "HELD_AT": "3"}, stderr=subprocess.PIPE, text=True
+    )
     while not metrics.exists() or metrics.read_bytes().count(b"\n") < 2:
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.05)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ranks_setup import GRADED_BY_HASH, SETTINGS, assert_same_training, on_ranks, rank_processes, train_each
+from ranks_setup import GRADED_BY_HASH, HELD, SETTINGS, assert_same_training, on_ranks, rank_processes, train_each
 from safetensors.torch import load_file
 from train_setup import make_base, make_values
 
@@ -70,15 +70,16 @@ def test_a_training_moves_the_weights(trained):
 def command(tmp_path, base):
     """Starts ``python -m ...`` on a config of 10 iterations, its rollouts graded by hash, like those of ``trained``."""
     (tmp_path / "base").symlink_to(base)
-    (tmp_path / "sitecustomize.py").write_text(GRADED_BY_HASH)  # which Python imports when it starts
+    held = HELD.format(metrics=str(tmp_path / "run" / "metrics.jsonl"))
+    (tmp_path / "sitecustomize.py").write_text(GRADED_BY_HASH + held)  # which Python imports when it starts
     values = make_values(tmp_path, **{**SETTINGS, "iterations": 10, "checkpoint__every": 2})
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
     path = os.pathsep.join([str(tmp_path), *sys.path])
 
-    def start(*arguments: str) -> subprocess.Popen[str]:
+    def start(*arguments: str, held_at: int = 1000) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-m", *arguments],
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PYTHONPATH": path, "HELD_AT": str(held_at)},
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -86,10 +87,11 @@ def command(tmp_path, base):
     return start
 
 
-def wait_for_lines(metrics: Path, count: int) -> None:
+def wait_for_lines(process: subprocess.Popen[str], metrics: Path, count: int) -> None:
     """Until so many iterations are in the log."""
     deadline = time.monotonic() + 300
     while not metrics.exists() or metrics.read_bytes().count(b"\n") < count:
+        assert process.poll() is None, process.communicate()[1][-3000:]
         assert time.monotonic() < deadline, f"no {count} iterations in {metrics}"
         time.sleep(0.05)
 
@@ -105,15 +107,15 @@ def last_line(process: subprocess.Popen[str]) -> str:
 def test_kills_and_other_numbers_of_ranks_change_nothing(command, tmp_path):
     config, metrics = str(tmp_path / "config.yaml"), tmp_path / "run" / "metrics.jsonl"
     for killed, lines in (("1", 3), ("0", 5)):
-        process = command("stapo_train", config, "--ranks", "2", "--resume")
-        wait_for_lines(metrics, lines)
+        process = command("stapo_train", config, "--ranks", "2", "--resume", held_at=lines + 1)
+        wait_for_lines(process, metrics, lines)
         os.kill(rank_processes(process.pid)[killed], signal.SIGKILL)
         line = last_line(process)
         assert line.startswith(f"stapo-train: rank {killed} was ended by SIGKILL, as the system does where memory runs")
         assert process.returncode == 1
 
-    process = command("stapo_train", config, "--ranks", "3", "--resume")
-    wait_for_lines(metrics, 7)
+    process = command("stapo_train", config, "--ranks", "3", "--resume", held_at=8)
+    wait_for_lines(process, metrics, 7)
     process.send_signal(signal.SIGINT)
     line = last_line(process)
     assert line.startswith("stapo-train: stopped; the same command goes on from the last checkpoint")
