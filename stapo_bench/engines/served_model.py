@@ -114,7 +114,10 @@ async def _facts(http: Http, url: str, card: Mapping[str, Any]) -> dict[str, str
         told |= {"parameters": meta.get("n_params"), "bytes": meta.get("size")}
     for path, read in _TELLS.items():
         answer = await http.told(url.removesuffix("/v1") + path, None, _PROBE_S)
-        if isinstance(answer, dict) and "server" in (more := read(answer)):
+        more = read(answer) if isinstance(answer, dict) else {}
+        if path == "/version" and card.get("owned_by") != "vllm":  # many kinds tell one there
+            told["version"] = answer.get("version") if more else None
+        elif "server" in more:
             told = more | {name: value for name, value in told.items() if value is not None}
             break
     if not is_count(told.get("context_length")):
