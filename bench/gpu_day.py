@@ -212,10 +212,7 @@ def lacking(part: Part) -> str:
     """Why a part cannot run on this machine, or nothing."""
     if python_for(part) is not None:
         return ""
-    looked = ", ".join(
-        os.path.relpath(python, ROOT) if python.startswith(str(ROOT)) else python for python in pythons()
-    )
-    return f"not run: no environment with {' and '.join((*ALWAYS, *part.needs))} among {looked}"
+    return f"not run: no environment with {' and '.join((*ALWAYS, *part.needs))} among {', '.join(pythons())}"
 
 
 def read_rows(out: Path) -> dict[str, dict[str, Any]]:
