@@ -85,7 +85,7 @@ def measure(number: int, prompt_tokens: int) -> dict[str, Any]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, nargs="+", default=[500, 2000])
+    parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--prompt-tokens", type=int, default=200)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
@@ -93,10 +93,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.serve is not None:
         asyncio.run(serve(given.serve))
         return
-    sizes = [measure(number, given.prompt_tokens) for number in given.requests]
-    print(json.dumps(sizes))
+    found = measure(given.requests, given.prompt_tokens)
+    print(json.dumps(found))
     if given.json:
-        write_result(given.json, json.dumps({**measured_with(["httpcore2", "anyio"]), "sizes": sizes}, indent=1) + "\n")
+        write_result(given.json, json.dumps({**measured_with(["httpcore2", "anyio"]), **found}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

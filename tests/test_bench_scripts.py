@@ -62,6 +62,7 @@ def test_startup(measure):
     [
         ("replicas", ("--replicas", "2", "--problems", "2", "--samples", "4", "--token-s", "0.0001")),
         ("store", ("--samples", "500", "1000", "--characters", "100")),
+        ("open_requests", ("--requests", "50")),
         pytest.param("importing", ("--samples", "1000", "--characters", "80"), marks=SLOW),
         pytest.param("engine", ("--requests", "8", "--slots", "4", "--max-new-tokens", "8"), marks=SLOW),
         pytest.param("ranks", ("--ranks", "1", "2", "--iterations", "1", "--prompts", "4"), marks=SLOW),
