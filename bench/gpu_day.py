@@ -4,8 +4,11 @@
 
 Each part's figures go to DIR/*_gpu.json, its output to DIR/gpu_day/PART.log, and how it ended to
 DIR/gpu_day/parts.json. A part that ended well on this GPU at this commit is not run again unless it is named. What is
-still missing is printed last, and the exit code is 1 then. --toy runs the same parts at toy sizes on a CPU, so that the
-first hour on a GPU is not spent on mistakes of this script.
+still missing is printed last, and the exit code is 1 then. Where there is no GPU, or with --toy, the same parts run at
+toy sizes on a CPU, so that the first hour on a GPU is not spent on mistakes of this script; a part for which no
+environment is there is named and fails no day of toy sizes.
+
+A part runs in the first of the project's environments that has what it needs: this Python's, .venv, .venv-* in turn.
 """
 
 import argparse
@@ -16,17 +19,23 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
+from functools import cache
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from stapo_bench.engines import gpu_names
 from stapo_bench.runs import measured_with, write_result
 
 ROOT = Path(__file__).resolve().parent.parent
+ALWAYS = ("torch", "transformers")  # what each part needs
 GRACE_S = 10.0  # between asking a part to end and killing it
+_CHECK = (
+    "-m pytest -q --tb=short -p no:cacheprovider --junitxml={out}/gpu_day/check.xml"
+    " tests/integration/test_fused_kernels.py"
+)
 _TOY_SMALL = (
     "--scale small --out {out}/gpu_day/small iterations=1 rollout.engine=transformers eval.engine=transformers"
     " eval.limit=1 eval.samples=1 pretrain.steps=2 pretrain.hidden_size=32 pretrain.num_layers=1"
@@ -42,17 +51,43 @@ class Part:
     shows: str
     gpu: str
     toy: str
-    needs: tuple[str, ...] = ()  # packages besides torch and transformers
+    needs: tuple[str, ...] = ()  # packages besides ``ALWAYS``
+    wants: tuple[str, ...] = ()  # packages without which it shows less
+    figures: Callable[[Path, bool], dict[str, Any]] | None = None  # (out, toy) -> for NAME_gpu.json, if it writes none
     all_the_time: bool = False  # not bounded by --limit, only by what is left of --hours
+
+
+def tests_of(out: Path, toy: bool) -> dict[str, Any]:
+    """How each test of ``check`` ended, and its seconds."""
+    file = out / "gpu_day" / "check.xml"
+    if not file.is_file():
+        return {}
+    ends = {"failure": "failed", "error": "failed", "skipped": "skipped"}
+    return {
+        "tests": {
+            case.get("name", ""): {
+                "end": next((ends[child.tag] for child in case if child.tag in ends), "passed"),
+                "seconds": float(case.get("time", 0)),
+            }
+            for case in ElementTree.parse(file).iter("testcase")
+        }
+    }
+
+
+def table_of(out: Path, toy: bool) -> dict[str, Any]:
+    """The table of a small scale that has come to its end."""
+    file = (out / "gpu_day" / "small" if toy else ROOT / "runs" / "small") / "results" / "table.json"
+    return {"table": json.loads(file.read_text(encoding="utf-8"))} if file.is_file() else {}
 
 
 PARTS = (
     Part(
         name="check",
         shows="the Triton kernels' values and gradients, in bfloat16 too, against float64",
-        gpu="-m pytest -q --tb=short -p no:cacheprovider tests/integration/test_fused_kernels.py",
-        toy="-m pytest -q --tb=short -p no:cacheprovider tests/integration/test_fused_kernels.py",
+        gpu=_CHECK,
+        toy=_CHECK,
         needs=("triton", "pytest"),
+        figures=tests_of,
     ),
     Part(
         name="linear",
@@ -77,6 +112,7 @@ PARTS = (
         shows="our trainer beside TRL's",
         gpu="-m bench.trl --size 0.6b --rounds 1 --iterations 4 --json {out}/trl_gpu.json",
         toy="-m bench.trl --device cpu --size toy --rounds 1 --iterations 2 --json {out}/trl_gpu.json",
+        wants=("trl",),
     ),
     Part(
         name="harness",
@@ -97,24 +133,50 @@ PARTS = (
         shows="four trainings and ten evaluations on one GPU (scripts/reproduce_table.sh --scale small)",
         gpu="-m stapo_train.reproduce --scale small --out runs/small",
         toy=f"-m stapo_train.reproduce {_TOY_SMALL}",
+        figures=table_of,
         all_the_time=True,
     ),
 )
 
 
-def command(part: Part, out: Path, toy: bool) -> str:
+def pythons() -> list[str]:
+    """Of the environments that are there, this one's first."""
+    found = [sys.executable, *map(str, sorted(ROOT.glob(".venv*/bin/python")))]
+    return list(dict.fromkeys(found))
+
+
+@cache
+def packages_of(python: str) -> frozenset[str]:
+    """Which packages that parts ask for an environment has."""
+    asked = {*ALWAYS, *(name for part in PARTS for name in (*part.needs, *part.wants))}
+    program = "import sys; from importlib.util import find_spec; print(*filter(find_spec, sys.argv[1:]))"
+    done = subprocess.run([python, "-c", program, *sorted(asked)], capture_output=True, encoding="utf-8", check=False)
+    return frozenset(done.stdout.split())
+
+
+def python_for(part: Part) -> str | None:
+    """The first environment with what a part needs, and wants where one has that too; None: there is none."""
+    for names in ({*ALWAYS, *part.needs, *part.wants}, {*ALWAYS, *part.needs}):
+        for python in pythons():
+            if names <= packages_of(python):
+                return python
+    return None
+
+
+def command(part: Part, python: str, out: Path, toy: bool) -> str:
     """What is run, for a shell."""
-    return f"exec {sys.executable} " + (part.toy if toy else part.gpu).format(out=shlex.quote(str(out)))
+    return f"exec {shlex.quote(python)} " + (part.toy if toy else part.gpu).format(out=shlex.quote(str(out)))
 
 
-def run(part: Part, out: Path, limit_s: float, toy: bool) -> dict[str, Any]:
+def run(part: Part, python: str, out: Path, limit_s: float, toy: bool) -> dict[str, Any]:
     """Run a part with its children for at most ``limit_s`` seconds; how it ended."""
     log = out / "gpu_day" / f"{part.name}.log"
     started = time.monotonic()
     with log.open("w", encoding="utf-8") as file:
         process = subprocess.Popen(
-            ["bash", "-c", command(part, out, toy)],
+            ["bash", "-c", command(part, python, out, toy)],
             cwd=ROOT,
+            env={**os.environ, "PATH": f"{Path(python).parent}{os.pathsep}{os.environ.get('PATH', '')}"},
             stdout=file,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -147,9 +209,10 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def lacking(part: Part) -> str:
-    """Why a part cannot run in this environment, or nothing."""
-    missing = [name for name in part.needs if find_spec(name) is None]
-    return f"not run: no {' and no '.join(missing)} in {sys.executable}" if missing else ""
+    """Why a part cannot run on this machine, or nothing."""
+    if python_for(part) is not None:
+        return ""
+    return f"not run: no environment with {' and '.join((*ALWAYS, *part.needs))} among {', '.join(pythons())}"
 
 
 def read_rows(out: Path) -> dict[str, dict[str, Any]]:
@@ -184,13 +247,13 @@ def main(given: Sequence[str] | None = None) -> int:
     asked = arguments(given)
     gpus = gpu_names()
     if not gpus and not asked.toy:
-        print("scripts/gpu_day.sh: expected an NVIDIA GPU (nvidia-smi -L), found none; --toy runs it", file=sys.stderr)
-        return 2
+        print("no NVIDIA GPU (nvidia-smi -L): every part at toy sizes, on the CPU", flush=True)
+    toy = asked.toy or not gpus
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    folder = asked.out or ROOT / ("runs/gpu-day-toy" if asked.toy else "results/bench")
+    folder = asked.out or ROOT / ("runs/gpu-day-toy" if toy else "results/bench")
     out, ends = folder.resolve(), time.monotonic() + 3600 * asked.hours
     (out / "gpu_day").mkdir(parents=True, exist_ok=True)
-    device = "CPU, toy sizes" if asked.toy else gpus[0].split(": ")[-1]
+    device = "CPU, toy sizes" if toy else gpus[0].split(": ")[-1]
     here = {"device": device, "commit": measured_with([])["commit"]}
     rows, chosen = read_rows(out), [part for part in PARTS if not asked.parts or part.name in asked.parts]
     for part in chosen:
@@ -199,21 +262,23 @@ def main(given: Sequence[str] | None = None) -> int:
             print(f"{part.name}: ended well before: {row['said']}", flush=True)
             continue
         left = ends - time.monotonic()
-        if why := lacking(part) or ("not run: no time is left" if left < 1 else ""):
-            rows[part.name] = {**here, "held": False, "said": why, "seconds": 0}
+        python = python_for(part)
+        if python is None or left < 1:
+            rows[part.name] = {**here, "held": False, "said": lacking(part) or "not run: no time is left", "seconds": 0}
         else:
             print(f"{part.name}: {part.shows}", flush=True)
-            rows[part.name] = {
-                **here,
-                **run(part, out, left if part.all_the_time else min(left, asked.limit), asked.toy),
-            }
+            limit_s = left if part.all_the_time else min(left, asked.limit)
+            rows[part.name] = {**here, **run(part, python, out, limit_s, toy)}
+            if part.figures is not None:
+                content = {**measured_with(sorted(ALWAYS)), **rows[part.name], **part.figures(out, toy)}
+                write_result(out / f"{part.name}_gpu.json", json.dumps(content, indent=1) + "\n")
         print(f"{part.name}: {rows[part.name]['seconds']} s: {rows[part.name]['said']}", flush=True)
         write_result(out / "gpu_day" / "parts.json", json.dumps(rows, indent=1) + "\n")
     missing = [part for part in chosen if not rows[part.name]["held"]]
     print(f"figures: {out}; logs: {out / 'gpu_day'}")
     for part in missing:
         print(f"still missing: {part.name} ({part.shows}): {rows[part.name]['said']}")
-    return 1 if missing else 0
+    return 1 if [part for part in missing if not toy or not lacking(part)] else 0
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from recorded_refusals import Refuses
+
 from stapo_bench.engines.openai import Retries
 from stapo_bench.records import Prompt, Request, SampleKey, SamplingParams
 
@@ -42,6 +44,7 @@ class FakeServer(ThreadingHTTPServer):
         self.thought: dict[str, str | None] = {}  # what a message holds beside its content, or in place of it
         self.wanted_key: str | None = None  # without it, 401
         self.prompt_tokens: int | None = None  # that it counts; None: it does not say
+        self.refuses: Refuses = lambda body: None  # settings that it does not take, see ``recorded_refusals``
         self.lock = threading.Lock()
         self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
 
@@ -83,6 +86,12 @@ class Handler(BaseHTTPRequestHandler):
                 return
         elif "prompt" not in body:
             self.reply(400, b"no prompt")
+            return
+        if refused := server.refuses(body):
+            self.reply(refused[0], json.dumps(refused[1]).encode())
+            return
+        if 1 in (body.get("max_tokens"), body.get("max_completion_tokens")):  # asks how settings are taken: no sample
+            self.reply(200, b"{}")
             return
         seed = body.get("seed", -1)  # who asks for log-probabilities names none
         with server.lock:

@@ -6,7 +6,8 @@ import pytest
 from cli_setup import NUM_PROBLEMS, one_line
 from fake_server import PARAMS, QUICK, make_requests, serving
 
-from stapo_bench.engines.openai import OFF, OpenAIEngine
+from stapo_bench.engines.openai import OpenAIEngine
+from stapo_bench.engines.server_settings import OFF
 from stapo_bench.runs import load_manifest, read_samples
 
 pytestmark = pytest.mark.usefixtures("graded_here")

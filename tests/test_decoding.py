@@ -11,8 +11,9 @@ from fake_server import PARAMS, make_requests, serving
 
 from stapo_bench.engines import REGIMES, preset, preset_names
 from stapo_bench.engines.engine import BUILT_IN, EngineOptions, check_sampling
-from stapo_bench.engines.openai import OFF, OpenAIEngine
+from stapo_bench.engines.openai import OpenAIEngine
 from stapo_bench.engines.params import cut_at_stop
+from stapo_bench.engines.server_settings import OFF
 from stapo_bench.errors import UsageError
 from stapo_bench.records import SamplingParams
 from stapo_bench.runs import load_manifest

@@ -14,7 +14,8 @@ import pytest
 from fake_server import PARAMS, QUICK, Handler, make_requests, serving
 
 from stapo_bench.engines import EngineOptions, http, open_engine, servers
-from stapo_bench.engines.openai import OFF, OpenAIEngine, Retries
+from stapo_bench.engines.openai import OpenAIEngine, Retries
+from stapo_bench.engines.server_settings import OFF
 from stapo_bench.errors import StapoError, UsageError
 
 KEY = "sk-very-secret"

@@ -17,7 +17,7 @@ serve = pytest.fixture(serving)
 EVAL = ("eval", "--engine", "openai", "--model", "tiny", "--tasks", "sums.yaml", "--data-dir", ".")
 REST = ("--decoding", "justrl", "--samples", "1", "--max-new-tokens", "50", "--prompt-format", "plain")
 
-CARD = {"id": "tiny", "max_model_len": 4096, "root": "/models/tiny-base"}
+CARD = {"id": "tiny", "max_model_len": 4096, "root": "/models/tiny-base", "owned_by": "vllm"}
 KINDS = {
     "vllm": (CARD, "/version", {"version": "0.32.0"},
              {"server": "vllm 0.32.0", "context_length": "4096", "root": "tiny-base"}),
@@ -32,6 +32,8 @@ KINDS = {
                    "parameters": "1720574976", "bytes": "1828500480"}),
     "ollama": ({"id": "tiny", "owned_by": "library"}, "/api/version", {"version": "0.20.1"},
                {"server": "ollama 0.20.1"}),
+    "one that tells a version and no kind": ({"id": "tiny"}, "/version", {"version": "1.2"}, {"version": "1.2"}),
+    "one of another kind": ({"id": "tiny", "owned_by": "lmdeploy"}, "/version", {"version": "1.2"}, {"version": "1.2"}),
     "a hosted one": ({"id": "tiny", "owned_by": "system", "created": 1}, "/none", {}, {}),
 }  # fmt: skip
 

@@ -35,7 +35,7 @@ def as_drawn(body):
 @pytest.fixture
 def vllm(serve, monkeypatch):
     """A server of vLLM's kind that gives the log-probability which ``kind(body)`` is."""
-    server = serve({"id": "tiny", "max_model_len": 64})
+    server = serve({"id": "tiny", "max_model_len": 64, "owned_by": "vllm"})
     get = Handler.do_GET
 
     def do_get(handler) -> None:
@@ -103,6 +103,14 @@ def test_a_server_that_stays_busy_is_one_line(vllm, monkeypatch):
         StapoError, match=r"from /v1/completions, .* got 3 times none, the last time HTTP 503 busy; see"
     ):
         OpenAIEngine([vllm.url], retries=QUICK)
+
+
+def test_a_server_of_another_kind_that_tells_a_version_is_not_asked(vllm):
+    vllm.models[0]["owned_by"] = "lmdeploy"
+    vllm.kind = as_drawn
+    engine = OpenAIEngine([vllm.url], retries=QUICK)
+    assert "log_probs" not in engine.identity()
+    assert not any("logprobs" in body for body in vllm.bodies)
 
 
 def test_other_servers_are_not_asked(serve):

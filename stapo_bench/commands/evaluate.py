@@ -37,9 +37,13 @@ def asked_of_a_checkpoint(function: options.Function) -> options.Function:
                 help="In place of the preset's; 0: greedy, one sample a problem.",
             ),
             click.option("--top-p", type=options.Number(0, 1, min_open=True), help="In place of the preset's."),
-            click.option("--top-k", type=int, help="Keep the K most probable tokens."),
             click.option(
-                "--min-p", type=options.Number(0, 1), help="Keep tokens with this share of the greatest probability."
+                "--top-k", type=int, help="Keep the K most probable tokens; 0: all, whatever the preset says."
+            ),
+            click.option(
+                "--min-p",
+                type=options.Number(0, 1),
+                help="Keep tokens with this share of the greatest probability; 0: all.",
             ),
             click.option("--stop", multiple=True, help="End before this text; may be repeated."),
             click.option(

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 from stapo_bench.plugins import lazy_names
 
 if TYPE_CHECKING:
-    from stapo_bench.engines.decoding import REGIMES, preset, preset_names, same_distribution, sampling_in_words
+    from stapo_bench.engines.decoding import (
+        REGIMES,
+        preset,
+        preset_names,
+        same_distribution,
+        sampling_in_words,
+        with_off,
+    )
     from stapo_bench.engines.devices import default_device, default_dtype, gpu_names
     from stapo_bench.engines.engine import (
         Charges,

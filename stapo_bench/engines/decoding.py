@@ -1,7 +1,7 @@
 """Decoding: presets by name (``tasks/decoding.yaml``), files of one's own, and sampling parameters in words."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,20 @@ def _params(name: str, raw: Any) -> SamplingParams:
     given: dict[str, Any] = {key: float(value) if float in _KINDS[key] else value for key, value in raw.items()}
     if "stop" in raw:
         given["stop"] = tuple(raw["stop"])
-    return SamplingParams(**{"top_p": 1.0, "max_new_tokens": MAX_NEW_TOKENS, **given})
+    return with_off(SamplingParams(**{"top_p": 1.0, "max_new_tokens": MAX_NEW_TOKENS, **given}))
+
+
+def with_off(params: SamplingParams) -> SamplingParams:
+    """The same, where a top-k of 0 (or vLLM's -1) and a min-p of 0 are off, as vLLM and transformers have them.
+
+    >>> with_off(SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=8, top_k=-1, min_p=0.0)).top_k is None
+    True
+    """
+    return replace(
+        params,
+        top_k=None if params.top_k in (0, -1) else params.top_k,
+        min_p=None if params.min_p == 0 else params.min_p,
+    )
 
 
 def sampling_in_words(sampling: StatedSampling) -> str:

@@ -32,6 +32,7 @@ CONNECT_S = 60.0  # for a connection; a server with a thousand requests may take
 LARGEST_ANSWER = 64 << 20  # bytes, its head included; a million tokens with their ids take less
 
 _SHOWN = 500  # bytes of an error page
+_READ = 16 << 10  # bytes of it that are read: it may name every setting that it refuses
 _PAUSES_S = (0.0, 0.5, 2.0)  # before each question for what a server tells of itself
 _TELLING = 3  # characters of a key, its "sk-", that tell nothing
 _FILES = 64  # that a process needs beside its connections
@@ -58,7 +59,16 @@ class PassingError(Exception):
         self.other_model = other_model  # that answered in place of the one asked for
 
 
-class NoSuchPathError(StapoError):
+class RefusedError(StapoError):
+    """The server answers, and refuses the request for good."""
+
+    def __init__(self, where: str, said: str, page: str) -> None:
+        super().__init__(f"{where}: the server refuses the request: {said}")
+        self.said = said  # its status and the beginning of its page, on one line
+        self.page = page
+
+
+class NoSuchPathError(RefusedError):
     """The server answers, and has nothing at this address (404, 405, 501)."""
 
 
@@ -73,7 +83,7 @@ class Http:
         self._proxy = cache(_proxy)  # the environment is read once for each address
 
     async def send(self, url: str, body: Mapping[str, Any] | None, timeout_s: float) -> Any:
-        """Send a body, or none, and return the answer; PassingError, or StapoError where trying again is no use."""
+        """Send a body, or none, and return the answer; PassingError, or RefusedError where trying again is no use."""
         timeout_s = min(timeout_s, self._longest_s)
         try:
             with anyio.fail_after(timeout_s):
@@ -96,15 +106,18 @@ class Http:
         if status in (401, 403):
             given = "the key in it is not accepted" if self._api_key else "it is not set"
             message += f"; the key is read from the environment variable {API_KEY}: {given}"
-        refused = NoSuchPathError if status in (404, 405, 501) else StapoError
-        raise refused(f"{address(url)}: the server refuses the request: {message}")
+        refused = NoSuchPathError if status in (404, 405, 501) else RefusedError
+        raise refused(address(url), message, content.decode(errors="replace"))
 
-    async def told(self, url: str, body: Mapping[str, Any] | None, timeout_s: float) -> Any:
+    async def told(
+        self, url: str, body: Mapping[str, Any] | None, timeout_s: float, *, or_why_not: bool = False
+    ) -> Any:
         """What a server tells of itself; None where it clearly does not: it refuses, or never answers in JSON.
 
         A busy moment is no answer: what a run is known by would change with it.
 
         Raises:
+            RefusedError: it refuses, and ``or_why_not`` asks for that.
             StapoError: every try failed in passing.
         """
         failure = PassingError("")
@@ -112,7 +125,9 @@ class Http:
             await anyio.sleep(max(pause_s, failure.pause_s) if failure.is_json else 0.0)
             try:
                 return await self.send(url, body, timeout_s)
-            except StapoError:
+            except RefusedError:
+                if or_why_not:
+                    raise
                 return None
             except PassingError as error:
                 failure = error
@@ -146,7 +161,7 @@ class Http:
             with suppress(*([httpcore2.NetworkError, httpcore2.ProtocolError] if is_error else [])):
                 async for part in response.aiter_stream():
                     content += part
-                    if is_error and len(content) >= _SHOWN:
+                    if is_error and len(content) >= _READ:
                         break
         told = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
         return response.status, told, bytes(content)

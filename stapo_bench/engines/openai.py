@@ -4,7 +4,8 @@
 
 The exact prompt goes out (token ids where it has them): chat templates are ours, not the server's. Where it is asked to
 chat, what stands around the question is the server's affair, and the manifest says so. Every sampling setting is sent,
-so that no default of the server's applies. The server seeds each request with the sample's seed.
+so that no default of the server's applies, but for those that are off and that it refuses (``server_settings``). The
+server seeds each request with the sample's seed.
 
 Every server must answer when the engine starts. Requests are under way together in one event loop, which has a thread
 of its own: thousands of them cost memory for their prompts and a connection each. ``servers`` says which failures are
@@ -15,7 +16,6 @@ it is where Ctrl-C ends it. Another model's answer is no sample and is asked for
 counts as another.
 """
 
-import json
 import os
 import sys
 from collections import deque
@@ -31,23 +31,21 @@ import anyio
 from anyio.from_thread import start_blocking_portal
 
 from stapo_bench.engines.engine import AS_DRAWN, EVERY_SETTING, EngineOptions, check_urls
-from stapo_bench.engines.http import API_KEY, Http, PassingError, address, make_room
+from stapo_bench.engines.http import API_KEY, Http, PassingError, RefusedError, address, make_room
 from stapo_bench.engines.openai_answers import read_completion
 from stapo_bench.engines.params import check_params, refuse_generated_ids, token_budget
 from stapo_bench.engines.probe import probe
 from stapo_bench.engines.served_model import ServedModel, check_completions, find_model
 from stapo_bench.engines.server_log_probs import asking_for, gives_as_drawn, log_probs_of
+from stapo_bench.engines.server_questions import TIMEOUT_S, Questions
+from stapo_bench.engines.server_settings import Telling, learn, refused_though_on
 from stapo_bench.engines.servers import Retries, Servers
 from stapo_bench.engines.spent import Purse, Spent
 from stapo_bench.errors import StapoError, UsageError, tell
 from stapo_bench.records import Completion, Request, SamplingParams
 
-OFF = {"n": 1, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
-"""What every request says besides its own sampling: everything else is off, top-k and min-p where not asked for."""
-
 LOST_IN_A_ROW = 3  # requests with every try failed, after which the servers count as gone
 START_TIMEOUT_S = 30.0  # for a server to say what it serves
-PROBE_TIMEOUT_S = 60.0  # for a short answer before the first sample
 
 _ANY_LENGTH = 1 << 31
 
@@ -88,11 +86,14 @@ class OpenAIEngine:
         self._chat = chat
         self._path = "/chat/completions" if chat else "/completions"
         self._log_probs = False  # whether the servers' are those with which tokens were drawn
+        self._telling = Telling()
         self._concurrency = concurrency or 128 * len(base_urls)
         make_room(self._concurrency)
         with start_blocking_portal() as portal:
             self._served = portal.call(self._ask, model)
         self.tell: Callable[[str], None] = lambda line: tell(sys.stderr, line)
+        if line := self._telling.line:
+            self.tell(line)
         self._servers = Servers(self._urls, self._http, self._retries, self._read, self._say)
         self.turned_away = self._servers.turned_away
         self._probed: set[SamplingParams] = set()
@@ -100,21 +101,18 @@ class OpenAIEngine:
     async def _ask(self, model: str | None) -> ServedModel:
         """What every server serves, and whether it can be asked for completions."""
         served = await find_model(self._http, self._urls, model, START_TIMEOUT_S)
+        questions = Questions(self._http, self._chat)
         for url in self._urls:
-            await check_completions(self._http, url, served.name, self._chat)
+            check = partial(check_completions, self._http, url, served.name, self._chat)
+            self._telling, is_answered = await learn(self._telling, check)
+            if (
+                not is_answered and "server" not in served.facts
+            ):  # kinds that are known leave aside what they do not know
+                self._telling, _ = await learn(self._telling, partial(questions.refusal, url, served.name))
         if served.facts.get("server", "").startswith("vllm "):  # no other is known to give them as drawn
-            given = [await gives_as_drawn(partial(self._first_token, url, served.name)) for url in self._urls]
+            given = [await gives_as_drawn(partial(questions.first_token, url, served.name)) for url in self._urls]
             self._log_probs = all(given)
         return served
-
-    async def _first_token(self, url: str, model: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The choice in an answer of one token."""
-        asked = {"messages": [{"role": "user", "content": "?"}]} if self._chat else {"prompt": "?"}
-        two = asking_for(self._chat, 2)  # of one the list may hold the token that was drawn alone
-        body = {"model": model, **asked, "max_tokens": 1, **settings, **two}
-        answer = await self._http.told(url + self._path, body, PROBE_TIMEOUT_S)
-        choice: Mapping[str, Any] = answer["choices"][0]
-        return choice
 
     @classmethod
     def open(cls, checkpoint: Path, options: EngineOptions) -> "OpenAIEngine":
@@ -147,7 +145,7 @@ class OpenAIEngine:
             "engine": "openai",
             "model": self._served.name,
             "context_length": str(self._served.context_length),
-            "sent": json.dumps(OFF, sort_keys=True),
+            **self._telling.identity,
             **({"api": "chat"} if self._chat else {}),  # /completions is not named, as it never was
         }
 
@@ -175,19 +173,30 @@ class OpenAIEngine:
             async def ask(seed: int, asked: SamplingParams, url: str = url) -> Completion | None:
                 one = replace(request, seed=seed)
                 try:
-                    answer = await self._http.send(url + self._path, self._body(one, asked), PROBE_TIMEOUT_S)
+                    answer = await self._http.send(url + self._path, self._body(one, asked), TIMEOUT_S)
                     self._purse.add(answer)
                     return read_completion(one, self._served, _ANY_LENGTH, answer, 0.0)
                 except StapoError:  # a setting that it does not take
                     return None
 
             try:
+                await self._check_taken(url, self._body(request, params))
                 found += [f"{address(url)}: {line}" for line in await probe(ask, params)]
             except PassingError:  # busy or down: the samples' own requests are more patient
                 continue
             except StapoError as error:
                 raise StapoError(f"{address(url)}: {error}") from None
         return found
+
+    async def _check_taken(self, url: str, body: Mapping[str, Any]) -> None:
+        """Refuse a server that refuses a setting which the run has on."""
+        try:
+            await self._http.send(url + self._path, {**body, self._telling.limit: 1}, TIMEOUT_S)
+        except RefusedError as error:
+            if on := refused_though_on(error.page, body):
+                raise StapoError(
+                    f"the server refuses {on}: {error.said}; a run without it would be another one"
+                ) from None
 
     @property
     def spent(self) -> Spent:
@@ -216,24 +225,16 @@ class OpenAIEngine:
         return {
             "model": self._served.name,
             **asked,
-            "max_tokens": self._budget(request, params),
-            "temperature": params.temperature,
-            "top_p": params.top_p,
-            "seed": request.seed,
-            "return_token_ids": True,  # vLLM; others leave it aside
+            **self._telling.settings(params, self._budget(request, params), request.seed),
             **(asking_for(self._chat) if self._log_probs else {}),
-            **OFF,
-            **({} if params.top_k is None else {"top_k": params.top_k}),
-            **({} if params.min_p is None else {"min_p": params.min_p}),
-            **({"stop": list(params.stop)} if params.stop else {}),
         }
 
     def _say(self, line: str) -> None:
         self.tell(line)  # which a caller may have set since
 
-    def _read(self, request: Request, max_tokens: int, answer: Mapping[str, Any], seconds: float) -> Completion:
+    def _read(self, request: Request, body: Mapping[str, Any], answer: Mapping[str, Any], seconds: float) -> Completion:
         self._purse.add(answer)
-        found = read_completion(request, self._served, max_tokens, answer, seconds)
+        found = read_completion(request, self._served, body[self._telling.limit], answer, seconds)
         drawn = log_probs_of(answer["choices"][0], found.num_tokens) if self._log_probs else None
         return replace(found, log_probs=drawn)
 

@@ -50,8 +50,12 @@ def read_completion(
 def _text_of(choice: Mapping[str, Any]) -> Any:
     """The completion in a choice; of a message that was thought about, with its reasoning in ``<think>`` before it.
 
-    >>> _text_of({"message": {"content": "4", "reasoning_content": "2 + 2"}})
+    A thought that was cut off stays open: servers write no content then, or an empty one.
+
+    >>> _text_of({"message": {"content": "4", "reasoning_content": "2 + 2"}, "finish_reason": "stop"})
     '<think>2 + 2</think>4'
+    >>> _text_of({"message": {"content": "", "reasoning_content": "2 +"}, "finish_reason": "length"})
+    '<think>2 +'
     """
     if "message" not in choice:
         return choice["text"]
@@ -61,7 +65,8 @@ def _text_of(choice: Mapping[str, Any]) -> Any:
         return "" if content is None else content  # cut off before the first word
     if not isinstance(reasoning, str):
         raise ValueError(f"reasoning {type(reasoning).__name__}")
-    return f"<think>{reasoning}" if content is None else f"<think>{reasoning}</think>{content}"
+    is_open = content is None or (content == "" and choice["finish_reason"] == "length")
+    return f"<think>{reasoning}" if is_open else f"<think>{reasoning}</think>{content}"
 
 
 def _check_prompt(request: Request, usage: object) -> None:

@@ -21,6 +21,8 @@ from stapo_bench.errors import StapoError, tell
 from stapo_bench.records import Completion, Request, SamplingParams
 
 _CLOSING_SECONDS = 20.0  # that an engine may take to close
+_START_SECONDS = 2 * 3600.0  # for all to be ready: large weights from a slow disk take most of an hour
+_SAY_SECONDS = 60.0  # between lines that name those which are waited for
 _LOOK_SECONDS = 2.0  # after which it is looked for replicas that have fallen silent, though none says anything
 
 Start = Callable[[int, Outbox], Replica]
@@ -46,11 +48,7 @@ class ReplicatedEngine:
             for index in range(number):
                 replicas.append(start(index, self._outbox))
                 replicas[-1].send(first)
-            while len(self._ready) < number:
-                replica, said = self._outbox.get()
-                if said is None or "error" in said:
-                    raise StapoError(f"{replica.name} did not start: {said['error'] if said else replica.end()}")
-                self._ready[replica] = said
+            self._wait_for(replicas)
             self._ready = {replica: self._ready[replica] for replica in replicas}  # in their order again
             said = self._ready[replicas[0]]
             if any(other["ready"] != said["ready"] for other in self._ready.values()):
@@ -62,6 +60,28 @@ class ReplicatedEngine:
         self._identity: dict[str, str] = said["ready"]
         self.continues_exactly: bool = said["continues_exactly"]
         self.context_length: int | None = said["context_length"]
+
+    def _wait_for(self, replicas: Sequence[Replica]) -> None:
+        """Until all are ready, and not in silence; StapoError where one dies, or hangs longer than any load takes."""
+        began = time.monotonic()
+        while late := [replica for replica in replicas if replica not in self._ready]:
+            names, seconds = ", ".join(replica.name for replica in late), time.monotonic() - began
+            if seconds > _START_SECONDS:
+                raise StapoError(
+                    f"{names} did not start within {_START_SECONDS / 60:.0f} min; see to the machine, or start fewer "
+                    "--replicas, without it"
+                )
+            try:
+                replica, said = self._outbox.get(timeout=_SAY_SECONDS)
+            except Empty:
+                self.tell(
+                    f"waiting for {names} to be ready, for {(time.monotonic() - began) / 60:.0f} min so far and for "
+                    f"{_START_SECONDS / 60:.0f} at most: weights take many minutes to load"
+                )
+                continue
+            if said is None or "error" in said:
+                raise StapoError(f"{replica.name} did not start: {said['error'] if said else replica.end()}")
+            self._ready[replica] = said
 
     def identity(self) -> dict[str, str]:
         """That of each replica: their number decides no sample."""

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from stapo_bench.engines.answering_model import names_of
-from stapo_bench.engines.http import Http, NoSuchPathError, PassingError, address
+from stapo_bench.engines.http import Http, NoSuchPathError, PassingError, RefusedError, address
 from stapo_bench.errors import StapoError
 
 _PROBE_S = 10.0  # for the answer to a question that only makes a message clearer
@@ -114,7 +114,10 @@ async def _facts(http: Http, url: str, card: Mapping[str, Any]) -> dict[str, str
         told |= {"parameters": meta.get("n_params"), "bytes": meta.get("size")}
     for path, read in _TELLS.items():
         answer = await http.told(url.removesuffix("/v1") + path, None, _PROBE_S)
-        if isinstance(answer, dict) and "server" in (more := read(answer)):
+        more = read(answer) if isinstance(answer, dict) else {}
+        if path == "/version" and card.get("owned_by") != "vllm":  # many kinds tell one there
+            told["version"] = answer.get("version") if more else None
+        elif "server" in more:
             told = more | {name: value for name, value in told.items() if value is not None}
             break
     if not is_count(told.get("context_length")):
@@ -150,25 +153,29 @@ _TELLS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
 """Where servers of a kind tell more: path -> what is read from the answer."""
 
 
-async def check_completions(http: Http, url: str, model: str, chat: bool = False) -> None:
+async def check_completions(http: Http, url: str, model: str, chat: bool, settings: Mapping[str, Any]) -> str | None:
     """Refuse a server that has no ``/completions`` (``chat``: no ``/chat/completions``) before any sample is asked for.
 
-    What else it answers counts later.
+    Returns:
+        The page with which it refuses a request without a prompt; None: it answers.
 
     Raises:
         StapoError: nothing is there; the line says so where the server speaks the other protocol.
     """
     ways: dict[str, dict[str, Any]] = {"/completions": {}, "/chat/completions": {"messages": []}}
     wanted, other = reversed(ways) if chat else ways
-    body = {"model": model, "max_tokens": 1}  # without a prompt: no sample
+    body = {"model": model, **settings}  # without a prompt: no sample
     try:
         await http.send(f"{url}{wanted}", {**body, **ways[wanted]}, _PROBE_S)
     except NoSuchPathError as error:
         if not await _answers(http, f"{url}{other}", {**body, **ways[other]}):
             raise error from None
         raise StapoError(f"{address(url)}: the server speaks /v1{other} only, {_OTHER_WAY[chat]}") from None
-    except (StapoError, PassingError):
-        return
+    except RefusedError as error:
+        return error.page
+    except PassingError:
+        return ""
+    return None
 
 
 _OTHER_WAY = {

@@ -24,8 +24,8 @@ from stapo_bench.engines.http import LONGEST_PAUSE_S, Http, PassingError, addres
 from stapo_bench.engines.waiting import Waiting
 from stapo_bench.records import Completion, Request, SampleKey
 
-ReadAnswer = Callable[[Request, int, Mapping[str, Any], float], Completion]
-"""(request, tokens asked for, answer, seconds) -> its completion; PassingError where it is none."""
+ReadAnswer = Callable[[Request, Mapping[str, Any], Mapping[str, Any], float], Completion]
+"""(request, what was sent, answer, seconds) -> its completion; PassingError where it is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ class Servers:
         try:
             answer = await self._http.send(url + path, body, self._retries.timeout_s)
             self._take_back(url)
-            completion = self._read(request, body["max_tokens"], answer, time.monotonic() - started)
+            completion = self._read(request, body, answer, time.monotonic() - started)
             self._answered_at = time.monotonic()
             self._waiting.answered(self._tell)
             return completion

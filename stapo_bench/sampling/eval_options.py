@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stapo_bench.engines import EngineOptions, check_params, preset
+from stapo_bench.engines import EngineOptions, check_params, preset, with_off
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import SamplingParams
 from stapo_bench.runs import (
@@ -90,14 +90,15 @@ def changed_decoding(decoding: str, changes: Mapping[str, Any]) -> tuple[str, Sa
 
     Args:
         decoding: a preset's name, or a YAML file with one.
-        changes: by field of ``SamplingParams``; None and () leave the preset's.
+        changes: by field of ``SamplingParams``; None and () leave the preset's, a top-k or min-p of 0 switches it off.
 
     >>> changed_decoding("justrl", {"temperature": 0.6, "top_k": 20, "min_p": None})[0]
     'justrl-temperature0.6-top_k20'
     """
     given = {name: value for name, value in changes.items() if value not in (None, ())}
-    params = replace(preset(decoding), **given)
+    params = with_off(replace(preset(decoding), **given))
     check_params(params)
+    given |= {field: 0 for field in ("top_k", "min_p") if field in given and getattr(params, field) is None}
     name = Path(decoding).stem if decoding.endswith((".yaml", ".yml")) else decoding
     named = [f"{field}{value}" for field, value in given.items() if field not in ("stop", "max_new_tokens")]
     return "-".join([name, *named, *["stop"] * ("stop" in given)]), params

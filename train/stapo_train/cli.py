@@ -15,9 +15,17 @@ from stapo_bench.commands import HintingGroup, Number, run_commands
 from stapo_bench.errors import StapoError, UsageError, tell
 
 FILE = click.Path(path_type=Path, dir_okay=False)
-RANKS_HELP = "Processes that train together, each with a GPU of its own; on a CPU they share it."
 FOLDER = click.Path(path_type=Path, file_okay=False)
 AT_LEAST_1 = click.IntRange(min=1)
+ranks_option = click.option(
+    "--ranks",
+    "--gpus",
+    "ranks",
+    metavar="N",
+    type=AT_LEAST_1,
+    default=1,
+    help="Processes that train together, each with a GPU of its own; on a CPU they share it.",
+)
 
 
 class Commands(HintingGroup):
@@ -44,7 +52,7 @@ def cli() -> None:
 @click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--resume", is_flag=True, help="Go on from the folder's last checkpoint, also to more iterations.")
 @click.option("--dump-rollouts", metavar="N,...", default="", help="Keep the last mini-batch of these iterations.")
-@click.option("--ranks", metavar="N", type=AT_LEAST_1, default=1, help=RANKS_HELP)
+@ranks_option
 def run(config: Path, overrides: tuple[str, ...], resume: bool, dump_rollouts: str, ranks: int) -> None:
     """Train as CONFIG says; the word ``run`` may be left out.
 
@@ -80,7 +88,7 @@ def run(config: Path, overrides: tuple[str, ...], resume: bool, dump_rollouts: s
 @cli.command()
 @click.argument("config", type=FILE)
 @click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
-@click.option("--ranks", metavar="N", type=AT_LEAST_1, default=1, help="GPUs that train together.")
+@ranks_option
 @click.option("--memory", metavar="GIB", type=Number(min=1), help="Of a GPU; default: this one's, or 80.")
 def cost(config: Path, overrides: tuple[str, ...], ranks: int, memory: float | None) -> None:
     """What a training would take of each GPU's memory, whether that fits, and what would make it fit.

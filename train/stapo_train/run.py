@@ -240,9 +240,11 @@ def iterate(run: Run, state: TrainState) -> tuple[TrainState, StepRecord]:
             ahead.result()
 
     watch.memory = of_the_fullest(watch.memory, ranks)
-    everyone = replace(old, log_probs=ranks.gather(old.log_probs), entropy=ranks.gather(old.entropy))
+    log_probs, entropy = ranks.gather(old.log_probs), ranks.gather(old.entropy)
     by_rank = [rollouts[row] for row in sorted(range(len(rollouts)), key=owners.__getitem__)]  # as gathered
-    record = training_log.step_record(iteration, by_rank, everyone, updates, learning_rate=learning_rate, watch=watch)
+    record = training_log.step_record(
+        iteration, by_rank, log_probs, entropy, updates, learning_rate=learning_rate, watch=watch
+    )
     record = replace(record, num_rejected=len(rollouts) - int(ranks.sum(torch.tensor(len(trained_on)))))
     return TrainState(iteration=iteration, position=position, skipped_in_row=skipped_in_row), record
 

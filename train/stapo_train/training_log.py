@@ -20,7 +20,7 @@ from stapo_bench.runs import append as append_bytes
 from stapo_bench.runs import complete_lines, open_own, seal, unseal, write_atomically, writing
 from stapo_train.config import TrainConfig
 from stapo_train.correction import BOUNDS, MAX_LOG, engine_log_probs
-from stapo_train.objective import Objective, TokenStats, quantile
+from stapo_train.objective import Objective, quantile
 from stapo_train.recipe import describe_deviations
 from stapo_train.train_records import Rollout, StepRecord, UpdateRecord
 
@@ -86,7 +86,8 @@ def peak_mib() -> float:
 def step_record(
     iteration: int,
     rollouts: Sequence[Rollout],
-    old: TokenStats,
+    log_probs: Tensor,
+    entropy: Tensor,
     updates: Sequence[UpdateRecord],
     *,
     learning_rate: float,
@@ -97,12 +98,12 @@ def step_record(
     Args:
         iteration: counted from 1.
         rollouts: graded.
-        old: [N] of the policy before the first update.
+        log_probs: [N] of the taken tokens by the policy before the first update, in the order of the rollouts.
+        entropy: [N] of the same policy.
         updates: one per optimizer step.
         learning_rate: of all the updates.
         watch: has measured the stages.
     """
-    entropy = old.entropy
     rewards = np.array([r.reward for r in rollouts])
     graded = rewards[~np.isnan(rewards)]
     num_tokens, num_candidates, num_kept, num_silenced = (
@@ -132,8 +133,8 @@ def step_record(
         num_decisions_changed=sum(u.num_decisions_changed for u in updates),
         num_rows_rerun=sum(u.num_rows_rerun for u in updates),
         skipped_updates=[u.skipped for u in updates if u.skipped is not None],
-        rollout_mismatch=rollout_mismatch(rollouts, old.log_probs),
-        rollout_ratio=rollout_ratio(rollouts, old.log_probs),
+        rollout_mismatch=rollout_mismatch(rollouts, log_probs),
+        rollout_ratio=rollout_ratio(rollouts, log_probs),
         learning_rate=learning_rate,
         seconds=watch.seconds,
         memory=watch.memory,

@@ -1,0 +1,77 @@
+"""Replicas that take their time to start are waited for aloud, and not for ever."""
+
+import re
+from pathlib import Path
+
+import pytest
+from replicas_setup import is_alive
+
+from stapo_bench.engines import EngineOptions, replicas
+from stapo_bench.engines.replica_process import ReplicaProcess
+from stapo_bench.engines.replica_wire import Outbox, opening
+from stapo_bench.engines.replicas import ReplicatedEngine
+from stapo_bench.errors import StapoError
+
+READY = """
+import json, sys, time
+time.sleep({seconds})
+sys.stdin.readline()
+said = dict(ready=dict(engine="slow"), at_once=4, continues_exactly=True, context_length=None)
+print(json.dumps(said), flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def start(monkeypatch, tmp_path):
+    """Starts two replicas, the second of which does something else; the engine, and what was started."""
+    started: list[ReplicaProcess] = []
+
+    def begin(second: str) -> ReplicatedEngine:
+        def one(index: int, outbox: Outbox) -> ReplicaProcess:
+            code = READY.format(seconds=0) if index == 0 else second
+            monkeypatch.setattr("stapo_bench.engines.replica_process._START", code)
+            started.append(ReplicaProcess(f"replica {index + 1} of 2", None, outbox))
+            return started[-1]
+
+        return ReplicatedEngine(opening(EngineOptions(name="scripted"), tmp_path), one, 2)
+
+    yield begin, started
+    for replica in started:
+        replica.end(0.0)
+
+
+def test_a_slow_one_is_waited_for_and_named(start, monkeypatch, capsys):
+    monkeypatch.setattr(replicas, "_SAY_SECONDS", 0.1)
+    begin, _ = start
+    engine = begin(READY.format(seconds=1.0))
+    assert engine.identity() == {"engine": "slow"}
+    lines = capsys.readouterr().err.splitlines()
+    assert 1 <= len(lines) <= 30
+    assert re.fullmatch(
+        r"waiting for replica 2 of 2 to be ready, for 0 min so far and for 120 at most: .*", lines[-1]
+    ), lines
+    engine.close()
+
+
+def test_one_that_hangs_at_its_start_ends_the_command_at_last(start, monkeypatch, capsys):
+    monkeypatch.setattr(replicas, "_SAY_SECONDS", 0.1)
+    monkeypatch.setattr(replicas, "_START_SECONDS", 1.5)
+    begin, started = start
+    with pytest.raises(StapoError, match=r"^replica 2 of 2 did not start within 0 min; .* without it"):
+        begin("import time; time.sleep(600)")
+    assert not any(is_alive(replica._process.pid) for replica in started)
+    assert "waiting for replica" in capsys.readouterr().err
+
+
+def test_one_that_dies_as_it_starts_is_not_waited_for(start, monkeypatch, capsys):
+    monkeypatch.setattr(replicas, "_SAY_SECONDS", 60.0)
+    begin, _ = start
+    with pytest.raises(StapoError, match=r"^replica 2 of 2 did not start: exit code 7"):
+        begin("import sys; sys.exit(7)")
+    assert capsys.readouterr().err == ""
+
+
+def test_the_page_says_the_bound():
+    page = (Path(__file__).parent.parent / "docs/how-to/ray.md").read_text()
+    assert replicas._START_SECONDS == 2 * 3600 and "two hours" in page
