@@ -7,7 +7,7 @@ from train_setup import make_base
 from stapo_train.objective import ONE_PROCESS
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="three processes that load torch")
 def test_an_iteration_of_two_ranks_is_that_of_one_process(tmp_path):
     make_base(tmp_path / "base", sharpness=10.0)
     wanted = {"stapo": {"iterations": 1, "checkpoint__every": 1}}
