@@ -3,7 +3,7 @@
 
     python -m bench.outcomes --repetitions 1000 --json results/bench/outcomes.json   # a quarter of an hour on one core
     python -m bench.outcomes --parts scores clusters --repetitions 200
-    python -m bench.outcomes --parts clusters --cell "20 clusters of 5, 0.5, 4" --repetitions 10000   # a cell more exactly
+    python -m bench.outcomes --parts clusters --cell "20 clusters of 5, 0.5, 4" --repetitions 10000   # one row
 
 Each part gives the same simulated data sets to ours and to what is usual: Student's t interval of the items' mean
 differences, items as if they were independent, pairs as if each were the only one.
@@ -218,7 +218,7 @@ def _shares(found: dict[str, float], repetitions: int) -> dict[str, float]:
 
 
 def cells(part: str) -> dict[str, Callable[[int], dict[str, Any]]]:
-    """The rows of a part by name, each a function of the number of data sets: ``scores``, ``clusters`` or ``several``."""
+    """The rows of a part by name, each a function of the number of data sets: scores, clusters or several."""
     if part == "scores":
         designs = product(SCORES, SCORE_DESIGNS)
         return {f"{name}, {num} × {k}": partial(of_scores, name, (num, k)) for name, (num, k) in designs}

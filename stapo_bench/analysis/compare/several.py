@@ -173,8 +173,9 @@ def _clusterings(
     tasks: Sequence[str], matrices: Sequence[Sequence[Matrix]], clusters: Sequence[Labels | None]
 ) -> dict[str, tuple[Clustering, ...]]:
     """By task, how far the differences of every two runs hang together; without tasks whose problems are alone."""
+    means = [[problem_means(scores) for scores in of_run] for of_run in matrices]
     found = {
-        task: tuple(filter(None, (clustering_of(a[i], b[i], clusters[i]) for a, b in combinations(matrices, 2))))
+        task: tuple(filter(None, (clustering_of(b[i] - a[i], clusters[i]) for a, b in combinations(means, 2))))
         for i, task in enumerate(tasks)
     }
     return {task: of_pairs for task, of_pairs in found.items() if of_pairs}
