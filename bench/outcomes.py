@@ -3,6 +3,7 @@
 
     python -m bench.outcomes --repetitions 1000 --json results/bench/outcomes.json   # a quarter of an hour on one core
     python -m bench.outcomes --parts scores clusters --repetitions 200
+    python -m bench.outcomes --parts clusters --cell "20 clusters of 5, 0.5, 4" --repetitions 10000   # one row
 
 Each part gives the same simulated data sets to ours and to what is usual: Student's t interval of the items' mean
 differences, items as if they were independent, pairs as if each were the only one.
@@ -13,7 +14,8 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import combinations
+from functools import partial
+from itertools import chain, combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -215,13 +217,22 @@ def _shares(found: dict[str, float], repetitions: int) -> dict[str, float]:
     return {name: round(float(total) / repetitions, 5) for name, total in found.items()}
 
 
-def measure(part: str, repetitions: int) -> list[dict[str, Any]]:
-    """All rows of a part: ``scores``, ``clusters`` or ``several``."""
+def cells(part: str) -> dict[str, Callable[[int], dict[str, Any]]]:
+    """The rows of a part by name, each a function of the number of data sets: scores, clusters or several."""
     if part == "scores":
-        return [of_scores(name, design, repetitions) for name in SCORES for design in SCORE_DESIGNS]
+        designs = product(SCORES, SCORE_DESIGNS)
+        return {f"{name}, {num} × {k}": partial(of_scores, name, (num, k)) for name, (num, k) in designs}
     if part == "clusters":
-        return [of_clusters(name, c, k, repetitions) for name in CLUSTERS for c in CORRELATIONS for k in (1, 4)]
-    return [of_several(name, design, repetitions) for name in SEVERAL for design in SEVERAL_DESIGNS]
+        return {
+            f"{n}, {c:g}, {k}": partial(of_clusters, n, c, k) for n, c, k in product(CLUSTERS, CORRELATIONS, (1, 4))
+        }
+    designs = product(SEVERAL, SEVERAL_DESIGNS)
+    return {f"{name}, {num} × {k}": partial(of_several, name, (num, k)) for name, (num, k) in designs}
+
+
+def measure(part: str, repetitions: int, only: str = "") -> dict[str, dict[str, Any]]:
+    """The rows of a part by name, or the one of them that is named."""
+    return {name: row(repetitions) for name, row in cells(part).items() if only in ("", name)}
 
 
 PARTS = ("scores", "clusters", "several")
@@ -246,16 +257,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Coverage, widths and false claims beyond pairs of 0/1 matrices.")
     parser.add_argument("--repetitions", type=int, default=1000, help="data sets a cell (default 1000)")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="else all")
+    parser.add_argument("--cell", default="", help="one row of a part alone, by name; the others stay as they are")
     parser.add_argument("--json", type=Path, help="also write what was measured here; other parts stay")
     arguments = parser.parse_args()
+    if arguments.cell and not any(arguments.cell in cells(part) for part in arguments.parts):
+        parser.error(f"--cell: expected one of {'; '.join(chain.from_iterable(map(cells, arguments.parts)))}")
     about = measured_with(("numpy", "scipy"))
     facts: dict[str, Any] = {}
     if arguments.json is not None and arguments.json.exists():
         facts = json.loads(arguments.json.read_text(encoding="utf-8"))
     for part in arguments.parts:
-        rows = measure(part, arguments.repetitions)
-        print(f"{table(rows)}\n", flush=True)
-        facts[part] = {"repetitions": arguments.repetitions, "rows": rows, **about}
+        measured = measure(part, arguments.repetitions, arguments.cell)
+        print(f"{table(list(measured.values()))}\n", flush=True)
+        if arguments.cell:
+            names, rows = list(cells(part)), facts[part]["rows"]
+            for name, row in measured.items():
+                rows[names.index(name)] = {**row, "repetitions": arguments.repetitions, **about}
+        else:
+            facts[part] = {"repetitions": arguments.repetitions, "rows": list(measured.values()), **about}
         if arguments.json is not None:
             arguments.json.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 

@@ -10,11 +10,13 @@ from cli_setup import one_line
 from click.testing import CliRunner
 
 import stapo_bench as sb
+from stapo_bench.analysis import average_of_table, curve_tables, plan_tables, score_tables
 from stapo_bench.cli import cli
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Gold, Problem
 from stapo_bench.runs import data_digest, export_runs, load_run
-from stapo_bench.statistics import clustering, paired_difference
+from stapo_bench.runs.outcomes import read_outcomes
+from stapo_bench.statistics import clustering, interval, paired_difference
 from stapo_bench.statistics.clusters import units_of
 
 
@@ -280,3 +282,78 @@ def test_problems_of_equal_names_in_two_tasks_stay_two_and_what_is_missing_is_sa
     assert found.tasks[0].effects[0].difference.num_problems == 12
     assert found.tasks[0].clustering.num_clusters == 3
     assert "z: A has 7 of 8 outcomes; the rest is not there" in found.notes and found.unfinished == ("A",)
+
+
+def test_the_interval_of_a_score_covers_where_items_belong_together():
+    """20 clusters of 5 items that correlate by .5; 400 sets, standard error 1.1 points, and for independent items 2."""
+    rng = np.random.default_rng(5)
+    labels, covered = np.repeat(np.arange(20), 5), np.zeros(2)
+    for _ in range(400):
+        own, shared = (0.1 + 0.8 * (rng.random(num) < 0.6) for num in (100, 20))
+        rates = np.where(rng.random(100) < 0.5**0.5, shared[labels], own)
+        scores = (rng.random((100, 4)) < rates[:, None]).astype(float)
+        found = [interval(scores, "problems like these", clusters=of) for of in (labels, None)]
+        covered += [each.low <= 0.1 + 0.8 * 0.6 <= each.high for each in found]
+    assert 0.93 <= covered[0] / 400 <= 0.98
+    assert covered[1] / 400 < 0.85
+
+
+def test_the_interval_of_a_score_knows_as_many_units_as_there_are_clusters():
+    rng = np.random.default_rng(6)
+    scores = (rng.random((30, 4)) < 0.4).astype(float)
+    alone = interval(scores, "problems like these")
+    named = interval(scores, "problems like these", clusters=rng.permutation(30))
+    assert (named.low, named.high) == pytest.approx((alone.low, alone.high), abs=1e-12)
+    assert interval(scores, "these problems", clusters=np.zeros(30)) == interval(scores, "these problems")
+    # of nothing solved as much is known as of 10 problems: Wilson's t^2 / (10 + t^2), t of 9 degrees, 2.2622
+    nothing = interval(np.zeros((30, 4)), "problems like these", clusters=np.repeat(np.arange(10), 3))
+    assert nothing.high == pytest.approx(2.2622**2 / (10 + 2.2622**2), abs=1e-4)
+    assert np.isnan(interval(scores, "problems like these", clusters=np.zeros(30)).low)  # one cluster tells nothing
+
+
+@pytest.fixture
+def families(tmp_path):
+    """Two tables of 20 families of 5 items that are right together."""
+    rng = np.random.default_rng(7)
+    for name in ("a", "b"):
+        right = rng.random(20) < 0.5
+        rows = [f"q{i},{int(right[i // 5])},f{i // 5},f{i // 5}" for i in range(100)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["item,score,family,task", *rows]) + "\n", encoding="utf-8")
+    return tmp_path / "a.csv", tmp_path / "b.csv"
+
+
+def test_scores_and_the_page_take_clusters(families, tmp_path):
+    columns = {"item": "item", "score": "score", "cluster": "family", "task": "family"}
+    (score,) = score_tables(families[:1], columns).scores
+    (table,) = read_outcomes(families[0], columns)
+    alike = [float(task.outcomes.scores[0, 0]) for task in table.tasks.values()]
+    expected = interval(np.array(alike)[:, None], "problems like these")  # 20 families that are right or wrong in full
+    found = score.intervals["problems like these"]
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=2e-3)  # but for the pseudo-count
+    assert score.task == "all items" and score.clustering.num_clusters == 20
+    assert score.clustering.design_effect == pytest.approx(5.0, abs=0.3)
+    assert average_of_table(table) == (score.value, found)
+    output = printed(["score", str(families[0]), "--map", "cluster=family,task=family"])
+    assert "20 clusters of up to 5 items are what varies on problems like these: the score of two items in" in output
+    out = tmp_path / "page.html"
+    printed(["leaderboard", *map(str, families), "--map", "cluster=family,task=family", "-o", str(out)])
+    assert f"{100 * found.low:.1f}, {100 * found.high:.1f}" in out.read_text(encoding="utf-8")
+
+
+def test_a_score_in_a_single_cluster_is_refused_as_a_comparison_is(families):
+    families[0].write_text("item,score,cluster\nx,1,f\ny,0,f\n", encoding="utf-8")
+    with pytest.raises(StapoError, match="all 2 items that are compared are in cluster 'f'"):
+        score_tables(families[:1])
+
+
+def test_plan_and_curve_say_that_they_do_not_take_clusters(families):
+    paths, taken = list(families), "items stand in clusters and were taken for independent"
+    of_one = {"item": "item", "score": "score", "cluster": "family"}
+    for path in paths:
+        path.write_text(path.read_text(encoding="utf-8").replace("family,task", "family,part"), encoding="utf-8")
+    assert any(taken in note and "bands are too narrow" in note for note in curve_tables(paths, of_one).notes)
+    assert not any(taken in note for note in curve_tables(paths, {"item": "item", "score": "score"}).notes)
+    for path in paths:
+        twice = path.read_text(encoding="utf-8").splitlines()
+        path.write_text("\n".join([twice[0], *(line for line in twice[1:] for _ in "ab")]), encoding="utf-8")
+    assert any(taken in note and "more items" in note for note in plan_tables(*paths, 0.05, columns=of_one).notes)

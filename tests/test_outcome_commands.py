@@ -80,7 +80,7 @@ def test_undecided_and_missing_outcomes_are_counted_and_bound_the_score(tmp_path
     assert score.intervals["problems like these"].low == pytest.approx(0.5 - 0.2225, abs=1e-4)
 
 
-def test_scores_of_a_declared_range_are_shares_of_it(tmp_path):
+def test_scores_of_a_declared_range_are_shares_of_it(tmp_path, make_run):
     rows = [("p", 2.6), ("p", 3.4), ("q", 4.6), ("q", 3.8)]  # of 1 to 5: 0.4, 0.6, 0.9, 0.7
     paths = tmp_path / "a.csv", tmp_path / "b.csv"
     for path in paths:
@@ -91,7 +91,7 @@ def test_scores_of_a_declared_range_are_shares_of_it(tmp_path):
         code, output = run(*command, "--range", "1:5")
         assert code == 0 and "expected a score from 0 to 1 (or nothing), got '2.6'" in run(*command)[1], output
     assert "--range are of tables" in run("plan", "--problems", 3, "--range", "1:5")[1]
-    assert "--range are of tables" in run("score", tmp_path, "--range", "1:5")[1]
+    assert "--range are of tables" in run("score", make_run("r", {"x": [[1]]}), "--range", "1:5")[1]
 
 
 def test_plan_and_curve_are_those_of_the_runs(both):

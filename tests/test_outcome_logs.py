@@ -331,7 +331,7 @@ def test_what_is_no_data_frame_is_refused_in_one_line():
 
 def cells(*answers: Answer, metric: str | None = None):
     """What a log of these answers says by a metric: item, label and score of each."""
-    source = SimpleNamespace(opened=SimpleNamespace(path="log"), answers=lambda: iter(answers))
+    source = SimpleNamespace(opened=SimpleNamespace(name="log"), answers=lambda: iter(answers))
     return [(cell.item, cell.label, cell.score, cell.row) for cell in _from_log(source, metric)]
 
 

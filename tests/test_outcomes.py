@@ -182,7 +182,7 @@ def test_named_columns_and_their_misspelling(write):
     assert "expected a column that names the items: --map item=COLUMN; its columns: name, right" in refused(a, b)
 
 
-def test_files_that_name_their_columns_differently_have_a_map_each(write, tmp_path):
+def test_files_that_name_their_columns_differently_have_a_map_each(write, make_run):
     a, b = write("a.csv", A.replace("item,score", "name,right")), write("b.csv", B.replace("item,score", "id,acc"))
     expected = numbers(compare_outcomes(write("x.csv", A), write("y.csv", B)))
     maps = ["--map", "item=name,score=right", "--map", "score=acc"]
@@ -195,7 +195,8 @@ def test_files_that_name_their_columns_differently_have_a_map_each(write, tmp_pa
     assert error in refused(a, b, write("c.csv", B), options=maps)
     with pytest.raises(UsageError, match="columns: expected it once, or once for each of 2 files in their order, got"):
         sb.compare(a, b, columns=[{"item": "name"}])
-    assert "--map names columns of tables" in refused(tmp_path, tmp_path.parent, options=maps)
+    runs = [make_run(name, {"x": [[1], [0]]}) for name in "ab"]
+    assert "--map names columns of tables" in refused(*runs, options=maps)
 
 
 def test_a_run_folder_among_files_takes_none_of_their_maps(write, make_run):
@@ -278,7 +279,6 @@ def test_a_missing_file_and_nothing_in_common(write, tmp_path):
     empty = write("empty.csv", "item,score\nq1,\nq2,nan\n")
     assert "expected items with outcomes in both" in refused(a, empty)
     assert "neither side is one" in refused(a, write("c.csv", A), options=["--grader", "math-verify"])
-    assert "--map names columns of tables" in refused(tmp_path, tmp_path.parent, options=["--map", "item=name"])
 
 
 def test_parquet_of_too_many_columns_is_refused_before_a_row_is_read(write, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.race.__main__ import row
+from bench.race.__main__ import joined, row
 from bench.race.adapters import JUDGES, TOGETHER
 from bench.race.cells import cells
 from bench.race.environments import judge
@@ -33,6 +33,11 @@ def test_shares_by_hand():
     # who speaks of the items as they are has to cover their difference, and calls no tie falsely where it is 0
     fixed = row("stapo-bench, these problems", "a kind", 0.02, np.zeros(4), found)
     assert (fixed["coverage"], fixed["false_ties"]) == (0.5, 0.0)
+    assert (counted["false_claims"], fixed["false_claims"]) == (
+        0.0,
+        0.5,
+    )  # their difference is 0: both claims are wrong
+    assert row("errorbars", "a kind", -0.02, np.zeros(4), found)["false_claims"] == 0.5  # of the wrong sign
 
 
 def test_a_test_without_an_interval_has_no_coverage():
@@ -121,6 +126,40 @@ def test_a_table_has_a_dash_where_a_tool_says_nothing():
         "| evalci 0.1 | 5.1 | 12.3 | – |",
         "| McNemar | – | – | 50.0 |",
     ]
+
+
+def test_false_claims_that_were_not_counted_are_all_claims_but_of_items_as_they_are():
+    rows = [{"tool": tool, "cell": "x", "claims": 0.1} for tool in ("errorbars", "scorio")]
+    rows.append({"tool": "stapo-bench, these problems", "cell": "x", "claims": 0.2, "false_claims": 0.01})
+    columns = [("false claims", "x", "false_claims"), ("claims", "x", "claims")]
+    assert table({"rows": rows, "tools": {}}, columns).splitlines()[2:] == [
+        "| stapo-bench, these problems | 1.0 | 20.0 |",
+        "| errorbars | 10.0 | 10.0 |",
+        "| scorio | – | 10.0 |",
+    ]
+
+
+def test_rows_that_are_made_again_keep_how_and_leave_the_others():
+    about = {"command": "all", "commit": "a", "device": "d", "versions": {"numpy": "1"}, "seed": 1}
+    names = list(CELLS)[:2]
+    rows = [{"tool": tool, "cell": cell, "claims": 0.1} for tool in ("paired t", "McNemar") for cell in names]
+    before = {**about, "tools": {"evalci": "1"}, "not_installed": {"scorio": "no"}, "rows": rows}
+    again = {"tool": "McNemar", "cell": names[1], "claims": 0.2}
+    facts = {**about, "command": "one", "commit": "b", "tools": {"scorio": "2"}, "not_installed": {}, "rows": [again]}
+    found = joined(before, facts)
+    assert found["rows"] == [*rows[:3], {**again, "command": "one", "commit": "b"}]
+    assert (found["command"], found["commit"]) == ("all", "a")
+    assert (found["tools"], found["not_installed"]) == ({"evalci": "1", "scorio": "2"}, {})
+    found["rows"] = found["rows"][2:]
+    assert f"McNemar by `one`, commit b: {names[1]}." in filled("<!-- made -->\n\n<!-- end -->", found)
+
+
+def test_ours_says_of_several_models_what_each_error_says():
+    rng = np.random.default_rng(0)
+    runs = [(rng.random((40, 8)) < rate).astype(float) for rate in (0.2, 0.2, 0.9)]
+    for error in ("problems like these", "these problems"):
+        ours = TOGETHER[f"stapo-bench, {error}"]
+        assert ours(runs) and not ours([runs[0], runs[0], runs[0]])
 
 
 def test_the_page_is_that_of_the_record():

@@ -7,6 +7,7 @@ import pytest
 
 from bench.pairs import PAIRS
 from bench.statistics_page import (
+    BEYOND,
     FIGURE,
     PAGE,
     RECORD,
@@ -17,6 +18,7 @@ from bench.statistics_page import (
     lm_eval,
     miller,
     nemo,
+    said_of_outcomes,
 )
 from stapo_bench.statistics import ERROR_NAMES
 
@@ -25,6 +27,11 @@ def test_the_tables_are_those_of_the_record_and_the_formulas():
     page = PAGE.read_text(encoding="utf-8")
     assert filled(page) == page, "make it again: python -m bench.statistics_page"
     assert FIGURE.read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_what_is_said_of_scores_clusters_and_several_models_is_in_the_record():
+    said = " ".join((BEYOND.parent / "README.md").read_text(encoding="utf-8").split())
+    assert said_of_outcomes(json.loads(BEYOND.read_text(encoding="utf-8"))) in said
 
 
 def test_the_record_covers_rare_and_spread_differences():

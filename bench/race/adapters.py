@@ -160,10 +160,13 @@ JUDGES: dict[str, Judge] = {
 }
 
 
-def _ours_together(runs: list[Matrix]) -> bool:
-    tool = import_module("stapo_bench.statistics")
-    found = tool.judge_together(tool.all_differences([[run] for run in runs], "problems like these"))
-    return any(pair.p_adjusted < LEVEL for pair in found.values())
+def _ours_together(error: str) -> Callable[[list[Matrix]], bool]:
+    def together(runs: list[Matrix]) -> bool:
+        tool = import_module("stapo_bench.analysis")
+        standing = tool.compare_several(tool.read_sides(runs)).standings[error]
+        return any(pair.joint.p_adjusted < LEVEL for pair in standing.pairs)
+
+    return together
 
 
 def _errorbars_together(runs: list[Matrix]) -> bool:
@@ -202,8 +205,12 @@ def _student_together(runs: list[Matrix]) -> bool:
     return any(paired_t(x, y, None).claim for x, y in combinations(runs, 2))
 
 
+THESE = ("stapo-bench, these problems", "scorio")
+"""Tools that speak of the items as they are: what they have to cover is the difference of the items that were drawn."""
+
 TOGETHER: dict[str, Callable[[list[Matrix]], bool]] = {
-    "stapo-bench, problems like these": _ours_together,
+    "stapo-bench, problems like these": _ours_together("problems like these"),
+    "stapo-bench, these problems": _ours_together("these problems"),
     "errorbars": _errorbars_together,
     "evalstats": _evalstats_together,
     "deltagate": _deltagate_together,

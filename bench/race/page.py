@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.race.adapters import JUDGES
+from bench.race.__main__ import ABOUT
+from bench.race.adapters import JUDGES, THESE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE, RECORD = ROOT / "docs" / "race.md", ROOT / "docs" / "race.json"
@@ -40,7 +41,7 @@ TABLES: dict[str, list[Column]] = {
     "groups": [
         ("20 clusters of 5: coverage", "20 clusters of 5", "coverage"),
         ("width", "20 clusters of 5", "width"),
-        ("false claims", "20 clusters of 5", "claims"),
+        ("false claims", "20 clusters of 5", "false_claims"),
         ("six equal models: any called different", "six equal models, 100 × 4", "claims"),
         ("data sets", "six equal models, 100 × 4", "sets"),
     ],
@@ -52,9 +53,11 @@ TABLES: dict[str, list[Column]] = {
     ],
     "gaps": [
         ("8 to 32 samples: coverage", "unequal k, 30 × 8 to 32", "coverage"),
-        ("false claims", "unequal k, 30 × 8 to 32", "claims"),
+        ("width", "unequal k, 30 × 8 to 32", "width"),
+        ("false claims", "unequal k, 30 × 8 to 32", "false_claims"),
         ("a fifth of B's items missing: coverage", "missing items, 30 × 32", "coverage"),
-        ("false claims", "missing items, 30 × 32", "claims"),
+        ("width", "missing items, 30 × 32", "width"),
+        ("false claims", "missing items, 30 × 32", "false_claims"),
     ],
     "cost": [
         ("30 × 32: ms", POINTS[0], "each_ms"),
@@ -78,7 +81,7 @@ def table(record: dict[str, Any], columns: list[Column]) -> str:
     rows: dict[tuple[str, str], Row] = {(row["tool"], row["cell"]): row for row in record["rows"]}
     lines = ["| | " + " | ".join(heading for heading, _, _ in columns) + " |", "|---|" + "---:|" * len(columns)]
     for tool in JUDGES:
-        values = [rows.get((tool, cell), {}).get(shown) for _, cell, shown in columns]
+        values = [_value(rows.get((tool, cell), {}), shown) for _, cell, shown in columns]
         if any(value is not None for value in values):
             cells = (
                 "–" if x is None else SHOWN.get(column[2], _percent)(x)
@@ -87,6 +90,15 @@ def table(record: dict[str, Any], columns: list[Column]) -> str:
             version = record["tools"].get(tool, "")
             lines.append(f"| {tool} {version}".rstrip() + " | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def _value(row: Row, shown: str) -> Any:
+    """What is shown of a row; without a count of false claims, claims are false where the true difference is 0: not for
+    the items as they are, which differ.
+    """
+    if shown == "false_claims" and shown not in row and row.get("tool") not in THESE:
+        return row.get("claims")
+    return row.get(shown)
 
 
 def _percent(share: float) -> str:
@@ -111,6 +123,12 @@ def filled(page: str, record: dict[str, Any]) -> str:
     made = (
         f"`{record['command']}`, commit {record['commit'][:12]}, seed {record['seed']}, {record['device']}. {versions}."
     )
+    others: dict[str, list[str]] = {}
+    for row in record["rows"]:
+        if row.keys() & set(ABOUT):
+            how = f"`{row.get('command', record['command'])}`, commit {row.get('commit', record['commit'])[:12]}"
+            others.setdefault(f"{row['tool']} by {how}", []).append(row["cell"])
+    made += "".join(f" {how}: {'; '.join(of_cells)}." for how, of_cells in others.items())
     parts = {name: table(record, columns) for name, columns in TABLES.items()}
     for name, text in {**parts, "refusals": refusals(record), "made": made}.items():
         marked = rf"(<!-- {name} -->\n).*?(\n<!-- end -->)"

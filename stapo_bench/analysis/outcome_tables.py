@@ -16,6 +16,8 @@ import numpy as np
 
 from stapo_bench.analysis.audit_check import AuditCheck, checked, not_testable
 from stapo_bench.analysis.common_problems import decided_by_all, shared_tasks
+from stapo_bench.analysis.compare.sides import Side, shared_clusters, side_of_table, tasks_as_clusters
+from stapo_bench.analysis.compare.two_sides import clustering_of
 from stapo_bench.analysis.curve import Curve, curve
 from stapo_bench.analysis.plan import SamplePlan, plan_of_task
 from stapo_bench.errors import StapoError, UsageError
@@ -23,6 +25,7 @@ from stapo_bench.runs.outcomes import NO_SEED, ColumnsOf, OutcomeTable, ScoreRan
 from stapo_bench.statistics import (
     ERROR_NAMES,
     POWER,
+    Clustering,
     ErrorName,
     Interval,
     Matrix,
@@ -46,6 +49,7 @@ class OutcomeScore:
     num_problems: int  # with an outcome that is decided
     num_samples: tuple[int, int]  # per problem: fewest, most
     num_undecided: int
+    clustering: Clustering | None = None  # where the items stand in clusters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,32 +69,40 @@ def score_tables(
     """
     named = zip(paths, columns_of_each(columns, len(paths)), strict=True)
     tables = [table for path, of_path in named for table in read_outcomes(path, of_path, declared)]
-    found = [_score(table, task) for table in tables for task in table.tasks]
+    found = [score for table in tables for score in _scores(table)]
     notes = [*(note for table in tables for note in table.notes), _UNSEEN]
     return OutcomeScores(scores=tuple(found), notes=tuple(notes))
 
 
 def average_of_table(table: OutcomeTable) -> tuple[float, Interval]:
     """The mean over the tasks of avg@k, with its interval for problems like these."""
-    found = [_score(table, task) for task in table.tasks]
+    found = _scores(table)
     values = [score.value for score in found]
     return float(np.mean(values)), macro_interval(values, [score.intervals["problems like these"] for score in found])
 
 
-def _score(table: OutcomeTable, task: str) -> OutcomeScore:
-    found = table.tasks[task].outcomes
+def _scores(table: OutcomeTable) -> list[OutcomeScore]:
+    """Of every task, or of the one set of which the tasks are the clusters."""
+    (side,) = tasks_as_clusters([side_of_table(table, table.name, [])])
+    return [_score(side, task) for task in side.outcomes]
+
+
+def _score(side: Side, task: str) -> OutcomeScore:
+    found = side.outcomes[task]
+    clusters = shared_clusters([side], task, found.problem_ids)
     decided = (~np.isnan(found.scores)).sum(axis=1)
     some = decided[decided > 0]
     low, high = (_mean(np.where(found.undecided, end, found.scores)) for end in (0.0, 1.0))
     return OutcomeScore(
-        model=table.name,
+        model=side.name,
         task=task,
         value=_mean(found.scores),
-        intervals={error: interval(found.scores, error) for error in ERROR_NAMES},
+        intervals={error: interval(found.scores, error, clusters=clusters) for error in ERROR_NAMES},
         bounds=Interval(low=low, high=high),
         num_problems=len(some),
         num_samples=(int(some.min(initial=0 if not len(some) else some[0])), int(some.max(initial=0))),
         num_undecided=int(found.undecided.sum()),
+        clustering=clustering_of(problem_means(found.scores), clusters),
     )
 
 
@@ -121,7 +133,7 @@ def plan_tables(
         plans += [] if plan is None else [plan]
     if not plans:
         raise StapoError(f"{a.name} and {b.name}: expected at least two common items and two samples of each")
-    notes = (*a.notes, *b.notes, _UNSEEN)
+    notes = (*a.notes, *b.notes, *_not_in_clusters((a, b), "more items or samples are needed than it says"), _UNSEEN)
     return SamplePlan(name_a=a.name, name_b=b.name, detect=detect, power=power, tasks=tuple(plans), notes=notes)
 
 
@@ -136,7 +148,16 @@ def curve_tables(paths: Sequence[Path], columns: ColumnsOf | None = None, declar
         raise StapoError("expected at least one task, and two items of each, that all tables have decided")
     found = curve(matrices, [table.name for table in tables], [None] * len(tables), tasks)
     order = "tables name no training step: they stand in the order given"
-    return replace(found, notes=(order, *(note for table in tables for note in table.notes), _UNSEEN))
+    read = (note for table in tables for note in table.notes)
+    return replace(found, notes=(order, *read, *_not_in_clusters(tables, "the bands are too narrow"), _UNSEEN))
+
+
+def _not_in_clusters(tables: Sequence[OutcomeTable], so: str) -> list[str]:
+    """A line where items are known to stand in clusters, of which plans and curves know nothing."""
+    outcomes = [task.outcomes for table in tables for task in table.tasks.values()]
+    if all(of.clusters is None for of in outcomes) and not any(table.tasks_are_clusters for table in tables):
+        return []
+    return [f"items stand in clusters and were taken for independent: where those of one are alike, {so}"]
 
 
 def audit_tables(

@@ -58,10 +58,10 @@ if TYPE_CHECKING:
 def compare(runs: tuple[str, ...], *, seeds: bool, grader: str, margin: float, format_: str, **given: Any) -> None:
     """Did B get better than A? Paired by problem, with intervals and a verdict in words.
 
-    A and B are run folders, or files that say which items were right: CSV, TSV, JSON, Parquet, other tools' logs. One
-    file with two models in it is enough. With --fail-if or --require it is a gate: exit 4 where it fails, 5 where it
-    cannot be decided yet (docs/gate.md). Several runs are compared with each other, or with one of them, so that all
-    intervals hold together.
+    A and B are run folders, or files that say which items were right: CSV, TSV, JSON, Parquet, other tools' logs. A
+    folder or an archive of such files is one side; one file with two models in it is enough. With --fail-if or
+    --require it is a gate: exit 4 where it fails, 5 where it cannot be decided yet (docs/gate.md). Several runs are
+    compared with each other, or with one of them, so that all intervals hold together.
 
     \b
     Example: stapo-bench compare results/base-justrl results/stapo-justrl
@@ -72,7 +72,7 @@ def compare(runs: tuple[str, ...], *, seeds: bool, grader: str, margin: float, f
     """
     from stapo_bench.analysis import compare_models, compare_outcomes, compare_several, judge, read_sides
     from stapo_bench.presenting import render_gate, render_several
-    from stapo_bench.runs.outcomes import parse_range
+    from stapo_bench.runs.outcomes import is_run, is_there, parse_range
 
     columns, declared = _columns(runs, given), parse_range(given["range_"])
     reading = {"declared": declared, "data_dir": given["data_dir"]}
@@ -87,7 +87,7 @@ def compare(runs: tuple[str, ...], *, seeds: bool, grader: str, margin: float, f
         return
     if given["detect"] is not None:
         raise click.UsageError("--detect counts seeds and needs --seeds; 'stapo-bench plan' counts samples")
-    one_file = len(runs) == 1 and Path(runs[0]).is_file()
+    one_file = len(runs) == 1 and is_there(Path(runs[0])) and not is_run(Path(runs[0]))
     sides = read_sides(runs, columns, grader, **reading) if one_file or len(runs) > 2 or against else []
     if len(sides) > 2 or against:
         if is_gate:

@@ -124,14 +124,14 @@ def columns_of(maps: Sequence[str], paths: Sequence[Path], cluster: str = "") ->
     Raises:
         UsageError: more than one ``--map``, and not as many as there are files.
     """
-    from stapo_bench.runs.outcomes import columns_of_each, parse_outcome_map
+    from stapo_bench.runs.outcomes import columns_of_each, is_run, parse_outcome_map
 
     found = [parse_outcome_map(text) | ({"cluster": cluster} if cluster else {}) for text in maps or ("",)]
-    num_files = sum(not path.is_dir() for path in paths)
+    num_files = sum(not is_run(path) for path in paths)
     if len(found) == 1 or num_files == 0:
         return found[0]
     of_files = iter(columns_of_each(found, num_files))
-    return [{} if path.is_dir() else next(of_files) for path in paths]
+    return [{} if is_run(path) else next(of_files) for path in paths]
 
 
 def grader_option(text: str) -> Callable[[Function], Function]:
@@ -153,20 +153,22 @@ def output_format(*formats: str) -> Callable[[Function], Function]:
 
 
 def are_tables(paths: Sequence[Path], given: Mapping[str, Any]) -> bool:
-    """Whether files were given, tables of outcomes, and not run folders; both at once, or ``--map`` or ``--range``
-    beside folders, is an error.
+    """Whether tables of outcomes were given, as files, folders of files or archives, and not run folders; both at once,
+    or ``--map`` or ``--range`` beside run folders, is an error.
     """
-    if missing := [path for path in paths if not path.exists()]:
+    from stapo_bench.runs.outcomes import is_run, is_there
+
+    if missing := [path for path in paths if not is_there(path)]:
         raise StapoError(f"{missing[0]}: no such run folder or file")
-    files = [path for path in paths if path.is_file()]
-    if files and len(files) < len(paths):
+    tables = [path for path in paths if not is_run(path)]
+    if tables and len(tables) < len(paths):
         raise click.UsageError(
-            f"expected run folders or tables of outcomes, got both; make {files[0]} a run (stapo-bench import), or the "
-            "runs tables (stapo-bench export RUN -o run.csv)"
+            f"expected run folders or tables of outcomes, got both; make {tables[0]} a run (stapo-bench import), or "
+            "the runs tables (stapo-bench export RUN -o run.csv)"
         )
-    if (given.get("columns") or given.get("range_")) and not files:
+    if (given.get("columns") or given.get("range_")) and not tables:
         raise click.UsageError("--map and --range are of tables of outcomes; run folders were given")
-    return bool(files)
+    return bool(tables)
 
 
 def is_typed(name: str) -> bool:

@@ -1,9 +1,11 @@
 """Scores of tables of outcomes, as Markdown or JSON."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 
 from stapo_bench.analysis import OutcomeScore, OutcomeScores, as_json
+from stapo_bench.presenting.verdicts import clusters_of
 from stapo_bench.presenting.words import markdown_line, markdown_table, percent, require_md_or_json, score_interval
 from stapo_bench.statistics import ERROR_NAMES
 
@@ -21,9 +23,16 @@ def render_outcome_scores(found: OutcomeScores, format_: str = "md") -> str:
             "",
             *markdown_table(_COLUMNS, map(_cells, found.scores)),
             "",
-            *(markdown_line(f"- {note}") for note in found.notes),
+            *(markdown_line(f"- {note}") for note in (*_clusters(found), *found.notes)),
         ]
     )
+
+
+def _clusters(found: OutcomeScores) -> Iterator[str]:
+    """A line per model and task whose items stand in clusters."""
+    for score in found.scores:
+        if score.clustering is not None:
+            yield f"{score.model}, {score.task}: {clusters_of(score.clustering, what='the score of two items')}"
 
 
 def _cells(score: OutcomeScore) -> list[str]:

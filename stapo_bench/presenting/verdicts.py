@@ -80,14 +80,14 @@ def single_samples(task: TaskComparison, num_tasks: int) -> Iterator[str]:
     yield said
 
 
-def clusters_of(*pairs: Clustering) -> str:
+def clusters_of(*pairs: Clustering, what: str = "B − A of two items") -> str:
     """How far items of one cluster hang together, and what it costs the interval: of two runs, or every two of them."""
     alike = from_to((found.correlation for found in pairs), digits=2)
     effect = from_to((found.design_effect for found in pairs), digits=1)
     first = pairs[0]
     return (
         f"{counted(first.num_clusters, 'cluster')} of up to {counted(first.largest, 'item')} are what varies on "
-        f"problems like these: B − A of two items in one correlates by {alike}, design effect {effect} (its variance "
+        f"problems like these: {what} in one correlates by {alike}, design effect {effect} (its variance "
         "over that of independent items)"
     )
 

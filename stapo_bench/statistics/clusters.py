@@ -28,6 +28,7 @@ class Units:
     totals: Vector  # [num_units], their mean is the value
     centered: Vector  # [num_units], sum_u centered_u^2 / (num - 1) / num is the variance of the mean
     degrees: float  # of freedom of this variance
+    number: float  # of units of equal sizes that would tell as much, were all problems of one alike: 1 / sum_u p_u^2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,13 +47,13 @@ def units_of(changes: Vector, clusters: Labels | None = None) -> Units:
     >>> units_of(np.array([1.0, 1.0, 0.0, 0.0]), np.array([0, 0, 1, 1])).totals  # two clusters of equal sizes: means
     array([1., 0.])
     """
-    num, value = len(changes), float(changes.mean())
-    if clusters is None:
-        return Units(value=value, totals=changes, centered=changes - value, degrees=num - 1)
+    num, value = len(changes), float(changes.mean()) if len(changes) else float("nan")
+    if clusters is None or not num:
+        return Units(value=value, totals=changes, centered=changes - value, degrees=num - 1, number=num)
     _, numbers, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
     groups, shares = len(sizes), sizes / num
     if groups < 2:
-        return Units(value=value, totals=np.array([value]), centered=np.zeros(1), degrees=0)
+        return Units(value=value, totals=np.array([value]), centered=np.zeros(1), degrees=0, number=1.0)
     scale = groups / num
     totals: Vector = np.bincount(numbers, weights=scale * changes).astype(np.float64)
     centered: Vector = np.bincount(numbers, weights=scale * (changes - value)).astype(np.float64)
@@ -62,6 +63,7 @@ def units_of(changes: Vector, clusters: Labels | None = None) -> Units:
         totals=totals,
         centered=centered * np.sqrt((1.0 - 1.0 / groups) / (1.0 - shares)),
         degrees=_degrees(shares, sizes * (1.0 + (sizes - 1.0) * rho)),
+        number=1.0 / float((shares**2).sum()),
     )
 
 

@@ -23,13 +23,15 @@ from typing import Literal
 
 import numpy as np
 
+from stapo_bench.statistics.clusters import Labels, Units, units_of
 from stapo_bench.statistics.estimators import Matrix, Vector, is_binary, problem_means
 
 ErrorName = Literal["these problems", "problems like these"]
 ERROR_NAMES: tuple[ErrorName, ErrorName] = ("these problems", "problems like these")
 
 _PROBLEM_PRIOR = 0.05
-"""Variance added to the sum over problems: that of one twentieth of a problem which is always or never solved."""
+"""Variance added to the sum over problems: that of one twentieth of a problem which is always or never solved, and of
+one twentieth of a cluster of them, each by itself."""
 
 ROUNDING = 1e-12
 """What is smaller than this share of what it was computed from is the noise of floating point, not of the scores."""
@@ -51,8 +53,13 @@ class Interval:
 UNKNOWN = Interval(low=float("nan"), high=float("nan"))
 
 
-def interval(correct: Matrix, error: ErrorName, confidence: float = 0.95) -> Interval:
+def interval(
+    correct: Matrix, error: ErrorName, confidence: float = 0.95, *, clusters: Labels | None = None
+) -> Interval:
     """Interval of avg@k under a named error. ``correct`` is [num_problems, num_samples], from 0 to 1, or NaN.
+
+    ``clusters``, [num_problems], are equal for problems that belong together, and vary on problems like these. None: no
+    two of them do.
 
     >>> round(interval(np.zeros((30, 32)), "these problems").high, 4)  # 960 wrong of 960
     0.004
@@ -61,7 +68,8 @@ def interval(correct: Matrix, error: ErrorName, confidence: float = 0.95) -> Int
     """
     if error == "these problems":
         return sampling_interval(correct, ordinary_quantile(correct, error, confidence))
-    return clustered_interval(correct, ordinary_quantile(correct, error, confidence))
+    quantile = t_quantile(confidence, max(1.0, _units(correct, clusters).degrees))
+    return clustered_interval(correct, quantile, clusters)
 
 
 def ordinary_quantile(correct: Matrix, error: ErrorName, confidence: float = 0.95) -> float:
@@ -128,15 +136,16 @@ def sampling_interval(correct: Matrix, quantile: float) -> Interval:
     return _score_interval(mean, num * per_problem / design, quantile)
 
 
-def clustered_interval(correct: Matrix, quantile: float) -> Interval:
+def clustered_interval(correct: Matrix, quantile: float, clusters: Labels | None = None) -> Interval:
     """Interval for problems like these, ``quantile`` standard errors wide on either side."""
-    means, _, _ = _by_problem(correct)
-    num = len(means)
-    if num < 2:
+    units = _units(correct, clusters)
+    free, num, mean = len(units.totals), units.number, units.value
+    if free < 2:
         return UNKNOWN
-    mean = float(means.mean())
-    between = num * float(means.var(ddof=1))
-    prior = _PROBLEM_PRIOR if is_binary(correct) or between <= ROUNDING * num * mean else 0.0
+    between = num * (float((units.centered**2).sum()) / (free - 1)) * (num / free)
+    prior = 0.0
+    if is_binary(correct) or between <= ROUNDING * num * mean:
+        prior = _PROBLEM_PRIOR * num / int((~np.isnan(correct)).any(axis=1).sum())
     design = (between + prior) / (num * mean * (1.0 - mean) + prior)
     return _score_interval(mean, num / design, quantile)
 
@@ -160,6 +169,13 @@ def macro_interval(values: Sequence[float], intervals: Sequence[Interval]) -> In
         low=max(0.0, mean - float(np.linalg.norm(below)) / len(values)),
         high=min(1.0, mean + float(np.linalg.norm(above)) / len(values)),
     )
+
+
+def _units(correct: Matrix, clusters: Labels | None) -> Units:
+    """What varies on problems like these: problems with any sample, or their clusters."""
+    means, _, _ = _by_problem(correct)
+    seen = (~np.isnan(correct)).any(axis=1)
+    return units_of(means, None if clusters is None else clusters[seen])
 
 
 def _by_problem(scores: Matrix) -> tuple[Vector, Vector, Vector]:

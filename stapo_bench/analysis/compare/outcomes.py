@@ -27,6 +27,8 @@ from stapo_bench.runs.outcomes import (
     ScoreRange,
     columns_of_each,
     is_matrix,
+    is_run,
+    is_there,
     outcomes_from,
     read_outcomes,
 )
@@ -45,8 +47,8 @@ Compared: TypeAlias = (
     | Mapping[str, Sequence[Score]]
     | Frame
 )
-"""A run folder or a file by its path, a run, a matrix [problems, samples] of scores and NaN, a map from items to
-scores, a data frame of pandas, polars or pyarrow, or rows of named columns."""
+"""A run folder, a file, a folder of files or an archive by its path, a run, a matrix [problems, samples] of scores and
+NaN, a map from items to scores, a data frame of pandas, polars or pyarrow, or rows of named columns."""
 
 NOT_LOOKED_AT = "a table of outcomes does not tell: truncation, copied samples and early stopping were not looked at"
 
@@ -77,7 +79,7 @@ def compare_outcomes(
         StapoError: nothing in common, a score beyond its range or one that stands twice, two models in one file.
     """
     for side in (a, b):
-        if isinstance(side, str | Path) and not Path(side).exists():
+        if isinstance(side, str | Path) and not is_there(Path(side)):
             raise UsageError(f"{side}: no such run folder or file")
     if _is_folder(a) and _is_folder(b):
         if declared:
@@ -110,13 +112,13 @@ def compare_models(path: Path, tables: Sequence[LoadedRun | OutcomeTable], margi
 
 
 def _is_folder(side: Compared) -> bool:
-    return isinstance(side, str | Path) and Path(side).is_dir()
+    return isinstance(side, str | Path) and is_run(Path(side))
 
 
 def read_side(
     side: Compared, name: str, columns: Mapping[str, str], grader: str, declared: ScoreRange | None
 ) -> LoadedRun | OutcomeTable:
-    """A run, or the one model's outcomes in a file or a Python object, which is called ``name``."""
+    """A run, or the one model's outcomes in files or a Python object, which is called ``name``."""
     if isinstance(side, LoadedRun):
         return side
     if isinstance(side, str | Path):
@@ -125,7 +127,7 @@ def read_side(
         tables = read_outcomes(Path(side), columns, declared)
         if len(tables) > 1:
             raise UsageError(
-                f"{side}: expected one model, got {len(tables)} ({_names(tables)}); give this file alone if it holds "
+                f"{side}: expected one model, got {len(tables)} ({_names(tables)}); give this alone if it holds "
                 "both sides, or name the scores of one: --map score=COLUMN"
             )
         return tables[0]

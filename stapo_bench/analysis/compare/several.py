@@ -33,7 +33,15 @@ from stapo_bench.analysis.parity_gate import parity, same_weights
 from stapo_bench.errors import StapoError, UsageError, watched
 from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.runs import LoadedRun
-from stapo_bench.runs.outcomes import ColumnsOf, OutcomeTable, ScoreRange, columns_of_each, read_outcomes
+from stapo_bench.runs.outcomes import (
+    ColumnsOf,
+    OutcomeTable,
+    ScoreRange,
+    columns_of_each,
+    is_run,
+    is_there,
+    read_outcomes,
+)
 from stapo_bench.statistics import (
     ERROR_NAMES,
     LEVEL,
@@ -69,9 +77,9 @@ def read_sides(
     paths = [Path(each).resolve() for each in found if isinstance(each, str | Path)]
     if doubled := [path for path in paths if paths.count(path) > 1]:
         raise UsageError(f"expected every run once, got {doubled[0].name} {paths.count(doubled[0])} times")
-    if missing := [path for path in paths if not path.exists()]:
+    if missing := [path for path in paths if not is_there(path)]:
         raise UsageError(f"{missing[0]}: no such run folder or file")
-    if len(paths) == len(found) == 1 and paths[0].is_file():
+    if len(paths) == len(found) == 1 and not is_run(paths[0]):
         return [*read_outcomes(Path(str(found[0])), columns_of_each(columns, 1)[0], declared)]
     of_each = columns_of_each(columns, len(found))
     named = zip(watched(found, "reading", "runs", len(found)), of_each, strict=True)
@@ -173,8 +181,9 @@ def _clusterings(
     tasks: Sequence[str], matrices: Sequence[Sequence[Matrix]], clusters: Sequence[Labels | None]
 ) -> dict[str, tuple[Clustering, ...]]:
     """By task, how far the differences of every two runs hang together; without tasks whose problems are alone."""
+    means = [[problem_means(scores) for scores in of_run] for of_run in matrices]
     found = {
-        task: tuple(filter(None, (clustering_of(a[i], b[i], clusters[i]) for a, b in combinations(matrices, 2))))
+        task: tuple(filter(None, (clustering_of(b[i] - a[i], clusters[i]) for a, b in combinations(means, 2))))
         for i, task in enumerate(tasks)
     }
     return {task: of_pairs for task, of_pairs in found.items() if of_pairs}

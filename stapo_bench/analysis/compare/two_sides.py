@@ -106,7 +106,7 @@ def compare_sides(a: Side, b: Side, known: Known, margin: float = MARGIN) -> Com
             ),
             warnings=sign_risks([unsure[i]]),
             within=_within(unsure[i]),
-            clustering=clustering_of(left, right, clusters[i]),
+            clustering=clustering_of(problem_means(right) - problem_means(left), clusters[i]),
             components=components(left, right, same_seeds=known.same_seeds),
         )
         for i, (task, left, right) in enumerate(pairs)
@@ -135,9 +135,8 @@ def looks_clustered(task: str, problem_ids: Sequence[str], clusters: Labels | No
     ]
 
 
-def clustering_of(left: Matrix, right: Matrix, clusters: Labels | None) -> Clustering | None:
-    """How far the differences of problems in one cluster hang together; None without clusters."""
-    changes = problem_means(right) - problem_means(left)
+def clustering_of(changes: Vector, clusters: Labels | None) -> Clustering | None:
+    """How far the differences, or scores, of problems in one cluster hang together; None without clusters."""
     known = ~np.isnan(changes)
     return None if clusters is None or not known.any() else clustering(changes[known], clusters[known])
 

@@ -119,11 +119,11 @@ def _unpacked(archive: Path, inside: PurePosixPath, scratch: Path) -> list[Found
 def _split(path: Path) -> tuple[Path | None, PurePosixPath]:
     """The archive that a path is or leads into, and the name in it; None where it is neither.
 
-    A log of inspect_ai is an archive too, and a file of its own.
+    A log of inspect_ai, and a spreadsheet, are archives too, and files of their own.
     """
     for outer in (path, *path.parents):
         if outer.is_file():
-            is_container = _begins(outer, b"PK\x03\x04") and not _is_log(outer)
+            is_container = _begins(outer, b"PK\x03\x04") and not _is_document(outer)
             return (
                 (outer, PurePosixPath(path.relative_to(outer).as_posix())) if is_container else (None, PurePosixPath())
             )
@@ -132,10 +132,10 @@ def _split(path: Path) -> tuple[Path | None, PurePosixPath]:
     return None, PurePosixPath()
 
 
-def _is_log(path: Path) -> bool:
+def _is_document(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
-            return not {"header.json", "_journal/start.json"}.isdisjoint(archive.namelist())
+            return not {"header.json", "_journal/start.json", "xl/workbook.xml"}.isdisjoint(archive.namelist())
     except (zipfile.BadZipFile, OSError):
         return False
 

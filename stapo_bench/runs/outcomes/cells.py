@@ -3,11 +3,19 @@
 import re
 from typing import Any, NamedTuple
 
-from stapo_bench.errors import StapoError
+from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.runs.outcomes.values import ScoreRange, score_of, shown
 
 _COMMA = re.compile(r"[+-]?\d+,\d+")
 _NUMBER = re.compile(r"[+-]?\d*[.,]?\d+(e[+-]?\d+)?%?", re.IGNORECASE)
+
+
+class NotOutcomesError(StapoError):
+    """A file that holds no outcomes, or none by the metric or column that is asked for."""
+
+
+class NoColumnError(NotOutcomesError, UsageError):
+    """A table without a column that outcomes need, or that was named."""
 
 
 class Cell(NamedTuple):

@@ -13,6 +13,7 @@ from stapo_bench.errors import UsageError, did_you_mean
 from stapo_bench.runs.importing.layouts import value_at
 from stapo_bench.runs.importing.opening import MOST_COLUMNS
 from stapo_bench.runs.importing.plain import parse_map
+from stapo_bench.runs.outcomes.cells import NoColumnError
 from stapo_bench.runs.outcomes.values import ScoreRange, is_outcome, score_of
 
 USUAL: Mapping[str, tuple[str, ...]] = {
@@ -114,14 +115,14 @@ def find_columns(
         if column not in there and all(value_at(row, column) is None for row in first):
             hint = did_you_mean(column, there) or _columns(there)
             option = f"--cluster {column}" if meaning == "cluster" else f"--map {meaning}={column}"
-            raise UsageError(f"{name}: {option}: no such column; {hint}")
+            raise NoColumnError(f"{name}: {option}: no such column; {hint}")
     usual = {meaning: [c for n in names for c in there if c.lower() == n] for meaning, names in USUAL.items()}
     if set(there) >= _EXPORT:
         usual |= {"model": ["run"], "item": ["problem_id"], "score": ["correct"], "sample": ["sample_index"]}
     counts = _counts(named, usual)
     item = named.get("item") or next(iter(usual["item"] or (usual["task"] if counts else ())), None)
     if item is None:
-        raise UsageError(f"{name}: expected a column that names the items: --map item=COLUMN; {_columns(there)}")
+        raise NoColumnError(f"{name}: expected a column that names the items: --map item=COLUMN; {_columns(there)}")
     scores = [named["score"]] if "score" in named else [column for column in usual["score"] if column != item]
     scores = [] if "successes" in named else scores
     if len(scores) > 1:
@@ -165,7 +166,7 @@ def _wide(
     if not rest or not are_outcomes or columns.sample is not None:
         between = rest and all(score_of(row.get(column), declared) is not None for row in first for column in rest)
         hint = ", or --range 0:1 where all columns hold scores" if between and columns.sample is None else ""
-        raise UsageError(f"{name}: expected a column with scores: --map score=COLUMN{hint}; {_columns(there)}")
+        raise NoColumnError(f"{name}: expected a column with scores: --map score=COLUMN{hint}; {_columns(there)}")
     if all(_SAMPLE_COLUMN.fullmatch(column.lower()) for column in rest):
         return replace(columns, wide_samples=rest)
     if columns.model is not None:

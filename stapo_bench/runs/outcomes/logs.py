@@ -14,7 +14,7 @@ from stapo_bench.runs.importing.harness_logs import OWN_METRICS, LmEval, metrics
 from stapo_bench.runs.importing.inspect_logs import InspectLog
 from stapo_bench.runs.importing.layouts import value_at
 from stapo_bench.runs.importing.opening import Opened
-from stapo_bench.runs.outcomes.cells import Cell, checked
+from stapo_bench.runs.outcomes.cells import Cell, NotOutcomesError, checked
 from stapo_bench.runs.outcomes.values import ScoreRange
 
 _INSPECT_VALUES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}  # what inspect_ai's value_to_float makes of its letters
@@ -68,7 +68,7 @@ def _by_metric(
         )
     if not seen or (metric is not None and metric not in seen):
         known = f"it has {_listed(seen)}" if seen else "'stapo-bench import' grades its samples"
-        raise StapoError(
+        raise NotOutcomesError(
             f"{opened.name}: expected verdicts{f' by {metric}' if metric else ''} in the log, got none; {known}"
         )
 

@@ -9,7 +9,7 @@ from stapo_bench.errors import StapoError, missing_package
 from stapo_bench.records import Outcomes
 from stapo_bench.runs.outcomes.cells import Cell, checked
 from stapo_bench.runs.outcomes.outcome_table import ALL_ITEMS, OutcomeTable, TableTask
-from stapo_bench.runs.outcomes.reading import tables_of, tables_of_rows
+from stapo_bench.runs.outcomes.reading import Read, tables_of, tables_of_rows
 from stapo_bench.runs.outcomes.values import ScoreRange, plain, shown
 
 
@@ -39,7 +39,7 @@ def outcomes_from(
             for listed in [plain(scores)]
             for index, inner in enumerate(listed if isinstance(listed, list) else [listed])
         )
-        tables = tables_of(name, name, cells, "a map from items to scores")
+        tables = tables_of(name, name, Read("a map from items to scores", cells))
     else:
         tables = tables_of_rows(name, name, _each_a_row(found, name), named or {}, declared)
     if len(tables) > 1:

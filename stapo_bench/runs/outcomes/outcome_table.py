@@ -79,6 +79,15 @@ class Cells:
                 f"{shown(other)} before: expected one cluster of each item"
             )
 
+    def join(self, other: "Cells", seed: str) -> None:
+        """Further samples of the task, from a file whose name says this seed."""
+        items, labels = list(other.items), list(other.labels)
+        rows = zip(other.item_of, other.label_of, other.scores, other.rows, other.seeds, strict=True)
+        for item, label, score, row, drawn_with in rows:
+            self.add(items[item], None if other.is_counted else f"{labels[label]}{seed}", score, row, drawn_with)
+        for name, cluster in other.clusters.items():
+            self.belongs(name, cluster, other.rows[0])
+
     def task(self) -> TableTask:
         """The matrices, items in the order of the file, samples in that of their names.
 

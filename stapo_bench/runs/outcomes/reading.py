@@ -1,7 +1,7 @@
 """From a file to outcomes: CSV, TSV, JSON lines, lists and maps, Parquet, and other tools' logs with verdicts in them.
 
-    (table,) = read_outcomes(Path("a.csv"))
-    table.tasks["all items"].outcomes.scores
+    read = read_file(open_file(Path("a.csv")), {}, None)
+    read.how, next(iter(read.cells)).score
 
 Nothing is graded, and no run folder is made: a verdict counts as the file states it.
 """
@@ -11,18 +11,17 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Outcome
 from stapo_bench.runs.importing.formats import NotSamplesError, Source, recognise
 from stapo_bench.runs.importing.layouts import value_at
-from stapo_bench.runs.importing.opening import MOST_COLUMNS, Opened, open_file
+from stapo_bench.runs.importing.opening import MOST_COLUMNS, Opened
 from stapo_bench.runs.importing.turned_away import reason
-from stapo_bench.runs.outcomes.cells import Cell, checked
+from stapo_bench.runs.outcomes.cells import Cell, NotOutcomesError, checked
 from stapo_bench.runs.outcomes.columns import Columns, find_columns
 from stapo_bench.runs.outcomes.logs import read_log
 from stapo_bench.runs.outcomes.outcome_table import ALL_ITEMS, Cells, OutcomeTable
@@ -34,43 +33,39 @@ MOST_TRIALS = 100_000  # of one item: each becomes a number in memory
 _ROWS = ("json lines", "json list", "table", "parquet")
 
 
-def read_outcomes(
-    path: Path, named: Mapping[str, str] | None = None, declared: ScoreRange | None = None
-) -> list[OutcomeTable]:
-    """The outcomes in a file, one table per model in it.
+class Read(NamedTuple):
+    """How a file is read, and what it holds."""
 
-    Args:
-        path: the file; its kind and format are found in its content.
-        named: columns by meaning (item, score, sample, model, task, seed, cluster) that have unusual names. For another
-            tool's log with verdicts by several metrics, ``score`` names the metric.
-        declared: the range of the scores, if it is another than 0 to 1; they are mapped to that.
+    how: str
+    cells: Iterable[Cell]
+    tasks_are_clusters: bool = False
+
+
+def read_file(opened: Opened, named: Mapping[str, str], declared: ScoreRange | None) -> Read:
+    """The outcomes in a file; its kind and format are found in its content. See ``read_outcomes``.
 
     Raises:
-        StapoError: a file that holds no outcomes, a score beyond its range, or one that stands twice.
+        NotOutcomesError: it holds none, here or when they are read.
     """
-    opened, named = open_file(path), named or {}
-    if named.keys() <= {"score"} and (log := read_log(opened, named.get("score"), declared)) is not None:
-        return tables_of(path.stem, str(path), log[1], f"verdicts of {log[0]}{_of_range(declared)}")
-    source = _log(opened) if named.keys() <= {"score"} else None
-    if source is not None:
-        return tables_of(
-            path.stem, str(path), _from_log(source, named.get("score")), f"verdicts of {source.format.name}"
-        )
+    name, only_metric = opened.name, named.keys() <= {"score"}
+    if only_metric and (log := read_log(opened, named.get("score"), declared)) is not None:
+        return Read(f"verdicts of {log[0]}{_of_range(declared)}", log[1])
+    if only_metric and (source := _log(opened)) is not None:
+        return Read(f"verdicts of {source.format.name}", _from_log(source, named.get("score")))
     if opened.kind in ("json", "zip") and (why := reason(opened)) is not None:
-        raise StapoError(f"{path}: {why}")
+        raise NotOutcomesError(f"{name}: {why}")
     if opened.kind == "json" or _is_map(opened, declared):
-        how = "a map from items to scores" + _of_range(declared)
-        return tables_of(path.stem, str(path), _from_map(opened, declared), how)
-    if opened.kind == "text" and _has_long_line(path):
-        raise StapoError(
-            f"{path}: its first line is longer than 1 MB: expected a table of at most {MOST_COLUMNS} columns"
+        return Read("a map from items to scores" + _of_range(declared), _from_map(opened, declared))
+    if opened.kind == "text" and _has_long_line(opened.path):
+        raise NotOutcomesError(
+            f"{name}: its first line is longer than 1 MB: expected a table of at most {MOST_COLUMNS} columns"
         )
-    if opened.kind == "text" and _is_utf16(path):
-        raise StapoError(f"{path}: it is in UTF-16, as spreadsheets save 'Unicode text'; save it in UTF-8")
+    if opened.kind == "text" and _is_utf16(opened.path):
+        raise NotOutcomesError(f"{name}: it is in UTF-16, as spreadsheets save 'Unicode text'; save it in UTF-8")
     if opened.kind not in _ROWS:
         got = "neither of them, or no row below a header" if opened.kind == "text" else opened.kind
-        raise StapoError(f"{path}: expected a table of outcomes (CSV, TSV, JSON, Parquet), got {got}")
-    return tables_of_rows(path.stem, str(path), opened.rows(), named, declared)
+        raise NotOutcomesError(f"{name}: expected a table of outcomes (CSV, TSV, JSON, Parquet), got {got}")
+    return _read_rows(name, opened.rows(), named, declared)
 
 
 def _has_long_line(path: Path) -> bool:
@@ -91,19 +86,34 @@ def tables_of_rows(
     declared: ScoreRange | None = None,
 ) -> list[OutcomeTable]:
     """The outcomes in rows of named columns, one table per model in them."""
+    read = _read_rows(origin, rows, named, declared)
+    return tables_of(name, origin, read)
+
+
+def _read_rows(
+    origin: str, rows: Iterable[Mapping[str, Any]], named: Mapping[str, str], declared: ScoreRange | None
+) -> Read:
     rows = iter(rows)
     first = list(islice(rows, _LOOKED_AT))
     if not first:
-        raise StapoError(f"{origin}: expected rows with outcomes, got none")
+        raise NotOutcomesError(f"{origin}: expected rows with outcomes, got none")
     columns = find_columns(origin, first, named, declared)
     cells = _from_rows(origin, columns, chain(first, rows), declared)
-    tables = tables_of(name, origin, cells, str(columns) + _of_range(declared))
-    return [replace(table, tasks_are_clusters=named.get("cluster", "") == columns.task) for table in tables]
+    return Read(str(columns) + _of_range(declared), cells, named.get("cluster", "") == columns.task)
 
 
-def tables_of(name: str, origin: str, cells: Iterable[Cell], how: str) -> list[OutcomeTable]:
-    """One table per model among the outcomes; ``how`` says how they were read."""
-    found: dict[str | None, dict[str, Cells]] = {}
+def tables_of(name: str, origin: str, read: Read) -> list[OutcomeTable]:
+    """One table per model among the outcomes."""
+    return tables_from(name, origin, collected(origin, read.cells), read)
+
+
+Collected: TypeAlias = dict[str | None, dict[str, Cells]]
+"""By model and task; no model: the file names none."""
+
+
+def collected(origin: str, cells: Iterable[Cell]) -> Collected:
+    """The outcomes by model and task."""
+    found: Collected = {}
     for cell in cells:
         tasks = found.setdefault(cell.model, {})
         if (held := tasks.get(task := cell.task or ALL_ITEMS)) is None:
@@ -112,13 +122,19 @@ def tables_of(name: str, origin: str, cells: Iterable[Cell], how: str) -> list[O
         if cell.cluster is not None:
             held.belongs(cell.item, cell.cluster, cell.row)
     if not found:
-        raise StapoError(f"{origin}: expected outcomes, got none")
+        raise NotOutcomesError(f"{origin}: expected outcomes, got none")
+    return found
+
+
+def tables_from(name: str, origin: str, found: Collected, read: Read) -> list[OutcomeTable]:
+    """One table per model, with a line on how it was read."""
     return [
         OutcomeTable(
             name=name if model is None else model,
             origin=origin,
             tasks={task: held.task() for task, held in tasks.items()},
-            notes=(f"{origin}{'' if model is None else f', {model}'}: {how}; {_counted(tasks)}",),
+            notes=(f"{origin}{'' if model is None else f', {model}'}: {read.how}; {_counted(tasks)}",),
+            tasks_are_clusters=read.tasks_are_clusters,
         )
         for model, tasks in found.items()
     ]
@@ -200,7 +216,7 @@ def _in_row(origin: str, number: int, column: str, value: Any, declared: ScoreRa
 
 def _from_map(opened: Opened, declared: ScoreRange | None) -> Iterator[Cell]:
     """Items to scores, or to lists of them; JSON lets a name stand twice and keeps the last, which is refused."""
-    origin = str(opened.path)
+    origin = opened.name
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -219,7 +235,11 @@ def _from_map(opened: Opened, declared: ScoreRange | None) -> Iterator[Cell]:
                     f"{origin}: item {shown(item)}: expected 0 or 1 (or nothing), got {shown(inner)}; a map of scores "
                     "between them is declared, as it may be a summary: --range 0:1"
                 )
-            yield Cell(None, None, item, index, checked(origin, f"item {shown(item)}", inner, declared), number, None)
+            try:
+                score = checked(origin, f"item {shown(item)}", inner, declared)
+            except StapoError as error:  # any object may be none
+                raise NotOutcomesError(str(error)) from None
+            yield Cell(None, None, item, index, score, number, None)
 
 
 def _is_map(opened: Opened, declared: ScoreRange | None) -> bool:
@@ -248,7 +268,7 @@ def _log(opened: Opened) -> Source | None:
 
 def _from_log(source: Source, metric: str | None) -> Iterator[Cell]:
     """The verdicts in another tool's log by one metric: the one that it has, or the one that was named."""
-    path, counts, metrics = source.opened.path, dict[str, int](), set[str]()
+    path, counts, metrics = source.opened.name, dict[str, int](), set[str]()
     for number, answer in enumerate(source.answers(), start=1):
         item = answer.item if answer.item is not None else answer.question
         if item is None:
@@ -272,7 +292,9 @@ def _from_log(source: Source, metric: str | None) -> Iterator[Cell]:
         )
     if not metrics or (metric is not None and metric not in metrics):
         known = f"it has {', '.join(sorted(metrics))}" if metrics else "'stapo-bench import' grades its samples"
-        raise StapoError(f"{path}: expected verdicts{f' by {metric}' if metric else ''} in the log, got none; {known}")
+        raise NotOutcomesError(
+            f"{path}: expected verdicts{f' by {metric}' if metric else ''} in the log, got none; {known}"
+        )
 
 
 def _whole(value: Any) -> int | None:
