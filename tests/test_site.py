@@ -59,27 +59,30 @@ def test_a_walk_has_the_programs_of_an_installation_alone_and_says_what_differs(
     assert [line for line in found.splitlines() if line[:2] in ("-h", "+h")] == ["-hello 4.1", "+hello nobody"]
 
 
-def readme_table() -> list[list[str]]:
-    """The rows of the README's table of the tiny suite, as cells."""
-    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+START = ROOT / "docs" / "start.md"
+
+
+def first_table() -> list[list[str]]:
+    """The rows of the table of the tiny suite that a stranger sees first, as cells."""
+    lines = START.read_text(encoding="utf-8").splitlines()
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| tiny ")]
 
 
-def test_the_readme_shows_the_first_table_as_it_was_measured():
+def test_the_first_table_is_shown_as_it_was_measured():
     lines = (ROOT / "results/tiny/table.md").read_text(encoding="utf-8").splitlines()
     head, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[2:14]]
     shown = [head.index(name) for name in ("Model", "Method", "Decoding", "Tiny AIME24 @32", "Tiny MATH500 @4", "Avg")]
     # What a mark refers to stands below the whole table alone.
     measured = [[*(row[i].replace("†", "") for i in shown), row[-1]] for row in rows]
-    assert readme_table() == measured and len(measured) == 10
+    assert first_table() == measured and len(measured) == 10
 
 
-def test_the_readme_ends_its_walk_with_the_verdict_on_the_runs_of_that_table():
+def test_the_walk_ends_with_the_verdict_on_the_runs_of_that_table():
     made = ROOT / "runs/tiny/results/table.md"
     if not made.is_file() or made.read_text() != (ROOT / "results/tiny/table.md").read_text():
         pytest.skip("runs/tiny is not made here, or by a processor whose numbers are others")
-    blocks = [body for _, _, body in BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))]
-    (block,) = [body for body in blocks if "runs/tiny/eval" in body]
+    blocks = [body for _, _, body in BLOCK.findall(START.read_text(encoding="utf-8"))]
+    (block,) = [body for body in blocks if body.startswith("$ stapo-bench compare runs/tiny/eval")]
     command, shown = block.removeprefix("$ ").split("\n", 1)
     printed = subprocess.run(shlex.split(command), cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert printed.startswith(shown)
