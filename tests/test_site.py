@@ -1,16 +1,19 @@
 """The site: its commands run and print what is shown, or name options that exist; its links lead somewhere."""
 
+import inspect
 import re
 import shlex
 import subprocess
 import sys
 from importlib import import_module
+from pkgutil import resolve_name
 
 import click
 import pytest
 import yaml
 from pages_that_run import BLOCK, ROOT, agrees, run_page, walk
 
+import stapo_bench
 from stapo_train.config import load_config
 
 sys.path.insert(0, str(ROOT / "docs"))
@@ -117,6 +120,28 @@ def test_a_command_of_a_page_exists_and_takes_its_options(page, line):
     assert unknown == [], f"{page}: {line}"
     if (name, command.name) == ("stapo-train", "run") and (ROOT / words[0]).is_file():
         load_config(ROOT / words[0], [word for word in words if re.match(r"[a-z_.]+=", word)])  # refuses unknown keys
+
+
+def test_what_the_reference_documents_is_there_and_has_a_docstring():
+    page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    names = re.findall(r"^::: (\S+)$", page, re.MULTILINE)
+    assert len(names) == len(set(names)) == 13
+    for name in names:  # where it is defined: the site reads the code and does not run it
+        found = resolve_name(name)
+        assert inspect.getdoc(found), name
+        assert inspect.ismodule(found) or name == f"{found.__module__}.{found.__name__}", name
+
+
+def test_the_reference_names_members_of_what_compare_returns():
+    found = stapo_bench.compare({"p": [0, 1], "q": [0, 0]}, {"p": [1, 1], "q": [0, 1]})
+    effect = found.average.effect("these problems")
+    records = {"Comparison": found, "TaskComparison": found.average, "Effect": effect, "Difference": effect.difference}
+    page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE))
+    assert list(rows) == list(records)
+    for record, about in rows.items():
+        named = set(re.findall(r"`([a-z_]+)(?:\(\w*\))?`", about))
+        assert len(named) >= 3 and {name for name in named if not hasattr(records[record], name)} == set(), record
 
 
 def test_every_page_stands_in_the_navigation(tmp_path):
