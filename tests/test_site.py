@@ -91,15 +91,24 @@ def test_the_walk_ends_with_the_verdict_on_the_runs_of_that_table():
     assert printed.startswith(shown)
 
 
+COMMAND = re.compile(r"(\$ )?(srun |uvx (--from \S+ )?|pipx run (--spec \S+ )?)?stapo-(bench|train) \w")
+
+
 def command_lines() -> list[tuple[str, str]]:
     """(page, command) of every command of ours in a block that is not run."""
     found = []
     for page in [*PAGES, ROOT / "README.md", ROOT / "train" / "README.md", ROOT / "tasks" / "README.md"]:
         for language, _, body in BLOCK.findall(page.read_text(encoding="utf-8")):
-            if language in ("", "bash"):
+            if language in ("", "bash", "text"):
                 lines = body.replace("\\\n", " ").split("\n")
-                found += [(page.name, line) for line in lines if re.match(r"(srun |uvx )?stapo-(bench|train) \w", line)]
+                found += [(page.name, line) for line in lines if COMMAND.match(line)]
     return found
+
+
+def test_commands_that_another_program_starts_are_found():
+    words = [shlex.split(line) for page, line in command_lines() if page == "start.md"]
+    found = {(line[0], line[line.index("stapo-bench") + 1]) for line in words}
+    assert found >= {(starter, command) for starter in ("uvx", "pipx") for command in ("compare", "import")}
 
 
 @pytest.mark.parametrize(("page", "line"), command_lines())
