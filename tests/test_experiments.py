@@ -257,7 +257,13 @@ def test_the_index_lists_what_was_run_and_what_was_not(tmp_path):
     }  # fmt: skip
     (tmp_path / "controls").mkdir()
     (tmp_path / "controls" / "summary.json").write_text(json.dumps(summary))
+    page = "# controls\n\n![Entropy](entropy.svg)\n\nEntropy.\n\n![Masked](masked.svg)\n"
+    (tmp_path / "controls" / "page.md").write_text(page)
+    (tmp_path / "knights").mkdir()
+    (tmp_path / "knights" / "summary.json").write_text(json.dumps(summary))
     text = index.write_index(tmp_path).read_text()
+    assert re.findall(r"!\[.*\)", text) == ["![controls: Entropy](controls/entropy.svg)"]  # a page's first
+    assert "- It is so.\n\n![controls: Entropy](controls/entropy.svg)\n\n## knights\n" in text
     assert "| [controls](controls/page.md) | 2 of 3 | 12,345 | Why? |" in text
     assert "| main | **not run yet** | – | Which objective" in text
     told = "## controls\n\n**Partial: 2 of 3 seeds are finished; not run yet: B.**\n\n- It is so.\n"

@@ -151,3 +151,21 @@ def test_the_time_left_of_a_training_counts_evaluations_by_themselves(monkeypatc
     now[0] = 34.0
     line.show(SimpleNamespace(iteration=4, **seen))  # its own evaluation comes after it
     assert stream.getvalue().endswith("1.00 s each · ETA 0:01:36\n")
+
+
+def test_a_line_of_a_log_has_the_running_score_of_each_task_of_which_a_round_is_graded():
+    log, now = io.StringIO(), [0.0]
+    progress = Progress({"a": 4, "b": 4, "c": 2}, stream=log, clock=lambda: now[0])
+    keys = [SampleKey(task, problem, index) for task in "ab" for index in range(2) for problem in "pq"]
+    progress.start([*keys, SampleKey("c", "p", 0), SampleKey("c", "p", 1)])
+    for problem, outcome in (("p", "CORRECT"), ("q", "INCORRECT")):
+        progress.grade(SampleKey("a", problem, 0), outcome)
+        progress.grade(SampleKey("b", problem, 0), "CORRECT")
+    progress.grade(SampleKey("a", "p", 1), "CORRECT")  # a half of the second round: not in the score
+    now[0] = 10.0
+    progress.add(Sample(**keys[0]._asdict(), seed=0, completion="", num_tokens=50, finish_reason="stop"))
+    a, b = (score_interval(interval(np.array(round_), "these problems")) for round_ in ([[1], [0]], [[1], [1]]))
+    assert log.getvalue() == (
+        "a 1/4 b 0/4 c 0/2 · 0.1 samples/s · 5 tokens/s · ETA 0:01:30"
+        f" · avg@k of whole rounds so far, % [95 %: these problems]: a 50.00 {a}, b 100.00 {b}\n"
+    )

@@ -47,6 +47,15 @@ def test_links_to_files_lead_somewhere(page):
         assert target.startswith("https://") or (ROOT / target).exists(), target
 
 
+def test_the_classifiers_exist_and_name_the_versions_of_python_that_the_workflow_tests():
+    trove = pytest.importorskip("trove_classifiers")  # hatchling brings it
+    named = re.findall(r'^    "([\w-]+(?: [\w-]+)* :: .+?)",', read("pyproject.toml"), re.MULTILINE)
+    assert len(named) >= 9 and set(named) <= trove.classifiers
+    versions = [name.rsplit(" ", 1)[1] for name in named if name.startswith("Programming Language :: Python :: 3.")]
+    jobs = yaml.safe_load(read(".github/workflows/ci.yml"))["jobs"]
+    assert versions == jobs["tests"]["strategy"]["matrix"]["python"]
+
+
 def test_the_public_workflow_runs_every_part_of_ci():
     jobs = yaml.safe_load(read(".github/workflows/ci.yml"))["jobs"]
     commands = [step["run"].split(" ${{")[0] for job in jobs.values() for step in job["steps"] if "run" in step]

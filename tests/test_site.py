@@ -1,16 +1,19 @@
 """The site: its commands run and print what is shown, or name options that exist; its links lead somewhere."""
 
+import inspect
 import re
 import shlex
 import subprocess
 import sys
 from importlib import import_module
+from pkgutil import resolve_name
 
 import click
 import pytest
 import yaml
 from pages_that_run import BLOCK, ROOT, agrees, run_page, walk
 
+import stapo_bench
 from stapo_train.config import load_config
 
 sys.path.insert(0, str(ROOT / "docs"))
@@ -59,30 +62,36 @@ def test_a_walk_has_the_programs_of_an_installation_alone_and_says_what_differs(
     assert [line for line in found.splitlines() if line[:2] in ("-h", "+h")] == ["-hello 4.1", "+hello nobody"]
 
 
-def readme_table() -> list[list[str]]:
-    """The rows of the README's table of the tiny suite, as cells."""
-    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+START = ROOT / "docs" / "start.md"
+
+
+def first_table() -> list[list[str]]:
+    """The rows of the table of the tiny suite that a stranger sees first, as cells."""
+    lines = START.read_text(encoding="utf-8").splitlines()
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| tiny ")]
 
 
-def test_the_readme_shows_the_first_table_as_it_was_measured():
+def test_the_first_table_is_shown_as_it_was_measured():
     lines = (ROOT / "results/tiny/table.md").read_text(encoding="utf-8").splitlines()
     head, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[2:14]]
     shown = [head.index(name) for name in ("Model", "Method", "Decoding", "Tiny AIME24 @32", "Tiny MATH500 @4", "Avg")]
     # What a mark refers to stands below the whole table alone.
     measured = [[*(row[i].replace("†", "") for i in shown), row[-1]] for row in rows]
-    assert readme_table() == measured and len(measured) == 10
+    assert first_table() == measured and len(measured) == 10
 
 
-def test_the_readme_ends_its_walk_with_the_verdict_on_the_runs_of_that_table():
+def test_the_walk_ends_with_the_verdict_on_the_runs_of_that_table():
     made = ROOT / "runs/tiny/results/table.md"
     if not made.is_file() or made.read_text() != (ROOT / "results/tiny/table.md").read_text():
         pytest.skip("runs/tiny is not made here, or by a processor whose numbers are others")
-    blocks = [body for _, _, body in BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))]
-    (block,) = [body for body in blocks if "runs/tiny/eval" in body]
+    blocks = [body for _, _, body in BLOCK.findall(START.read_text(encoding="utf-8"))]
+    (block,) = [body for body in blocks if body.startswith("$ stapo-bench compare runs/tiny/eval")]
     command, shown = block.removeprefix("$ ").split("\n", 1)
     printed = subprocess.run(shlex.split(command), cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert printed.startswith(shown)
+
+
+COMMAND = re.compile(r"(\$ )?(srun |uvx (--from \S+ )?|pipx run (--spec \S+ )?)?stapo-(bench|train) \w")
 
 
 def command_lines() -> list[tuple[str, str]]:
@@ -90,10 +99,16 @@ def command_lines() -> list[tuple[str, str]]:
     found = []
     for page in [*PAGES, ROOT / "README.md", ROOT / "train" / "README.md", ROOT / "tasks" / "README.md"]:
         for language, _, body in BLOCK.findall(page.read_text(encoding="utf-8")):
-            if language in ("", "bash"):
+            if language in ("", "bash", "text"):
                 lines = body.replace("\\\n", " ").split("\n")
-                found += [(page.name, line) for line in lines if re.match(r"(srun |uvx )?stapo-(bench|train) \w", line)]
+                found += [(page.name, line) for line in lines if COMMAND.match(line)]
     return found
+
+
+def test_commands_that_another_program_starts_are_found():
+    words = [shlex.split(line) for page, line in command_lines() if page == "start.md"]
+    found = {(line[0], line[line.index("stapo-bench") + 1]) for line in words}
+    assert found >= {(starter, command) for starter in ("uvx", "pipx") for command in ("compare", "import")}
 
 
 @pytest.mark.parametrize(("page", "line"), command_lines())
@@ -114,6 +129,28 @@ def test_a_command_of_a_page_exists_and_takes_its_options(page, line):
     assert unknown == [], f"{page}: {line}"
     if (name, command.name) == ("stapo-train", "run") and (ROOT / words[0]).is_file():
         load_config(ROOT / words[0], [word for word in words if re.match(r"[a-z_.]+=", word)])  # refuses unknown keys
+
+
+def test_what_the_reference_documents_is_there_and_has_a_docstring():
+    page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    names = re.findall(r"^::: (\S+)$", page, re.MULTILINE)
+    assert len(names) == len(set(names)) == 13
+    for name in names:  # where it is defined: the site reads the code and does not run it
+        found = resolve_name(name)
+        assert inspect.getdoc(found), name
+        assert inspect.ismodule(found) or name == f"{found.__module__}.{found.__name__}", name
+
+
+def test_the_reference_names_members_of_what_compare_returns():
+    found = stapo_bench.compare({"p": [0, 1], "q": [0, 0]}, {"p": [1, 1], "q": [0, 1]})
+    effect = found.average.effect("these problems")
+    records = {"Comparison": found, "TaskComparison": found.average, "Effect": effect, "Difference": effect.difference}
+    page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE))
+    assert list(rows) == list(records)
+    for record, about in rows.items():
+        named = set(re.findall(r"`([a-z_]+)(?:\(\w*\))?`", about))
+        assert len(named) >= 3 and {name for name in named if not hasattr(records[record], name)} == set(), record
 
 
 def test_every_page_stands_in_the_navigation(tmp_path):

@@ -1,7 +1,7 @@
 """For the person watching: how far a run is, how fast, and what its scores look like so far.
 
 On a terminal a block is redrawn in place, one line per task; elsewhere (a log file) one line comes every ten seconds,
-and the block once, at the end.
+with the scores behind the counts, and the block once, at the end.
 """
 
 import shutil
@@ -18,6 +18,8 @@ from stapo_bench.runs import Pace
 WRONG, RIGHT, UNDECIDED, AWAITED = range(4)
 """What is known of a sample: awaited from when it is asked for to its grade; undecided where none is to come."""
 
+_RUNNING = "avg@k of whole rounds so far, % [95 %: these problems]"
+_NO_SCORE = "–"
 _SHARE = 0.005  # of the time that showing may take; intervals over many problems take some milliseconds
 
 
@@ -60,7 +62,7 @@ class TaskProgress:
         whole = known[:, : int(awaited.argmax()) if awaited.any() else None]
         matrix = np.where(whole == UNDECIDED, np.nan, whole)
         if np.isnan(matrix).all():
-            return "–"
+            return _NO_SCORE
         near = interval(matrix, "these problems")
         return f"{100 * avg_at_k(matrix):.2f} [{100 * near.low:.1f}, {100 * near.high:.1f}]"
 
@@ -148,14 +150,16 @@ class Progress:
         tell(self._stream, line)
 
     def line(self) -> str:
-        """The present state in one line."""
+        """The present state in one line; behind it the scores of the tasks of which a round is graded."""
         counts = " ".join(f"{task.name} {task.done}/{task.total}" for task in self._tasks.values())
-        return f"{counts} · {self._rates()}"
+        with self._lock:
+            scores = [f"{name} {score}" for name, task in self._tasks.items() if (score := task.score()) != _NO_SCORE]
+        return " · ".join([counts, self._rates(), *([f"{_RUNNING}: {', '.join(scores)}"] if scores else [])])
 
     def block(self) -> list[str]:
         """The present state, a line per task and one for all. Once all is there, the scores are the table's to say."""
         running = any(task.done < task.total for task in self._tasks.values())
-        heading = "avg@k of whole rounds so far, % [95 %: these problems]" if running else ""
+        heading = _RUNNING if running else ""
         lines = [f"{'task':<15} {'done':>12}  {'cut off':>7}  {heading}".rstrip()]
         with self._lock:
             for task in self._tasks.values():

@@ -1,8 +1,9 @@
 """Writes ``results/experiments/README.md``: which experiments have results, what they say, which are not yet run."""
 
+import re
 from pathlib import Path
 
-from stapo_bench.runs import write_atomically
+from stapo_bench.runs import read_bounded, write_atomically
 from stapo_bench.tasks import read_foreign_object
 from stapo_train.experiments.design import HERE, load_experiment
 from stapo_train.experiments.pages import SUMMARY, restate, unfinished
@@ -38,6 +39,15 @@ def write_index(results: Path) -> Path:
         if old := restate(results / name):
             told += [old, ""]
         told += [f"- {answer}" for answer in about["answers"]]
+        told += first_figure(results / name)
     lines += [*told, "", f"Made by `{COMMAND}`; a page by `{COMMAND} NAME`, from the runs that are finished."]
     write_atomically(results / "README.md", "\n".join(lines) + "\n")
     return results / "README.md"
+
+
+def first_figure(folder: Path) -> list[str]:
+    """The lines that show the first figure of an experiment's page on the list; none where it has none."""
+    page = folder / "page.md"
+    text = read_bounded(page).decode("utf-8") if page.is_file() else ""
+    found = re.search(r"!\[([^\]]*)\]\(([\w-]+\.svg)\)", text)
+    return ["", f"![{folder.name}: {found[1]}]({folder.name}/{found[2]})"] if found else []
