@@ -6,6 +6,8 @@ import re
 import pytest
 
 from bench.objectives_page import PAGE, PROBES, read_rows, render, weights
+from stapo_bench.errors import UsageError
+from stapo_train.integrations.limits import check_supported
 from stapo_train.objectives import BUILT_IN, for_run
 
 ROWS = read_rows()
@@ -37,6 +39,22 @@ def test_the_trainers_readme_names_each_once():
     rows = text.split("| name | what it is |", 1)[1].split("\n\n", 1)[0].splitlines()
     named = [name for row in rows for name in re.findall(r"`([^`]+)`", row.split(" | ", 1)[0])]
     assert sorted(named) == sorted(BUILT_IN)
+
+
+@pytest.mark.parametrize("trainer", ["TRL", "verl"])
+def test_the_trainers_readme_names_what_other_trainers_refuse(trainer):
+    text = (PAGE.parents[1] / "train" / "README.md").read_text(encoding="utf-8")
+    section = text.split(f"## Inside {trainer}\n", 1)[1]
+    refused, besides = section.split("every objective but ", 1)[1].split("into", 1)
+    said = {name: {"name": name} for name in re.findall(r"`([^`]+)`", refused)}
+    for settings in [{"name": name} for name in BUILT_IN] + [{"name": "stare", "gate": "mini-batch"}]:
+        objective = for_run(settings, seed=3, max_new_tokens=25)
+        if said.get(settings["name"]) == settings:
+            with pytest.raises(UsageError, match=f"which {trainer}'s trainer does not give"):
+                check_supported(objective, trainer)
+        else:
+            check_supported(objective, trainer)
+    assert "`stare` with `gate: mini-batch`, too" in besides.split("\n\n", 1)[0]
 
 
 def test_every_objective_was_compared_and_none_is_apart():
