@@ -8,6 +8,7 @@ import ast
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,10 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bench.objectives_page import Row
+from bench.objectives_page import AUTHORS, OTHERWISE, TRL, VERL, Row
 from stapo_train.check.check_objective import check_objective
+from stapo_train.check.plain import Token
+from stapo_train.check.reference import reference_loss
 from stapo_train.objective import TokenStats, policy_loss, select
-from stapo_train.objectives import BUILT_IN, for_run
+from stapo_train.objectives import BUILT_IN, REGISTRY, for_run
 
 ROLLOUTS, WIDTH = 12, 16
 SETTINGS = {"seed": 3, "max_new_tokens": WIDTH}
@@ -96,6 +99,12 @@ def difference(name: str, settings: dict[str, Any], theirs: Loss) -> float:
     return worst
 
 
+def row_of(name: str, oracle: str, theirs: Loss) -> Row:
+    """An objective beside somebody's loss, in the settings that the page states."""
+    settings, _ = OTHERWISE.get((name, oracle), ({}, ""))
+    return Row(objective=name, oracle=oracle, difference=difference(name, dict(settings), theirs))
+
+
 # --- verl -------------------------------------------------------------------------------------------------------------
 
 OFF = 1e9
@@ -144,11 +153,11 @@ def verl_rows() -> Iterator[Row]:
         "gpg": loss("gpg", mean, {}),
         "dro": loss("dro", mean, {"dro_beta": 1.0}),
     }
+    everything, _ = OTHERWISE["clip-cov", VERL]
+    theirs_way = dict(zip(("clip_cov_ratio", "clip_cov_lb", "clip_cov_ub"), everything.values(), strict=True))
+    cases["clip-cov"] = loss("clip_cov", mean, theirs_way, **around(1, 1))
     for name, theirs in cases.items():
-        yield Row(objective=name, oracle="verl 0.9.1", difference=difference(name, {}, theirs))
-    everything = {"share": 1.0, "low": 0.0, "high": 1e9}  # which of them is drawn at random, so all are
-    theirs = loss("clip_cov", mean, {"clip_cov_ratio": 1.0, "clip_cov_lb": 0.0, "clip_cov_ub": 1e9}, **around(1, 1))
-    yield Row(objective="clip-cov", oracle="verl 0.9.1", difference=difference("clip-cov", everything, theirs))
+        yield row_of(name, VERL, theirs)
 
     estimators = {
         "rloo": "rloo", "reinforce++": "reinforce_plus_plus", "opo": "opo", "grpo-pass-k": "grpo_passk",
@@ -156,7 +165,7 @@ def verl_rows() -> Iterator[Row]:
     }  # fmt: skip
     for name, theirs_name in estimators.items():
         apart = advantages_apart(name, get_adv_estimator_fn(theirs_name))
-        yield Row(objective=name, oracle="verl 0.9.1, advantages", difference=apart)
+        yield Row(objective=name, oracle=f"{VERL}, advantages", difference=apart)
 
 
 def advantages_apart(name: str, theirs: Callable[..., tuple[Tensor, Tensor]]) -> float:
@@ -220,12 +229,10 @@ def trl_rows() -> Iterator[Row]:
         "sapo": loss("sapo", 0.2, 0.2),
         "luspo": loss("luspo", 2e-3, 2.5e-3, "sequence"),
         "vespo": loss("vespo", 0.2, 0.2),
+        "20-entropy": loss("dapo", 0.2, 0.28, share=0.2),
     }
     for name, theirs in cases.items():
-        yield Row(objective=name, oracle="TRL 1.16", difference=difference(name, {}, theirs))
-    theirs_way = {"denominator": "all", "dual_clip": None}
-    apart = difference("20-entropy", theirs_way, loss("dapo", 0.2, 0.28, share=0.2))
-    yield Row(objective="20-entropy", oracle="TRL 1.16", difference=apart)
+        yield row_of(name, TRL, theirs)
 
 
 # --- authors ----------------------------------------------------------------------------------------------------------
@@ -322,16 +329,16 @@ def author_rows(checkouts: Path) -> Iterator[Row]:
         )[0]
         return found
 
-    for name, settings, theirs, whose in (
-        ("lp-reg", {"share": 0.2}, of_lp_reg, "CarlanLark/Lp-Reg-dev"),
-        ("stare", {"weight_negative": 0.9}, of_stare, "hp-luo/STARE"),
-        ("ce-gppo", {}, of_ce_gppo, "Kwai-Klear/CE-GPPO"),
-        ("aspo", {}, of_aspo, "wizard-III/Archer2.0"),
-        ("taco", {}, of_taco, "xiuyilou/TACO"),
-        ("20-entropy", {}, of_20_entropy, "Shenzhi-Wang/Beyond-the-80-20-Rule-RLVR"),
-        ("ar", {}, of_ar, "zhyang2226/AR-Lopti"),
+    for name, theirs, whose in (
+        ("lp-reg", of_lp_reg, "CarlanLark/Lp-Reg-dev"),
+        ("stare", of_stare, "hp-luo/STARE"),
+        ("ce-gppo", of_ce_gppo, "Kwai-Klear/CE-GPPO"),
+        ("aspo", of_aspo, "wizard-III/Archer2.0"),
+        ("taco", of_taco, "xiuyilou/TACO"),
+        ("20-entropy", of_20_entropy, "Shenzhi-Wang/Beyond-the-80-20-Rule-RLVR"),
+        ("ar", of_ar, "zhyang2226/AR-Lopti"),
     ):
-        yield Row(objective=name, oracle=f"the authors' code, {whose}", difference=difference(name, settings, theirs))
+        yield row_of(name, f"{AUTHORS}{whose}", theirs)
     maxrl = functions_of(checkouts / "maxrl" / core, "compute_maxrl_outcome_advantage")
     from collections import defaultdict
 
@@ -342,12 +349,29 @@ def author_rows(checkouts: Path) -> Iterator[Row]:
         return found
 
     apart = advantages_apart("maxrl", of_maxrl)
-    yield Row(objective="maxrl", oracle="the authors' code, tajwarfahim/maxrl, advantages", difference=apart)
+    yield Row(objective="maxrl", oracle=f"{AUTHORS}tajwarfahim/maxrl, advantages", difference=apart)
 
 
 def reference_rows() -> Iterator[Row]:
     """Our own slow references, written from the papers."""
     for name in BUILT_IN:
+        kind = REGISTRY[name]
         found = [c for c in check_objective(name, ranks=False, large_vocabulary=False) if c.name.startswith("slow ref")]
         worst = max(check.deviation for check in found)
         yield Row(objective=name, oracle="slow reference, from the paper", difference=worst)
+        if kind.num_phases == 1 and kind.min_p is None:  # a batch here has neither phases nor whole distributions
+            worst = max(map(partial(reference_apart, name), map(random_batch, range(3))))
+            yield Row(objective=name, oracle="slow reference, at the defaults", difference=worst)
+
+
+def reference_apart(name: str, batch: Batch) -> float:
+    """The relative difference of the loss at the default constants from the slow reference's; STARE's gate is open."""
+    inside = batch.mask.bool()
+    rows = torch.arange(ROLLOUTS).unsqueeze(1).expand_as(inside)
+    columns = (batch.log_probs, batch.old_log_probs, batch.entropy, batch.advantages, rows)
+    tokens = [
+        Token(log_prob=now, old_log_prob=old, entropy=h, advantage=a, sequence=row, key=key, batch_entropy=0.2)
+        for key, (now, old, h, a, row) in enumerate(zip(*(x[inside].tolist() for x in columns), strict=True))
+    ]
+    value, _ = ours(name, {}, batch)
+    return abs(reference_loss(name, for_run({"name": name}, **SETTINGS), tokens) - value) / max(abs(value), 1e-12)

@@ -1,7 +1,7 @@
 """Configs: every file loads, every mistake is named."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +12,9 @@ from stapo_bench.runs import flatten
 from stapo_bench.tasks import tool
 from stapo_train.config import differences, load_config, parse_config
 from stapo_train.objective import Objective, keep, keep_all
-from stapo_train.objectives import for_run
-from stapo_train.recipe import FREE, RECIPE, deviations
+from stapo_train.objectives import BUILT_IN, REGISTRY, for_run
+from stapo_train.origins import origin_of
+from stapo_train.recipe import FREE, RECIPE, WORDS, describe_deviations, deviations
 from stapo_train.training_log import describe
 
 CONFIGS = Path(__file__).parent.parent / "train" / "configs"
@@ -168,14 +169,44 @@ def test_the_header_says_what_differs():
     config = load_config(CONFIGS / "tiny" / "stapo.yaml", ["objective.q=0.5"])
     objective = for_run(config.objective, seed=0, max_new_tokens=96)
     found = list(map(str, deviations(config, objective)))
-    assert "objective.q 0.5 (0.75)" in found and "optim.lr 0.0001 (1e-06)" in found
+    assert "objective.q 0.5 (0.75: arXiv:2602.15620v5)" in found and "optim.lr 0.0001 (1e-06)" in found
     text = describe(config, objective)
     lines = {line.strip().partition(":")[0]: line for line in text.splitlines()}
     assert all(": " in line for line in text.splitlines())  # a prompt's line breaks are not the header's
     assert "optim.lr" in lines["differs from the paper"] and "data.path" not in lines["differs from the paper"]
-    assert "data.question" in lines["differs from JustRL's script, where the paper is silent"]
+    assert "data.question" in lines["differs from code (JustRL's where none is named), where the paper is silent"]
     assert "data.source tiny (hub)" in lines["differs from our choice, where both are silent"]
     assert "tau_p 0.002" in text and "kept tokens of the mini-batch" in text and "candidates" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "whose", "said"),
+    [
+        ("stapo", "dual_clip=null", "code", "objective.dual_clip None (10.0: JustRL's script)"),
+        ("stapo", "tau_p=0.05", "published", "objective.tau_p 0.05 (0.002: arXiv:2602.15620v5)"),
+        ("stapo-old", "q=0.75", "published", "objective.q 0.75 (0.8: arXiv:2602.15620v1)"),
+        ("random-mask", "clip_high=0.5", "published", "objective.clip_high 0.5 (0.28: arXiv:2602.15620v5)"),
+        ("stare", "dual_clip=null", "code", "objective.dual_clip None (10.0: the authors' script for 7B)"),
+        ("lopti", "order=steps", "code", "objective.order steps (passes: the authors' trainer)"),
+        ("stapo-micro-batch", "micro_batch_rollouts=4", "ours",
+         "objective.micro_batch_rollouts 4 (8: the approximation is ours)"),
+    ],
+)  # fmt: skip
+def test_a_constant_is_held_against_who_states_it_and_nobody_else(name, setting, whose, said):
+    config = load_config(CONFIGS / "tiny" / "stapo.yaml", [f"objective.name={name}", f"objective.{setting}"])
+    objective = for_run(config.objective, seed=0, max_new_tokens=96)
+    by_origin = dict(zip(WORDS, describe_deviations(config, objective), strict=True))
+    assert said in by_origin[whose]
+    assert [origin for origin, line in by_origin.items() if "objective." in line] == [whose]
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_constant_has_an_origin_in_its_class(name):
+    kind = REGISTRY[name]
+    constants = {f.name for f in fields(kind) if f.default is not MISSING}
+    assert {c: origin_of(kind, c) for c in constants if "does not say" in origin_of(kind, c)[1]} == {}
+    named = {each for c in kind.__mro__ for names in c.__dict__.get("origins", {}) for each in names.split()}
+    assert named <= constants
 
 
 def test_the_header_says_of_an_objective_no_more_than_its_class_does():

@@ -14,7 +14,14 @@ from click.testing import CliRunner
 from stapo_bench.errors import StapoError
 from stapo_train.experiments.mechanism import __main__ as command
 from stapo_train.experiments.mechanism import figure, maps, page, study
-from stapo_train.experiments.mechanism.identities import adam_spike, drift, entropy_of, surprise_moment, token_effect
+from stapo_train.experiments.mechanism.identities import (
+    adam_spike,
+    drift,
+    effect_of_step,
+    entropy_of,
+    surprise_moment,
+    token_effect,
+)
 from stapo_train.experiments.mechanism.policy import Setting, draw, make_world, sample, train
 from stapo_train.experiments.mechanism.predictions import predictions
 
@@ -39,6 +46,21 @@ def test_three_tokens_by_hand():
     # S = 3/8, Q = 5/32, M_3 = (1/8 - 2/64) ln 2 / 2 = 3/64 ln 2: -1/2 (13/64 + (7/4 - 9/4) ln 2 / 16 + ...)
     # = -1/2 (3/8 - 5/16 + 9/64 + 7/64 ln 2 - 9/64 ln 2) = -1/2 (13 - 2 ln 2) / 64
     assert float(drift(PI.log())) == pytest.approx(-(13 - 2 * math.log(2)) / 128)
+
+
+@pytest.mark.parametrize("step", [0.01, 0.5])
+def test_the_effect_of_a_step_is_that_of_each_token_alone(step):
+    before = float(entropy_of(PI.log()))
+    expected = [(moved_entropy(token, step) - before) / step for token in range(3)]
+    assert effect_of_step(PI.log(), step).tolist() == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_page_measures_the_tokens_whose_first_order_it_gives():
+    rows = [line.split("|") for line in page._tokens() if line.startswith("| 0.")]
+    assert len(rows) == 4
+    for row in rows:
+        first_order, measured = float(row[5]), float(row[6])
+        assert measured == pytest.approx(first_order, rel=0.006)  # a step of 0.01 has little of a second order
 
 
 @pytest.mark.parametrize("pi", [[0.5, 0.25, 0.25], [0.96, 0.03, 0.01], [0.1, 0.3, 0.6]])

@@ -5,7 +5,10 @@ import re
 
 import pytest
 
-from bench.objectives_page import PAGE, PROBES, read_rows, render, weights
+from bench.objective_oracles import ours, random_batch, reference_apart
+from bench.objectives_page import OTHERWISE, PAGE, PROBES, read_rows, render, weights
+from stapo_bench.errors import UsageError
+from stapo_train.integrations.limits import check_supported
 from stapo_train.objectives import BUILT_IN, for_run
 
 ROWS = read_rows()
@@ -39,6 +42,22 @@ def test_the_trainers_readme_names_each_once():
     assert sorted(named) == sorted(BUILT_IN)
 
 
+@pytest.mark.parametrize("trainer", ["TRL", "verl"])
+def test_the_trainers_readme_names_what_other_trainers_refuse(trainer):
+    text = (PAGE.parents[1] / "train" / "README.md").read_text(encoding="utf-8")
+    section = text.split(f"## Inside {trainer}\n", 1)[1]
+    refused, besides = section.split("every objective but ", 1)[1].split("into", 1)
+    said = {name: {"name": name} for name in re.findall(r"`([^`]+)`", refused)}
+    for settings in [{"name": name} for name in BUILT_IN] + [{"name": "stare", "gate": "mini-batch"}]:
+        objective = for_run(settings, seed=3, max_new_tokens=25)
+        if said.get(settings["name"]) == settings:
+            with pytest.raises(UsageError, match=f"which {trainer}'s trainer does not give"):
+                check_supported(objective, trainer)
+        else:
+            check_supported(objective, trainer)
+    assert "`stare` with `gate: mini-batch`, too" in besides.split("\n\n", 1)[0]
+
+
 def test_every_objective_was_compared_and_none_is_apart():
     found = {}
     for row in ROWS:
@@ -46,6 +65,24 @@ def test_every_objective_was_compared_and_none_is_apart():
     assert list(found) == list(BUILT_IN)
     assert all("slow reference, from the paper" in {row.oracle for row in rows} for rows in found.values())
     assert max(row.difference for row in ROWS) < 2e-7  # verl adds 1e-8 to lengths, TRL has constants in float32
+
+
+def test_the_page_says_at_which_settings_each_was_compared():
+    found = {(row.objective, row.oracle) for row in ROWS}
+    at_defaults = {name for name, oracle in found if oracle == "slow reference, at the defaults"}
+    assert set(BUILT_IN) - at_defaults == {"lopti", "lp-reg"}  # phases; a proxy
+    assert set(OTHERWISE) <= found
+    text = PAGE.read_text(encoding="utf-8")
+    assert "STARE (weight_negative 0.9; variant C2, the gate handed in open; their weights" in text
+    assert "Lp-Reg-dev (share 0.2; the proxy handed in to both)" in text
+    assert "verl 0.9.1 (share 1.0, low 0.0, high 1000000000.0; which tokens" in text
+
+
+def test_a_wrong_constant_is_seen_at_the_defaults(monkeypatch):
+    batch = random_batch()
+    assert reference_apart("stare", batch) < 1e-12
+    monkeypatch.setattr("bench.objective_oracles.ours", lambda *_: ours("stare", {"weight_positive": 1.2}, batch))
+    assert reference_apart("stare", batch) > 1e-3
 
 
 @pytest.mark.parametrize(

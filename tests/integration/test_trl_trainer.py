@@ -25,12 +25,13 @@ import transformers
 from random_rollouts import GROUP_SIZE, GROUPS, MAX_NEW_TOKENS, check_reported, drawn
 from trl import GRPOConfig
 
-from stapo_bench.errors import UsageError
+from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.presenting.figures import Sources
 from stapo_bench.records import Grade, Outcome
 from stapo_train.batch import Batch, collate
 from stapo_train.integrations import trl as integration
 from stapo_train.integrations.trl import StapoGRPOTrainer, grader_reward
+from stapo_train.objective import policy_loss, select
 from stapo_train.objectives import REGISTRY, for_run
 from stapo_train.policy import Policy
 from stapo_train.update import Step, accumulate_gradient
@@ -299,6 +300,43 @@ def test_what_would_not_be_heard_is_refused(objective, changed, message, tmp_pat
     with pytest.raises(UsageError, match=message) as caught:
         StapoGRPOTrainer(objective={"name": objective}, args=settings(tmp_path, 2, **changed), model="not read")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", ["token", "sequence"])
+def test_the_ratio_of_trl_s_correction_multiplies_each_tokens_term(mode):
+    # Two rows of 3 and 2 tokens; TRL's ratio is [B, T], or [B, 1] of whole sequences.
+    mask = torch.tensor([[1, 1, 1], [1, 1, 0]])
+    ratio = torch.tensor([[0.5, 2.0, 1.5], [0.25, 3.0, 9.0]] if mode == "token" else [[0.5], [2.0]]).double()
+    log_probs = torch.tensor([[-0.1, -0.2, -0.3], [-0.4, -0.5, -9.0]]).double().requires_grad_()
+    old = log_probs.detach() - torch.tensor([[0.1, -0.1, 0.5], [0.1, -0.5, 0.0]]).double()
+    trainer = SimpleNamespace(
+        accelerator=SimpleNamespace(num_processes=1, process_index=0),
+        args=SimpleNamespace(gradient_accumulation_steps=1),
+        state=SimpleNamespace(global_step=0),
+    )
+    inputs = {
+        "completion_mask": mask, "advantages": torch.tensor([1.0, -1.0]).double(), "old_per_token_logps": old,
+        "importance_sampling_ratio": ratio,
+    }  # fmt: skip
+    objective = for_run({"name": "dapo"}, seed=0, max_new_tokens=3)
+    stats = StapoGRPOTrainer._stats(trainer, inputs, 0, log_probs, torch.zeros(2, 3).double())
+    selection = select(replace(stats, log_probs=stats.log_probs.detach()), objective)
+    loss = policy_loss(stats, selection, objective).numerator.sum() / selection.divisor
+    (found,) = torch.autograd.grad(loss, log_probs)
+    # By hand: -w rho A / 5, but 0 where the clip holds: e^0.5 above 1.28 with A > 0, e^-0.5 below 0.8 with A < 0.
+    rho = torch.tensor([[0.1, -0.1, -torch.inf], [0.1, -torch.inf, -torch.inf]]).double().exp()
+    expected = -ratio * rho * torch.tensor([[1.0], [-1.0]]) / 5
+    assert torch.allclose(found, expected, rtol=1e-12)
+
+
+def test_a_correction_without_its_ratio_stops_the_window(tmp_path, monkeypatch):
+    theirs = StapoGRPOTrainer.__mro__[1]
+    monkeypatch.setattr(theirs, "_prepare_inputs", lambda self, batch: batch)
+    args = SimpleNamespace(use_vllm=True, vllm_importance_sampling_correction=True)
+    trainer = object.__new__(StapoGRPOTrainer)
+    trainer.args = args
+    with pytest.raises(StapoError, match="correction: True, and the batch has no importance_sampling_ratio"):
+        trainer._prepare_inputs({"advantages": None})
 
 
 def test_what_a_script_says_of_the_objective_itself_is_taken(tmp_path):

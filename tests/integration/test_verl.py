@@ -28,7 +28,7 @@ from verl_steps import OBJECTIVES, actor_config, model_of, parse_objective, plan
 from stapo_bench.errors import StapoError, UsageError
 from stapo_train.integrations import verl as integration
 from stapo_train.integrations.verl_settings import NAME, VARIABLE
-from stapo_train.objective import policy_loss, select
+from stapo_train.objective import ONE_PROCESS, policy_loss, select
 from stapo_train.policy import Policy
 from stapo_train.tiny.random_model import END, random_model, save
 
@@ -243,9 +243,46 @@ def test_advantages_are_ours_and_a_nan_reward_is_left_out(monkeypatch):
 def test_nan_advantages_stop_the_step(checkpoint):
     batch = planted(checkpoint, "stapo")
     batch = replace(batch, stats=replace(batch.stats, advantages=batch.stats.advantages * torch.nan))
-    worker = SimpleNamespace(_device=torch.device("cpu"))
+    worker = SimpleNamespace(_device=torch.device("cpu"), _correction=None)
     with pytest.raises(StapoError, match="advantages: expected numbers, got NaN"):
         integration.StapoTrainingWorker._decide(worker, verl_steps.mini_batch(batch, [0, 1], False))
+
+
+def worker_without_an_engine(correction):
+    """Enough of a worker for an objective that the old policy's statistics decide: it makes no pass of its own."""
+    return SimpleNamespace(
+        _device=torch.device("cpu"),
+        _correction=correction,
+        _reduce=ONE_PROCESS,
+        _probe=lambda data, mask: (torch.zeros(int(mask.sum())),) * 2,
+        objective=parse_objective("dapo"),
+    )
+
+
+def test_the_weights_of_verl_s_correction_multiply_each_tokens_term(checkpoint):
+    batch = planted(checkpoint, "dapo")
+    data = verl_steps.mini_batch(batch, [0, 1, 2], False)
+    tokens = batch.token_index([0, 1, 2])
+    weights = 0.25 + (0.5 * torch.arange(len(tokens))) % 2  # 0.25, 0.75, 1.25, 1.75, and again
+    lengths = [len(batch.rows[row][1]) for row in (0, 1, 2)]
+    data["rollout_is_weights"] = verl_steps.nested(weights.split(lengths))
+    mini = integration.StapoTrainingWorker._decide(worker_without_an_engine({"rollout_is": "token"}), data)
+    leaf = batch.stats.log_probs[tokens].clone().requires_grad_()
+    out = policy_loss(replace(mini.stats, log_probs=leaf), mini.selection, parse_objective("dapo"))
+    (found,) = torch.autograd.grad(out.numerator.sum() / mini.selection.divisor, leaf)
+    # By hand: -w rho A / N where the clip is open, else 0.
+    ratio = (batch.stats.log_probs - batch.stats.old_log_probs)[tokens].exp()
+    signs = batch.stats.advantages[tokens]
+    is_open = torch.where(signs > 0, ratio <= 1.28, ratio >= 0.8)
+    expected = torch.where(is_open, -weights * ratio * signs / len(tokens), 0.0)
+    assert expected.norm() > 1e-3 and not torch.allclose(expected, expected / weights)
+    assert (found - expected).norm() < SAME * expected.norm()
+
+
+def test_a_correction_without_its_weights_stops_the_step(checkpoint):
+    data = verl_steps.mini_batch(planted(checkpoint, "dapo"), [0, 1, 2], False)
+    with pytest.raises(StapoError, match="rollout_is: token is on, and the mini-batch has no rollout_is_weights"):
+        integration.StapoTrainingWorker._decide(worker_without_an_engine({"rollout_is": "token"}), data)
 
 
 def test_names_hang_on_all_tokens_of_a_row_and_on_nothing_else():

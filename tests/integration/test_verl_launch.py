@@ -9,8 +9,9 @@ pytest.importorskip("verl", reason="verl is not installed: scripts/integration.s
 import verl.utils.config
 from omegaconf import OmegaConf
 
-from stapo_bench.errors import UsageError
+from stapo_bench.errors import StapoError, UsageError
 from stapo_train.integrations import verl_launch
+from stapo_train.integrations.mismatch import require_verls
 from stapo_train.integrations.verl_settings import VARIABLE
 from stapo_train.objectives import build
 from stapo_train.reproduce.paper_verl import compose
@@ -154,3 +155,8 @@ def test_the_correction_of_a_launch_needs_the_engines_log_probs(monkeypatch):
     composed = compose([*JUSTRL, *OURS, on])  # on by default
     words = verl_launch.correction_in_words(composed.algorithm.rollout_correction)
     assert words == "verl's rollout correction takes part: rollout_is token, threshold 2.0"
+    # Workers see the actor's section alone.
+    assert composed.actor_rollout_ref.actor.policy_loss.rollout_correction.rollout_is == "token"
+    actor = verl.utils.config.omega_conf_to_dataclass(composed.actor_rollout_ref.actor)
+    with pytest.raises(StapoError, match="rollout_is: token is on, and the mini-batch has no rollout_is_weights"):
+        require_verls(actor.policy_loss.rollout_correction, {"advantages"})

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stapo_train.advantages import group_advantages
+from stapo_train.origins import Origins
 from stapo_train.parse import check_range
 from stapo_train.torch_later import Tensor, torch
 
@@ -208,6 +209,7 @@ class Objective:
     label: ClassVar[str]  # in tables and figures; written out, so that it can be read without importing the class
     look: ClassVar[str] = ""  # in figures: colour, marker and dash, as "red circle solid"; empty: one made of the label
     source: ClassVar[str]  # paper, version, equation
+    origins: ClassVar[Origins] = {}  # of its constants; what a class does not name is as its parent says
     # Counted up where a run of the former definition is no run of this objective; ``former`` says what that one did.
     definition: ClassVar[int] = 1
     former: ClassVar[str] = ""

@@ -2,22 +2,21 @@
 
 ``published``: arXiv:2602.15620, training setup. ``code``: not stated there; JustRL's training script, whose recipe the
 paper builds on (github.com/thunlp/JustRL, train/examples/justrl), and its data set's code. ``ours``: nobody states it.
-An objective's own constants stand in its class, with their source.
+An objective's own constants stand in its class, with who states them (``origins``).
 """
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, Literal
+from typing import Any
 
 from stapo_train.config import PLACE_KEYS, TrainConfig
 from stapo_train.data_config import STYLE_KEYS
 from stapo_train.objective import Objective
-
-Origin = Literal["published", "code", "ours"]
+from stapo_train.origins import Origin, origin_of
 
 WORDS: dict[Origin, str] = {
     "published": "the paper",
-    "code": "JustRL's script, where the paper is silent",
+    "code": "code (JustRL's where none is named), where the paper is silent",
     "ours": "our choice, where both are silent",
 }
 """Who stands behind a value, in words."""
@@ -77,9 +76,11 @@ class Deviation:
     value: Any
     recipe: Any
     origin: Origin
+    where: str = ""  # who states the recipe's value, if not the recipe's own source
 
     def __str__(self) -> str:
-        return f"{self.name} {self.value} ({self.recipe})".replace("\n", "\\n")  # a line, whatever the prompt holds
+        stated = f"{self.recipe}: {self.where}" if self.where else self.recipe
+        return f"{self.name} {self.value} ({stated})".replace("\n", "\\n")  # a line, whatever the prompt holds
 
 
 def deviations(config: TrainConfig, objective: Objective) -> list[Deviation]:
@@ -94,9 +95,9 @@ def deviations(config: TrainConfig, objective: Objective) -> list[Deviation]:
     for field in fields(objective):  # an objective's defaults are its source's constants
         value = getattr(objective, field.name)
         if field.default is not MISSING and value != field.default:
-            found.append(
-                Deviation(name=f"objective.{field.name}", value=value, recipe=field.default, origin="published")
-            )
+            origin, where = origin_of(type(objective), field.name)
+            name = f"objective.{field.name}"
+            found.append(Deviation(name=name, value=value, recipe=field.default, origin=origin, where=where))
     return found
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from stapo_bench.runs import read_bounded, write_atomically
 from stapo_bench.tasks import read_foreign_object
 from stapo_train.experiments.design import HERE, load_experiment
-from stapo_train.experiments.pages import SUMMARY, restate, unfinished
+from stapo_train.experiments.notices import restate
+from stapo_train.experiments.pages import SUMMARY, unfinished
 
 COMMAND = "stapo-bench experiment --page-only"
 
@@ -18,7 +19,8 @@ def write_index(results: Path) -> Path:
         "",
         "One page per question; each is a YAML file in `train/experiments/`, but for `mechanism`, which has no model. "
         "The models have up to 0.7 M parameters and do arithmetic and small puzzles: nothing here says anything about "
-        "1.7B to 14B models.",
+        "1.7B to 14B models. Commits that pages and manifests name, if they are older than the repository's history as "
+        "it is published, cannot be looked up here: that history was written anew.",
         "",
         "| Experiment | Seeds | CPU-seconds | Question |",
         "|---|---|---|---|",
@@ -36,8 +38,8 @@ def write_index(results: Path) -> Path:
         lines.append(f"| {link} | {seeds} | {about['cpu_s']:,} | {about['question'].strip()} |")
         told += ["", f"## {name}", ""]
         told += [unfinished(about), ""] if unfinished(about) else []
-        if old := restate(results / name):
-            told += [old, ""]
+        for said in restate(results / name):
+            told += [said.replace("](../", "]("), ""]  # the index lies beside the pages' folders
         told += [f"- {answer}" for answer in about["answers"]]
         told += first_figure(results / name)
     lines += [*told, "", f"Made by `{COMMAND}`; a page by `{COMMAND} NAME`, from the runs that are finished."]

@@ -14,13 +14,13 @@ from stapo_bench.analysis import means_by_task
 from stapo_bench.presenting import percent, score_interval, seeds_sentence
 from stapo_bench.presenting.figures import caption, save
 from stapo_bench.presenting.figures.registry import REGISTRY
-from stapo_bench.runs import load_manifest, read_bounded, write_atomically
+from stapo_bench.runs import load_manifest, write_atomically
 from stapo_bench.statistics import MARGIN, SEED_ERRORS, Difference, over_seeds
-from stapo_bench.tasks import read_foreign_object
 from stapo_train.experiments.archive import write_trainings
 from stapo_train.experiments.design import Experiment, in_words
 from stapo_train.experiments.findings import Findings, counted
-from stapo_train.experiments.provenance import how, outdated, provenance
+from stapo_train.experiments.notices import notices
+from stapo_train.experiments.provenance import how, provenance
 from stapo_train.experiments.section import in_points
 from stapo_train.experiments.sections import SECTIONS
 
@@ -54,8 +54,8 @@ def write_page(experiment: Experiment, out: Path, folder: Path) -> Path:
     lines = [f"# {experiment.name}", "", f"**{experiment.question}**", ""]
     if missing := unfinished(about):
         lines += [missing, ""]
-    if old := outdated(about):
-        lines += [old, ""]
+    for said in notices(about, folder):
+        lines += [said, ""]
     lines += [*(f"- {answer}" for answer in answers), "", *_figures(findings, folder, command)]
     if experiment.decodings:  # a search has trainings only
         lines += [*_table(findings), *_differences(findings), ""]
@@ -71,23 +71,6 @@ def write_page(experiment: Experiment, out: Path, folder: Path) -> Path:
     write_atomically(folder / SUMMARY, json.dumps({**shown, "cpu_s": cpu_s, "answers": answers}, indent=1) + "\n")
     write_trainings({training.folder.name: training.folder for training in findings.trainings}, folder)
     return folder / "page.md"
-
-
-def restate(folder: Path) -> str:
-    """Say on a page that is there, and not written now, which of its variants had a former definition; return it.
-
-    The runs of a page are not always at hand when an objective is corrected; its ``manifest.json`` is.
-    """
-    if not (folder / "manifest.json").is_file():
-        return ""
-    lines = read_bounded(folder / "page.md").decode("utf-8").split("\n\n")
-    said = outdated(read_foreign_object(folder / "manifest.json"))
-    kept = [part for part in lines if not part.startswith("**Made with a former definition")]
-    place = 3 if kept[2].startswith("**Partial") else 2  # below title and question
-    now = [*kept[:place], *([said] if said else []), *kept[place:]]
-    if now != lines:
-        write_atomically(folder / "page.md", "\n\n".join(now))
-    return said
 
 
 def unfinished(about: Mapping[str, Any]) -> str:

@@ -72,10 +72,15 @@ def outdated(about: Mapping[str, Any]) -> str:
         return ""
     names = objective_names(about["variants"])
     told = "; ".join(f"{variant} {REGISTRY[names[variant]].former}" for variant in old)
-    return f"**Made with a former definition, to be made again ({_cost(about, len(old))}): {told}.**"
+    return f"**Made with a former definition, to be made again ({_cost_of(about, len(old))}): {told}.**"
 
 
-def _cost(about: Mapping[str, Any], variants: int) -> str:
+def cost(about: Mapping[str, Any]) -> str:
+    """CPU-hours of all of a page's runs, by what they cost."""
+    return f"about {sum(about['cpu_s'].values()) / 3600:.1f} CPU-hours"
+
+
+def _cost_of(about: Mapping[str, Any], variants: int) -> str:
     """CPU-hours of a number of variants, by what those of the page cost; pairs need the runs of all others, too."""
     hours = sum(about["cpu_s"].values()) / 3600
     share = variants / max(len(objective_names(about["variants"])), 1)

@@ -39,6 +39,7 @@ from stapo_train.distributed import ProcessGroup
 from stapo_train.integrations.limits import check_supported
 from stapo_train.integrations.metrics_file import TRL, MetricsFile, record_of
 from stapo_train.integrations.metrics_file import stated as stated_settings
+from stapo_train.integrations.mismatch import TRL_WEIGHTS, require_trls
 from stapo_train.objective import ONE_PROCESS, Metrics, Objective, Reduce, Selection, TokenStats, policy_loss, select
 from stapo_train.objectives import for_run
 
@@ -121,6 +122,7 @@ class StapoGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def _prepare_inputs(self, generation_batch: Any) -> Inputs:
         inputs: Inputs = super()._prepare_inputs(generation_batch)
+        require_trls(_corrects(self.args), inputs)
         count = self.args.gradient_accumulation_steps if self.model.training else 1
         place = self._step % count
         if place == 0:
@@ -177,7 +179,7 @@ class StapoGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         world, rank = self.accelerator.num_processes, self.accelerator.process_index
         window_rows = rows * self.args.gradient_accumulation_steps
         key = ((self.state.global_step * world + rank) * window_rows + row) * KEY_STRIDE + column
-        reference, importance = inputs.get("ref_per_token_logps"), inputs.get("importance_sampling_ratio")
+        reference, importance = inputs.get("ref_per_token_logps"), inputs.get(TRL_WEIGHTS)
         return TokenStats(
             log_probs=log_probs[mask],
             old_log_probs=old[mask],
@@ -222,9 +224,13 @@ class StapoGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             self._metrics["train" if self.model.training else "eval"][f"objective/{name}"].append(float(value))
 
 
+def _corrects(args: GRPOConfig) -> bool:
+    return bool(args.use_vllm and args.vllm_importance_sampling_correction)
+
+
 def correction_in_words(args: GRPOConfig) -> str:
     """What TRL's own correction for vLLM's mismatch does to our loss; TRL turns it on by default."""
-    if not args.use_vllm or not args.vllm_importance_sampling_correction:
+    if not _corrects(args):
         return "no correction for the mismatch of training and inference"
     bounds = f"{args.vllm_importance_sampling_clip_min} to {args.vllm_importance_sampling_clip_max}"
     return (

@@ -44,6 +44,7 @@ from verl.workers.utils.padding import no_padding_2_padding
 from stapo_bench.errors import StapoError
 from stapo_train.batch import KEY_STRIDE
 from stapo_train.distributed import ProcessGroup
+from stapo_train.integrations.mismatch import VERL_LOG_PROBS, VERL_WEIGHTS, require_verls
 from stapo_train.integrations.verl_entropy import chunked_entropy
 from stapo_train.integrations.verl_launch import check_actor, check_advantages, check_correction, extend_verls_check
 from stapo_train.integrations.verl_log import extend_verls_log
@@ -53,10 +54,7 @@ from stapo_train.objective import Selection, TokenStats, policy_loss, select
 ROW = "stapo_row"
 """Field of a mini-batch, [B] int64: each row's number, so that rows can be identified in verl's micro-batches."""
 
-ROLLOUT_LOG_PROBS = "rollout_log_probs"
-"""Field of a mini-batch, [B, T], where the engine reports its log-probs (rollout.calculate_log_probs)."""
-
-OPTIONAL = {"ref_log_prob": "ref_log_probs", "rollout_is_weights": "importance"}
+OPTIONAL = {"ref_log_prob": "ref_log_probs", VERL_WEIGHTS: "importance"}
 """Optional fields of a mini-batch: verl's name, ours."""
 
 
@@ -81,7 +79,9 @@ class StapoTrainingWorker(TrainingWorker):  # type: ignore[misc]
     def set_loss_fn(self, loss_fn: Callable[..., Any]) -> None:
         """Read the actor's settings from verl's loss, then replace that loss by ours."""
         self.objective = objective_from_environment()
-        check_actor(self.objective, getattr(loss_fn, "keywords", {}).get("config"))
+        actor: Any = getattr(loss_fn, "keywords", {}).get("config")
+        check_actor(self.objective, actor)
+        self._correction = getattr(actor.policy_loss, "rollout_correction", None)  # noted there by check_launch
         self._device = torch.device(get_device_id())
         self.engine.compute_entropy_from_logits = chunked_entropy(compiled=self.engine_config.use_torch_compile)
         self._reduce = ProcessGroup(self._device, self.engine.get_data_parallel_group())
@@ -102,7 +102,8 @@ class StapoTrainingWorker(TrainingWorker):  # type: ignore[misc]
 
     def _decide(self, data: TensorDict) -> MiniBatch:
         """Make the mini-batch's selection, together with the other ranks."""
-        optional = (name for name in (*OPTIONAL, ROLLOUT_LOG_PROBS) if name in data)
+        require_verls(self._correction, data)
+        optional = (name for name in (*OPTIONAL, VERL_LOG_PROBS) if name in data)
         names = ["response_mask", "old_log_probs", "advantages", *optional]
         padded = data.select(*names).to_padded_tensor()  # each [B, T]
         mask = padded["response_mask"].bool()
@@ -127,7 +128,7 @@ class StapoTrainingWorker(TrainingWorker):  # type: ignore[misc]
         )
         starts = tuple(accumulate(lengths.tolist(), initial=0))
         selection, mismatch = select(stats, self.objective, self._reduce), None
-        if (theirs := given.get(ROLLOUT_LOG_PROBS)) is not None:
+        if (theirs := given.get(VERL_LOG_PROBS)) is not None:
             apart = (stats.old_log_probs.double() - theirs.double()).abs().sum()
             mismatch = float(self._reduce.sum(apart)) / max(selection.num_tokens, 1)
         return MiniBatch(stats=stats, selection=selection, starts=starts, mismatch=mismatch)

@@ -31,7 +31,8 @@ def check_launch(config: DictConfig) -> None:
     """Refuse a launch whose settings say something else than the objective; note the objective in it.
 
     Args:
-        config: verl's whole configuration; gains ``stapo_objective``.
+        config: verl's whole configuration; gains ``stapo_objective``, and in the actor's ``policy_loss`` the rollout
+            correction, which workers do not see otherwise.
 
     Raises:
         UsageError: the setting, what the objective expects and what it got.
@@ -46,6 +47,8 @@ def check_launch(config: DictConfig) -> None:
     check_correction(config.algorithm.get("rollout_correction"), config.actor_rollout_ref.rollout.calculate_log_probs)
     with open_dict(config):
         config.stapo_objective = all_settings(text)
+        if correction := config.algorithm.get("rollout_correction"):
+            config.actor_rollout_ref.actor.policy_loss.rollout_correction = correction
 
 
 def own_settings(objective: Objective) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from stapo_train.objective import ONE_PROCESS, Needs, Reduce, Selection, TokenStats, keep, uniform
 from stapo_train.objectives.stapo import FEW, Stapo
+from stapo_train.origins import Origins
 from stapo_train.parse import check_range
 from stapo_train.torch_later import Tensor, torch
 
@@ -75,6 +76,9 @@ class StapoMicroBatch(Stapo):
     label: ClassVar[str] = "STAPO per micro-batch"
     look: ClassVar[str] = "red diamond dash-dot-dot"
     source: ClassVar[str] = "an approximation of arXiv:2602.15620v5, S2T over candidates"
+    origins: ClassVar[Origins] = {
+        "micro_batch_rollouts": ("ours", "the approximation is ours"),
+    }
     silences: ClassVar[str] = (
         "candidates (A > 0, pi < tau_p) below the q quantile of their own micro-batch's candidates"
     )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stapo_train.objective import Needs, Objective, Reduce, Selection, TokenStats, keep, quantile
+from stapo_train.origins import NO_PART, Origins
 from stapo_train.parse import check_range
 from stapo_train.torch_later import Tensor, torch
 
@@ -24,6 +25,10 @@ class Aspo(Objective):
 
     label: ClassVar[str] = "ASPO"
     source: ClassVar[str] = "arXiv:2510.06062; constants of the authors' script"
+    origins: ClassVar[Origins] = {
+        "clip_low clip_high clip_wide share max_weight": ("code", "the authors' script"),
+        "dual_clip": NO_PART,
+    }
     silences: ClassVar[str] = "nothing"
     divides_by: ClassVar[str] = "all response tokens of the mini-batch"
     detaches_ratio: ClassVar[bool] = True

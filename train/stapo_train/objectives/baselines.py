@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stapo_train.objective import LEAST, Needs, Objective
+from stapo_train.origins import Origins
 
 EPS = 1e-6
 """Added to what a reward is divided by, in reward units, as in the authors' code and in verl."""
@@ -57,6 +58,9 @@ class Rloo(Objective):
 
     label: ClassVar[str] = "RLOO"
     source: ClassVar[str] = "arXiv:2402.14740, Eq. 9; loss and constants of verl"
+    origins: ClassVar[Origins] = {
+        "clip_low clip_high dual_clip": ("code", "verl's default"),
+    }
     advantage_rule: ClassVar[str] = "R - mean of the group's others"
     needs: ClassVar[Needs] = LEAST
 
@@ -117,6 +121,9 @@ class MaxRl(Rloo):
 
     label: ClassVar[str] = "MaxRL"
     source: ClassVar[str] = "arXiv:2602.02710; constants of the authors' scripts"
+    origins: ClassVar[Origins] = {
+        "clip_low clip_high dual_clip": ("code", "the authors' scripts"),
+    }
     advantage_rule: ClassVar[str] = "(R - mean) / (mean + 1e-6)"
     needs: ClassVar[Needs] = LEAST
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stapo_train.objective import LEAST, Needs, Objective, Selection, TokenStats
+from stapo_train.origins import Origins
 from stapo_train.parse import check_range
 from stapo_train.torch_later import Tensor, torch
 
@@ -24,6 +25,9 @@ class CeGppo(Objective):
 
     label: ClassVar[str] = "CE-GPPO"
     source: ClassVar[str] = "arXiv:2509.20712; constants of the authors' script for 1.5B"
+    origins: ClassVar[Origins] = {
+        "clip_low clip_high dual_clip beta_low beta_high": ("code", "the authors' script for 1.5B"),
+    }
     detaches_ratio: ClassVar[bool] = True
     needs: ClassVar[Needs] = LEAST
     check_with: ClassVar[Mapping[str, float]] = {"dual_clip": 1.3}

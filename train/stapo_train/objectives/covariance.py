@@ -20,6 +20,7 @@ from stapo_train.objective import (
     top_mask,
     uniform,
 )
+from stapo_train.origins import NO_PART, Origins
 from stapo_train.parse import check_range
 from stapo_train.torch_later import Tensor, torch
 
@@ -46,6 +47,10 @@ class KlCov(Objective):
     label: ClassVar[str] = "KL-Cov"
     look: ClassVar[str] = "blue square dashed"
     source: ClassVar[str] = "arXiv:2505.22617, Eq. 11"
+    origins: ClassVar[Origins] = {
+        "share beta": ("published", "arXiv:2505.22617, for 7B"),
+        "clip_low clip_high dual_clip": NO_PART,
+    }
     silences: ClassVar[str] = "nothing"
     divides_by: ClassVar[str] = "all response tokens of the mini-batch"
     needs: ClassVar[Needs] = Needs()  # tokens with advantage 0, too, can be among the top
@@ -87,6 +92,10 @@ class ClipCov(Objective):
     label: ClassVar[str] = "Clip-Cov"
     look: ClassVar[str] = "blue triangle-down dotted"
     source: ClassVar[str] = "arXiv:2505.22617, Eq. 9-10; constants of the authors' script for 7B"
+    origins: ClassVar[Origins] = {
+        "share low high": ("published", "arXiv:2505.22617"),
+        "clip_low clip_high dual_clip": ("code", "the authors' script for 7B"),
+    }
     definition: ClassVar[int] = 2
     former: ClassVar[str] = "had DAPO's clip of 0.2 / 0.28 instead of 1 / 1"
     divides_by: ClassVar[str] = "all response tokens of the mini-batch"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stapo_train.objective import LEAST, Needs, Objective
+from stapo_train.origins import Origins
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +24,9 @@ class Dapo(Objective):
     label: ClassVar[str] = "DAPO"
     look: ClassVar[str] = "sky triangle-down solid"
     source: ClassVar[str] = "arXiv:2503.14476, Eq. 8-12"
+    origins: ClassVar[Origins] = {
+        "clip_low clip_high dual_clip": ("published", "arXiv:2503.14476"),
+    }
     needs: ClassVar[Needs] = LEAST
 
 
@@ -33,6 +37,10 @@ class JustRl(Dapo):
     label: ClassVar[str] = "JustRL"
     look: ClassVar[str] = "blue diamond dash-dot-dot"
     source: ClassVar[str] = "arXiv:2512.16649; constants of its published recipe"
+    origins: ClassVar[Origins] = {
+        "clip_low clip_high": ("published", "arXiv:2512.16649"),
+        "dual_clip": ("code", "JustRL's script"),
+    }
     needs: ClassVar[Needs] = LEAST
 
     dual_clip: float | None = 10.0

@@ -18,6 +18,7 @@ from typing import ClassVar
 
 from stapo_train.objective import LEAST, Needs, Selection, TokenStats, log_ratio
 from stapo_train.objectives.ratios import DrGrpo
+from stapo_train.origins import NO_PART, Origins
 from stapo_train.torch_later import Tensor
 
 
@@ -28,6 +29,10 @@ class DppoTv(DrGrpo):
     label: ClassVar[str] = "DPPO (TV)"
     look: ClassVar[str] = ""
     source: ClassVar[str] = "arXiv:2602.04879, Binary-TV; constants of the example in verl"
+    origins: ClassVar[Origins] = {
+        "clip_low clip_high": ("code", "the example in verl"),
+        "dual_clip": NO_PART,
+    }
     detaches_ratio: ClassVar[bool] = True
     needs: ClassVar[Needs] = LEAST
     check_with: ClassVar[Mapping[str, float]] = {"clip_low": 0.003, "clip_high": 0.003}

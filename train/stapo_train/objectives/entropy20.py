@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 
 from stapo_train.objective import Needs, Reduce, Selection, TokenStats, keep, quantile
 from stapo_train.objectives.dapo import JustRl
+from stapo_train.origins import Origins
 from stapo_train.parse import check_range
 from stapo_train.torch_later import torch
 
@@ -22,6 +23,10 @@ class Entropy20(JustRl):
     label: ClassVar[str] = "20-Entropy"
     look: ClassVar[str] = "purple triangle dash-dot"
     source: ClassVar[str] = "arXiv:2506.01939, Eq. 6"
+    origins: ClassVar[Origins] = {
+        "clip_low clip_high share": ("published", "arXiv:2506.01939"),
+        "denominator": ("code", "the authors' code"),
+    }
     silences: ClassVar[str] = "tokens below the 80 % quantile of entropy over all response tokens"
     divides_by: ClassVar[str] = "kept tokens of the mini-batch (denominator: all is an option)"
     needs: ClassVar[Needs] = Needs(zero_advantage_gradient=False)

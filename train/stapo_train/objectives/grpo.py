@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from stapo_train.objective import LEAST, Needs, Objective, Reduce, Selection, TokenStats, keep_all, sequence_mean
+from stapo_train.origins import Origins
 from stapo_train.parse import check_range
 from stapo_train.torch_later import Tensor
 
@@ -20,6 +21,11 @@ class Grpo(Objective):
     label: ClassVar[str] = "GRPO"
     look: ClassVar[str] = "orange square dashed"
     source: ClassVar[str] = "arXiv:2402.03300, Eq. 3-4"
+    origins: ClassVar[Origins] = {
+        "dual_clip": ("published", "arXiv:2402.03300, Eq. 3"),
+        "clip_low clip_high": ("code", "verl's and TRL's default"),
+        "kl_beta": ("code", "TRL's default; the paper has 0.04"),
+    }
     silences: ClassVar[str] = "nothing"
     divides_by: ClassVar[str] = "rollouts, of each one's token mean"
     needs: ClassVar[Needs] = LEAST

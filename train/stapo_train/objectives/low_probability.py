@@ -18,6 +18,7 @@ from stapo_train.objective import (
     keep,
     keep_all,
 )
+from stapo_train.origins import Origins
 from stapo_train.parse import check_range
 from stapo_train.torch_later import Tensor
 
@@ -29,6 +30,10 @@ class AdvantageReweighting(Objective):
     label: ClassVar[str] = "AR"
     look: ClassVar[str] = "green cross dash-dot-dot"
     source: ClassVar[str] = "arXiv:2505.12929, Eq. 8"
+    origins: ClassVar[Origins] = {
+        "alpha": ("published", "arXiv:2505.12929"),
+        "clip_low clip_high dual_clip": ("code", "the authors' script"),
+    }
     needs: ClassVar[Needs] = LEAST
 
     alpha: float = 0.2  # 0.3 together with Lopti
@@ -57,6 +62,10 @@ class Lopti(AdvantageReweighting):
     label: ClassVar[str] = "Lopti"
     look: ClassVar[str] = "ink plus dashed"
     source: ClassVar[str] = "arXiv:2505.12929, Alg. 1"
+    origins: ClassVar[Origins] = {
+        "alpha eta": ("published", "arXiv:2505.12929"),
+        "order": ("code", "the authors' trainer"),
+    }
     definition: ClassVar[int] = 2
     former: ClassVar[str] = "made both steps on a mini-batch before the next one"
     divides_by: ClassVar[str] = "all response tokens of the mini-batch"

@@ -27,6 +27,7 @@ from stapo_train.objective import (
     log_ratio,
     top_mask,
 )
+from stapo_train.origins import Origins
 from stapo_train.parse import check_range
 from stapo_train.torch_later import Tensor, torch
 
@@ -41,6 +42,10 @@ class LpReg(Objective):
     label: ClassVar[str] = "Lp-Reg"
     look: ClassVar[str] = "blue triangle solid"
     source: ClassVar[str] = "arXiv:2510.03222, Eq. 6; constants of the authors' script for 14B"
+    origins: ClassVar[Origins] = {
+        "clip_low clip_high dual_clip": ("published", "arXiv:2510.03222, Eq. 6"),
+        "share beta": ("code", "the authors' script for 14B"),
+    }
     definition: ClassVar[int] = 2
     former: ClassVar[str] = "cut the current policy, and lowered the tokens that the authors' code raises"
     silences: ClassVar[str] = "nothing"

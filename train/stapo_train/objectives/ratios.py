@@ -15,6 +15,7 @@ from stapo_train.objective import (
     rollout_sums,
     sequence_mean,
 )
+from stapo_train.origins import NO_PART, Origins
 from stapo_train.parse import check_range
 from stapo_train.torch_later import Tensor, torch
 
@@ -26,6 +27,10 @@ class DrGrpo(Objective):
     label: ClassVar[str] = "Dr. GRPO"
     look: ClassVar[str] = "orange plus dotted"
     source: ClassVar[str] = "arXiv:2503.20783, Sec. 3.2"
+    origins: ClassVar[Origins] = {
+        "dual_clip": ("published", "arXiv:2503.20783, Sec. 3.2"),
+        "clip_low clip_high": ("code", "verl's and TRL's default"),
+    }
     silences: ClassVar[str] = "nothing"
     divides_by: ClassVar[str] = "rollouts x maximum length"
     divide_by_std: ClassVar[bool] = False
@@ -51,6 +56,9 @@ class Gspo(Objective):
     label: ClassVar[str] = "GSPO"
     look: ClassVar[str] = "green square solid"
     source: ClassVar[str] = "arXiv:2507.18071, Eq. 5-7"
+    origins: ClassVar[Origins] = {
+        "clip_low clip_high dual_clip": ("published", "arXiv:2507.18071"),
+    }
     silences: ClassVar[str] = "nothing"
     divides_by: ClassVar[str] = "rollouts, of each one's token mean"
     needs: ClassVar[Needs] = LEAST
@@ -79,6 +87,11 @@ class Cispo(Objective):
     label: ClassVar[str] = "CISPO"
     look: ClassVar[str] = "green triangle dotted"
     source: ClassVar[str] = "arXiv:2506.13585, Eq. 4-5"
+    origins: ClassVar[Origins] = {
+        "clip_low": ("published", "arXiv:2506.13585"),
+        "clip_high": ("code", "TRL's example, after later work"),
+        "dual_clip": NO_PART,
+    }
     detaches_ratio: ClassVar[bool] = True
     needs: ClassVar[Needs] = LEAST
 
@@ -98,6 +111,10 @@ class Sapo(Objective):
     label: ClassVar[str] = "SAPO"
     look: ClassVar[str] = "green diamond dash-dot"
     source: ClassVar[str] = "arXiv:2511.20347"
+    origins: ClassVar[Origins] = {
+        "tau_positive tau_negative": ("published", "arXiv:2511.20347"),
+        "clip_low clip_high dual_clip": NO_PART,
+    }
     silences: ClassVar[str] = "nothing"
     divides_by: ClassVar[str] = "rollouts, of each one's token mean"
     needs: ClassVar[Needs] = LEAST

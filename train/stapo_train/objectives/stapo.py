@@ -17,6 +17,7 @@ from typing import ClassVar
 
 from stapo_train.objective import Needs, Reduce, Selection, TokenStats, keep, quantile
 from stapo_train.objectives.dapo import JustRl
+from stapo_train.origins import Origins
 from stapo_train.parse import check_range
 from stapo_train.torch_later import Tensor
 
@@ -31,6 +32,9 @@ class Stapo(JustRl):
     label: ClassVar[str] = "STAPO"
     look: ClassVar[str] = "red circle solid"
     source: ClassVar[str] = "arXiv:2602.15620v5, S2T over candidates"
+    origins: ClassVar[Origins] = {
+        "clip_low clip_high tau_p q": ("published", "arXiv:2602.15620v5"),
+    }
     silences: ClassVar[str] = "candidates (A > 0, pi < tau_p) below the q quantile of the candidates' entropy"
     divides_by: ClassVar[str] = "kept tokens of the mini-batch"
     needs: ClassVar[Needs] = FEW
@@ -71,6 +75,9 @@ class StapoOld(Stapo):
     label: ClassVar[str] = "STAPO (v1-v3)"
     look: ClassVar[str] = "red plus dotted"
     source: ClassVar[str] = "arXiv:2602.15620v1, S2T over all response tokens"
+    origins: ClassVar[Origins] = {
+        "clip_low clip_high tau_p q": ("published", "arXiv:2602.15620v1"),
+    }
     silences: ClassVar[str] = "candidates (A > 0, pi < tau_p) below the q quantile of all response tokens' entropy"
     needs: ClassVar[Needs] = Needs(current_policy="few", zero_advantage_gradient=False)
 

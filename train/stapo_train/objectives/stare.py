@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from stapo_train.objective import Needs, Objective, Reduce, Selection, TokenStats, count_true, keep, mean, top_mask
+from stapo_train.origins import Origins
 from stapo_train.parse import check_range
 from stapo_train.torch_later import Tensor, torch
 
@@ -31,6 +32,10 @@ class Stare(Objective):
     label: ClassVar[str] = "STARE"
     look: ClassVar[str] = "wine square dash-dot"
     source: ClassVar[str] = "arXiv:2606.19236, Sec. 4; constants of the authors' script for 7B"
+    origins: ClassVar[Origins] = {
+        "weight_negative": ("published", "arXiv:2606.19236, variant O1"),
+        "share weight_positive max_entropy gate clip_low clip_high dual_clip": ("code", "the authors' script for 7B"),
+    }
     definition: ClassVar[int] = 2
     former: ClassVar[str] = "decided its gate for each mini-batch, rounded its share down and had no dual clip"
     silences: ClassVar[str] = "nothing"

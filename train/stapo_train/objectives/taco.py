@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stapo_train.objective import Needs, Objective, Reduce, Selection, TokenStats, keep
+from stapo_train.origins import Origins
 from stapo_train.parse import check_range
 from stapo_train.torch_later import torch
 
@@ -25,6 +26,9 @@ class Taco(Objective):
 
     label: ClassVar[str] = "TACO"
     source: ClassVar[str] = "arXiv:2607.07976; constants of the authors' script"
+    origins: ClassVar[Origins] = {
+        "alpha strength clip_low clip_high dual_clip": ("code", "the authors' script"),
+    }
     silences: ClassVar[str] = "nothing"
     divides_by: ClassVar[str] = "all response tokens of the mini-batch"
     needs: ClassVar[Needs] = Needs(zero_advantage_statistics=False, zero_advantage_gradient=False)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from stapo_train.advantages import group_advantages
 from stapo_train.objective import LEAST, Needs, Objective, Selection, TokenStats, log_ratio
+from stapo_train.origins import NO_PART, Origins
 from stapo_train.parse import check_range
 from stapo_train.torch_later import Tensor, torch
 
@@ -24,6 +25,9 @@ class Gpg(Objective):
 
     label: ClassVar[str] = "GPG"
     source: ClassVar[str] = "arXiv:2504.02546; advantages and loss of verl"
+    origins: ClassVar[Origins] = {
+        "clip_low clip_high dual_clip": NO_PART,
+    }
     advantage_rule: ClassVar[str] = "(R - mean) x rollouts / rollouts with a reward"
     needs: ClassVar[Needs] = LEAST
 
@@ -51,6 +55,9 @@ class Dro(Gpg):
 
     label: ClassVar[str] = "DRO"
     source: ClassVar[str] = "arXiv:2405.19107; loss of verl"
+    origins: ClassVar[Origins] = {
+        "beta": ("ours", "verl has no default"),
+    }
     advantage_rule: ClassVar[str] = ""
     needs: ClassVar[Needs] = Needs(current_policy="none", zero_advantage_statistics=False)
 

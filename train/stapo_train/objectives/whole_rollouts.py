@@ -24,6 +24,7 @@ from stapo_train.objective import (
     sequence_mean,
 )
 from stapo_train.objectives.ratios import Gspo
+from stapo_train.origins import NO_PART, Origins
 from stapo_train.parse import check_range
 from stapo_train.torch_later import Tensor, torch
 
@@ -34,6 +35,10 @@ class Gmpo(Objective):
 
     label: ClassVar[str] = "GMPO"
     source: ClassVar[str] = "arXiv:2507.20673, Eq. 4"
+    origins: ClassVar[Origins] = {
+        "clip_low clip_high": ("published", "arXiv:2507.20673, Eq. 4"),
+        "dual_clip": NO_PART,
+    }
     silences: ClassVar[str] = "nothing"
     divides_by: ClassVar[str] = "rollouts, of each one's token mean"
     needs: ClassVar[Needs] = LEAST
@@ -68,6 +73,9 @@ class Luspo(Gspo):
     label: ClassVar[str] = "LUSPO"
     look: ClassVar[str] = ""
     source: ClassVar[str] = "arXiv:2602.05261, clip of Sec. 5.1"
+    origins: ClassVar[Origins] = {
+        "clip_low clip_high dual_clip": ("published", "arXiv:2602.05261, Sec. 5.1"),
+    }
     divides_by: ClassVar[str] = "rollouts"
     needs: ClassVar[Needs] = LEAST
 
@@ -85,6 +93,10 @@ class Vespo(Objective):
 
     label: ClassVar[str] = "VESPO"
     source: ClassVar[str] = "arXiv:2602.10693; constants of the authors' scripts"
+    origins: ClassVar[Origins] = {
+        "k_positive lambda_positive k_negative lambda_negative": ("code", "the authors' scripts"),
+        "clip_low clip_high dual_clip": NO_PART,
+    }
     detaches_ratio: ClassVar[bool] = True
     needs: ClassVar[Needs] = LEAST
 

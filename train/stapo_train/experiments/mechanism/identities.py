@@ -34,6 +34,23 @@ def token_effect(log_pi: Tensor) -> Tensor:
     return surprise_moment(log_pi, 2).unsqueeze(-1) - above
 
 
+def effect_of_step(log_pi: Tensor, step: float) -> Tensor:
+    """[V] exact dH over ``step`` = eta w, of log-probabilities [V], for each token that could be the sampled one.
+
+    The logits are l_v = ln pi_v - step pi_v, and l_y + step at the sampled token y. With Z = sum of e^l and
+    U = sum of e^l l the entropy is ln Z - U / Z; from one token to the next that token's own part of both differs.
+
+    >>> import torch
+    >>> effect_of_step(torch.tensor([0.9, 0.1], dtype=torch.float64).log(), 1e-6).round(decimals=4)
+    tensor([-0.0396,  0.3560], dtype=torch.float64)
+    """
+    logits = log_pi - step * log_pi.exp()
+    risen = logits + step
+    total = logits.exp().sum() - logits.exp() + risen.exp()
+    weighted = (logits.exp() * logits).sum() - logits.exp() * logits + risen.exp() * risen
+    return (total.log() - weighted / total - entropy_of(log_pi)) / step
+
+
 def drift(log_pi: Tensor) -> Tensor:
     """[...] mean dH per unit of eta^2 w^2 and sampled token, where w is independent of the token and of mean 0.
 

@@ -12,7 +12,7 @@ from stapo_bench.runs import write_result
 from stapo_bench.statistics import Difference, over_seeds
 from stapo_train.experiments.archive import TRAININGS
 from stapo_train.experiments.mechanism.figure import draw, draw_maps
-from stapo_train.experiments.mechanism.identities import adam_spike, entropy_of, token_effect
+from stapo_train.experiments.mechanism.identities import adam_spike, effect_of_step, token_effect
 from stapo_train.experiments.mechanism.maps import MAP_CASES, PLAN
 from stapo_train.experiments.mechanism.policy import Setting, make_world
 from stapo_train.experiments.mechanism.study import CASES, SETTINGS, Case, Record, Runs, judge, of_seeds
@@ -35,6 +35,12 @@ Judged = tuple[Case, Difference, str]
 """A prediction, its number and what became of it."""
 WIDE = 151_936
 """Vocabulary of the models of the paper."""
+REWRITTEN = (
+    "written before the runs; the repository's history was written anew since, with both in one commit, so that the "
+    "order cannot be looked up here."
+)
+STEP = 0.01
+"""eta w of the steps after which entropy is measured."""
 
 
 def write_page(runs: Runs, about: Mapping[str, float | str], folder: Path) -> None:
@@ -60,8 +66,8 @@ def write_page(runs: Runs, about: Mapping[str, float | str], folder: Path) -> No
     lines += [f"- {answer}" for answer in answers[:2]]
     lines += ["", "A policy without a network ([derivation](../../../docs/mechanism.md)): "]
     lines[-1] += "contexts with a few likely tokens and a Zipf tail, trained by the objectives of this package; what "
-    lines[-1] += "each token does is known. [The predictions](predictions.md) were there before the runs. Nothing is "
-    lines[-1] += "said of a language model's parameters here. Two differences are large: S2T silences 0.03 to 5.6 % of "
+    lines[-1] += f"each token does is known. [The predictions](predictions.md) were {REWRITTEN} Nothing is said of a "
+    lines[-1] += "language model's parameters here. Two differences are large: S2T silences 0.03 to 5.6 % of "
     lines[-1] += "the tokens here, and about 0.01 % in the paper; steps are few and large."
     lines += ["", "![Entropy under JustRL and STAPO](maps.svg)", ""]
     lines += [
@@ -173,8 +179,9 @@ def _tokens() -> Iterator[str]:
     yield "## Single tokens"
     yield ""
     yield f"{WIDE:,} tokens, exact means over the sampled token under the policy, per unit of w. Norm: of the gradient"
-    yield "with respect to the logits. abs. dH: change of the context's entropy to first order; measured: after a step"
-    yield "of 0.01. A rare token has the largest gradient and, as it takes from the likely one, the larger effect."
+    yield "with respect to the logits. abs. dH: change of the context's entropy to first order; measured: of the same"
+    yield f"tokens, all of them, after a step of {STEP}. A rare token has the largest gradient and, as it takes from"
+    yield "the likely one, the larger effect."
     yield ""
     yield "| likeliest token | sampled token | share of samples | norm | abs. dH | measured | all it adds to dH |"
     yield "|---:|---|---:|---:|---:|---:|---:|"
@@ -184,28 +191,17 @@ def _tokens() -> Iterator[str]:
         pi, effect = log_pi.exp(), token_effect(log_pi)
         norm = (1 - 2 * pi + (pi**2).sum()).sqrt()
         everything = float((pi * effect.abs()).sum())
+        after = effect_of_step(log_pi, STEP)
         for name, mask in {"likely (pi at least 0.002)": pi >= 0.002, "rare (below)": pi < 0.002}.items():
             share = float(pi[mask].sum())
             means = [float((pi * column)[mask].sum()) / share for column in (norm, effect.abs())]
-            measured = _measured(log_pi, mask)
+            measured = float((pi * after.abs())[mask].sum()) / share
             part = 100 * share * means[1] / everything
             cells = f"{100 * share:.2f} % | {means[0]:.3f} | {means[1]:.5f} | {measured:.5f} | {part:.2f} %"
             yield f"| {(1 - setting.tail) * top:.2f} | {name} | {cells} |"
     yield ""
     yield f"One gradient after a long silence moves a parameter under Adam by {adam_spike():.2f} of its rate, whatever"
     yield "the gradient's size."
-
-
-def _measured(log_pi: torch.Tensor, mask: torch.Tensor, step: float = 0.01, most: int = 64) -> float:
-    """Mean |change of entropy| / step over the sampled token, of the ``most`` likeliest tokens of ``mask``."""
-    pi = log_pi.exp()
-    found = total = 0.0
-    for token in torch.where(mask, pi, 0).topk(min(most, int(mask.sum()))).indices.tolist():
-        moved = log_pi - step * pi
-        moved[token] += step
-        found += float(pi[token]) * abs(float(entropy_of(moved.log_softmax(-1)) - entropy_of(log_pi))) / step
-        total += float(pi[token])
-    return found / total
 
 
 def _runs(runs: Runs) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The page of predictions: made from the cases alone, and committed before any of their runs."""
+"""The page of predictions: made from the cases alone, and written before any of their runs."""
 
 from collections.abc import Iterator
 from dataclasses import fields
@@ -10,7 +10,8 @@ from stapo_train.experiments.mechanism.study import BASE, CASES, SETTINGS, Case
 
 HEADING = f"""# What the mechanism predicts
 
-Written before any of the runs. The derivation (docs/mechanism.md) says why; this says what would refute it.
+Written before any of the runs; this repository's history was written anew since, with the results in the same commit,
+so that the order cannot be looked up here. The derivation (docs/mechanism.md) says why; this says what would refute it.
 Each case is measured with the seeds {", ".join(map(str, SEEDS["fresh"]))}, one number a seed. *As predicted*: the 95 %
 interval over seeds lies on the predicted side of 0. *Refuted*: it lies on the other or, where no difference is
 predicted, on either. Anything else is *not told from 0*, and no support.
