@@ -50,7 +50,7 @@ def write_page(experiment: Experiment, out: Path, folder: Path) -> Path:
     return _write(findings, provenance(findings, f"stapo-bench experiment {experiment.name}"), folder)
 
 
-def _write(findings: Findings, about: Mapping[str, Any], folder: Path) -> Path:
+def _write(findings: Findings, about: dict[str, Any], folder: Path) -> Path:
     experiment, command = findings.experiment, about["command"]
     verdicts = [
         f"{in_words(decoding)}: {seeds_sentence(comparison)}"
