@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stapo_train.experiments.notices import KINDS, disagreements, notices, restate, two_steps, verdicts
+from stapo_train.experiments.notices import KINDS, by_design, disagreements, notices, restate, two_steps, verdicts
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "experiments"
 PAGES = sorted(path.parent for path in RESULTS.glob("*/manifest.json"))
@@ -19,7 +19,9 @@ def test_a_page_and_the_index_have_the_notices_that_the_page_should_have(folder)
     said = [part for part in (folder / "page.md").read_text().split("\n\n") if part.startswith(KINDS)]
     assert said == expected
     section = (RESULTS / "README.md").read_text().split(f"\n## {folder.name}\n", 1)[1].split("\n## ", 1)[0]
-    assert [part.replace("](", "](../") for part in section.strip().split("\n\n") if part.startswith(KINDS)] == expected
+    found = [part for part in section.strip().split("\n\n") if part.startswith(KINDS)]
+    there = [part.replace("](", "](../").replace(f"](../{folder.name}/", "](") for part in found]
+    assert there == expected
 
 
 @pytest.mark.parametrize("folder", PAGES, ids=lambda p: p.name)
@@ -76,6 +78,18 @@ def test_the_same_verdict_the_other_way_round_or_other_seeds_are_no_disagreement
     one = page(tmp_path, "one", verdict="better", grader=3)
     page(tmp_path, "other", grader=9, **other)
     assert len(list(verdicts(one))) == 1 and disagreements(one) == []
+
+
+def test_what_is_left_out_and_what_is_not_run_yet_are_said(tmp_path):
+    about = json.loads((RESULTS / "knights" / "manifest.json").read_text())
+    about["variants"].pop("AR", None)
+    (tmp_path / "knights").mkdir()
+    kl, missing = by_design(about, tmp_path / "knights")
+    assert kl == "**Left out: the authors' KL term, a penalty of 0.001 on the distance from the base model.**"
+    assert missing.startswith("**Not run yet: ") and "AR" in missing
+    (tmp_path / "knights" / "predictions.md").write_text("")
+    assert "**Not run yet, with [predictions](predictions.md): " in list(by_design(about, tmp_path / "knights"))[1]
+    assert list(by_design(about, tmp_path / "no-such")) == []
 
 
 def test_a_method_with_two_steps_on_a_mini_batch_is_named_with_their_number():

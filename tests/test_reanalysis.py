@@ -125,7 +125,8 @@ def test_claims_are_told_in_the_words_of_the_experiments_that_stand(tmp_path):
         "main": ["T=1.0, top-p 1.0: STAPO and JustRL a", "T=0.7, top-p 0.9: STAPO and JustRL b"],
         "stability": ["Entropy collapses c", "It explodes d"],
         "controls": ["T=1.0, top-p 1.0: Random mask e", "Random mask's entropy stability f"],
-        "sensitivity": ["T=1.0, top-p 1.0: tau_p 0.2 g"],
+        "sensitivity": ["T=1.0, top-p 1.0: tau_p 0.2 g", "T=0.7, top-p 0.9: tau_p 0.2 n"],
+        "regime": ["JustRL's entropy o"],
         "spurious": ["STAPO silences h", "STAPO on STAPO's rollouts i", "On j"],
         "knights": [f"T=1.0, top-p 1.0: {name} and GRPO k" for name in ("AR", "Lopti", "AR + Lopti")],
         "low-probability": ["T=1.0, top-p 1.0: Not enough data to tell STARE l", "STARE's entropy stability m"],
@@ -138,7 +139,9 @@ def test_claims_are_told_in_the_words_of_the_experiments_that_stand(tmp_path):
     names = [f"trainings/{name}-s{seed}-x/metrics.jsonl" for name in ("stare", "justrl") for seed in (1, 2)]
     pack(dict.fromkeys(names, curve), tmp_path / "low-probability")
     text = claims.page(tmp_path)
-    assert "Entropy collapses c It explodes d ([stability](../experiments/stability/page.md)) Without" in text
+    assert (
+        "Entropy collapses c It explodes d ([stability](../experiments/stability/page.md)) JustRL's entropy o" in text
+    )
     assert all(answer in text for answers in told.values() for answer in answers)
     # By hand: 57 - 39 points of 500 answers each at 3B, 90.8 - 77 at 7B; sampling error is at most 6 points.
     assert "mean of the tasks of known size: +13.8 to +18.0 points (these problems: shown 2;" in text
@@ -147,6 +150,10 @@ def test_claims_are_told_in_the_words_of_the_experiments_that_stand(tmp_path):
         "STARE's gate opens at iteration 2 to 2; from there on entropy is within 10% of its target, 0.3 nats, in 50%"
         in text
     )
+    assert "earlier day" not in text
+    about = {"graders": ["math-3"], "cpu_s": {"train": 3600.0}}
+    (tmp_path / "sensitivity" / "manifest.json").write_text(json.dumps(about))
+    assert claims.page(tmp_path).count("sensitivity/page.md); verdicts and intervals of an earlier day)") == 1
     (tmp_path / "stability" / "summary.json").write_text(json.dumps({"answers": ["Entropy collapses c"]}))
     with pytest.raises(StapoError, match="expected an answer that begins 'It explodes', got none"):
         claims.page(tmp_path)

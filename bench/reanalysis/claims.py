@@ -1,12 +1,10 @@
 """The page for a reviewer: each claim of the paper, what its own tables can show, and what small scale says of it."""
 
 import re
-import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, cast
 
 from bench.reanalysis.paper import METHOD, TABLE, verdict
 from stapo_bench.analysis import load_published, table_leads
@@ -14,18 +12,23 @@ from stapo_bench.errors import StapoError
 from stapo_bench.presenting import points
 from stapo_bench.statistics import ERROR_NAMES
 from stapo_bench.tasks import read_foreign_object
-from stapo_train.experiments.archive import TRAININGS
+from stapo_train.experiments.archive import unpack
+from stapo_train.experiments.notices import of_an_earlier_day, two_steps
 from stapo_train.experiments.targets import Held
 from stapo_train.inspect.stability import read_entropies
 from stapo_train.objectives.stare import Stare
 
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "results" / "experiments"
-SOURCES = ("main", "stability", "controls", "sensitivity", "spurious", "mechanism", "knights", "low-probability")
+SOURCES = (
+    "main", "stability", "controls", "sensitivity", "spurious", "mechanism", "knights", "low-probability", "regime",
+)  # fmt: skip
 
 
 def page(experiments: Path = EXPERIMENTS) -> str:
     """The page as Markdown, from the printed cells and the answers that the experiments' summaries hold."""
     answers = {name: read_foreign_object(experiments / name / "summary.json")["answers"] for name in SOURCES}
+
+    notes = {name: _notes(experiments / name) for name in SOURCES}
 
     def said(name: str, *patterns: str) -> str:
         """The answers of an experiment that begin with these patterns, in its own words."""
@@ -34,7 +37,7 @@ def page(experiments: Path = EXPERIMENTS) -> str:
             missing = patterns[found.index(None)]
             place = experiments / name / "summary.json"
             raise StapoError(f"{place}: expected an answer that begins '{missing}', got none; make its page again")
-        return f"{' '.join(map(str, found))} ([{name}](../experiments/{name}/page.md))"
+        return f"{' '.join(map(str, found))} ([{name}](../experiments/{name}/page.md){notes[name]})"
 
     leads = table_leads(load_published(TABLE), METHOD)
     averages = [lead for lead in leads if lead.task == "average"]
@@ -48,6 +51,8 @@ def page(experiments: Path = EXPERIMENTS) -> str:
             "GRPO's entropy collapses, JustRL's grows late, STAPO's stays.",
             "Nothing: they hold no entropy, and the curves are of one training each.",
             said("stability", "Entropy collapses", "It explodes")
+            + " "
+            + said("regime", "JustRL's entropy")
             + " Without a network: "
             + said("mechanism", "T1", "S1", "S3", "N1", "N2"),
         ),
@@ -73,7 +78,7 @@ def page(experiments: Path = EXPERIMENTS) -> str:
         (
             "The thresholds matter.",
             "Two changes on AIME24, one training each ([there](paper.md)).",
-            said("sensitivity", "T=1.0, top-p 1.0: tau_p 0.2"),
+            said("sensitivity", "T=1.0, top-p 1.0: tau_p 0.2", "T=0.7, top-p 0.9: .*tau_p 0.2"),
         ),
     ]
     lines = [
@@ -108,13 +113,19 @@ def page(experiments: Path = EXPERIMENTS) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _notes(folder: Path) -> str:
+    """That a page's verdicts are of an earlier day, and whose steps are two, in words; empty: nothing of it."""
+    manifest = folder / "manifest.json"
+    about = read_foreign_object(manifest) if manifest.is_file() else {}
+    older = "; verdicts and intervals of an earlier day" if of_an_earlier_day(about, folder) else ""
+    steps = two_steps(about).strip("*").partition(".")[0] if "variants" in about else ""
+    return older + (f"; {steps[0].lower()}{steps[1:]}" if steps else "")
+
+
 def _entropy_of_stare(experiments: Path) -> str:
     """Whether STARE's entropy stays at its target, from the curves beside the page of low-probability."""
-    with TemporaryDirectory() as there, tarfile.open(experiments / "low-probability" / TRAININGS) as archive:
-        for member in archive:
-            path = Path(there, member.name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(cast(IO[bytes], archive.extractfile(member)).read())
+    with TemporaryDirectory() as there:
+        unpack(experiments / "low-probability", Path(there))
         stare, justrl = (
             [read_entropies(run) for run in sorted(Path(there).glob(f"trainings/{name}-s*"))]
             for name in ("stare", "justrl")

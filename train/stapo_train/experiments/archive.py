@@ -8,6 +8,7 @@ import io
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import IO, cast
 
 from stapo_bench.runs import read_bounded, write_result
 
@@ -42,3 +43,12 @@ def pack(files: Mapping[str, bytes], page: Path) -> Path:
             archive.addfile(member, io.BytesIO(content))
     write_result(page / TRAININGS, packed.getvalue())
     return page / TRAININGS
+
+
+def unpack(page: Path, there: Path) -> None:
+    """Unpack the archive beside a page."""
+    with tarfile.open(page / TRAININGS) as archive:
+        for member in archive:
+            path = there / member.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(cast(IO[bytes], archive.extractfile(member)).read())

@@ -43,6 +43,7 @@ class Experiment:
     sections: Sequence[str] = ()  # of pages.SECTIONS
     graders: Sequence[str] = ()  # besides ``math``
     overrides: Sequence[str] = ()  # of every training
+    left_out: str = ""  # of what the compared methods' authors do; said at the head of the page
     suite: str = "tiny"  # the tasks of every evaluation
     evaluation: Mapping[str, int] = field(default_factory=dict)  # options of ``stapo-bench eval`` on top of EVALUATION
 

@@ -5,7 +5,7 @@ have finished it, so that all compared variants have the same seeds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -159,6 +159,36 @@ class Findings:
             values = read_training(training.folder).column(column).tolist()
             found.setdefault(training.variant, []).append(value(values))
         return found
+
+
+ARCHIVED_OUT = Path("runs/experiments")
+"""Where the trainings of an archive were made: their names hang on the path of their base model."""
+
+
+@dataclass(frozen=True)
+class Archived(Findings):
+    """The finished trainings of an experiment without evaluations, from the archive of its page."""
+
+    unpacked: Path
+
+    @cached_property
+    def finished(self) -> Mapping[str, Sequence[int]]:
+        """Variant -> its seeds with a curve in the archive."""
+        there = {(t.variant, t.seed) for t in trainings(self.experiment, self.out) if self._folder(t).is_dir()}
+        return {v: [s for s in self.experiment.used_seeds if (v, s) in there] for v in self.experiment.variants}
+
+    @cached_property
+    def trainings(self) -> list[Training]:
+        """Trainings that count, where they were unpacked."""
+        return [replace(training, folder=self._folder(training)) for training in super().trainings]
+
+    @cached_property
+    def same(self) -> Mapping[str, str]:
+        """None is known to be another's: weights are not in the archive."""
+        return {}
+
+    def _folder(self, training: Training) -> Path:
+        return self.unpacked / "trainings" / training.folder.name
 
 
 def counted(score: RunScore) -> dict[str, Outcomes]:

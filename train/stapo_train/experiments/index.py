@@ -39,7 +39,8 @@ def write_index(results: Path) -> Path:
         told += ["", f"## {name}", ""]
         told += [unfinished(about), ""] if unfinished(about) else []
         for said in restate(results / name):
-            told += [said.replace("](../", "]("), ""]  # the index lies beside the pages' folders
+            # The index lies beside the pages' folders.
+            told += [said.replace("](pred", f"]({name}/pred").replace("](../", "]("), ""]
         told += [f"- {answer}" for answer in about["answers"]]
         told += first_figure(results / name)
     lines += [*told, "", f"Made by `{COMMAND}`; a page by `{COMMAND} NAME`, from the runs that are finished."]

@@ -10,17 +10,24 @@ from typing import Any
 from stapo_bench.runs import read_bounded, write_atomically
 from stapo_bench.tasks import read_foreign_object
 from stapo_train.config import load_config
-from stapo_train.experiments.design import CONFIGS, PRETRAIN, in_words
+from stapo_train.experiments.design import CONFIGS, HERE, PRETRAIN, in_words, load_experiment
 from stapo_train.experiments.provenance import cost, outdated
 from stapo_train.objectives import REGISTRY
 
-KINDS = ("**Made with a former definition", "**Intervals and verdicts of an earlier day", "**Two optimizer steps")
+KINDS = (
+    "**Made with a former definition",
+    "**Intervals and verdicts of an earlier day",
+    "**Two optimizer steps",
+    "**Left out",
+    "**Not run yet",
+)
 """How notices begin, by which they are found again on a page."""
 
 
 def notices(about: Mapping[str, Any], folder: Path) -> list[str]:
     """The notices of the page in ``folder``; ``about`` is its ``manifest.json``, of which an older one lacks keys."""
-    return [said for said in (outdated(about), of_an_earlier_day(about, folder), two_steps(about)) if said]
+    found = (outdated(about), of_an_earlier_day(about, folder), two_steps(about), *by_design(about, folder))
+    return [said for said in found if said]
 
 
 def restate(folder: Path) -> list[str]:
@@ -38,6 +45,18 @@ def restate(folder: Path) -> list[str]:
     if now != lines:
         write_atomically(folder / "page.md", "\n\n".join(now))
     return said
+
+
+def by_design(about: Mapping[str, Any], folder: Path) -> Iterator[str]:
+    """What the experiment leaves out of the authors' recipe, and which of its variants the page does not have yet."""
+    if not (HERE / f"{folder.name}.yaml").is_file():
+        return
+    experiment = load_experiment(folder.name)
+    if experiment.left_out:
+        yield f"**Left out: {experiment.left_out.strip()}.**"
+    if missing := [variant for variant in experiment.variants if variant not in about["variants"]]:
+        told = ", with [predictions](predictions.md)" if (folder / "predictions.md").is_file() else ""
+        yield f"**Not run yet{told}: {'; '.join(missing)}.**"
 
 
 def two_steps(about: Mapping[str, Any]) -> str:

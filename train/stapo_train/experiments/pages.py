@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from stapo_bench.presenting.figures import caption, save
 from stapo_bench.presenting.figures.registry import REGISTRY
 from stapo_bench.runs import load_manifest, write_atomically
 from stapo_bench.statistics import MARGIN, SEED_ERRORS, Difference, over_seeds
-from stapo_train.experiments.archive import write_trainings
+from stapo_bench.tasks import read_foreign_object
+from stapo_train.experiments.archive import TRAININGS, unpack, write_trainings
 from stapo_train.experiments.design import Experiment, in_words
-from stapo_train.experiments.findings import Findings, counted
+from stapo_train.experiments.findings import ARCHIVED_OUT, Archived, Findings, counted
 from stapo_train.experiments.notices import notices
 from stapo_train.experiments.provenance import how, provenance
 from stapo_train.experiments.section import in_points
@@ -31,14 +33,25 @@ SUMMARY = "summary.json"
 def write_page(experiment: Experiment, out: Path, folder: Path) -> Path:
     """Write ``folder`` from what is finished: page.md, tables, figures, manifest, the trainings' configs and curves.
 
+    A page of trainings alone whose runs are not in ``out`` is written again from the curves that it keeps itself.
+
     Raises:
         StapoError: nothing is finished yet.
     """
     findings = Findings(experiment, out)
+    if not (findings.variants or experiment.decodings) and (folder / TRAININGS).is_file():
+        with TemporaryDirectory() as there:
+            unpack(folder, Path(there))
+            about = {**read_foreign_object(folder / "manifest.json"), "question": experiment.question}
+            return _write(Archived(experiment, ARCHIVED_OUT, Path(there)), about, folder)
     findings.check()
     folder.mkdir(parents=True, exist_ok=True)
-    command = f"stapo-bench experiment {experiment.name}"
-    about = provenance(findings, command)
+    write_trainings({training.folder.name: training.folder for training in findings.trainings}, folder)
+    return _write(findings, provenance(findings, f"stapo-bench experiment {experiment.name}"), folder)
+
+
+def _write(findings: Findings, about: dict[str, Any], folder: Path) -> Path:
+    experiment, command = findings.experiment, about["command"]
     verdicts = [
         f"{in_words(decoding)}: {seeds_sentence(comparison)}"
         for decoding, found in findings.comparisons.items()
@@ -51,6 +64,8 @@ def write_page(experiment: Experiment, out: Path, folder: Path) -> Path:
     ]
     sections = [SECTIONS[name](findings, folder) for name in experiment.sections]
     answers = [*verdicts, *(answer for section in sections for answer in section.answers)]
+    if "verdict" in experiment.sections:  # in a sentence; the others stand in the tables
+        answers = list(sections[experiment.sections.index("verdict")].answers)
     lines = [f"# {experiment.name}", "", f"**{experiment.question}**", ""]
     if missing := unfinished(about):
         lines += [missing, ""]
@@ -60,7 +75,7 @@ def write_page(experiment: Experiment, out: Path, folder: Path) -> Path:
     if experiment.decodings:  # a search has trainings only
         lines += [*_table(findings), *_differences(findings), ""]
     for section in sections:
-        lines += [section.text, ""]
+        lines += [section.text, ""] if section.text else []
     write_atomically(folder / "page.md", "\n".join([*lines, *how(findings, about)]) + "\n")
     if experiment.decodings:
         write_atomically(folder / "table.csv", _csv(findings))
@@ -69,7 +84,6 @@ def write_page(experiment: Experiment, out: Path, folder: Path) -> Path:
     shown = {name: about[name] for name in ("question", "seeds", "not_run")}
     cpu_s = round(sum(about["cpu_s"].values()))
     write_atomically(folder / SUMMARY, json.dumps({**shown, "cpu_s": cpu_s, "answers": answers}, indent=1) + "\n")
-    write_trainings({training.folder.name: training.folder for training in findings.trainings}, folder)
     return folder / "page.md"
 
 

@@ -25,3 +25,16 @@ def in_points(difference: Difference) -> str:
     if math.isnan(difference.value):
         return "–"
     return f"{signed(difference.value)} {change_interval(difference.interval())}"
+
+
+def in_numbers(difference: Difference) -> str:
+    """A difference of numbers that are no points, with its 95 % interval; a dash for what is not known.
+
+    >>> in_numbers(Difference(value=0.02, standard_error=0.01, degrees=math.inf, num_problems=1))
+    '+0.020 [+0.000, +0.040]'
+    """
+    interval = difference.interval()
+    if math.isnan(difference.value):
+        return "–"
+    ends = "–" if math.isnan(interval.low) else f"{interval.low:+.3f}, {interval.high:+.3f}"
+    return f"{difference.value:+.3f} [{ends}]"

@@ -12,11 +12,12 @@ from stapo_bench.presenting import signed
 from stapo_bench.statistics import LEVEL, SEED_ERRORS, Difference, holm, over_seeds
 from stapo_train.experiments.calls import calls
 from stapo_train.experiments.design import in_words
+from stapo_train.experiments.endings import verdict as in_a_sentence
 from stapo_train.experiments.evaluation_questions import error_bars, flips, samples
 from stapo_train.experiments.findings import Findings, counted
 from stapo_train.experiments.forest import differences
 from stapo_train.experiments.gradients import gradients
-from stapo_train.experiments.section import Section, in_points
+from stapo_train.experiments.section import Section, in_numbers, in_points
 from stapo_train.experiments.silenced import spurious
 from stapo_train.experiments.targets import aime_gain, target_entropy
 from stapo_train.inspect.stability import FACTOR, Ending, read_entropies
@@ -108,7 +109,7 @@ def growth(findings: Findings, folder: Path) -> Section:
     levels = [
         f"{variant}'s entropy growth has no mean: entropy is 0 first or last in {zeros} of {len(own)} seeds."
         if (zeros := sum(map(math.isnan, own)))
-        else f"{variant}'s entropy growth is {_told(over_seeds([np.array(own)[:, None]], 'seeds like these'))} "
+        else f"{variant}'s entropy growth is {in_numbers(over_seeds([np.array(own)[:, None]], 'seeds like these'))} "
         f"({len(own)} seeds)."
         for variant, own in values.items()
     ]
@@ -140,10 +141,10 @@ def _against_reference(
         for name, values in measures.items():
             found = told[name].get(variant)
             cells += [_number(float(np.mean(values[variant])))]
-            cells += ["–", "–"] if found is None else [_told(found[0]), _number(found[1])]
+            cells += ["–", "–"] if found is None else [in_numbers(found[0]), _number(found[1])]
         rows.append(f"| {variant} | {' | '.join(cells)} |")
     answers = [
-        f"{variant}'s {name} is {_direction(*told[name][variant])} {reference}'s: {_told(told[name][variant][0])} "
+        f"{variant}'s {name} is {_direction(*told[name][variant])} {reference}'s: {in_numbers(told[name][variant][0])} "
         f"({counts[variant]} seeds)."
         for variant in findings.told
         for name in measures
@@ -155,14 +156,6 @@ def _against_reference(
 def _paired(values: Mapping[str, list[float]], variant: str, reference: str) -> Difference:
     change = np.array(values[variant])[:, None] - np.array(values[reference])[:, None]
     return over_seeds([change], "seeds like these")
-
-
-def _told(difference: Difference) -> str:
-    interval = difference.interval()
-    if math.isnan(difference.value):
-        return "–"
-    ends = "–" if math.isnan(interval.low) else f"{interval.low:+.3f}, {interval.high:+.3f}"
-    return f"{difference.value:+.3f} [{ends}]"
 
 
 def _direction(difference: Difference, p_adjusted: float) -> str:
@@ -214,6 +207,7 @@ SECTIONS: Mapping[str, Callable[[Findings, Path], Section]] = {
     "ranking": ranking,
     "stability": stability,
     "calls": calls,
+    "verdict": in_a_sentence,
     "regimes": regimes,
     "growth": growth,
     "target-entropy": target_entropy,
