@@ -8,7 +8,8 @@ With a question these rules apply, and no others; without one nothing changes.
   converted, or wrong. Where it names several, none is asked for.
 * It asks for one letter ("what is k in terms of m"): of an answer that gives several letters their values, this one's
   counts.
-* It asks for a rounded value ("to the nearest tenth", "estimate"): "about 42" is 42.
+* It asks for a rounded value ("to the nearest tenth", "estimate"): "about 42" is 42. Where it names the place, a
+  decimal that goes on behind the gold's last is not rounded, and wrong.
 
 "In terms of pi" needs no rule: an exact gold takes no rounded answer.
 """
@@ -46,7 +47,17 @@ _LETTER = regex(
 _ROUNDED = regex(
     r"\bnearest\b|\bround\w*|\bapproximat\w+|\bestimat\w+|\bdecimal places?\b|\bsignificant\b", re.IGNORECASE
 )
-_ASKING = regex(r"[^.?!]*(?:[.?!]|$)")
+_TO_PLACE = regex(
+    r"\bnearest (?:tenth|hundredth|thousandth|cent|0\.0*1)"
+    r"|\b(?:one|two|three|four|\d) (?:decimal (?:place|digit)s?|decimals|significant)\b",
+    re.IGNORECASE,
+)
+_SENTENCE = regex(r"(?:[^.?!]|\.(?=\d))+[.?!]?")
+_ASKS = regex(
+    r"\b(?:what|which|how|when|find|compute|calculate|determine|evaluate|give|state|write|express|convert|answer"
+    r"|estimate|round)\b|\((?:in )?[A-Za-z]+\)\W*$",
+    re.IGNORECASE,
+)
 _BASE = regex(
     r"\bbase[\s${-]{0,3}(\d{1,2}|" + "|".join(BASE_NAMES) + r")\b|\b(binary|octal|hexadecimal)\b", re.IGNORECASE
 )
@@ -61,6 +72,7 @@ class Asked:
     unit: str | None = None
     letter: str | None = None
     rounded: bool = False
+    to_place: bool = False
 
 
 @lru_cache(maxsize=1024)
@@ -83,12 +95,18 @@ def asked_by(question: str) -> Asked:
         unit=_unit(question),
         letter=letters[-1] if letters else None,
         rounded=_ROUNDED.search(question) is not None,
+        to_place=_TO_PLACE.search(question) is not None,
     )
 
 
 def _unit(question: str) -> str | None:
-    """The one unit that the question asks for."""
-    words = [next(filter(None, match.groups())) for match in _UNIT.finditer(question)]
+    """The one unit that the question asks for, behind what asks: the units of what is given do not count."""
+    asking = [
+        sentence[asks.start() :]
+        for sentence in _SENTENCE.findall(question)
+        if (asks := _ASKS.search(sentence)) is not None
+    ]
+    words = [next(filter(None, match.groups())) for part in asking for match in _UNIT.finditer(part)]
     asked = {word for word in words if word in units.WORDS and isinstance(units.canonical(word), tuple)}
     return asked.pop() if len(asked) == 1 else None
 

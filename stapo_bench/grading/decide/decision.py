@@ -15,7 +15,6 @@ from stapo_bench.grading.decide.parts import labelled, listed, without_names
 from stapo_bench.grading.decide.restated import restates
 from stapo_bench.grading.decide.verdict import Question, Verdict
 from stapo_bench.grading.decide.word_rules import by_words
-from stapo_bench.grading.evaluate import refill
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import clean
 from stapo_bench.grading.units import BASE_APART, IN_SENTENCE, NEXT_VALUE
@@ -28,6 +27,7 @@ _ORDINAL = regex(r"(\d*(?:(?<!1)1(?=st)|(?<!1)2(?=nd)|(?<!1)3(?=rd)|(?:1[123]|[0
 
 MAX_CHAIN = 300  # characters of an answer that is read again with decimal points, or as an identity
 _DECIMAL = regex(r"-?\s?\d*\.\d+")
+_PLACES = regex(r"(?:[a-zA-Z] = )?-?\d*\.(\d+)(?![\d.]| ?\\ldots)")
 _COMMA = regex(r"(?<![\d,.])(0(?=,\d{3}(?!\d))|\d+(?!,\d{3}(?!\d))),(\d+)(?![\d,])")
 _INDEX = regex(r"(?<![A-Za-z\\])([A-Za-z])(?=\d)()")
 _ONE_NUMBER = regex(  # "x = -4,5 cm", "1,5² = 2,25"; not "(4,5)", nor "a,b = 4,5"
@@ -59,7 +59,6 @@ def decide(  # noqa: PLR0911 - one return for each kind of answer
     >>> decide("43", Gold(answer="42"))
     Verdict(correct=False, rule='integers')
     """
-    refill()
     if len(extracted) > MAX_ANSWER:
         return Verdict(False, f"not comparable: longer than {MAX_ANSWER} characters")
     if extracted.startswith(IN_SENTENCE):
@@ -80,9 +79,7 @@ def decide(  # noqa: PLR0911 - one return for each kind of answer
         return Verdict(same, f"the question asks for base {asked.base}")
     verdict = _decide(extracted, gold)
     if verdict.correct:
-        if gold.question is not None and restates(extracted, gold.answer, gold.question):
-            return Verdict(False, "the question's own expression")
-        return verdict
+        return _not_as_asked(extracted, gold, asked) or verdict
     if (again := _read_again(extracted, gold)) is not None:
         return decide(again, gold, asked)
     if _states_identity(extracted, gold):
@@ -90,6 +87,21 @@ def decide(  # noqa: PLR0911 - one return for each kind of answer
     if (named := without_names(listed(gold.answer))) and len(given := listed(extracted)) == len(named):
         return _each(without_names(given) or given, named, gold, asked)
     return (_as_asked(extracted, gold, asked) if asked else None) or verdict
+
+
+def _not_as_asked(extracted: str, gold: Gold, asked: Asked | None) -> Verdict | None:
+    """INCORRECT where an answer of the gold's value is not in the form that the question asks for; else None."""
+    if gold.question is not None and restates(extracted, gold.answer, gold.question):
+        return Verdict(False, "the question's own expression")
+    if asked is not None and asked.to_place and _goes_on(extracted, gold.answer):
+        return Verdict(False, "not rounded to the place that the question names")
+    return None
+
+
+def _goes_on(extracted: str, gold: str) -> bool:
+    """Whether an answer is a decimal of more places than a gold that is one."""
+    given, target = _PLACES.match(clean(extracted).lstrip("≈ ")), _PLACES.match(clean(gold))
+    return given is not None and target is not None and len(given[1].rstrip("0")) > len(target[1])
 
 
 def _read_again(extracted: str, gold: Gold) -> str | None:

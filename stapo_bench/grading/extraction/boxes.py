@@ -16,10 +16,13 @@ MAX_STATED = 200  # characters of a line behind a final-answer phrase that is re
 _DECIMAL = regex(r"\d+(?:\.\d+)?")
 _BRACE = regex(r"\\.|[{}]", re.DOTALL)
 _BOX = regex(r"\\(?:boxed|fbox|framebox)\s*(?=\{)|\\boxed\s*(?=[\d\-+])|\\boxed\s+(?=[A-Za-z])")
+_WORDS = "(?:and|or|et|ou|und|oder|y|o)"
 _JOINT = regex(
-    r"(?:[\s$,;.&]|\\[()\[\],;:! ]|\\q?quad|\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\band\b|\bor\b|\*\*"
+    rf"(?:[\s$,;.&]|\\[()\[\],;:! ]|\\q?quad|\\text\s*\{{\s*,?\s*{_WORDS}\s*\}}|\b{_WORDS}\b|\*\*"
     r"|[A-Za-z](?:_\{?\w{1,3}\}?)?\s*=(?=[\s$]*$))*"  # "or $x = \boxed{8}$"
 )
+_JOINED = regex(rf"[,;&]|\b{_WORDS}\b")
+_NAME_BEFORE = regex(r"(?<![A-Za-z\\])([A-Za-z](?:_\{?\w{1,3}\}?)?)\s*=\s*\$?$")
 _LOGARITHM = regex(
     r"\\log\$?\s{0,3}(?:denotes|means|is|stands for|=)\s{0,3}(?:the\s)?\$?(?:\\log_\{?10|common log|(?:base"
     r"|decimal)[ -](?:10|log))"
@@ -108,18 +111,27 @@ def _closing(text: str, start: int) -> int | None:
 
 def join(text: str, boxes: list[Box]) -> str:
     """The contents of the last box and of those joined to it, or of the boxes of several parts."""
-    contents = [_signed(text, boxes[-1])]
+    contents, names = [_signed(text, boxes[-1])], [_name_before(text, boxes[-1])]
     start = boxes[-1].start
     for box in reversed(boxes[:-1]):
         between = text[box.end : start]
-        if len(between) > 60 or not _JOINT.fullmatch(between) or not re.search(r",|;|and|or|&", between):
+        if len(between) > 60 or not _JOINT.fullmatch(between) or not _JOINED.search(between):
             break
         contents.insert(0, _signed(text, box))
+        names.insert(0, _name_before(text, box))
         start = box.start
     if len(contents) == 1 and len(boxes) > 1:
         return NEXT_PART.join(_parts(text, boxes))
-    unique = list(dict.fromkeys(contents))
+    if len(contents) > len(set(contents)) and None not in names and len(set(names)) == len(names):
+        return ", ".join(f"{name} = {content}" for name, content in zip(names, contents, strict=True))
+    unique = list(dict.fromkeys(contents))  # one value said twice
     return ", ".join(unique)
+
+
+def _name_before(text: str, box: Box) -> str | None:
+    """The name that a box gives its value: ``x = \\boxed{3}``."""
+    found = _NAME_BEFORE.search(text[max(0, box.start - MAX_SAID) : box.start])
+    return found[1] if found else None
 
 
 def each_of(text: str, boxes: list[Box]) -> list[str]:

@@ -27,11 +27,13 @@ _SUBORDINATE = regex(
 )
 _AND = regex(r"(?<!,) (?:and|und|et|y)\s*$", re.IGNORECASE)  # with a comma before it the main clause may go on
 _IF = regex(r",?\s+(?:if|unless|provided)\b", re.IGNORECASE)
+_WOULD = regex(r"\bwould\b", re.IGNORECASE)  # of what is not so, beside what is
+_STATES = regex(r"=|\b(?:is|are|was|were|has|have|gives?|get|obtain(?:s|ing)?|equals?|becomes?)\b", re.IGNORECASE)
 _QUOTES = frozenset("\"\u201c\u201d\u201e'\u2019")
 # What opens a clause that gives a reason, a condition or a contrast, and no value.
 _REASON = regex(
-    r"[\s,;]*(?:(?:and|but)\s+)?(?:because|since|as|if|when|while|whereas|although|though|unless|provided|where|with"
-    r"|not|rather|instead|compared|unlike|"
+    r"[\s,;]*(?:(?:and|but)\s+)?(?:because|since|as|if|when|while|whereas|although|though|unless|provided|where"
+    r"|with(?![^,;]*\b(?:this|that|it|we|he|she|they) (?:is|are|\w+s)\b)|not|rather|instead|compared|unlike|"
     + _WHICH
     + r"|car(?! \w+s\b)|puisque|weil|da|denn|porque|ya que|perché|поскольку|так как|因为|由于)\b",
     re.IGNORECASE,
@@ -155,7 +157,13 @@ def _reasons(clause: str, starts: list[int]) -> set[int]:
         continues = before in reasons and _AND.search(clause[:start]) is not None
         if continues or _REASON.match(clause[start:].strip(" ,;:—→")):
             reasons.add(start)
-    return reasons
+    ends = [*starts[1:], len(clause)]
+    supposed = {start for start, end in zip(starts, ends, strict=True) if _WOULD.search(clause, start, end)}
+    told = any(
+        start not in supposed | reasons and _STATES.search(clause, start, end)
+        for start, end in zip(starts, ends, strict=True)
+    )
+    return reasons | supposed if told else reasons
 
 
 def without_reasons(clause: str) -> str:

@@ -35,7 +35,7 @@ _EXPLAINS = regex(r"[\s#*]*(?:Explanation|Reasoning|Because|Why)\b", re.IGNORECA
 _LIST_BELOW = regex(r"[ \t*:]*\n\s*[-*+•][ \t]")
 _LATER = regex(r",? (?:but|however|still|nevertheless)\b|[.;] (?:But|However|Still|Since|So|Hence|Thus|Therefore)\b")
 _BORDER = regex(r"^\|\s+")  # of a table's cell
-_HASHES = regex(r"####[ \t]*([^\n]+)")
+_HASHES = regex(r"(?<!#)####(?!#)[ \t]*([^\n]+)")
 _BOLD = regex(r"\*\*([^*\n]{1,300})\*\*")
 _NAMED = regex(r"(?:[A-Za-z]{3,} ?){1,3}:\s*(\S.*)")  # "Total: 52"
 # "42 (since 42^2 = 1764)"; only from the first of several spaces: from each of them takes the square of their number
@@ -185,7 +185,7 @@ def _phrase(text: str) -> str | None:
             line = line[: line.rfind(")")].rstrip(" .") if ")" in line else line
         if found := _cut(line):
             behind = text[match.end() :].lstrip(" \n*:：")[len(line) :].lstrip(" .")
-            instead = stated(behind) if behind.startswith("(") and is_taken_back(behind[:MAX_RETRACTION]) else None
+            instead = stated(behind) if is_taken_back(behind[:MAX_RETRACTION]) else None
             return instead or _in_prose(line, found)
     return None
 
@@ -235,9 +235,11 @@ def _cut(line: str) -> str:
 
 
 def _hashes(text: str) -> str | None:
-    """What stands behind the last ``####``."""
-    found = _HASHES.findall(text)
-    return found[-1] if found else None
+    """What stands behind the last ``####``; with words and text below it is a heading."""
+    for match in reversed(list(_HASHES.finditer(text))):
+        if not (_is_prose(match[1]) and text[match.end() :].strip()):
+            return match[1]
+    return None
 
 
 def _bold(text: str) -> str | None:

@@ -29,11 +29,13 @@ _PROMPT = regex(r"^(?:>>>|\.\.\.)(?: .*)?(?:\n|\Z)", re.MULTILINE)
 _ABOUT = regex(r"(?<=[\w)]) ~ (?=[\d.])")
 _ARROW = regex(r"(?<=\s)[-=]{1,3}>(?=\s)")
 _CITATION = regex(r"(?<=[.!?])\s*(?:\[\d+\]\s*)+\Z")
+# Lines side by side that are parted by bars, without such at their ends.
+_ROWS = regex(r"^(?:(?![ \t]*\|)[^|\n$]*[^|\n$ ][ \t]*(?: \|[ \t][^|\n$]*)+(?<![| ])(?:\n|\Z)){2,}", re.MULTILINE)
 _CODE = regex(r"`([^`\n]{1,300})`")
 _ANSWER_TAG = regex(
-    r"[<\[]\s*(answer|final(?:[_ -]?answer)?|ans|result|solution|output)(?:\s[^<>\n]{0,100})?[>\]](.*?)"
-    r"[<\[]\s*/\s*\1\s*[>\]]",
-    re.IGNORECASE | re.DOTALL,
+    r"[<\[]\s{0,3}(/?)\s{0,3}(answer|final(?:[_ -]?answer)?|ans|result|solution|output|value)"
+    r"(?:\s[^<>\n]{0,100})?[>\]]",
+    re.IGNORECASE,
 )
 _PLACEHOLDER = regex(
     r"\W*(?:your |the |final |numerical |insert )*(?:answer|value|result|number)?(?: here| goes here)?\W*", re.I
@@ -74,6 +76,8 @@ def plain_text(text: str) -> str:
         text = _ENTITY.sub(lambda m: html.unescape(m[0]), text)
     if not text.isascii() and _WIDE.search(text):
         text = _ALPHABETS.sub(lambda m: unicodedata.normalize("NFKC", m[0]), text.translate(_PLAIN))
+    if " | " in text:
+        text = _ROWS.sub(lambda rows: "".join(f"| {row} |\n" for row in rows[0].splitlines()), text)
     if text.rstrip().endswith("]"):
         text = _CITATION.sub("", text)
     if "`" in text:
@@ -117,9 +121,17 @@ def tagged(text: str) -> str | None:
     """
     if "</" not in text and "[/" not in text:
         return None
-    found = [match[2].strip() for match in _ANSWER_TAG.finditer(text)]
-    found = [inner for inner in found if not _PLACEHOLDER.fullmatch(inner)]
-    return found[-1] if found else None
+    opened: dict[str, int] = {}
+    last = None
+    for tag in _ANSWER_TAG.finditer(text):
+        name = tag[2].lower()
+        if not tag[1]:
+            opened[name] = tag.end()
+        elif name in opened:
+            inner = text[opened[name] : tag.start()].strip()
+            last = last if _PLACEHOLDER.fullmatch(inner) else inner
+            opened.clear()
+    return last
 
 
 def json_reply(text: str) -> str | None:

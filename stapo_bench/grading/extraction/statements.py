@@ -9,9 +9,11 @@ import re
 from collections.abc import Iterator
 
 from stapo_bench.grading.extraction.asides import (
+    concludes,
     heads_check,
     is_by_others,
     is_check,
+    is_of_others,
     sets_out,
     states_nothing,
     without_last_remark,
@@ -77,6 +79,8 @@ _SATISFIED = regex(r"\s(?:works?|satisf\w+(?: it| this)?|qualif\w+|is a solution
 _NAMED_BASE = regex(r"\b(?:is|was) base (\d+)$")
 LETTER_VALUE = regex(r"([A-Za-z]) = ([^=,;]+)")
 _CHANCE = regex(r"\b(?:probability|chance|odds|likelihood)\b.*?\b(\S+) (?:in|out of) (?:every )?(\S+)$", re.IGNORECASE)
+_OPEN = regex(r"\b(?:if|not|never|unless|suppose)\b|n['’]t\b", re.IGNORECASE)
+_SEVERAL = regex(r",(?!\d{3})|;| (?:and|or) ")
 _ALL_REALS = regex(
     r"\b(?:all|every|any) (?:the )?(?:reals?|real (?:numbers?|values?|[a-z])(?: of [a-z])?)(?: (?:works?|satisf\w+"
     r"|is a solution))?$",
@@ -102,6 +106,7 @@ def stated(text: str, words: bool = True) -> str | None:
 def _stated(lines: list[str], hidden: Hidden, words: bool, notes: bool) -> str | None:
     """The value that the last of the lines states; ``notes``: remarks may state it."""
     passed = 0
+    remark = ""  # what a sentence on parts of the answer gives, behind one that may conclude
     values: list[str] = []  # of letters, from sentences side by side: "... so x = 3. Then y = 4."
     for index in range(len(lines) - 1, -1, -1):
         listed = block(lines, index)
@@ -109,7 +114,11 @@ def _stated(lines: list[str], hidden: Hidden, words: bool, notes: bool) -> str |
             return NEXT_VALUE.join([hidden.shown(listed), *values])
         for sentence in reversed(list(sentences(bare(lines[index])))):
             found = value_of(sentence, hidden, words, notes)
-            if found is None:
+            if found is not None and remark:
+                return found if concludes(sentence) and not _SEVERAL.search(found) else remark
+            if found is not None and not values and is_of_others(sentence):
+                remark = found
+            elif found is None:
                 passed += 1
             elif values and (_letter(found) is None or _letter(found) in map(_letter, values)):
                 return NEXT_VALUE.join(values)
@@ -118,8 +127,8 @@ def _stated(lines: list[str], hidden: Hidden, words: bool, notes: bool) -> str |
             else:
                 values.insert(0, found)
             if passed >= MAX_BACK or len(values) == MAX_LETTERS:
-                return NEXT_VALUE.join(values) if values else None
-    return NEXT_VALUE.join(values) if values else None
+                return NEXT_VALUE.join(values) or remark or None
+    return NEXT_VALUE.join(values) or remark or None
 
 
 def _letter(value: str) -> str | None:
@@ -171,7 +180,7 @@ def value_of(sentence: str, hidden: Hidden, with_words: bool, notes: bool) -> st
         return words
     if value is None:
         return bold if bold and len(bold.split()) <= MAX_WORDS and bold.isprintable() and not bold.isdigit() else None
-    return chain_end(hidden.shown(value))
+    return chain_end(hidden.shown(value), goes_on=_OPEN.search(clause) is None)
 
 
 def without_stop(sentence: str) -> str:

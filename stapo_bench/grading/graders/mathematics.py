@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from stapo_bench.errors import UsageError, did_you_mean
 from stapo_bench.grading.decide import Verdict, asked_by, decide, decide_at_sight, is_in_words, may_be_region, parts_of
+from stapo_bench.grading.evaluate import refill
 from stapo_bench.grading.extraction import (
     all_values,
     boxes_for,
@@ -28,7 +29,7 @@ from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.units import IN_SENTENCE, NEXT_PART, NEXT_READING, NEXT_VALUE
 from stapo_bench.records import Gold, Grade, Outcome
 
-GRADER_VERSION = "math-9"
+GRADER_VERSION = "math-10"
 # The gold's own text decides its type; "text" forces a comparison of words, and "multi", "set" and "tuple" make every
 # comma a separator. A type that is none of these changes nothing in a ``Gold``, where it may be another tool's word.
 ANSWER_TYPES = ("number", "expression", "tuple", "interval", "set", "multi", "equation", "matrix", "text")
@@ -95,6 +96,7 @@ def extract_for(completion: str, gold: Gold) -> str | None:
     >>> extract_for("So 2 works. Only 3 does as well.", Gold(answer="3")), extract_for("I give up.", Gold(answer="3"))
     ('3', None)
     """
+    refill()
     if gold.question and len(completion) <= MAX_GOES_ON and "boxed" not in completion and "</think" not in completion:
         completion = until_similar_question(completion, gold.question, lambda part: extract_answer(part) is not None)
     if _QUOTIENT.search(gold.answer):
@@ -143,6 +145,7 @@ def _several(completion: str, extracted: str, gold: Gold, wanted: int) -> Iterat
 
 def grade_extracted(extracted: str, gold: Gold) -> Grade:
     """Grade what ``extract_for`` found: completions that give the same share a grade."""
+    refill()  # one budget for all readings and parts, whatever extraction has spent
     asked = asked_by(gold.question) if gold.question else None
     readings = extracted.split(NEXT_READING)
     try:
@@ -159,6 +162,7 @@ def quick_grade(completion: str, gold: Gold) -> Grade | None:
     """The grade where a look at a short answer settles it, which needs no process of its own; else None."""
     if len(completion) > MAX_QUICK or len(gold.answer) > MAX_QUICK:
         return None
+    refill()
     try:
         extracted = extract_answer(completion)
         verdict = None if extracted is None else decide_at_sight(extracted, gold)
