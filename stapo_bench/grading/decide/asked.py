@@ -11,6 +11,9 @@ With a question these rules apply, and no others; without one nothing changes.
 * It asks for a rounded value ("to the nearest tenth", "estimate"): "about 42" is 42. Where it names the place, a
   decimal that goes on behind the gold's last is not rounded, and wrong.
 
+* It asks how many: "none" is 0.
+* It has options, labelled in order: the label of one, and what it says, are one answer.
+
 "In terms of pi" needs no rule: an exact gold takes no rounded answer.
 """
 
@@ -22,6 +25,7 @@ from stapo_bench.grading import units
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import BASE_NAMES
 
+MAX_OPTIONS = 6
 MAX_QUESTION = 20_000  # characters of a question that are read
 _PERCENT = regex(
     r"\b(?:what|which|how many|by what)\s+(?:\w+\s+)?(?:percent(?:age)?|per\s?cent)\b(?!\s+points)"
@@ -52,6 +56,8 @@ _TO_PLACE = regex(
     r"|\b(?:one|two|three|four|\d) (?:decimal (?:place|digit)s?|decimals|significant)\b",
     re.IGNORECASE,
 )
+_COUNT = regex(r"\bhow many\b", re.IGNORECASE)
+_OPTION = regex(r"(?:^|(?<=\s))\(?([A-Fa-f1-6])[).]\s+(?=\S)")
 _SENTENCE = regex(r"(?:[^.?!]|\.(?=\d))+[.?!]?")
 _ASKS = regex(
     r"\b(?:what|which|how|when|find|compute|calculate|determine|evaluate|give|state|write|express|convert|answer"
@@ -73,6 +79,8 @@ class Asked:
     letter: str | None = None
     rounded: bool = False
     to_place: bool = False
+    count: bool = False
+    options: tuple[tuple[str, str], ...] = ()
 
 
 @lru_cache(maxsize=1024)
@@ -96,6 +104,8 @@ def asked_by(question: str) -> Asked:
         letter=letters[-1] if letters else None,
         rounded=_ROUNDED.search(question) is not None,
         to_place=_TO_PLACE.search(question) is not None,
+        count=_COUNT.search(question) is not None,
+        options=_options(question),
     )
 
 
@@ -109,6 +119,19 @@ def _unit(question: str) -> str | None:
     words = [next(filter(None, match.groups())) for part in asking for match in _UNIT.finditer(part)]
     asked = {word for word in words if word in units.WORDS and isinstance(units.canonical(word), tuple)}
     return asked.pop() if len(asked) == 1 else None
+
+
+def _options(question: str) -> tuple[tuple[str, str], ...]:
+    """The options of the question with their labels, which are A, B, ... or 1, 2, ... in order."""
+    found = list(_OPTION.finditer(question))[-MAX_OPTIONS:]
+    labels = "".join(match[1].upper() for match in found)
+    if len(found) < 3 or labels not in ("ABCDEF"[: len(found)], "123456"[: len(found)]):
+        return ()
+    ends = [match.start() for match in found[1:]] + [len(question)]
+    return tuple(
+        (label, question[match.end() : end].strip(" ,;\n"))
+        for label, match, end in zip(labels, found, ends, strict=True)
+    )
 
 
 def _base(name: str) -> int:

@@ -8,6 +8,7 @@ import unicodedata
 from dataclasses import replace
 from functools import lru_cache
 
+from stapo_bench.grading.decide import text_answers
 from stapo_bench.grading.decide.asked import Asked
 from stapo_bench.grading.decide.asserted import asserts
 from stapo_bench.grading.decide.by_trees import by_mathematics
@@ -41,6 +42,7 @@ _LETTER_BASE = regex(r"([0-9A-Z]+)_\{?([a-z])\}?")  # of a question that asks in
 _PREFIXES = {"b": 2, "o": 8, "x": 16}
 _PREFIXED = regex(r"\b0([box])([0-9A-F]+)\b", re.IGNORECASE)
 _DIGITS = regex(r"(?:\\text\s*\{\s*)?([0-9A-Fa-f]+)\s*\}?")
+_LABELLED = regex(r"(?:\\text\s?\{)?\(([A-Fa-f1-6])\)\}?|(?:\\text\s?\{)?([A-F])\}?")
 _TUPLE = regex(r"(?:\\left)?\((?=[^()]*,).*\)")
 _NUMBER = regex(r"[-+]?\d+(?:\.\d+)?")
 _MARKED = regex(r"\\(?:overline|bar|dot|hat|tilde|widehat|ddot)\s*\{?\s*(\d+)\s*\}?|(?<=\d)()(?:'+| \\text\{ft\}$)")
@@ -180,11 +182,27 @@ def _as_asked(extracted: str, gold: Gold, asked: Asked) -> Verdict | None:
             return Verdict(True, "the question asks for a percentage")
     if asked.rounded and extracted.startswith("≈") and _decide(extracted.lstrip("≈ "), gold).correct:
         return Verdict(True, "the question asks for a rounded value")
+    if asked.count and gold.answer.strip(" $") == "0" and text_answers.special(extracted) == "empty":
+        return Verdict(True, "none are counted")
+    if asked.options and (said := _as_option(extracted, gold, dict(asked.options))) is not None:
+        return said
     if asked.letter is not None:
         named = [part.partition("=") for part in listed(extracted.replace("\\quad", ""))]
         own = [value for name, sign, value in named if sign and _bare_name(name) == _bare_name(asked.letter)]
         if len(named) > 1 and len(own) == 1 and _decide(own[0], gold).correct:
             return Verdict(True, f"the question asks for {asked.letter}")
+    return None
+
+
+def _as_option(extracted: str, gold: Gold, options: dict[str, str]) -> Verdict | None:
+    """CORRECT where one side is an option's label and the other is what that option says; else None."""
+    given, target = (_LABELLED.fullmatch(clean(text).strip()) for text in (extracted, gold.answer))
+    if (given is None) is (target is None):
+        return None
+    if given is not None and (option := options.get((given[1] or given[2]).upper())) is not None:
+        return Verdict(True, "the option of that label") if _decide(option, gold).correct else None
+    if target is not None and (option := options.get((target[1] or target[2]).upper())) is not None:
+        return Verdict(True, "the label of that option") if _decide(extracted, replace(gold, answer=option)).correct else None
     return None
 
 

@@ -9,6 +9,7 @@ from stapo_bench.grading.units import BASE_APART, NEXT_PART, PERCENT_APART
 
 MAX_BOXES = 40
 MAX_LABELLED = 20_000  # characters of a text that are searched for labels of parts
+MAX_FACTOR = 60  # characters of a formula around a box that may multiply it
 MAX_SAID = 30  # characters before an answer that may say that it is several
 MAX_DIGITS = 20  # of a number that is looked for in the working
 MAX_WORKING = 1_000  # characters before a box in which its number may carry a percent sign
@@ -23,6 +24,16 @@ _JOINT = regex(
 )
 _JOINED = regex(rf"[,;&]|\b{_WORDS}\b")
 _NAME_BEFORE = regex(r"(?<![A-Za-z\\])([A-Za-z](?:_\{?\w{1,3}\}?)?)\s*=\s*\$?$")
+_TIMES = r"(?:\\cdot|\\times|[·×*])"
+# A factor reaches from the last relation to the box, or from the box to the end of the formula.
+_FACTOR_BEFORE = regex(
+    rf"(?:[=≈$]|\\[(\[]|\\approx)\s*(?:\\displaystyle)?\s*((?:\([-−\d.]+\)|[-−]?\d[\d.]*|\\pi|\\[dt]?frac\{{\d+\}}\{{\d+\}}|\\sqrt\{{?\d+\}}?"
+    rf"|\s)+{_TIMES}\s*)$"
+)
+_FACTOR_BEHIND = regex(
+    rf"((?:\\[,;! ]|\s)*(?:{_TIMES}\s*(?:[\d.]+(?:\^\{{?-?\d+\}}?)?|\\sqrt\{{?\d+\}}?|\\pi)|\\sqrt\{{\d+\}}|\\pi(?![A-Za-z])))"
+    r"(?:\s|\\[,;! ]|\.)*(?:\$|\\[)\]])"
+)
 _LOGARITHM = regex(
     r"\\log\$?\s{0,3}(?:denotes|means|is|stands for|=)\s{0,3}(?:the\s)?\$?(?:\\log_\{?10|common log|(?:base"
     r"|decimal)[ -](?:10|log))"
@@ -30,14 +41,15 @@ _LOGARITHM = regex(
 _MINUS = regex(
     r"(?:[=≈:(\[,$]|\\[(\[]|\\displaystyle|['’]s|\b(?:is|are|was|equals|gives?|get|yields?|at|to|of|by))"
     r"(?:[ \t]|\\[,;:! ])*\{?[-−–]\}?(?:[ \t]|\\[,;:! "
-    r"])*\$?[ \t]*$|[a-z]{3,} (?:[-−–]|minus )\$?$"
+    r"])*(?:\$|\\[(\[])?[ \t]*$|[a-z]{3,} (?:[-−–]|minus )(?:\$|\\[(\[])?$"
 )
-_PART = regex(
+PART = regex(
     r"(?:^|\n|[.,;:$]\s|(?<=\})\s|\bFor )[ \t*#-]*(?:(?:Part|Question|Answer)\s*)?(?:\(([a-h]|i{1,3}|iv|v|\d)\)"
     r"|([a-h])\)"
-    r"|Part\s+([a-hA-H]|\d)\b|(?<=\n)[ \t]*(\d)\.\s|^(\d)\.\s)",
+    r"|Part\s+([a-hA-H]|\d)\b|(?<=\n)[ \t]*([\da-h])\.\s|^([\da-h])\.\s)",
     re.IGNORECASE,
 )
+ROWS = (list("abcdefgh"), ["i", "ii", "iii", "iv", "v"], list("12345678"))
 _LABEL = regex(r"(?<!\w)\(([a-d]|i{1,3})\)|(?:^|\n)[a-d][.)]\s|\b[Pp]art \(?[a-d1-4]\b")
 TRIES_AGAIN = regex(
     r"\b(?:wait|actually|oops|correction|mistake|redo|re-?try|re-?check|re-?consider|try again|once more|no,)",
@@ -147,9 +159,19 @@ def has_labels(text: str) -> bool:
 def _signed(text: str, box: Box) -> str:
     """The content of a box with the minus sign before it: ``x = -\\boxed{8}``."""
     content = box.content.strip()
+    before, behind = _factors(text, box)
+    if before or behind:
+        return f"{before}({content}){behind}"
     if not _MINUS.search(text[max(0, box.start - 30) : box.start]):  # no copy of all before each of many boxes
         return content
     return f"-({content})" if re.search(r"[-+=,±]", content) else f"-{content}"
+
+
+def _factors(text: str, box: Box) -> tuple[str, str]:
+    r"""What multiplies a box in its formula, before it and behind it: ``= 9\cdot\boxed{\sqrt3}``, ``\boxed{20}\,\pi$``."""
+    before = _FACTOR_BEFORE.search(text[max(0, box.start - MAX_FACTOR) : box.start])
+    behind = _FACTOR_BEHIND.match(text[box.end : box.end + MAX_FACTOR])
+    return before[1] if before else "", behind[1] if behind else ""
 
 
 def _parts(text: str, boxes: list[Box]) -> list[str]:
@@ -157,14 +179,13 @@ def _parts(text: str, boxes: list[Box]) -> list[str]:
     labels: dict[str, str] = {}
     position = 0
     for box in boxes:
-        found = list(_PART.finditer(text, position, box.start))
+        found = list(PART.finditer(text, position, box.start))
         position = box.end
         if found:
             labels[next(group for group in found[-1].groups() if group).lower()] = _signed(text, box)
         elif labels:
             labels[list(labels)[-1]] = _signed(text, box)
-    rows = (list("abcdefgh"), ["i", "ii", "iii", "iv", "v"], list("12345678"))
-    row = next((row[: len(labels)] for row in rows if set(row[: len(labels)]) == set(labels)), [])
+    row = next((row[: len(labels)] for row in ROWS if set(row[: len(labels)]) == set(labels)), [])
     return [labels[name] for name in row] if len(row) > 1 else [_signed(text, boxes[-1])]
 
 

@@ -54,7 +54,7 @@ _AT = regex(
 )
 _CONSEQUENCE = regex(
     r"[,;:—–-]\s*(?:and\s+)?(?:so|hence|thus|therefore|consequently|then|which means|from which|meaning|it follows"
-    r"|that is|in other words|namely|altogether|in total"
+    r"|that is|in other words|(?:or )?in (?:\w+ )?(?:form|notation|terms)|namely|altogether|in total"
     r"|which (?:comes to|amounts to|totals|gives|makes|equals|leaves|yields|reads|simplifies to|evaluates to)|donc"
     r"|also|daher|somit|luego|поэтому|значит)\b(?: that)?"
     r"|\s(?:so|hence|thus|therefore)\s(?=\d|[a-z] ?=|the\b|it\b|there\b)"
@@ -65,7 +65,8 @@ _CONSEQUENCE = regex(
 _OPENING = regex(
     r"\W*(?:since|because|as|if|when|while|although|given that|seeing that)\b.*,\s+(?=(?:the|it|he|she|they|we|you"
     r"|there|this"
-    r"|that|each|his|her|its|their|our)\b[^,]*\b(?:\d|[\ue000-\uf8ff]))",
+    r"|that|each|his|her|its|their|our)\b[^,]*\b(?:\d|[\ue000-\uf8ff]))"
+    r"|(?:.*\band )?\b[a-z]{2,}ing (?:[a-z]+ )?(?:by|with|for|from|in) [^,=]*,\s+(?=[a-z] ?=)",
     re.IGNORECASE,
 )
 _TAIL = regex(

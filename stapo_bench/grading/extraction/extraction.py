@@ -8,7 +8,7 @@ after a closed thinking section counts before text in it.
 import re
 from collections.abc import Callable
 
-from stapo_bench.grading.extraction.boxes import TRIES_AGAIN, Box, based, boxes, each_of, join, measured
+from stapo_bench.grading.extraction.boxes import PART, ROWS, TRIES_AGAIN, Box, based, boxes, each_of, join, measured
 from stapo_bench.grading.extraction.chains import chain_end
 from stapo_bench.grading.extraction.endings import MIN_CUT_OFF, breaks_off, is_finished
 from stapo_bench.grading.extraction.formulas import FORMULA, is_money
@@ -97,6 +97,24 @@ def boxes_for(completion: str, wanted: int) -> list[str] | None:
     if len(found) != wanted or (found and TRIES_AGAIN.search(text, found[0].end, found[-1].start)):
         return None
     return each_of(text, found)
+
+
+def stated_parts(prose: str, wanted: int) -> list[str] | None:
+    """What the text states under each of its last labels (a), (b), ...; None where these are not as many as wanted."""
+    labels = list(PART.finditer(prose))
+    names = [next(group for group in label.groups() if group).lower() for label in labels][-wanted:]
+    if wanted < 2 or not any(names == row[:wanted] for row in ROWS):
+        return None
+    starts = [label.end() for label in labels[-wanted:]]
+    ends = [label.start() for label in labels[1 - wanted :]] + [len(prose)]
+    parts = [_part(prose[start:end].lstrip(" :*)")) for start, end in zip(starts, ends, strict=True)]
+    return [part for part in parts if part is not None] if None not in parts else None
+
+
+def _part(text: str) -> str | None:
+    """The answer to one part: its value where there is one, else its words."""
+    found = _extract(text)
+    return found if found is None or re.search(r"[\d\\]", found) else stated(text, words=False) or found
 
 
 def prose_of(completion: str) -> str | None:

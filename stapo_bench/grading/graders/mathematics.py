@@ -21,8 +21,10 @@ from stapo_bench.grading.extraction import (
     named_values,
     prose_of,
     region_said,
+    stated_parts,
     until_similar_question,
     value_without_words,
+    without_groups,
 )
 from stapo_bench.grading.golds import as_gold
 from stapo_bench.grading.patterns import regex
@@ -44,6 +46,7 @@ _LETTER = regex(r"[A-Za-z]")
 # "litres a day" for a gold in a unit per another
 _QUOTIENT = regex(r"[A-Za-z]\}?\s*/\s*(?:\\text\s*\{\s*)?[A-Za-z]|\bper\b")
 _EACH = regex(r"(?<=[a-z] )(?:an?|each|every)(?= (?:second|minute|hour|day|week|month|year|kilogram|kilo|lit|met)\w*)")
+_LARGE = regex(r"[-$\s]*\d{1,3}(?:,?\d{3})+[$\s]*")
 MAX_GOES_ON = 1_500  # characters of a completion without a box that may ask the like of its question again
 MAX_QUICK = 10_000  # characters of a completion, or a gold, that is worth a quick look
 
@@ -99,6 +102,8 @@ def extract_for(completion: str, gold: Gold) -> str | None:
     refill()
     if gold.question and len(completion) <= MAX_GOES_ON and "boxed" not in completion and "</think" not in completion:
         completion = until_similar_question(completion, gold.question, lambda part: extract_answer(part) is not None)
+    if _LARGE.fullmatch(gold.answer):
+        completion = without_groups(completion)
     if _QUOTIENT.search(gold.answer):
         completion = _EACH.sub("per", completion)
     readings = list(dict.fromkeys(_readings(completion, gold)))
@@ -129,6 +134,9 @@ def _several(completion: str, extracted: str, gold: Gold, wanted: int) -> Iterat
         in_parts = NEXT_PART not in extracted and (has_labels(question) or has_labels(completion))
         if in_parts and (parts := boxes_for(completion, wanted)) is not None:
             yield NEXT_PART.join(parts)
+        return
+    if has_labels(question) and (parts := stated_parts(prose, wanted)) is not None:
+        yield NEXT_PART.join(parts)
         return
     named = named_values(prose)
     for text, pairs in ((gold.answer, named), (question, named), (gold.answer, named_values(prose, loose=True))):
