@@ -43,6 +43,7 @@ _PREFIXES = {"b": 2, "o": 8, "x": 16}
 _PREFIXED = regex(r"\b0([box])([0-9A-F]+)\b", re.IGNORECASE)
 _DIGITS = regex(r"(?:\\text\s*\{\s*)?([0-9A-Fa-f]+)\s*\}?")
 _LABELLED = regex(r"(?:\\text\s?\{)?\(([A-Fa-f1-6])\)\}?|(?:\\text\s?\{)?([A-F])\}?")
+_AS_PERCENT = regex(r"(.+?),?\s+or\s+([^,]+%)")
 _TUPLE = regex(r"(?:\\left)?\((?=[^()]*,).*\)")
 _NUMBER = regex(r"[-+]?\d+(?:\.\d+)?")
 _MARKED = regex(r"\\(?:overline|bar|dot|hat|tilde|widehat|ddot)\s*\{?\s*(\d+)\s*\}?|(?<=\d)()(?:'+| \\text\{ft\}$)")
@@ -176,6 +177,8 @@ def _each(answers: list[str], golds: list[str], gold: Gold, asked: Asked | None)
 
 def _as_asked(extracted: str, gold: Gold, asked: Asked) -> Verdict | None:
     """CORRECT where the question makes the two one answer; else None."""
+    if asked.percent and (both := _AS_PERCENT.fullmatch(extracted)) and _decide(both[1], replace(gold, answer=both[2])).correct:
+        extracted = both[2]  # "3/4, or 75%"
     if asked.percent and bool(_PERCENT.search(extracted)) is not bool(_PERCENT.search(gold.answer)):
         bare = replace(gold, answer=_PERCENT.sub("", gold.answer).strip())
         if _decide(_PERCENT.sub("", extracted).strip(), bare).correct:

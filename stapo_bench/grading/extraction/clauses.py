@@ -29,6 +29,7 @@ _AND = regex(r"(?<!,) (?:and|und|et|y)\s*$", re.IGNORECASE)  # with a comma befo
 _IF = regex(r",?\s+(?:if|unless|provided)\b", re.IGNORECASE)
 _WOULD = regex(r"\bwould\b", re.IGNORECASE)  # of what is not so, beside what is
 _STATES = regex(r"=|\b(?:is|are|was|were|has|have|gives?|get|obtain(?:s|ing)?|equals?|becomes?)\b", re.IGNORECASE)
+_SINCE = regex(r"\s*(?:since|because)\b", re.IGNORECASE)
 _QUOTES = frozenset("\"\u201c\u201d\u201e'\u2019")
 # What opens a clause that gives a reason, a condition or a contrast, and no value.
 _REASON = regex(
@@ -148,7 +149,8 @@ def in_clause(clause: str, hidden: Hidden) -> str | None:
         part = clause[start:end].strip(" ,;:—→")
         if start not in reasons and (found := _in_part(part, hidden)) is not None:
             return found
-    return _in_part(clause, hidden)
+    # "One can see it at once, since a = b": where there is a main clause, its reasons state nothing.
+    return None if reasons and 0 not in reasons and runs[0].start > min(reasons) else _in_part(clause, hidden)
 
 
 def _reasons(clause: str, starts: list[int]) -> set[int]:
@@ -199,7 +201,7 @@ def _clause_starts(clause: str, pieces: list[Token]) -> list[int]:
         begins = piece.kind == "stop" and piece.text not in _QUOTES
         if piece.kind == "joiner" and following.kind != "value":
             rest = clause[piece.end :]
-            begins = _OWN_VERB.match(rest) is not None
+            begins = _OWN_VERB.match(rest) is not None or _SINCE.match(rest) is not None
         if begins:
             starts.append(piece.end)
     starts += [match.end() for match in _CONSEQUENCE.finditer(clause)]

@@ -21,7 +21,7 @@ from stapo_bench.grading.extraction.statements import has_contrast, stated
 from stapo_bench.grading.extraction.tokens import tokens
 from stapo_bench.grading.extraction.turns import until_end_token, until_next_question, without_loop
 from stapo_bench.grading.patterns import regex
-from stapo_bench.grading.read import clean, parse
+from stapo_bench.grading.read import NUMERAL, clean, parse
 from stapo_bench.grading.tree import Refusal
 
 BEFORE_BOX = 50_000  # characters before the last box that are searched for boxes joined to it
@@ -217,6 +217,7 @@ def _in_prose(line: str, found: str) -> str:
         not (has_contrast(found) or _NOT_BUT.match(found))
         and (_CONDITION.search(found) or not _COPULA.search(found))
         and _is_readable(found)
+        and not NUMERAL.match(found)
     ):
         return found
     return stated(line) or found
@@ -267,7 +268,8 @@ def _bold(text: str) -> str | None:
         return None
     if named := _NAMED.fullmatch(found[-1]):
         return named[1]
-    is_last = text.rstrip(" .*\n").endswith(found[-1].rstrip(" .*"))  # and no heading of a step
+    # A sentence, or the end of the text, and no heading of a step.
+    is_last = found[-1].endswith(".") or text.rstrip(" .*\n").endswith(found[-1].rstrip(" .*"))
     return _in_prose(found[-1], found[-1]) if is_last else found[-1]
 
 

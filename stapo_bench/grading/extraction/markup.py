@@ -164,7 +164,7 @@ def json_reply(text: str) -> str | None:
     body = (fences[-1] if fences else text).strip()
     if not body.startswith("{") or not body.endswith("}"):
         end = body.rfind("}")
-        start = body.rfind("\n{", 0, end) + 1 if "\n{" in body else body.find('{"')
+        start = 0 if body.startswith("{") else body.rfind("\n{", 0, end) + 1 if "\n{" in body else body.find('{"')
         opens = text.lstrip().startswith("{") and "\n" in body[end:].strip()  # whatever is said behind it
         if end < 0 or start < 0 or (len(body[end + 1 :].strip()) > 3 and not opens):
             return None

@@ -18,6 +18,7 @@ from stapo_bench.grading.extraction import (
     extract_answer,
     has_labels,
     in_order_of,
+    last_items,
     named_values,
     prose_of,
     region_said,
@@ -144,6 +145,8 @@ def _several(completion: str, extracted: str, gold: Gold, wanted: int) -> Iterat
             yield NEXT_PART.join(value for _, value in ordered)
             return
     yield extracted
+    if (items := last_items(prose, wanted)) is not None:
+        yield items
     before = named[:-wanted]  # a formula there is working, a number is one answer more
     if len(named) >= wanted and not (before and not _LETTER.search(before[-1].value)):
         yield NEXT_VALUE.join(value for _, value in named[-wanted:])
