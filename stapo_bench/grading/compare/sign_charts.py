@@ -48,18 +48,19 @@ def where_quotient(sign: str, node: Node, name: str) -> Region:
 def _fraction(node: Node, name: str) -> tuple[Polynomial, Polynomial]:
     """Numerator and denominator of a tree, not reduced."""
     spend()
+    top: Polynomial = _ONE
+    bottom: Polynomial = _ONE
     if node.kind is Kind.NUMBER and node.value is not None:
         return _trimmed([node.value]), _ONE
     if node.kind is Kind.SYMBOL and node.label == name:
         return (Fraction(0), Fraction(1)), _ONE
     if node.kind is Kind.SUM:
-        top, bottom = (), _ONE
+        top = ()
         for arg in node.args:
             p, q = _fraction(arg, name)
             top, bottom = _plus(_times(top, q), _times(p, bottom)), _times(bottom, q)
         return top, bottom
     if node.kind is Kind.PRODUCT:
-        top, bottom = _ONE, _ONE
         for arg in node.args:
             p, q = _fraction(arg, name)
             top, bottom = _times(top, p), _times(bottom, q)
@@ -70,7 +71,6 @@ def _fraction(node: Node, name: str) -> tuple[Polynomial, Polynomial]:
             p, q = q, p
         if not q or abs(exponent) > MAX_DEGREE:
             raise Refusal("no quotient of polynomials")
-        top, bottom = _ONE, _ONE
         for _ in range(abs(int(exponent))):
             top, bottom = _times(top, p), _times(bottom, q)
         return top, bottom

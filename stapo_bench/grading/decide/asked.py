@@ -11,6 +11,8 @@ With a question these rules apply, and no others; without one nothing changes.
 * It asks for a rounded value ("to the nearest tenth", "estimate"): "about 42" is 42. Where it names the place, a
   decimal that goes on behind the gold's last is not rounded, and wrong.
 
+* It names one of several values that the answer states under names ("the remainder is 4 and the quotient 13"): that one
+  counts.
 * It asks how many: "none" is 0.
 * It has options, labelled in order: the label of one, and what it says, are one answer.
 
@@ -51,11 +53,8 @@ _LETTER = regex(
 _ROUNDED = regex(
     r"\bnearest\b|\bround\w*|\bapproximat\w+|\bestimat\w+|\bdecimal places?\b|\bsignificant\b", re.IGNORECASE
 )
-_TO_PLACE = regex(
-    r"\bnearest (?:tenth|hundredth|thousandth|cent|0\.0*1)"
-    r"|\b(?:one|two|three|four|\d) (?:decimal (?:place|digit)s?|decimals|significant)\b",
-    re.IGNORECASE,
-)
+_TO_PLACE = regex(r"\bnearest (?:tenth|hundredth|thousandth|cent|0\.0*1)", re.IGNORECASE)
+_WORD = regex(r"[A-Za-z]+")
 _COUNT = regex(r"\bhow many\b", re.IGNORECASE)
 _OPTION = regex(r"(?:^|(?<=\s))\(?([A-Fa-f1-6])[).]\s+(?=\S)")
 _SENTENCE = regex(r"(?:[^.?!]|\.(?=\d))+[.?!]?")
@@ -80,6 +79,7 @@ class Asked:
     rounded: bool = False
     to_place: bool = False
     count: bool = False
+    words: frozenset[str] = frozenset()
     options: tuple[tuple[str, str], ...] = ()
 
 
@@ -106,19 +106,21 @@ def asked_by(question: str) -> Asked:
         to_place=_TO_PLACE.search(question) is not None,
         count=_COUNT.search(question) is not None,
         options=_options(question),
+        words=frozenset(word.lower() for part in _asking(question) for word in _WORD.findall(part)),
     )
 
 
 def _unit(question: str) -> str | None:
     """The one unit that the question asks for, behind what asks: the units of what is given do not count."""
-    asking = [
-        sentence[asks.start() :]
-        for sentence in _SENTENCE.findall(question)
-        if (asks := _ASKS.search(sentence)) is not None
-    ]
-    words = [next(filter(None, match.groups())) for part in asking for match in _UNIT.finditer(part)]
+    words = [next(filter(None, match.groups())) for part in _asking(question) for match in _UNIT.finditer(part)]
     asked = {word for word in words if word in units.WORDS and isinstance(units.canonical(word), tuple)}
     return asked.pop() if len(asked) == 1 else None
+
+
+def _asking(question: str) -> list[str]:
+    """What asks in each sentence of the question: from its first word that does."""
+    found = [(sentence, _ASKS.search(sentence)) for sentence in _SENTENCE.findall(question)]
+    return [sentence[asks.start() :] for sentence, asks in found if asks is not None]
 
 
 def _options(question: str) -> tuple[tuple[str, str], ...]:

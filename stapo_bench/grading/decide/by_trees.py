@@ -122,7 +122,9 @@ def _components(text: str, wanted: int) -> str | None:
     if len(terms) < 2 or len(set(names)) < len(names) or _UNIT_VECTOR.sub("", text).strip():
         return None
     values = {term[3]: f"{term[1].strip().lstrip('+')}{term[2] or 1}".replace(" ", "") for term in terms}
-    return f"({','.join(values.get(name, '0') for name in 'ijk'[:wanted])})" if max(names) <= "ijk"[wanted - 1] else None
+    return (
+        f"({','.join(values.get(name, '0') for name in 'ijk'[:wanted])})" if max(names) <= "ijk"[wanted - 1] else None
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -177,7 +177,11 @@ def _each(answers: list[str], golds: list[str], gold: Gold, asked: Asked | None)
 
 def _as_asked(extracted: str, gold: Gold, asked: Asked) -> Verdict | None:
     """CORRECT where the question makes the two one answer; else None."""
-    if asked.percent and (both := _AS_PERCENT.fullmatch(extracted)) and _decide(both[1], replace(gold, answer=both[2])).correct:
+    if (
+        asked.percent
+        and (both := _AS_PERCENT.fullmatch(extracted))
+        and _decide(both[1], replace(gold, answer=both[2])).correct
+    ):
         extracted = both[2]  # "3/4, or 75%"
     if asked.percent and bool(_PERCENT.search(extracted)) is not bool(_PERCENT.search(gold.answer)):
         bare = replace(gold, answer=_PERCENT.sub("", gold.answer).strip())
@@ -205,7 +209,11 @@ def _as_option(extracted: str, gold: Gold, options: dict[str, str]) -> Verdict |
     if given is not None and (option := options.get((given[1] or given[2]).upper())) is not None:
         return Verdict(True, "the option of that label") if _decide(option, gold).correct else None
     if target is not None and (option := options.get((target[1] or target[2]).upper())) is not None:
-        return Verdict(True, "the label of that option") if _decide(extracted, replace(gold, answer=option)).correct else None
+        return (
+            Verdict(True, "the label of that option")
+            if _decide(extracted, replace(gold, answer=option)).correct
+            else None
+        )
     return None
 
 

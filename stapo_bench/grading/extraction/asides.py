@@ -12,7 +12,7 @@ _ASIDE = regex(
     r"|this (?:completes|matches|agrees|confirms"
     r"|is (?:the )?(?:correct|final|required))"
     r"|let(?:['’]s| us| me) (?:\w+ )?(?:double[ -]?|re-?)?(?:check|verify|confirm|test)\b"
-    r"|we can (?:verify|check)|to (?:verify|check|confirm|double-check)|for (?:comparison|reference|context)"
+    r"|we can (?:verify|check)|to (?:verify|check|confirm|double[- ]check)|for (?:comparison|reference|context)"
     r"|both sides|the (?:left|right)(?:-hand)? side|[LR]HS\b"
     r"|then both|before round\w+|(?:substitut\w+|plugging)\b"
     r"(?!.*(?:[,;:]\s[a-z]\s?(?:=|(?:equals|is)\b)|[,;:]\s(?:and )?(?:so|hence|thus|therefore)\b)|\b(?:i|we) get\b)"
@@ -32,12 +32,15 @@ _APPROVED = regex(
 )
 _PARENTHESES_BEHIND = regex(r"(?<=[\w\ue000-\uf8ff])[,.]?\s+\([^()]*\)[\s.!]*$")
 _OF_OTHERS = regex(
-    r"\b(?:of|among) (?:these|them|those)\b|^\W*(?:in other words,? |and )?(?:the|all|those) (?:others?|rest|remaining)\b"
+    r"\b(?:of|among) (?:these|them|those)\b"
+    r"|^\W*(?:in other words,? |and )?(?:the|all|those) (?:others?|rest|remaining)\b"
+    r"|^\W*(?:it|this|that|they|these) (?:is|are|was) (?:attained|reached|achieved|taken|assumed)\b|\bby the way\b"
     r"|\bthat (?:achieve|attain|give|do|reache)s? (?:it|this|that|so)\b",
     re.IGNORECASE,
 )
 _CONCLUDES = regex(
-    r"[\s>#*-]*(?:(?:and |but )?(?:so|hence|thus|therefore|consequently|altogether|in total|in conclusion)\b|\*\*.*\*\*\W*$)"
+    r"[\s>#*-]*(?:(?:and |but )?(?:so|hence|thus|therefore|consequently|altogether|in total|in conclusion)\b"
+    r"|\*\*.*\*\*\W*$)"
     r"|.*[,;:] (?:so|hence|thus|therefore)\b",
     re.IGNORECASE,
 )
@@ -45,7 +48,8 @@ _APPROVAL = regex(r"\W*(?:correct|right|done|great|good|perfect|verified|exactly
 _CHECK = regex(r"[\W_]*(?:quick )?(?:check|checking|verification|proof|sanity check)[\W_]*", re.IGNORECASE)
 # A remark, which gives the value only where nothing else does.
 _NOTE = regex(
-    r"^\W*(?:note|remember|indeed|alternatively|(?:another|one more) way\b|in percent\b|(?:without|if|had|were)\b.*\bwould)\b",
+    r"^\W*(?:note|remember|indeed|alternatively|(?:another|one more) way\b|in percent\b"
+    r"|(?:without|if|had|were)\b.*\bwould)\b",
     re.IGNORECASE,
 )
 _FIND = (

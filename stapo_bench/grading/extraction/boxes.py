@@ -31,16 +31,19 @@ _FACTOR_BEFORE = regex(
     rf"|\s)+{_TIMES}\s*)$"
 )
 _FACTOR_BEHIND = regex(
-    rf"((?:\\[,;! ]|\s)*(?:{_TIMES}\s*(?:[\d.]+(?:\^\{{?-?\d+\}}?)?|\\sqrt\{{?\d+\}}?|\\pi)|\\sqrt\{{\d+\}}|\\pi(?![A-Za-z])))"
+    rf"((?:\\[,;! ]|\s)*(?:{_TIMES}\s*(?:[\d.]+(?:\^\{{?-?\d+\}}?)?|\\sqrt\{{?\d+\}}?|\\pi)|\\sqrt\{{\d+\}}"
+    r"|\\pi(?![A-Za-z])|i(?![A-Za-z])))"
     r"(?:\s|\\[,;! ]|\.)*(?:\$|\\[)\]])"
 )
+_COEFFICIENT = regex(r"[=≈$]\s*([-−]?\d{1,6})\s?$")  # "= 3\boxed{\sqrt{2}}"
+_NO_NUMBER = regex(r"\s*(?:\\sqrt|\\pi|[a-zA-Z](?![a-zA-Z]))")
 _LOGARITHM = regex(
     r"\\log\$?\s{0,3}(?:denotes|means|is|stands for|=)\s{0,3}(?:the\s)?\$?(?:\\log_\{?10|common log|(?:base"
     r"|decimal)[ -](?:10|log))"
 )
 _MINUS = regex(
     r"(?:[=≈:(\[,$]|\\[(\[]|\\displaystyle|['’]s|\b(?:is|are|was|equals|gives?|get|yields?|at|to|of|by))"
-    r"(?:[ \t]|\\[,;:! ])*\{?[-−–]\}?(?:[ \t]|\\[,;:! "
+    r"(?:[ \t]|\\[,;:! ])*\{?(?:[-−–]|minus\b)\}?(?:[ \t]|\\[,;:! "
     r"])*(?:\$|\\[(\[])?[ \t]*$|[a-z]{3,} (?:[-−–]|minus )(?:\$|\\[(\[])?$"
 )
 PART = regex(
@@ -50,7 +53,9 @@ PART = regex(
     re.IGNORECASE,
 )
 ROWS = (list("abcdefgh"), ["i", "ii", "iii", "iv", "v"], list("12345678"))
-_LABEL = regex(r"(?<!\w)\(([a-d]|i{1,3})\)|(?:^|\n)[a-d][.)]\s|\b[Pp]art \(?[a-d1-4]\b")
+_LABEL = regex(
+    r"(?<!\w)\(([a-d]|i{1,3})\)|(?:^|\n|[.?!;:]\s)[a-d][.)]\s|(?:^|\n|\?\s)[1-4][.)]\s|\b[Pp]art \(?[a-d1-4]\b"
+)
 TRIES_AGAIN = regex(
     r"\b(?:wait|actually|oops|correction|mistake|redo|re-?try|re-?check|re-?consider|try again|once more|no,)",
     re.IGNORECASE,
@@ -168,8 +173,10 @@ def _signed(text: str, box: Box) -> str:
 
 
 def _factors(text: str, box: Box) -> tuple[str, str]:
-    r"""What multiplies a box in its formula, before it and behind it: ``= 9\cdot\boxed{\sqrt3}``, ``\boxed{20}\,\pi$``."""
+    r"""What multiplies a box in its formula, before it and behind it: ``9\cdot\boxed{\sqrt3}``, ``\boxed{20}\,\pi``."""
     before = _FACTOR_BEFORE.search(text[max(0, box.start - MAX_FACTOR) : box.start])
+    if before is None and _NO_NUMBER.match(box.content):
+        before = _COEFFICIENT.search(text[max(0, box.start - MAX_FACTOR) : box.start])
     behind = _FACTOR_BEHIND.match(text[box.end : box.end + MAX_FACTOR])
     return before[1] if before else "", behind[1] if behind else ""
 

@@ -114,7 +114,8 @@ _DOUBTED = regex(
     re.IGNORECASE,
 )
 _CONFIRMED = regex(
-    r"\b(?:yes|yep|indeed|confirm\w*|(?:correct|right)(?! (?:answer|value|result|number|count|total|sum|one))|checks? out"
+    r"\b(?:yes|yep|indeed|confirm\w*|(?:correct|right)(?! (?:answer|value|result|number|count|total|sum|one))"
+    r"|checks? out"
     r"|match\w*|consistent|holds|works|fine|good|same|still)\b",
     re.IGNORECASE,
 )

@@ -42,19 +42,21 @@ _WORDS = _vocabulary()
 _PARTS = {
     "drittel": 3, "viertel": 4, "fünftel": 5, "sechstel": 6, "siebtel": 7, "achtel": 8, "neuntel": 9, "zehntel": 10,
     "zwölftel": 12, "zwanzigstel": 20, "hundertstel": 100, "tiers": 3, "quart": 4, "quarts": 4, "cinquième": 5,
-    "cinquièmes": 5, "sixième": 6, "sixièmes": 6, "huitième": 8, "huitièmes": 8, "dixième": 10, "dixièmes": 10, "tercio": 3,
-    "tercios": 3, "cuarto": 4, "cuartos": 4, "quinto": 5, "quintos": 5, "sexto": 6, "sextos": 6,
+    "cinquièmes": 5, "sixième": 6, "sixièmes": 6, "huitième": 8, "huitièmes": 8, "dixième": 10, "dixièmes": 10,
+    "tercio": 3, "tercios": 3, "cuarto": 4, "cuartos": 4, "quinto": 5, "quintos": 5, "sexto": 6, "sextos": 6,
 }  # fmt: skip
 _ONE = "ein|un|une"
 # Right behind its verb and at the end of its sentence: neither "not a quarter", nor "more than", nor "of 9".
 _FRACTION = regex(
-    rf"(?<=\b)((?:ist|beträgt|sind|ergibt sich|lautet|est|vaut|es|son) )({'|'.join([*sorted(_WORDS, key=len, reverse=True), _ONE])}|\d+)"
+    r"\b((?:ist|beträgt|sind|ergibt sich|lautet|est|vaut|es|son) )"
+    rf"({'|'.join([*sorted(_WORDS, key=len, reverse=True), _ONE])}|\d+)"
     rf" ({'|'.join(_PARTS)})(?=\s*(?:[.!;]|\Z))",
     re.IGNORECASE,
 )
-_KOREAN = {name: value for value, name in enumerate("한 두 세 네 다섯 여섯 일곱 여덟 아홉 열".split(), start=1)}
+_KOREAN = dict(zip(("한", "두", "세", "네", "다섯", "여섯", "일곱", "여덟", "아홉", "열"), range(1, 11), strict=True))
 _KOREAN_NUMBER = regex(
-    rf"((?:모두|총|[는은]) )({'|'.join(_KOREAN)}) ?(?=(?:개|가지|명|번|쌍|장|마리|점|시간|살|줄)(?:입니다|이다|이에요|예요)?\s*(?:[.!]|\Z))"
+    rf"((?:모두|총|[는은]) )({'|'.join(_KOREAN)}) ?"
+    r"(?=(?:개|가지|명|번|쌍|장|마리|점|시간|살|줄)(?:입니다|이다|이에요|예요)?\s*(?:[.!]|\Z))"
 )
 _EUROPEAN_NUMBER = regex(rf"\b(?:{'|'.join(sorted(_WORDS, key=len, reverse=True))})\b(?!-)", re.IGNORECASE)
 _DIGITS = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}

@@ -46,7 +46,7 @@ _PARENTHESIS = regex(r"\s*[(（][^()（）]*?[A-Za-z\u0400-\u04ff]{3,}[^()（）
 # "3, 5 and 7, which are consecutive odds": what follows a value and holds none.
 _PLAIN_REMARK = regex(r"(?<=[\w)%\ue000-\uf8ff]),? which (?:is|are|was|were)\s[^\d\ue000-\uf8ff=;]*$")
 # "60 minutes, 10 minutes longer than by train"
-_COMPARED = regex(r"(?<=[\w%)]),\s+\S+(?: [a-z]+)? (?:more|less|[a-z]{2,}er) (?:[a-z]+ )?than\b[^.;]*$")
+_COMPARED = regex(r"(?<=[\w%)]),\s+(?:which is )?\S+(?: [a-z]+)? (?:more|less|[a-z]{2,}er) (?:[a-z]+ )?than\b[^.;]*$")
 _BOLD = regex(r"(?<![\w)}])\*\*(?=\S)|(?<=\S)\*\*(?![\w({\\-])")
 _CONTRAST = regex(
     r"(?:,?\s+(?:instead of|rather than|as opposed to|in contrast to|and not|but not)"
@@ -85,14 +85,20 @@ _TO = regex(r"\b(\d+) to (\d+)$")
 _SATISFIED = regex(r"\s(?:works?|satisf\w+(?: it| this)?|qualif\w+|is a solution)\b[^\d\ue000-\uf8ff]*$", re.IGNORECASE)
 _NAMED_BASE = regex(r"\b(?:is|was) base (\d+)$")
 LETTER_VALUE = regex(r"([A-Za-z]) = ([^=,;]+)")
-_CHANCE = regex(r"\b(?:probability|chance|odds|likelihood)\b.*?\b(\S+) (?:in|out of) (?:every )?(\S+)$", re.IGNORECASE)
+_CHANCE = regex(
+    r"\b(?:probability|chances?|odds|likelihood)\b.*?\b(\S+) (?:in|out of) (?:every )?(\S+)$", re.IGNORECASE
+)
 _OPEN = regex(r"\b(?:if|not|never|unless|suppose)\b|n['’]t\b", re.IGNORECASE)
 _SEVERAL = regex(r",(?!\d{3})|;| (?:and|or) ")
 _OPERAND = r"(?:\d+(?:\.\d+)?[a-z]?|(?<![a-z'’])[b-z](?:_\w)?|pi|theta|\))(?:\^[23])?"
 _SQUARED = regex(rf"({_OPERAND}) (squared|cubed)\b(?! (?:cm|m|km|f|in|yd|mi|units?))", re.IGNORECASE)
 _OPERATED = regex(rf"\b({_OPERAND}) (plus|minus|over|times) (?=(?:{_OPERAND}|\(|sqrt)(?![a-z]))", re.IGNORECASE)
+_NEGATIVE = regex(r"(?<=[a-z=] )negative (?=[\d√π])")
 _SIGNS = {"plus": " + ", "minus": " − ", "over": "/", "times": " · "}
-_HALF = regex(r"\b(half|(?:a |one )?quarter of) an? (?=(?:hour|minute|second|day|week|year|mile|kilo|met|lit|cent)\w*)", re.IGNORECASE)
+_HALF = regex(
+    r"\b(half|(?:a |one )?quarter of) an? (?=(?:hour|minute|second|day|week|year|mile|kilo|met|lit|cent)\w*)",
+    re.IGNORECASE,
+)
 _ALL_REALS = regex(
     r"\b(?:all|every|any) (?:the )?(?:reals?|real (?:numbers?|values?|[a-z])(?: of [a-z])?)(?: (?:works?|satisf\w+"
     r"|is a solution))?$",
@@ -227,6 +233,7 @@ def _spoken(clause: str) -> str:
     """The clause with signs for words of arithmetic between values: "n squared", "2x minus 5", "half an hour"."""
     clause = _SQUARED.sub(lambda m: f"{m[1]}^{'2' if m[2].lower() == 'squared' else '3'}", clause)
     clause = _OPERATED.sub(lambda m: m[1] + _SIGNS[m[2].lower()], clause)
+    clause = _NEGATIVE.sub("−", clause)
     return _HALF.sub(lambda m: "1/2 " if m[1].lower() == "half" else "1/4 ", clause)
 
 

@@ -12,6 +12,7 @@ from stapo_bench.grading.decide import Verdict, asked_by, decide, decide_at_sigh
 from stapo_bench.grading.evaluate import refill
 from stapo_bench.grading.extraction import (
     all_values,
+    answer_phrases,
     boxes_for,
     conclusion,
     declines,
@@ -48,6 +49,7 @@ _LETTER = regex(r"[A-Za-z]")
 _QUOTIENT = regex(r"[A-Za-z]\}?\s*/\s*(?:\\text\s*\{\s*)?[A-Za-z]|\bper\b")
 _EACH = regex(r"(?<=[a-z] )(?:an?|each|every)(?= (?:second|minute|hour|day|week|month|year|kilogram|kilo|lit|met)\w*)")
 _LARGE = regex(r"[-$\s]*\d{1,3}(?:,?\d{3})+[$\s]*")
+_NOUN = regex(r"\b(?:the|its|their|corresponding) ([a-z]+)$|(?:^| )([a-z])$")
 MAX_GOES_ON = 1_500  # characters of a completion without a box that may ask the like of its question again
 MAX_QUICK = 10_000  # characters of a completion, or a gold, that is worth a quick look
 
@@ -120,11 +122,26 @@ def _readings(completion: str, gold: Gold) -> Iterator[str]:
         if (prose := prose_of(completion)) is not None and (sentence := conclusion(prose)) is not None:
             yield f"{IN_SENTENCE}{sentence}"
     elif extracted is not None:
-        yield from _several(completion, extracted, gold, wanted) if wanted > 1 else [extracted]
+        yield from (
+            _several(completion, extracted, gold, wanted) if wanted > 1 else [_asked_for(completion, gold) or extracted]
+        )
         if may_be_region(gold) and (prose := prose_of(completion)) and (region := region_said(prose)) is not None:
             yield region
         if _WORDS.fullmatch(extracted) and (value := value_without_words(completion)) is not None:
             yield value
+
+
+def _asked_for(completion: str, gold: Gold) -> str | None:
+    """Of values that one sentence ends with, each under its name, the one that the question names; else None."""
+    if gold.question is None or (prose := prose_of(completion)) is None or answer_phrases(prose):
+        return None
+    named = named_values(conclusion(prose) or "")
+    asked = asked_by(gold.question).words
+    names = [match[1] or match[2] if (match := _NOUN.search(name)) else None for name, _ in named]
+    if len(names) < 2 or None in names:
+        return None
+    of_name = [value for name, (_, value) in zip(names, named, strict=True) if name in asked]
+    return of_name[0] if len(of_name) == 1 else None
 
 
 def _several(completion: str, extracted: str, gold: Gold, wanted: int) -> Iterator[str]:
