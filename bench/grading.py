@@ -4,7 +4,8 @@
     STAPO_BENCH_DATA=DIR python -m bench.grading [--data FILE] [--limit K] [--json OUT]
 
 Every grader grades the same pairs one after the other, in one process and one run, in CPU time, so that the ratio means
-something on any machine, busy or not. ``grade_many`` is timed beside it: CPU time of all its processes, start included.
+something on any machine, busy or not; ``math`` once more with the questions, as a run has them.
+``grade_many`` is timed beside it: CPU time of all its processes, start included.
 math-verify gets the gold between dollar signs and takes boxes before other formulas, which is where it does best.
 """
 
@@ -29,7 +30,7 @@ import numpy as np
 
 from stapo_bench.errors import StapoError
 from stapo_bench.grading import GRADERS, Grader, grade_many
-from stapo_bench.records import Gold, Outcome
+from stapo_bench.records import Gold, Outcome, Problem
 from stapo_bench.runs import measured_with
 from stapo_bench.tasks import load_problems, load_task
 
@@ -37,6 +38,7 @@ PACKAGES = ("stapo-bench", "math-verify", "latex2sympy2_extended", "sympy")
 
 
 PANEL = ("math", "strict", "qwen")  # the others may hang, and here nothing ends them: stapo-bench arena has them all
+WITH_QUESTION = "math, with the question"
 COLUMNS = ("false +", "false -", "total s", "p50 ms", "p99 ms", "max ms")
 
 
@@ -48,6 +50,7 @@ class Case(NamedTuple):
     completion: str
     gold: Gold
     label: bool
+    question: str | None = None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -79,22 +82,19 @@ def load_cases(path: Path | None) -> list[Case]:
         raise StapoError(f"{path}: no such file; expected JSON lines with benchmark, problem_id, gold, response, label")
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
-    golds = {
-        problem.problem_id: problem.gold
+    problems = {
+        problem.problem_id: problem
         for name in sorted({row["benchmark"] for row in rows})
         for problem in load_problems(load_task(name), path.parent)
     }
-    return [
-        Case(
-            id=row["id"],
-            benchmark=row["benchmark"],
-            completion=row["response"],
-            # The published gold of the response's own time, read by the rules of the task.
-            gold=replace(golds.get(row["problem_id"], Gold(answer="")), answer=row["gold"]),
-            label=row["label"],
-        )
-        for row in rows
-    ]
+    return [_case(row, problems.get(row["problem_id"])) for row in rows]
+
+
+def _case(row: dict[str, Any], problem: Problem | None) -> Case:
+    """A response with the published gold of its own time, read by the rules of the task, and the task's question."""
+    gold = replace(problem.gold if problem else Gold(answer=""), answer=row["gold"])
+    question = problem.question if problem else None
+    return Case(row["id"], row["benchmark"], row["response"], gold, row["label"], question)
 
 
 def measure(cases: Sequence[Case]) -> dict[str, Any]:
@@ -106,6 +106,8 @@ def measure(cases: Sequence[Case]) -> dict[str, Any]:
             __import__(module)
         outcomes, seconds = _timed(partial(_panel, grader), cases)
         graders[name] = {"version": grader.version, **_summary(cases, outcomes, seconds)}
+    outcomes, seconds = _timed(_with_question, cases)
+    graders[WITH_QUESTION] = {"version": GRADERS["math"].version, **_summary(cases, outcomes, seconds)}
     outcomes, seconds = _timed(_math_verify, cases)
     graders["math-verify"] = {"version": version("math-verify"), **_summary(cases, outcomes, seconds)}
     start, start_cpu = time.perf_counter(), _cpu_of_all()
@@ -136,6 +138,10 @@ def _timed(grade: Callable[[Case], Outcome], cases: Sequence[Case]) -> tuple[lis
 
 def _panel(grader: Grader, case: Case) -> Outcome:
     return grader.grade(case.completion, case.gold).outcome
+
+
+def _with_question(case: Case) -> Outcome:
+    return GRADERS["math"].grade(case.completion, replace(case.gold, question=case.question)).outcome
 
 
 def _math_verify(case: Case) -> Outcome:
@@ -174,11 +180,11 @@ def render(result: dict[str, Any]) -> str:
     lines = [
         f"{result['num_responses']} responses, commit {result['commit']}, {result['device']}",
         "",
-        f"{'grader':<12}{'agreement':>10}" + "".join(f"{name:>9}" for name in COLUMNS),
+        f"{'grader':<24}{'agreement':>10}" + "".join(f"{name:>9}" for name in COLUMNS),
     ]
     for name, row in result["graders"].items():
         lines.append(
-            f"{name:<12}{row['agreement']:>10.2%}{len(row['false_positives']):>9}{len(row['false_negatives']):>9}"
+            f"{name:<24}{row['agreement']:>10.2%}{len(row['false_positives']):>9}{len(row['false_negatives']):>9}"
             f"{row['total_s']:>9.2f}{row['p50_ms']:>9.3f}{row['p99_ms']:>9.2f}{row['max_ms']:>9.1f}"
         )
     lines += [

@@ -3,8 +3,10 @@
 import pytest
 
 from stapo_bench.grading import grade_answer
+from stapo_bench.grading.decide import decide
+from stapo_bench.grading.evaluate import TooLarge, spend
 from stapo_bench.grading.extraction import extract_answer, named_values
-from stapo_bench.grading.graders.mathematics import quick_grade
+from stapo_bench.grading.graders.mathematics import extract_for, quick_grade
 from stapo_bench.grading.read import parse
 from stapo_bench.grading.tree import Refusal
 from stapo_bench.records import Gold, Outcome
@@ -161,3 +163,14 @@ def test_six_values_have_names():
 
     assert names(6) == list("abcdpq")
     assert names(7) == list("bcdpqr")
+
+
+def test_a_verdict_has_one_budget_whatever_was_spent_before_it():
+    with pytest.raises(TooLarge):
+        spend(10**9)
+    extract_for("So it is 2.", Gold(answer="2"))
+    spend()  # extraction began with a full budget
+    with pytest.raises(TooLarge):
+        spend(10**9)
+    assert not decide("1/2", Gold(answer="2/4")).correct  # a verdict inside another fills up nothing
+    assert grade_answer(r"\boxed{1/2}", "2/4").outcome is Outcome.CORRECT

@@ -15,6 +15,7 @@ from stapo_bench.records import Gold, Outcome
 
 DATA = Path(os.environ.get("STAPO_BENCH_DATA", "/nonexistent"))
 EVALUATION = ("aime24", "aime25", "amc23", "math500", "minerva", "olympiadbench", "hmmt25", "brumo25", "cmimc25")
+LABELLED = ("aime24", "amc23", "math500", "minerva", "olympiadbench")
 TRAINING = ("math_12k", "deepscaler_40k", "dapo_math_17k", "gsm8k_train", "gsm8k_test", "aime_1983_2023")
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="STAPO_BENCH_DATA does not name the folder of data sets")
 
@@ -59,6 +60,22 @@ def test_a_changed_digit_of_a_gold_is_never_accepted() -> None:
     # A numeral below its base has the same value in every base, (-1)^(n-1) is (-1)^(n-7), "units" is no unit: equal.
     unequal = [pair for pair in accepted if not re.search(r"_\{?\d|\(-1\)\^|units", pair[0])]
     assert not unequal, unequal
+
+
+def test_agreement_with_the_question_is_not_lower() -> None:
+    questions = {row["id"]: row["problem"] for name in LABELLED for row in rows(f"{name}.jsonl")}
+    golds = {row["id"]: gold_of(row) for row in rows("olympiadbench.jsonl")}
+    agreed = asked = 0
+    with gzip.open(DATA / "responses.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for row in map(json.loads, lines):
+            question = questions.get(row["problem_id"])
+            gold = golds.get(row["problem_id"], Gold(answer=row["gold"]))
+            asked += question is not None
+            agreed += (grade_answer(row["response"], gold, question=question).outcome is Outcome.CORRECT) is row[
+                "label"
+            ]
+    assert agreed == 2163
+    assert asked == 2180  # two problems have since been withdrawn
 
 
 def test_agreement_with_checked_labels() -> None:

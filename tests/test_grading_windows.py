@@ -16,9 +16,10 @@ from stapo_bench.grading.extraction.boxes import based, has_labels
 from stapo_bench.grading.extraction.clauses import _firm_runs, _strength, in_clause
 from stapo_bench.grading.extraction.concluding import conclusion
 from stapo_bench.grading.extraction.endings import breaks_off, is_finished
-from stapo_bench.grading.extraction.extraction import _whole, boxes_for, prose_of
+from stapo_bench.grading.extraction.extraction import _whole
 from stapo_bench.grading.extraction.formulas import hide_formulas
 from stapo_bench.grading.extraction.openings import opening_value
+from stapo_bench.grading.extraction.readings import boxes_for, prose_of
 from stapo_bench.grading.extraction.spans import spans
 from stapo_bench.grading.extraction.statements import _emphasised, stated
 from stapo_bench.grading.extraction.tokens import tokens

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from stapo_bench.errors import UsageError
-from stapo_bench.grading.graders import prm800k, qwen
+from stapo_bench.grading.graders import minerva, prm800k, qwen
 from stapo_bench.grading.graders.strict import WINDOW, grade_answer
 from stapo_bench.grading.pool import grade_many
 from stapo_bench.grading.registry import GRADERS, get_grader
@@ -150,6 +150,14 @@ def test_qwen_decides_text_and_numbers_without_sympy():
     assert qwen.quick_grade(r"\boxed{42}", Gold(answer="42")).outcome.value == "CORRECT"
     assert qwen.quick_grade(r"\boxed{43}", Gold(answer="42")).outcome.value == "INCORRECT"
     assert qwen.quick_grade(r"\boxed{x}", Gold(answer="42")) is None
+
+
+def test_minerva_takes_no_long_text_for_another_that_begins_like_it():
+    long = "1" * minerva.MAX_LENGTH
+    outcomes = [
+        minerva.grade_answer(rf"\boxed{{{answer}}}", f"{long}2").outcome.value for answer in (f"{long}2", f"{long}3")
+    ]
+    assert outcomes == ["CORRECT", "INCORRECT"]
 
 
 # (answer, gold, verdict): what grading/grader.py of PRM800K says, to which both notations of a fraction are one.

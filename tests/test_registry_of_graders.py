@@ -119,7 +119,8 @@ def test_a_broken_grader_is_said_in_one_line(offer, module, said):
 
 def test_importing_the_grading_room_loads_numpy_and_mpmath_at_most():
     code = (
-        "import sys; before = set(sys.modules); import stapo_bench.grading;"
+        "import sys; before = set(sys.modules);"
+        "from stapo_bench.grading import equal_answers, grade_answer, grade_many, grader_reward;"
         "loaded = {name.partition('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names);"
         "print(*sorted(loaded - {'numpy', 'mpmath', 'stapo_bench'}))"
     )

@@ -38,11 +38,18 @@ def same_value(left: Node, right: Node) -> bool:
     if left == right:
         return True
     names = sorted(free_symbols(left) | free_symbols(right))
+    if _are_factorials(left, right) and same_value(left.args[0], right.args[0]):
+        return True  # however large they are
     if not names:
         return same_constant(left, right, {})
     if free_symbols(left) != free_symbols(right) and _differs_in_names(left, right):
         return False
     return _same_function(left, right, names) and not _differs_far(left, right, names)
+
+
+def _are_factorials(left: Node, right: Node) -> bool:
+    """Whether both are factorials, of any number: ``1000000!`` and ``(10^6)!``."""
+    return left.kind is right.kind is Kind.CALL and left.label == right.label == "factorial"
 
 
 def _differs_in_names(left: Node, right: Node) -> bool:

@@ -14,6 +14,7 @@ from stapo_bench.grading.compare.pieces import (
     intersection,
     merge,
 )
+from stapo_bench.grading.compare.sign_charts import where_quotient
 from stapo_bench.grading.evaluate import Inexact, compare_reals, exact, is_infinite
 from stapo_bench.grading.tree import (
     REVERSED_SIGN,
@@ -147,8 +148,11 @@ def _relation(node: Node) -> Region:
 
 
 def _polynomial(sign: str, node: Node, name: str) -> Region:
-    """Where a polynomial of degree one or two with rational coefficients is below, above or at zero."""
-    a, b, c = _coefficients(node, name)
+    """Where a polynomial or a quotient of two, with rational coefficients, is below, above or at zero."""
+    try:
+        a, b, c = _coefficients(node, name)
+    except Refusal:
+        return merge(where_quotient(sign, node, name))
     if not a:
         return _half(sign if b > 0 else REVERSED_SIGN[sign], num(-c / b))
     under = b * b - 4 * a * c

@@ -8,7 +8,13 @@ With a question these rules apply, and no others; without one nothing changes.
   converted, or wrong. Where it names several, none is asked for.
 * It asks for one letter ("what is k in terms of m"): of an answer that gives several letters their values, this one's
   counts.
-* It asks for a rounded value ("to the nearest tenth", "estimate"): "about 42" is 42.
+* It asks for a rounded value ("to the nearest tenth", "estimate"): "about 42" is 42. Where it names the place, a
+  decimal that goes on behind the gold's last is not rounded, and wrong.
+
+* It names one of several values that the answer states under names ("the remainder is 4 and the quotient 13"): that one
+  counts.
+* It asks how many: "none" is 0.
+* It has options, labelled in order: the label of one, and what it says, are one answer.
 
 "In terms of pi" needs no rule: an exact gold takes no rounded answer.
 """
@@ -21,6 +27,7 @@ from stapo_bench.grading import units
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import BASE_NAMES
 
+MAX_OPTIONS = 6
 MAX_QUESTION = 20_000  # characters of a question that are read
 _PERCENT = regex(
     r"\b(?:what|which|how many|by what)\s+(?:\w+\s+)?(?:percent(?:age)?|per\s?cent)\b(?!\s+points)"
@@ -46,7 +53,16 @@ _LETTER = regex(
 _ROUNDED = regex(
     r"\bnearest\b|\bround\w*|\bapproximat\w+|\bestimat\w+|\bdecimal places?\b|\bsignificant\b", re.IGNORECASE
 )
-_ASKING = regex(r"[^.?!]*(?:[.?!]|$)")
+_TO_PLACE = regex(r"\bnearest (?:tenth|hundredth|thousandth|cent|0\.0*1)", re.IGNORECASE)
+_WORD = regex(r"[A-Za-z]+")
+_COUNT = regex(r"\bhow many\b", re.IGNORECASE)
+_OPTION = regex(r"(?:^|(?<=\s))\(?([A-Fa-f1-6])[).]\s+(?=\S)")
+_SENTENCE = regex(r"(?:[^.?!]|\.(?=\d))+[.?!]?")
+_ASKS = regex(
+    r"\b(?:what|which|how|when|find|compute|calculate|determine|evaluate|give|state|write|express|convert|answer"
+    r"|estimate|round)\b|\((?:in )?[A-Za-z]+\)\W*$",
+    re.IGNORECASE,
+)
 _BASE = regex(
     r"\bbase[\s${-]{0,3}(\d{1,2}|" + "|".join(BASE_NAMES) + r")\b|\b(binary|octal|hexadecimal)\b", re.IGNORECASE
 )
@@ -61,6 +77,10 @@ class Asked:
     unit: str | None = None
     letter: str | None = None
     rounded: bool = False
+    to_place: bool = False
+    count: bool = False
+    words: frozenset[str] = frozenset()
+    options: tuple[tuple[str, str], ...] = ()
 
 
 @lru_cache(maxsize=1024)
@@ -83,14 +103,37 @@ def asked_by(question: str) -> Asked:
         unit=_unit(question),
         letter=letters[-1] if letters else None,
         rounded=_ROUNDED.search(question) is not None,
+        to_place=_TO_PLACE.search(question) is not None,
+        count=_COUNT.search(question) is not None,
+        options=_options(question),
+        words=frozenset(word.lower() for part in _asking(question) for word in _WORD.findall(part)),
     )
 
 
 def _unit(question: str) -> str | None:
-    """The one unit that the question asks for."""
-    words = [next(filter(None, match.groups())) for match in _UNIT.finditer(question)]
+    """The one unit that the question asks for, behind what asks: the units of what is given do not count."""
+    words = [next(filter(None, match.groups())) for part in _asking(question) for match in _UNIT.finditer(part)]
     asked = {word for word in words if word in units.WORDS and isinstance(units.canonical(word), tuple)}
     return asked.pop() if len(asked) == 1 else None
+
+
+def _asking(question: str) -> list[str]:
+    """What asks in each sentence of the question: from its first word that does."""
+    found = [(sentence, _ASKS.search(sentence)) for sentence in _SENTENCE.findall(question)]
+    return [sentence[asks.start() :] for sentence, asks in found if asks is not None]
+
+
+def _options(question: str) -> tuple[tuple[str, str], ...]:
+    """The options of the question with their labels, which are A, B, ... or 1, 2, ... in order."""
+    found = list(_OPTION.finditer(question))[-MAX_OPTIONS:]
+    labels = "".join(match[1].upper() for match in found)
+    if len(found) < 3 or labels not in ("ABCDEF"[: len(found)], "123456"[: len(found)]):
+        return ()
+    ends = [match.start() for match in found[1:]] + [len(question)]
+    return tuple(
+        (label, question[match.end() : end].strip(" ,;\n"))
+        for label, match, end in zip(labels, found, ends, strict=True)
+    )
 
 
 def _base(name: str) -> int:

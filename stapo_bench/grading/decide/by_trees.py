@@ -19,14 +19,19 @@ _LEAD_IN = regex(
     re.IGNORECASE,
 )
 _UNIT_LETTERS = regex(
-    r"([-+]?[\d.,/ ]*\d(?: ?(?:\\times|\\cdot|\*) ?10 ?\^ ?\{?-?\d+\}?)?) "
+    r"((?:[A-Za-z] = )?[-+]?[\d.,/ ]*\d(?: ?(?:\\times|\\cdot|\*) ?10 ?\^ ?\{?-?\d+\}?)?) "
     # One way to match each text, mm as two letters: two ways would be tried in all combinations.
-    r"([msgLNJWVKh](?:\s*(?:(?:[/*]|\\cdot)\s*)?(?:cm|km|kg|mol|[msgLNJWVKh])|\s*\^\s*\{?-?\d\}?)*)"
+    r"((?:kg|km|cm|mol|[msgLNJWVKh])(?:\s*(?:(?:[/*]|\\cdot)\s*)?(?:cm|km|kg|mol|[msgLNJWVKh])|\s*\^\s*\{?-?\d\}?)*)"
 )
 # The name of a probability, a mean, a count: P(X = 2) = ..., E[X] = ..., \\#S = ...
 _MEASURE = regex(
     r"^(?:(?:P|Pr|E|Var|\\Pr|\\mathbb\{[PE]\}|\\text\{(?:P|Pr|E|Var)\})\s*[(\[][^()\[\]]*[)\]]|\\?#\s*\w)\s*=\s*(?=[^=]+$)"
 )
+_UNIT_VECTOR = regex(
+    r"\s*((?:^|(?<=[}ijk\s]))\s*[-+]?)\s*(\d+(?:\.\d+)?|\\frac\{\d+\}\{\d+\}|\\sqrt\{\d+\})?\s*"
+    r"(?:\\(?:hat|vec|text)\s*)?\{?\s*\\?([ijk])(?:math)?(?![a-zA-Z])\s*\}?"
+)
+_TIMES = regex(r"\\cdot|[{}]")
 _EXCEPT = regex(
     r"^(?:\\text\{)?\s*all real (?:numbers|values|x)?\s*(?:x )?(?:except|other than|but)(?: for)?\s*\}?\s*"
     r"(?:x = )?(.+)$"
@@ -52,7 +57,7 @@ def by_mathematics(question: Question) -> Verdict:
         if gold.answer_type == "tuple" and given.kind is not Kind.TUPLE and reads_as_region(given):
             return Verdict(False, "a set of numbers for a tuple")
         if not free_symbols(given) and (unit := _UNIT_LETTERS.fullmatch(target)):
-            asked = parse(f"{unit[1]} \\text{{{unit[2]}}}")
+            asked = parse(f"{unit[1]} \\text{{{_TIMES.sub(' ', unit[2])}}}")
     except Refusal as refusal:
         return Verdict(_same_text(response, target), f"response cannot be read: {refusal}")
     return _compared(question, given, asked)
@@ -93,8 +98,10 @@ def _parse_response(response: str, asked: Node) -> Node:
     if (named := _named_set(response)) is not None:
         return named
     response = _REAL.sub("", _MEASURE.sub("", response))
+    if asked.kind is Kind.TUPLE and (components := _components(response, len(asked.args))) is not None:
+        response = components
     if not free_symbols(asked) and (unit := _UNIT_LETTERS.fullmatch(response)):
-        response = f"{unit[1]} \\text{{{unit[2]}}}"  # "9.8 m/s^2", "5 m": no variable is asked for
+        response = f"{unit[1]} \\text{{{_TIMES.sub(' ', unit[2])}}}"  # "9.8 m/s^2", "5 m": no variable is asked for
     try:
         return parse(response)
     except Refusal:
@@ -102,6 +109,22 @@ def _parse_response(response: str, asked: Node) -> Node:
         if shorter == response or not shorter:
             raise
         return parse(shorter)
+
+
+def _components(text: str, wanted: int) -> str | None:
+    r"""The tuple of ``-6\mathbf{i} - \mathbf{j} + 3\mathbf{k}``; None of any other answer.
+
+    >>> _components("2i - k", 3), _components("2i - x", 2)
+    ('(2,0,-1)', None)
+    """
+    terms = list(_UNIT_VECTOR.finditer(text)) if wanted in (2, 3) else []
+    names = [term[3] for term in terms]
+    if len(terms) < 2 or len(set(names)) < len(names) or _UNIT_VECTOR.sub("", text).strip():
+        return None
+    values = {term[3]: f"{term[1].strip().lstrip('+')}{term[2] or 1}".replace(" ", "") for term in terms}
+    return (
+        f"({','.join(values.get(name, '0') for name in 'ijk'[:wanted])})" if max(names) <= "ijk"[wanted - 1] else None
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -8,6 +8,7 @@ import unicodedata
 from dataclasses import replace
 from functools import lru_cache
 
+from stapo_bench.grading.decide import text_answers
 from stapo_bench.grading.decide.asked import Asked
 from stapo_bench.grading.decide.asserted import asserts
 from stapo_bench.grading.decide.by_trees import by_mathematics
@@ -15,7 +16,6 @@ from stapo_bench.grading.decide.parts import labelled, listed, without_names
 from stapo_bench.grading.decide.restated import restates
 from stapo_bench.grading.decide.verdict import Question, Verdict
 from stapo_bench.grading.decide.word_rules import by_words
-from stapo_bench.grading.evaluate import refill
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import clean
 from stapo_bench.grading.units import BASE_APART, IN_SENTENCE, NEXT_VALUE
@@ -28,6 +28,7 @@ _ORDINAL = regex(r"(\d*(?:(?<!1)1(?=st)|(?<!1)2(?=nd)|(?<!1)3(?=rd)|(?:1[123]|[0
 
 MAX_CHAIN = 300  # characters of an answer that is read again with decimal points, or as an identity
 _DECIMAL = regex(r"-?\s?\d*\.\d+")
+_PLACES = regex(r"(?:[a-zA-Z] = )?-?\d*\.(\d+)(?![\d.]| ?\\ldots)")
 _COMMA = regex(r"(?<![\d,.])(0(?=,\d{3}(?!\d))|\d+(?!,\d{3}(?!\d))),(\d+)(?![\d,])")
 _INDEX = regex(r"(?<![A-Za-z\\])([A-Za-z])(?=\d)()")
 _ONE_NUMBER = regex(  # "x = -4,5 cm", "1,5² = 2,25"; not "(4,5)", nor "a,b = 4,5"
@@ -41,6 +42,8 @@ _LETTER_BASE = regex(r"([0-9A-Z]+)_\{?([a-z])\}?")  # of a question that asks in
 _PREFIXES = {"b": 2, "o": 8, "x": 16}
 _PREFIXED = regex(r"\b0([box])([0-9A-F]+)\b", re.IGNORECASE)
 _DIGITS = regex(r"(?:\\text\s*\{\s*)?([0-9A-Fa-f]+)\s*\}?")
+_LABELLED = regex(r"(?:\\text\s?\{)?\(([A-Fa-f1-6])\)\}?|(?:\\text\s?\{)?([A-F])\}?")
+_AS_PERCENT = regex(r"(.+?),?\s+or\s+([^,]+%)")
 _TUPLE = regex(r"(?:\\left)?\((?=[^()]*,).*\)")
 _NUMBER = regex(r"[-+]?\d+(?:\.\d+)?")
 _MARKED = regex(r"\\(?:overline|bar|dot|hat|tilde|widehat|ddot)\s*\{?\s*(\d+)\s*\}?|(?<=\d)()(?:'+| \\text\{ft\}$)")
@@ -59,7 +62,6 @@ def decide(  # noqa: PLR0911 - one return for each kind of answer
     >>> decide("43", Gold(answer="42"))
     Verdict(correct=False, rule='integers')
     """
-    refill()
     if len(extracted) > MAX_ANSWER:
         return Verdict(False, f"not comparable: longer than {MAX_ANSWER} characters")
     if extracted.startswith(IN_SENTENCE):
@@ -80,9 +82,7 @@ def decide(  # noqa: PLR0911 - one return for each kind of answer
         return Verdict(same, f"the question asks for base {asked.base}")
     verdict = _decide(extracted, gold)
     if verdict.correct:
-        if gold.question is not None and restates(extracted, gold.answer, gold.question):
-            return Verdict(False, "the question's own expression")
-        return verdict
+        return _not_as_asked(extracted, gold, asked) or verdict
     if (again := _read_again(extracted, gold)) is not None:
         return decide(again, gold, asked)
     if _states_identity(extracted, gold):
@@ -90,6 +90,21 @@ def decide(  # noqa: PLR0911 - one return for each kind of answer
     if (named := without_names(listed(gold.answer))) and len(given := listed(extracted)) == len(named):
         return _each(without_names(given) or given, named, gold, asked)
     return (_as_asked(extracted, gold, asked) if asked else None) or verdict
+
+
+def _not_as_asked(extracted: str, gold: Gold, asked: Asked | None) -> Verdict | None:
+    """INCORRECT where an answer of the gold's value is not in the form that the question asks for; else None."""
+    if gold.question is not None and restates(extracted, gold.answer, gold.question):
+        return Verdict(False, "the question's own expression")
+    if asked is not None and asked.to_place and _goes_on(extracted, gold.answer):
+        return Verdict(False, "not rounded to the place that the question names")
+    return None
+
+
+def _goes_on(extracted: str, gold: str) -> bool:
+    """Whether an answer is a decimal of more places than a gold that is one."""
+    given, target = _PLACES.match(clean(extracted).lstrip("≈ ")), _PLACES.match(clean(gold))
+    return given is not None and target is not None and len(given[1].rstrip("0")) > len(target[1])
 
 
 def _read_again(extracted: str, gold: Gold) -> str | None:
@@ -162,17 +177,43 @@ def _each(answers: list[str], golds: list[str], gold: Gold, asked: Asked | None)
 
 def _as_asked(extracted: str, gold: Gold, asked: Asked) -> Verdict | None:
     """CORRECT where the question makes the two one answer; else None."""
+    if (
+        asked.percent
+        and (both := _AS_PERCENT.fullmatch(extracted))
+        and _decide(both[1], replace(gold, answer=both[2])).correct
+    ):
+        extracted = both[2]  # "3/4, or 75%"
     if asked.percent and bool(_PERCENT.search(extracted)) is not bool(_PERCENT.search(gold.answer)):
         bare = replace(gold, answer=_PERCENT.sub("", gold.answer).strip())
         if _decide(_PERCENT.sub("", extracted).strip(), bare).correct:
             return Verdict(True, "the question asks for a percentage")
     if asked.rounded and extracted.startswith("≈") and _decide(extracted.lstrip("≈ "), gold).correct:
         return Verdict(True, "the question asks for a rounded value")
+    if asked.count and gold.answer.strip(" $") == "0" and text_answers.special(extracted) == "empty":
+        return Verdict(True, "none are counted")
+    if asked.options and (said := _as_option(extracted, gold, dict(asked.options))) is not None:
+        return said
     if asked.letter is not None:
         named = [part.partition("=") for part in listed(extracted.replace("\\quad", ""))]
         own = [value for name, sign, value in named if sign and _bare_name(name) == _bare_name(asked.letter)]
         if len(named) > 1 and len(own) == 1 and _decide(own[0], gold).correct:
             return Verdict(True, f"the question asks for {asked.letter}")
+    return None
+
+
+def _as_option(extracted: str, gold: Gold, options: dict[str, str]) -> Verdict | None:
+    """CORRECT where one side is an option's label and the other is what that option says; else None."""
+    given, target = (_LABELLED.fullmatch(clean(text).strip()) for text in (extracted, gold.answer))
+    if (given is None) is (target is None):
+        return None
+    if given is not None and (option := options.get((given[1] or given[2]).upper())) is not None:
+        return Verdict(True, "the option of that label") if _decide(option, gold).correct else None
+    if target is not None and (option := options.get((target[1] or target[2]).upper())) is not None:
+        return (
+            Verdict(True, "the label of that option")
+            if _decide(extracted, replace(gold, answer=option)).correct
+            else None
+        )
     return None
 
 

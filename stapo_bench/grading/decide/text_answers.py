@@ -3,6 +3,7 @@ r"""Answers that are text: names, choices, times, dates, and the few words that 
 Each has one canonical form, and forms of different types never meet.
 """
 
+import math
 import re
 
 from stapo_bench.grading.patterns import regex
@@ -15,7 +16,7 @@ _MONTHS = {
 _SHORT_MONTHS = {name[:letters]: month for name, month in _MONTHS.items() for letters in (3, 4)}
 _NOTHING = frozenset({
     "no solution", "no solutions", "none", "empty", "empty set", "the empty set", "no real solution",
-    "no real solutions", "does not exist", "dne", "undefined", "no such number", "no such integer",
+    "no real solutions", "no such number", "no such integer",
     "there are no solutions", "nothing", "null set",
 })  # fmt: skip
 _REALS = frozenset({
@@ -38,6 +39,7 @@ _AROUND_CHOICE = regex(r"\\(?:text|math)\w*\s*(?=\{)|[{}$*~]|\\[ ,;]")
 _CHOICE = regex(r"\(\s*([A-Ja-j])\s*\)")
 _AROUND_TIME = regex(r"\\(?:text|math)\w*|[{}$\s~]|\\[ ,;!]")
 _TIME = regex(r"(\d{1,2}):([0-5]\d)(?::([0-5]\d))?([ap]m|noon|midnight)?(?:h|hrs?|hours?)?")
+_TWO_PARTS = regex(r"([1-9]\d?) ?: ?([1-9]\d)")
 _HOUR = regex(r"(\d{1,2})([ap]m)")
 _ORDINAL = regex(r"(\d)\s*(?:\^\s*)?(?:st|nd|rd|th)\b")
 _AROUND_DATE = regex(r"\b(?:the|of|on|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b")
@@ -66,7 +68,7 @@ def special(text: str) -> str | None:
     ('empty', 'reals', None)
     """
     words = plain(text)
-    if words in _NOTHING and words not in _FORMS:
+    if words in _NOTHING:
         return "empty"
     if words in _REALS:
         return "reals"
@@ -138,6 +140,26 @@ def same_time(left: tuple[int, int, int, str], right: tuple[int, int, int, str])
         return _on_the_clock(left) == _on_the_clock(right) and bool(left[3])
     marked, bare = (left, right) if left[3] else (right, left)
     return _on_the_clock(marked) == (bare[0], bare[1], bare[2]) or marked[:3] == bare[:3]
+
+
+def is_ratio(text: str) -> bool:
+    """Whether what may be a time may be a ratio as well: two numbers in lowest terms, the second without a leading 0.
+
+    >>> is_ratio("1:10"), is_ratio("1:05"), is_ratio("2:20")
+    (True, False, False)
+    """
+    parts = _TWO_PARTS.fullmatch(text)
+    return parts is not None and math.gcd(int(parts[1]), int(parts[2])) == 1
+
+
+def same_ratio(left: str, right: str) -> bool:
+    """Whether two ratios are one; none where either is no ratio of two numbers.
+
+    >>> same_ratio("2:20", "1:10"), same_ratio("2:20", "1:12"), same_ratio("12:00", "1:00")
+    (True, False, False)
+    """
+    a, b = _TWO_PARTS.fullmatch(left), _TWO_PARTS.fullmatch(right)
+    return a is not None and b is not None and int(a[1]) * int(b[2]) == int(a[2]) * int(b[1])
 
 
 def _on_the_clock(value: tuple[int, int, int, str]) -> tuple[int, int, int]:

@@ -19,6 +19,7 @@ _OPTION = regex(r"(?:\\text)?\{?\(([A-E])\)\s*\}?\s+(.+)")
 _TEXT = regex(r"\\text\s*\{([^{}]*)\}")
 _SIGN = regex(r"[\\\d=^_{}+*/<>|]")
 _RATIO = regex(r"\d+(?: ?: ?\d+)+")
+_CLOCK = regex(r"\b(?:what time|time|clock|when|a\.?m|p\.?m|noon|midnight|long|minutes?|hours?)\b", re.IGNORECASE)
 _NO_VALUES = (r"\emptyset", r"\varnothing", r"\{\}")
 _TEXT_ONLY = regex(r"(?:\\text\{[^{}\\]*\}[\s,.]*)+")
 
@@ -34,6 +35,9 @@ def time_of_day(question: Question) -> Verdict | None:
         return None
     given = text_answers.time(question.response)
     if given is not None:
+        as_ratio = text_answers.is_ratio(question.target) and not _CLOCK.search(question.gold.question or "")
+        if as_ratio and text_answers.same_ratio(question.response, question.target):
+            return Verdict(True, "ratio")
         return Verdict(text_answers.same_time(given, asked), "time")
     is_sure = asked[3] or re.fullmatch(r"\d{1,2}:\d\d", question.response)  # 1:30 may be a ratio
     return Verdict(False, "not a time") if is_sure else None

@@ -2,7 +2,9 @@
 
 from stapo_bench.grading.extraction.boxes import has_labels
 from stapo_bench.grading.extraction.concluding import all_values, conclusion, region_said
-from stapo_bench.grading.extraction.extraction import boxes_for, extract_answer, prose_of, value_without_words
-from stapo_bench.grading.extraction.languages import declines
+from stapo_bench.grading.extraction.extraction import extract_answer
+from stapo_bench.grading.extraction.languages import answer_phrases, declines, without_groups
+from stapo_bench.grading.extraction.lists import last_items
 from stapo_bench.grading.extraction.named import in_order_of, named_values
+from stapo_bench.grading.extraction.readings import boxes_for, prose_of, stated_parts, value_without_words
 from stapo_bench.grading.extraction.turns import until_similar_question

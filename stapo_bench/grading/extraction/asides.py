@@ -11,7 +11,8 @@ _ASIDE = regex(
     r"|feel free|please|as a (?:check|test)|you can(?!['’]t|not)\b|q\.?e\.?d|done\b"
     r"|this (?:completes|matches|agrees|confirms"
     r"|is (?:the )?(?:correct|final|required))"
-    r"|we can (?:verify|check)|to (?:verify|check|confirm|double-check)|for (?:comparison|reference|context)"
+    r"|let(?:['’]s| us| me) (?:\w+ )?(?:double[ -]?|re-?)?(?:check|verify|confirm|test)\b"
+    r"|we can (?:verify|check)|to (?:verify|check|confirm|double[- ]check)|for (?:comparison|reference|context)"
     r"|both sides|the (?:left|right)(?:-hand)? side|[LR]HS\b"
     r"|then both|before round\w+|(?:substitut\w+|plugging)\b"
     r"(?!.*(?:[,;:]\s[a-z]\s?(?:=|(?:equals|is)\b)|[,;:]\s(?:and )?(?:so|hence|thus|therefore)\b)|\b(?:i|we) get\b)"
@@ -29,10 +30,28 @@ _APPROVED = regex(
     r"|checks out|is (?:correct|right|true|consistent))|checks out|works|matches|OK)|[✓✔✅])[\s.!)]*$",
     re.IGNORECASE,
 )
+_PARENTHESES_BEHIND = regex(r"(?<=[\w\ue000-\uf8ff])[,.]?\s+\([^()]*\)[\s.!]*$")
+_OF_OTHERS = regex(
+    r"\b(?:of|among) (?:these|them|those)\b"
+    r"|^\W*(?:in other words,? |and )?(?:the|all|those) (?:others?|rest|remaining)\b"
+    r"|^\W*(?:it|this|that|they|these) (?:is|are|was) (?:attained|reached|achieved|taken|assumed)\b|\bby the way\b"
+    r"|\bthat (?:achieve|attain|give|do|reache)s? (?:it|this|that|so)\b",
+    re.IGNORECASE,
+)
+_CONCLUDES = regex(
+    r"[\s>#*-]*(?:(?:and |but )?(?:so|hence|thus|therefore|consequently|altogether|in total|in conclusion)\b"
+    r"|\*\*.*\*\*\W*$)"
+    r"|.*[,;:] (?:so|hence|thus|therefore)\b",
+    re.IGNORECASE,
+)
 _APPROVAL = regex(r"\W*(?:correct|right|done|great|good|perfect|verified|exactly)\W*", re.IGNORECASE)
 _CHECK = regex(r"[\W_]*(?:quick )?(?:check|checking|verification|proof|sanity check)[\W_]*", re.IGNORECASE)
 # A remark, which gives the value only where nothing else does.
-_NOTE = regex(r"^\W*(?:note|remember|indeed)\b", re.IGNORECASE)
+_NOTE = regex(
+    r"^\W*(?:note|remember|indeed|alternatively|(?:another|one more) way\b|in percent\b"
+    r"|(?:without|if|had|were)\b.*\bwould)\b",
+    re.IGNORECASE,
+)
 _FIND = (
     r"(?:\w+ly |first |now |just |then )?(?:find|compute|calculate|evaluate|determine|simplify|solve|expand|factor"
     r"|express|know|work out)\b(?! that\b|\s+\d+\s+[a-z])"  # "solve 6 more problems" gives a number
@@ -61,7 +80,7 @@ _BY_OTHERS = regex(
 _LAST_REMARK = regex(
     r"(?:(?<=[.!?。])\s*|(?<=\n)[ \t]*)\("
     r"(?!(?:actually,? (?:it|that|this|the)|correct(?:ion|ed)|wait|sorry|oops|no(?=,))\b)"
-    r"(?=[^()]*[A-Za-z]{3})(?:[^()]|\([^()]*\)){5,400}\)[\s.*]*$",
+    r"(?=[^()]*(?:[A-Za-z]{3}|=))(?:[^()]|\([^()]*\)){5,400}\)[\s.*]*$",
     re.IGNORECASE,
 )
 
@@ -76,9 +95,23 @@ def states_nothing(sentence: str, notes: bool) -> bool:
     )
 
 
+def is_of_others(sentence: str) -> bool:
+    """Whether a sentence speaks of parts of what has been told, or of what is left: a remark behind a conclusion.
+
+    >>> is_of_others("The largest of them is 484."), is_of_others("The other 6 are odd."), is_of_others("It is 7.")
+    (True, True, False)
+    """
+    return _OF_OTHERS.search(sentence) is not None
+
+
+def concludes(sentence: str) -> bool:
+    """Whether a sentence says that it concludes: "So ...", "Therefore ...", or all of it in bold."""
+    return _CONCLUDES.match(sentence) is not None
+
+
 def is_check(sentence: str) -> bool:
-    """Whether a sentence is an equality with a word of approval behind it."""
-    return _APPROVED.search(sentence) is not None
+    """Whether a sentence is an equality with a word of approval behind it; in parentheses it approves these alone."""
+    return _APPROVED.search(_PARENTHESES_BEHIND.sub("", sentence)) is not None
 
 
 def sets_out(clause: str, notes: bool) -> bool:

@@ -9,6 +9,7 @@ from stapo_bench.grading.units import BASE_APART, NEXT_PART, PERCENT_APART
 
 MAX_BOXES = 40
 MAX_LABELLED = 20_000  # characters of a text that are searched for labels of parts
+MAX_FACTOR = 60  # characters of a formula around a box that may multiply it
 MAX_SAID = 30  # characters before an answer that may say that it is several
 MAX_DIGITS = 20  # of a number that is looked for in the working
 MAX_WORKING = 1_000  # characters before a box in which its number may carry a percent sign
@@ -16,26 +17,45 @@ MAX_STATED = 200  # characters of a line behind a final-answer phrase that is re
 _DECIMAL = regex(r"\d+(?:\.\d+)?")
 _BRACE = regex(r"\\.|[{}]", re.DOTALL)
 _BOX = regex(r"\\(?:boxed|fbox|framebox)\s*(?=\{)|\\boxed\s*(?=[\d\-+])|\\boxed\s+(?=[A-Za-z])")
+_WORDS = "(?:and|or|et|ou|und|oder|y|o)"
 _JOINT = regex(
-    r"(?:[\s$,;.&]|\\[()\[\],;:! ]|\\q?quad|\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\band\b|\bor\b|\*\*"
+    rf"(?:[\s$,;.&]|\\[()\[\],;:! ]|\\q?quad|\\text\s*\{{\s*,?\s*{_WORDS}\s*\}}|\b{_WORDS}\b|\*\*"
     r"|[A-Za-z](?:_\{?\w{1,3}\}?)?\s*=(?=[\s$]*$))*"  # "or $x = \boxed{8}$"
 )
+_JOINED = regex(rf"[,;&]|\b{_WORDS}\b")
+_NAME_BEFORE = regex(r"(?<![A-Za-z\\])([A-Za-z](?:_\{?\w{1,3}\}?)?)\s*=\s*\$?$")
+_TIMES = r"(?:\\cdot|\\times|[·×*])"
+# A factor reaches from the last relation to the box, or from the box to the end of the formula.
+_FACTOR_BEFORE = regex(
+    rf"(?:[=≈$]|\\[(\[]|\\approx)\s*(?:\\displaystyle)?\s*((?:\([-−\d.]+\)|[-−]?\d[\d.]*|\\pi|\\[dt]?frac\{{\d+\}}\{{\d+\}}|\\sqrt\{{?\d+\}}?"
+    rf"|\s)+{_TIMES}\s*)$"
+)
+_FACTOR_BEHIND = regex(
+    rf"((?:\\[,;! ]|\s)*(?:{_TIMES}\s*(?:[\d.]+(?:\^\{{?-?\d+\}}?)?|\\sqrt\{{?\d+\}}?|\\pi)|\\sqrt\{{\d+\}}"
+    r"|\\pi(?![A-Za-z])|i(?![A-Za-z])))"
+    r"(?:\s|\\[,;! ]|\.)*(?:\$|\\[)\]])"
+)
+_COEFFICIENT = regex(r"[=≈$]\s*([-−]?\d{1,6})\s?$")  # "= 3\boxed{\sqrt{2}}"
+_NO_NUMBER = regex(r"\s*(?:\\sqrt|\\pi|[a-zA-Z](?![a-zA-Z]))")
 _LOGARITHM = regex(
     r"\\log\$?\s{0,3}(?:denotes|means|is|stands for|=)\s{0,3}(?:the\s)?\$?(?:\\log_\{?10|common log|(?:base"
     r"|decimal)[ -](?:10|log))"
 )
 _MINUS = regex(
     r"(?:[=≈:(\[,$]|\\[(\[]|\\displaystyle|['’]s|\b(?:is|are|was|equals|gives?|get|yields?|at|to|of|by))"
-    r"(?:[ \t]|\\[,;:! ])*\{?[-−–]\}?(?:[ \t]|\\[,;:! "
-    r"])*\$?[ \t]*$|[a-z]{3,} (?:[-−–]|minus )\$?$"
+    r"(?:[ \t]|\\[,;:! ])*\{?(?:[-−–]|minus\b)\}?(?:[ \t]|\\[,;:! "
+    r"])*(?:\$|\\[(\[])?[ \t]*$|[a-z]{3,} (?:[-−–]|minus )(?:\$|\\[(\[])?$"
 )
-_PART = regex(
+PART = regex(
     r"(?:^|\n|[.,;:$]\s|(?<=\})\s|\bFor )[ \t*#-]*(?:(?:Part|Question|Answer)\s*)?(?:\(([a-h]|i{1,3}|iv|v|\d)\)"
     r"|([a-h])\)"
-    r"|Part\s+([a-hA-H]|\d)\b|(?<=\n)[ \t]*(\d)\.\s|^(\d)\.\s)",
+    r"|Part\s+([a-hA-H]|\d)\b|(?<=\n)[ \t]*([\da-h])\.\s|^([\da-h])\.\s)",
     re.IGNORECASE,
 )
-_LABEL = regex(r"(?<!\w)\(([a-d]|i{1,3})\)|(?:^|\n)[a-d][.)]\s|\b[Pp]art \(?[a-d1-4]\b")
+ROWS = (list("abcdefgh"), ["i", "ii", "iii", "iv", "v"], list("12345678"))
+_LABEL = regex(
+    r"(?<!\w)\(([a-d]|i{1,3})\)|(?:^|\n|[.?!;:]\s)[a-d][.)]\s|(?:^|\n|\?\s)[1-4][.)]\s|\b[Pp]art \(?[a-d1-4]\b"
+)
 TRIES_AGAIN = regex(
     r"\b(?:wait|actually|oops|correction|mistake|redo|re-?try|re-?check|re-?consider|try again|once more|no,)",
     re.IGNORECASE,
@@ -108,18 +128,27 @@ def _closing(text: str, start: int) -> int | None:
 
 def join(text: str, boxes: list[Box]) -> str:
     """The contents of the last box and of those joined to it, or of the boxes of several parts."""
-    contents = [_signed(text, boxes[-1])]
+    contents, names = [_signed(text, boxes[-1])], [_name_before(text, boxes[-1])]
     start = boxes[-1].start
     for box in reversed(boxes[:-1]):
         between = text[box.end : start]
-        if len(between) > 60 or not _JOINT.fullmatch(between) or not re.search(r",|;|and|or|&", between):
+        if len(between) > 60 or not _JOINT.fullmatch(between) or not _JOINED.search(between):
             break
         contents.insert(0, _signed(text, box))
+        names.insert(0, _name_before(text, box))
         start = box.start
     if len(contents) == 1 and len(boxes) > 1:
         return NEXT_PART.join(_parts(text, boxes))
-    unique = list(dict.fromkeys(contents))
+    if len(contents) > len(set(contents)) and None not in names and len(set(names)) == len(names):
+        return ", ".join(f"{name} = {content}" for name, content in zip(names, contents, strict=True))
+    unique = list(dict.fromkeys(contents))  # one value said twice
     return ", ".join(unique)
+
+
+def _name_before(text: str, box: Box) -> str | None:
+    """The name that a box gives its value: ``x = \\boxed{3}``."""
+    found = _NAME_BEFORE.search(text[max(0, box.start - MAX_SAID) : box.start])
+    return found[1] if found else None
 
 
 def each_of(text: str, boxes: list[Box]) -> list[str]:
@@ -135,9 +164,21 @@ def has_labels(text: str) -> bool:
 def _signed(text: str, box: Box) -> str:
     """The content of a box with the minus sign before it: ``x = -\\boxed{8}``."""
     content = box.content.strip()
+    before, behind = _factors(text, box)
+    if before or behind:
+        return f"{before}({content}){behind}"
     if not _MINUS.search(text[max(0, box.start - 30) : box.start]):  # no copy of all before each of many boxes
         return content
     return f"-({content})" if re.search(r"[-+=,±]", content) else f"-{content}"
+
+
+def _factors(text: str, box: Box) -> tuple[str, str]:
+    r"""What multiplies a box in its formula, before it and behind it: ``9\cdot\boxed{\sqrt3}``, ``\boxed{20}\,\pi``."""
+    before = _FACTOR_BEFORE.search(text[max(0, box.start - MAX_FACTOR) : box.start])
+    if before is None and _NO_NUMBER.match(box.content):
+        before = _COEFFICIENT.search(text[max(0, box.start - MAX_FACTOR) : box.start])
+    behind = _FACTOR_BEHIND.match(text[box.end : box.end + MAX_FACTOR])
+    return before[1] if before else "", behind[1] if behind else ""
 
 
 def _parts(text: str, boxes: list[Box]) -> list[str]:
@@ -145,14 +186,13 @@ def _parts(text: str, boxes: list[Box]) -> list[str]:
     labels: dict[str, str] = {}
     position = 0
     for box in boxes:
-        found = list(_PART.finditer(text, position, box.start))
+        found = list(PART.finditer(text, position, box.start))
         position = box.end
         if found:
             labels[next(group for group in found[-1].groups() if group).lower()] = _signed(text, box)
         elif labels:
             labels[list(labels)[-1]] = _signed(text, box)
-    rows = (list("abcdefgh"), ["i", "ii", "iii", "iv", "v"], list("12345678"))
-    row = next((row[: len(labels)] for row in rows if set(row[: len(labels)]) == set(labels)), [])
+    row = next((row[: len(labels)] for row in ROWS if set(row[: len(labels)]) == set(labels)), [])
     return [labels[name] for name in row] if len(row) > 1 else [_signed(text, boxes[-1])]
 
 

@@ -9,6 +9,8 @@ _RELATIONS = regex(r"[<>≤≥≠]|\\(?:le|ge|lt|gt|leq|geq|ne|neq|equiv|in|appr
 _IMPLIED = regex(
     r"\\(?:iff|implies|Rightarrow|Leftrightarrow|Longrightarrow|Longleftrightarrow|to|longrightarrow)(?![A-Za-z])|[⇒⇔⟹⟺→]"
 )
+_JOINTS = regex(r"[,;](?:\s+and)?(?:\s|\\[ ,;:q]|(?=\s))| and | or |\\text\s*\{\s*(?:and|or)\s*\}")
+_ARITHMETIC = regex(r"[^A-Za-z=]*\d[^A-Za-z=]*[-−+*/·×÷^√²³][^=]*")
 _OTHER_FORM = regex(r",\s+or\s+[^=,]+$")
 _NAME_SIDE = regex(
     r"\s*(?:\\?[A-Za-z]+|[A-Za-z])(?:_\{?\w{1,3}\}?)?'*\s*|\s*\([\s\w,\\]+\)\s*|\s*[A-Z]\s*(?::\s*[A-Z]\s*)+"
@@ -20,8 +22,10 @@ _CALL_SIDE = regex(
 )
 
 
-def chain_end(text: str) -> str:
+def chain_end(text: str, goes_on: bool = True) -> str:
     r"""The end of a chain of equalities; an equation, or a value under its name, as it stands.
+
+    ``goes_on``: of workings joined by "and" the last gives the end.
 
     >>> chain_end("A = \\pi r^2 = 16\\pi"), chain_end("x = 5"), chain_end("gcd(48, 18) = 6"), chain_end("y = 2x + 3")
     ('16\\pi', 'x = 5', '6', 'y = 2x + 3')
@@ -35,8 +39,10 @@ def chain_end(text: str) -> str:
     name, last = sides[0], sides[-1].strip()
     if "..." in last or "…" in last:
         last = re.split(r"≈|\\approx", last)[-1].strip()
-    if re.search(r"[,;](?:\s|\\[ ,;:q])| and | or |\\text\s*\{\s*(?:and|or)", _outside_brackets(text)):
-        return text  # several values, each under its name
+    parts = _JOINTS.split(_outside_brackets(text))
+    if len(parts) > 1:  # several values, each under its name; else one equality after the other
+        worked = goes_on and all(len(_sides(part)) > 1 and _ARITHMETIC.fullmatch(_sides(part)[0]) for part in parts)
+        return chain_end(_JOINTS.split(text)[-1]) if worked else text
     if len(sides) > 2:
         return last
     if _NAME_SIDE.fullmatch(name):

@@ -3,13 +3,12 @@
 import re
 from itertools import pairwise
 
-from stapo_bench.grading.extraction.chains import chain_end
+from stapo_bench.grading.extraction.clause_names import named_in_clause
 from stapo_bench.grading.extraction.formulas import Hidden
 from stapo_bench.grading.extraction.languages import COPULAS, VERBS
 from stapo_bench.grading.extraction.spans import Span, spans
 from stapo_bench.grading.extraction.tokens import Token, tokens
 from stapo_bench.grading.patterns import regex
-from stapo_bench.grading.units import NEXT_VALUE
 
 MAX_RUNS = 60  # values of a clause, from its end, that are looked at
 MAX_BEFORE = 60  # characters before a value that may hedge it
@@ -27,11 +26,15 @@ _SUBORDINATE = regex(
 )
 _AND = regex(r"(?<!,) (?:and|und|et|y)\s*$", re.IGNORECASE)  # with a comma before it the main clause may go on
 _IF = regex(r",?\s+(?:if|unless|provided)\b", re.IGNORECASE)
+_WOULD = regex(r"\bwould\b", re.IGNORECASE)  # of what is not so, beside what is
+_STATES = regex(r"=|\b(?:is|are|was|were|has|have|gives?|get|obtain(?:s|ing)?|equals?|becomes?)\b", re.IGNORECASE)
+_SINCE = regex(r"\s*(?:since|because)\b", re.IGNORECASE)
+_LEFT_WITH = frozenset(["up", "us", "her", "him", "them", "leaves", "leaving", "left"])  # "ends up with 6"
 _QUOTES = frozenset("\"\u201c\u201d\u201e'\u2019")
 # What opens a clause that gives a reason, a condition or a contrast, and no value.
 _REASON = regex(
-    r"[\s,;]*(?:(?:and|but)\s+)?(?:because|since|as|if|when|while|whereas|although|though|unless|provided|where|with"
-    r"|not|rather|instead|compared|unlike|"
+    r"[\s,;]*(?:(?:and|but)\s+)?(?:because|since|as|if|when|while|whereas|although|though|unless|provided|where"
+    r"|with(?![^,;]*\b(?:this|that|it|we|he|she|they) (?:is|are|\w+s)\b)|not|rather|instead|compared|unlike|"
     + _WHICH
     + r"|car(?! \w+s\b)|puisque|weil|da|denn|porque|ya que|perché|поскольку|так как|因为|由于)\b",
     re.IGNORECASE,
@@ -40,7 +43,7 @@ _REASON = regex(
 _OWN_VERB = regex(
     r"\s*(?:and\s+|but\s+|or\s+)?(?:[^\W\d_][\w'’]*\s+|\d\S*\s+){0,8}?(?:"
     + "|".join(sorted(COPULAS | VERBS, key=len, reverse=True))
-    + r"|(?!times\b|is\b|as\b|units\b)[a-z]{3,}[^s\W]s|[a-z]{3,}ing|happens?|turns?)\b"
+    + r"|(?<!\d )(?!times\b|is\b|as\b|units\b)[a-z]{3,}[^s\W]s|[a-z]{3,}ing|happens?|turns?)\b"
     r"|\s*(?:and\s+|but\s+)?(?:they|we|you|these|those|he|she|it)\s+[a-z]{3,}",
     re.IGNORECASE,
 )
@@ -52,7 +55,7 @@ _AT = regex(
 )
 _CONSEQUENCE = regex(
     r"[,;:—–-]\s*(?:and\s+)?(?:so|hence|thus|therefore|consequently|then|which means|from which|meaning|it follows"
-    r"|that is|in other words|namely|altogether|in total"
+    r"|that is|in other words|(?:or )?in (?:\w+ )?(?:form|notation|terms)|namely|altogether|in total"
     r"|which (?:comes to|amounts to|totals|gives|makes|equals|leaves|yields|reads|simplifies to|evaluates to)|donc"
     r"|also|daher|somit|luego|поэтому|значит)\b(?: that)?"
     r"|\s(?:so|hence|thus|therefore)\s(?=\d|[a-z] ?=|the\b|it\b|there\b)"
@@ -63,7 +66,8 @@ _CONSEQUENCE = regex(
 _OPENING = regex(
     r"\W*(?:since|because|as|if|when|while|although|given that|seeing that)\b.*,\s+(?=(?:the|it|he|she|they|we|you"
     r"|there|this"
-    r"|that|each|his|her|its|their|our)\b[^,]*\b(?:\d|[\ue000-\uf8ff]))",
+    r"|that|each|his|her|its|their|our)\b[^,]*\b(?:\d|[\ue000-\uf8ff]))"
+    r"|(?:.*\band )?\b[a-z]{2,}ing (?:[a-z]+ )?(?:by|with|for|from|in) [^,=]*,\s+(?=[a-z] ?=)",
     re.IGNORECASE,
 )
 _TAIL = regex(
@@ -103,25 +107,6 @@ _MORE = regex(
     r"|the|larger)|percentage points)",
     re.IGNORECASE,
 )
-_NAME_BETWEEN = regex(
-    r"^\s*(?:,|;|,?\s*(?:and|y|et|und))\s+(?:the\s+|its\s+|a\s+|el\s+|la\s+"
-    r"|le\s+)?([a-zA-Zé-]+)(?:\s+[a-zA-Z]+){0,3}\s*(?:\bis|\bare|\bequals|\bhas|\bhave"
-    r"|=|:)?\s*(?:the\s+)?$",
-    re.IGNORECASE,
-)
-_PARTS_WORDS = """
-    center centre radius diameter quotient remainder vertex focus slope intercept mean median mode length
-    width height numerator denominator period amplitude maximum minimum larger smaller first second symmetry argument
-    modulus mayor menor
-"""
-_PARTS = frozenset(_PARTS_WORDS.split())
-_NOT_NAMES_WORDS = """
-    to of so then he she it they we you there if when thus hence therefore that this which answer total i in
-    at by but not or
-"""
-_NOT_NAMES = VERBS | COPULAS | frozenset(_NOT_NAMES_WORDS.split())
-
-
 # "gives a density of 3"; not "gives a multiple of 3"
 _NOUN_OF = regex(
     r"\b(?:is|are|gives?|giving|makes?|yields?|leaves?|with|at) an? "
@@ -137,7 +122,7 @@ def in_clause(clause: str, hidden: Hidden) -> str | None:
     runs = _firm_runs(clause, pieces)
     if not runs:
         return None
-    if (named := _named(clause, runs)) is not None:
+    if (named := named_in_clause(clause, runs)) is not None:
         return named
     starts = _clause_starts(clause, pieces)
     reasons = _reasons(clause, starts)
@@ -145,7 +130,10 @@ def in_clause(clause: str, hidden: Hidden) -> str | None:
         part = clause[start:end].strip(" ,;:—→")
         if start not in reasons and (found := _in_part(part, hidden)) is not None:
             return found
-    return _in_part(clause, hidden)
+    # "One can see it at once, since a = b": where there is a main clause, its reasons state nothing.
+    told = min(reasons - {0}, default=None)
+    is_reason = told is not None and 0 not in reasons and _SINCE.match(clause, told) and runs[0].start > told
+    return None if is_reason else _in_part(clause, hidden)
 
 
 def _reasons(clause: str, starts: list[int]) -> set[int]:
@@ -155,7 +143,13 @@ def _reasons(clause: str, starts: list[int]) -> set[int]:
         continues = before in reasons and _AND.search(clause[:start]) is not None
         if continues or _REASON.match(clause[start:].strip(" ,;:—→")):
             reasons.add(start)
-    return reasons
+    ends = [*starts[1:], len(clause)]
+    supposed = {start for start, end in zip(starts, ends, strict=True) if _WOULD.search(clause, start, end)}
+    told = any(
+        start not in supposed | reasons and _STATES.search(clause, start, end)
+        for start, end in zip(starts, ends, strict=True)
+    )
+    return reasons | supposed if told else reasons
 
 
 def without_reasons(clause: str) -> str:
@@ -190,7 +184,7 @@ def _clause_starts(clause: str, pieces: list[Token]) -> list[int]:
         begins = piece.kind == "stop" and piece.text not in _QUOTES
         if piece.kind == "joiner" and following.kind != "value":
             rest = clause[piece.end :]
-            begins = _OWN_VERB.match(rest) is not None
+            begins = _OWN_VERB.match(rest) is not None or _SINCE.match(rest) is not None
         if begins:
             starts.append(piece.end)
     starts += [match.end() for match in _CONSEQUENCE.finditer(clause)]
@@ -235,9 +229,9 @@ def _chosen(clause: str, runs: list[Span], firm: list[tuple[Span, int]], related
         [run for run, strength in firm if run in digits],
         [run for run in digits if not _TAIL.search(clause[: run.start]) and not _KNOWN.search(clause[: run.start])],
         [run for run in digits if not _KNOWN.search(clause[: run.start])],
-        digits,
         [run for run, strength in firm],
         [run for run in runs if run.in_words],
+        digits,
     ):
         if choice:
             return choice[-1]
@@ -262,6 +256,8 @@ def _strength(pieces: list[Token], run: Span) -> int:  # noqa: PLR0911 - one ret
             return 1
         if lower == "of" and _NOUN_OF.search("".join(f"{piece.text} " for piece in before[: place + 1]).lower()):
             return 2
+        if lower == "with" and place and before[place - 1].text.lower() in _LEFT_WITH:
+            continue
         if lower not in _FILLER:
             return 0
     return 0
@@ -270,27 +266,3 @@ def _strength(pieces: list[Token], run: Span) -> int:  # noqa: PLR0911 - one ret
 def _hides_bound(run: Span) -> bool:
     """Whether the run is a relation of its own, of which no word before it takes anything."""
     return any(sign in run.text for sign in "=<>≤≥")
-
-
-def _named(clause: str, runs: list[Span]) -> str | None:
-    """Values with names of their own, in their order: "centre (0, 2) and radius 3", "the larger is 12, the other 8"."""
-    if len(runs) < 2 or clause[runs[-1].end :].strip(" .*"):
-        return None
-    taken = [runs[-1]]
-    for run in reversed(runs[:-1]):
-        if not _NAME_BETWEEN.match(clause[run.end : taken[0].start]):
-            break
-        taken.insert(0, run)
-    if len(taken) < 2:
-        return None
-    before = [clause[: taken[0].start], *(clause[a.end : b.start] for a, b in pairwise(taken))]
-    names = [re.findall(r"[A-Za-z]+", words.lower()) for words in before]
-    stated_each = all(
-        re.search(r"(?:\b(?:is|are|equals|has|have|gets?)|[:=])\s*(?:the\s+)?$", words) for words in before
-    )
-    called_each = all(set(words[-3:]) & _PARTS for words in names)
-    if not stated_each and not called_each:
-        return None
-    if any(set(words[:-1]) & _NOT_NAMES for words in names[1:]):
-        return None
-    return NEXT_VALUE.join(chain_end(run.text) for run in taken)

@@ -8,7 +8,7 @@ after a closed thinking section counts before text in it.
 import re
 from collections.abc import Callable
 
-from stapo_bench.grading.extraction.boxes import TRIES_AGAIN, Box, based, boxes, each_of, join, measured
+from stapo_bench.grading.extraction.boxes import Box, based, boxes, join, measured
 from stapo_bench.grading.extraction.chains import chain_end
 from stapo_bench.grading.extraction.endings import MIN_CUT_OFF, breaks_off, is_finished
 from stapo_bench.grading.extraction.formulas import FORMULA, is_money
@@ -21,7 +21,7 @@ from stapo_bench.grading.extraction.statements import has_contrast, stated
 from stapo_bench.grading.extraction.tokens import tokens
 from stapo_bench.grading.extraction.turns import until_end_token, until_next_question, without_loop
 from stapo_bench.grading.patterns import regex
-from stapo_bench.grading.read import clean, parse
+from stapo_bench.grading.read import NUMERAL, clean, parse
 from stapo_bench.grading.tree import Refusal
 
 BEFORE_BOX = 50_000  # characters before the last box that are searched for boxes joined to it
@@ -29,13 +29,13 @@ MAX_TAIL = 20_000  # characters from the end that are searched where there is no
 MAX_DECLINED = 1_500  # characters of a final section that may decline to answer
 MAX_RETRACTION = 1_500  # characters behind a box that may take it back
 MAX_STATED = 200  # characters of a line behind a final-answer phrase that is read as prose
-_THINK_END = regex(r"</think(?:ing)?>|<\|end_of_thought\|>|◁/think▷")
+THINK_END = regex(r"</think(?:ing)?>|<\|end_of_thought\|>|◁/think▷")
 _HEADING = regex(r"^[ \t#*]{0,20}(?:the\s)?(?:final\s)?answer[ \t*:]{0,20}$", re.IGNORECASE | re.MULTILINE)
 _EXPLAINS = regex(r"[\s#*]*(?:Explanation|Reasoning|Because|Why)\b", re.IGNORECASE)
 _LIST_BELOW = regex(r"[ \t*:]*\n\s*[-*+•][ \t]")
 _LATER = regex(r",? (?:but|however|still|nevertheless)\b|[.;] (?:But|However|Still|Since|So|Hence|Thus|Therefore)\b")
 _BORDER = regex(r"^\|\s+")  # of a table's cell
-_HASHES = regex(r"####[ \t]*([^\n]+)")
+_HASHES = regex(r"(?<!#)####(?!#)[ \t]*([^\n]+)")
 _BOLD = regex(r"\*\*([^*\n]{1,300})\*\*")
 _NAMED = regex(r"(?:[A-Za-z]{3,} ?){1,3}:\s*(\S.*)")  # "Total: 52"
 # "42 (since 42^2 = 1764)"; only from the first of several spaces: from each of them takes the square of their number
@@ -73,7 +73,7 @@ def extract_answer(completion: str) -> str | None:
         completion = completion[max(0, last - BEFORE_BOX) :]
     completion = until_end_token(completion) if "<" in completion or "[" in completion else completion
     completion = _SPECIAL.sub(" ", completion) if "<" in completion else completion
-    ends = list(_THINK_END.finditer(completion)) if "<" in completion or "◁" in completion else []
+    ends = list(THINK_END.finditer(completion)) if "<" in completion or "◁" in completion else []
     if not ends:
         return _section(completion)
     behind = completion[ends[-1].end() :]
@@ -84,50 +84,23 @@ def extract_answer(completion: str) -> str | None:
     return _section(completion[: ends[-1].start()])
 
 
-def value_without_words(completion: str) -> str | None:
-    """The value that a response in prose states beside words at its end: "so 3^20 is larger"."""
-    prose = prose_of(completion)
-    return None if prose is None or answer_phrases(prose) else stated(prose, words=False)
-
-
-def boxes_for(completion: str, wanted: int) -> list[str] | None:
-    """The answers in all boxes of a response, where these are as many as wanted and none takes back another."""
-    text = _last_section(completion)
-    found = boxes(text) or []
-    if len(found) != wanted or (found and TRIES_AGAIN.search(text, found[0].end, found[-1].start)):
-        return None
-    return each_of(text, found)
-
-
-def prose_of(completion: str) -> str | None:
-    """The end of the section that answers, where that is prose; None where a box, a tag or JSON holds the answer."""
-    text = _last_section(completion)
-    explicit = tagged(text) is not None or boxes(text) != [] or json_reply(text) is not None
-    return None if explicit else text[-MAX_TAIL:]
-
-
-def _last_section(completion: str) -> str:
-    """What stands behind the thinking, up to where a new question begins."""
-    return _one_section(_THINK_END.split(until_end_token(completion[-BEFORE_BOX:]))[-1])
-
-
 def _section(text: str) -> str | None:
     """The answer in one section of a completion, which ends where a new question begins."""
-    return _extract(_one_section(text))
+    return answer_in(one_section(text))
 
 
-def _one_section(text: str) -> str:
+def one_section(text: str) -> str:
     """A section of a completion as plain text, up to where a new question begins."""
     text = with_digits(with_points(plain_text(without_loop(text))))
-    return until_next_question(text, lambda part: _extract(part) is not None)
+    return until_next_question(text, lambda part: answer_in(part) is not None)
 
 
-def _extract(text: str) -> str | None:
+def answer_in(text: str) -> str | None:
     """The answer to one question, by the places in their order."""
     inside = tagged(text)
     if inside is not None:
         if "boxed" in inside or "\n" in inside or answer_phrases(inside):
-            return _extract(inside)
+            return answer_in(inside)
         return _in_prose(inside, _cut(inside) or inside)
     found = boxes(text)
     if found is None:
@@ -185,7 +158,7 @@ def _phrase(text: str) -> str | None:
             line = line[: line.rfind(")")].rstrip(" .") if ")" in line else line
         if found := _cut(line):
             behind = text[match.end() :].lstrip(" \n*:：")[len(line) :].lstrip(" .")
-            instead = stated(behind) if behind.startswith("(") and is_taken_back(behind[:MAX_RETRACTION]) else None
+            instead = stated(behind) if is_taken_back(behind[:MAX_RETRACTION]) else None
             return instead or _in_prose(line, found)
     return None
 
@@ -199,6 +172,7 @@ def _in_prose(line: str, found: str) -> str:
         not (has_contrast(found) or _NOT_BUT.match(found))
         and (_CONDITION.search(found) or not _COPULA.search(found))
         and _is_readable(found)
+        and not NUMERAL.match(found)
     ):
         return found
     return stated(line) or found
@@ -235,9 +209,11 @@ def _cut(line: str) -> str:
 
 
 def _hashes(text: str) -> str | None:
-    """What stands behind the last ``####``."""
-    found = _HASHES.findall(text)
-    return found[-1] if found else None
+    """What stands behind the last ``####``; with words and text below it is a heading."""
+    for match in reversed(list(_HASHES.finditer(text))):
+        if not (_is_prose(match[1]) and text[match.end() :].strip()):
+            return match[1]
+    return None
 
 
 def _bold(text: str) -> str | None:
@@ -245,9 +221,13 @@ def _bold(text: str) -> str | None:
     found = [b for b in _BOLD.findall(text) if re.search(r"\d|\\|^[A-Za-z]\b", b) and not b.rstrip().endswith(":")]
     if not found or re.search(r"[a-z]{3,} [a-z]{2,} [a-z]", found[-1]):
         return None
+    behind = text[text.rfind(found[-1]) + len(found[-1]) :][:MAX_RETRACTION]
+    if is_taken_back(behind) and (instead := stated(behind)) is not None:
+        return instead
     if named := _NAMED.fullmatch(found[-1]):
         return named[1]
-    is_last = text.rstrip(" .*\n").endswith(found[-1].rstrip(" .*"))  # and no heading of a step
+    # A sentence, or the end of the text, and no heading of a step.
+    is_last = found[-1].endswith(".") or text.rstrip(" .*\n").endswith(found[-1].rstrip(" .*"))
     return _in_prose(found[-1], found[-1]) if is_last else found[-1]
 
 

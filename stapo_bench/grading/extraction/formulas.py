@@ -6,7 +6,11 @@ from typing import NamedTuple
 from stapo_bench.grading.patterns import regex
 
 FIRST_HIDDEN, LAST_HIDDEN = 0xE000, 0xF8FF
-_DISPLAY = regex(r"\\begin\s*\{(align|equation|gather|eqnarray|multline)(\*?)\}(.{1,3000}?)\\end\s*\{\1\2\}", re.DOTALL)
+_DISPLAY = regex(
+    r"(?:(?:\$\$|\\\[)\s*)?\\begin\s*\{(aligned|split|align|equation|gather|eqnarray|multline)(\*?)\}(.{1,3000}?)"
+    r"\\end\s*\{\1\2\}(?:\s*[.,]?\s*(?:\$\$|\\\]))?",
+    re.DOTALL,
+)
 FORMULA = regex(
     r"\$\$(.{1,1500}?)\$\$|(?<!\\)\$((?:[^$\n]|(?<=\\)\$){1,1500})(?<!\\)\$|\\\[(.{1,1500}?)\\\]|\\\((.{1,800}?)\\\)",
     re.DOTALL,
@@ -64,7 +68,8 @@ def _is_latex(line: str) -> bool:
 def _last_row(match: re.Match[str]) -> str:
     """The last row of a display of several, as a formula of its own."""
     rows = [row for row in re.split(r"\\\\", match[3]) if row.strip()]
-    return f"$${rows[-1].replace('&', ' ').strip()}$$" if rows else " "
+    row = rows[-1].replace("&", " ").strip() if rows else ""
+    return f"$${row.rstrip(' .,')}$${'.' * row.endswith('.')}" if row else " "
 
 
 def is_money(content: str) -> bool:

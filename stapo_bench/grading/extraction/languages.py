@@ -53,6 +53,7 @@ ENGLISH = regex(r"\b(?:the|is|we|that|with|this|which)\b", re.IGNORECASE)
 _WITH_COMMA = regex(r"(?<![\d,.])(?<![\d,.]-)(\d+),(\d+)(?![\d,]|\.\d)")
 _MEASURED = regex(r"=\s*-?0,\d+\s*$|\d,\d{1,2}\s?(?:[cmk]?m|k?g|[mc]?l|€|%|°)(?![A-Za-z])")
 _GROUPED = regex(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d+)(?![\d,])")
+_THOUSANDS = regex(r"(?<![\d.,])[1-9]\d{0,2}(?:\.\d{3})+(?![\d.,]\d|\d|\s?(?:%|\\\\%|[Pp]rozent|pour|por))")
 _PAIR = regex(r"[(\[]\s*-?\d+,\d+\s*[)\]\[]|\\\{\s*\d+,\d+\s*\\\}")
 # Words of a model that gives no answer.
 GIVES_UP = regex(
@@ -113,7 +114,8 @@ _DOUBTED = regex(
     re.IGNORECASE,
 )
 _CONFIRMED = regex(
-    r"\b(?:yes|yep|indeed|confirm\w*|(?:correct|right)(?! (?:answer|value|result))|checks? out"
+    r"\b(?:yes|yep|indeed|confirm\w*|(?:correct|right)(?! (?:answer|value|result|number|count|total|sum|one))"
+    r"|checks? out"
     r"|match\w*|consistent|holds|works|fine|good|same|still)\b",
     re.IGNORECASE,
 )
@@ -146,6 +148,13 @@ def is_taken_back(behind: str) -> bool:
 def answer_phrases(text: str) -> list[re.Match[str]]:
     """The final-answer phrases of a text: "the answer is", "la réponse est", "答案是"."""
     return list((_PHRASE if ENGLISH.search(text) else _ANY_PHRASE).finditer(text))
+
+
+def without_groups(text: str) -> str:
+    """The text with "604.800" as 604800, where it is of a language that parts thousands so: for a gold that large."""
+    if ENGLISH.search(text) or not EUROPEAN.search(text):
+        return text
+    return _THOUSANDS.sub(lambda m: m[0].replace(".", ""), text)
 
 
 def with_points(text: str) -> str:

@@ -46,6 +46,16 @@ def block(lines: list[str], last: int) -> str | None:
     return (NEXT_VALUE if any(len(name) > 1 for name in names) else ", ").join(values)
 
 
+def last_items(text: str, wanted: int) -> str | None:
+    """The values of the list that ends a text, joined, where they are as many as wanted; None of any other text."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    items = [_item(line) for line in lines[-wanted:]]
+    if len(lines) <= wanted or _item(lines[-1 - wanted]) is not None or not all(map(BULLET.match, lines[-wanted:])):
+        return None
+    values = [item[1] for item in items if item is not None]
+    return NEXT_VALUE.join(values) if len(values) == wanted > 1 else None
+
+
 def _item(line: str) -> tuple[str, str] | None:
     """Name and value of a line that is nothing but these: a list item "x = 4", or "Quotient: 7"; None of any other."""
     name = ""

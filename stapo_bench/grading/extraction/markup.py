@@ -28,16 +28,22 @@ _FENCE = regex(r"```[ \t]*([A-Za-z+#]*)[ \t]*\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTA
 _PROMPT = regex(r"^(?:>>>|\.\.\.)(?: .*)?(?:\n|\Z)", re.MULTILINE)
 _ABOUT = regex(r"(?<=[\w)]) ~ (?=[\d.])")
 _ARROW = regex(r"(?<=\s)[-=]{1,3}>(?=\s)")
+_OTHER_BOX = regex(r"\\bbox\s{0,3}(?:\[[^\]\n]{0,80}\])?(?=\{)|\\enclose\{[a-z, ]*box[a-z, ]*\}\s{0,3}(?=\{)")
+_WITHOUT = regex(r"ℝ\s*\\\s*\{([^{}\n]{1,60})\}")
+_POINT = regex(r"\(\s?([-−]?\d[\d.,/]{0,9})\s?\|\s?([-−]?\d[\d.,/]{0,9})\s?\)")  # as German writes it
 _CITATION = regex(r"(?<=[.!?])\s*(?:\[\d+\]\s*)+\Z")
+# Lines side by side that are parted by bars, without such at their ends.
+_ROWS = regex(r"^(?:(?![ \t]*\|)[^|\n$]*[^|\n$ ][ \t]*(?: \|[ \t][^|\n$]*)+(?<![| ])(?:\n|\Z)){2,}", re.MULTILINE)
 _CODE = regex(r"`([^`\n]{1,300})`")
 _ANSWER_TAG = regex(
-    r"[<\[]\s*(answer|final(?:[_ -]?answer)?|ans|result|solution|output)(?:\s[^<>\n]{0,100})?[>\]](.*?)"
-    r"[<\[]\s*/\s*\1\s*[>\]]",
-    re.IGNORECASE | re.DOTALL,
+    r"[<\[]\s{0,3}(/?)\s{0,3}(answer|final(?:[_ -]?answer)?|ans|result|solution|output|value)"
+    r"(?:\s[^<>\n]{0,100})?[>\]]",
+    re.IGNORECASE,
 )
 _PLACEHOLDER = regex(
     r"\W*(?:your |the |final |numerical |insert )*(?:answer|value|result|number)?(?: here| goes here)?\W*", re.I
 )
+_CHILD = regex(r"<(\w{1,12})>([^<>]{1,100})</\1>")
 _NO_KEY = regex(r"not_|error|step|confidence|\w+_bound")
 _KEYS = (
     "final_answer",
@@ -68,12 +74,20 @@ def plain_text(text: str) -> str:
         text = _TAG.sub(_untagged, text)
     if ">" in text:
         text = _ARROW.sub("\u2192", text)
+    if "box" in text:
+        text = _OTHER_BOX.sub(r"\\boxed", text)
     if "~" in text:
         text = _ABOUT.sub(" ≈ ", text)
+    if "\\ " in text and not text.isascii():
+        text = _WITHOUT.sub(r"$\\mathbb{R} \\setminus \\{\1\\}$", text)
+    if "|" in text:
+        text = _POINT.sub(r"(\1, \2)", text)
     if "&" in text:
         text = _ENTITY.sub(lambda m: html.unescape(m[0]), text)
     if not text.isascii() and _WIDE.search(text):
         text = _ALPHABETS.sub(lambda m: unicodedata.normalize("NFKC", m[0]), text.translate(_PLAIN))
+    if " | " in text:
+        text = _ROWS.sub(lambda rows: "".join(f"| {row} |\n" for row in rows[0].splitlines()), text)
     if text.rstrip().endswith("]"):
         text = _CITATION.sub("", text)
     if "`" in text:
@@ -82,11 +96,11 @@ def plain_text(text: str) -> str:
     return text
 
 
-_WIDE = regex("[\uff01-\uff5e\u3000\U0001d400-\U0001d7ff\u2044\u2215\u2236\u2259\u00a0\u2007\u2009\u202f]")
+_WIDE = regex("[\u2010\u2011\uff01-\uff5e\u3000\U0001d400-\U0001d7ff\u2044\u2215\u2236\u2259\u00a0\u2007\u2009\u202f]")
 _ALPHABETS = regex("[\U0001d400-\U0001d7ff]+")
 # Full-width characters, slashes, spaces and a sign of ratio of their own.
 _PLAIN = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)} | {0x3000: " ", 0x2044: "/", 0x2215: "/"}
-_PLAIN |= {0x2236: ":", 0x2259: "=", 0xA0: " ", 0x2007: " ", 0x2009: " ", 0x202F: " "}
+_PLAIN |= {0x2010: "-", 0x2011: "-", 0x2236: ":", 0x2259: "=", 0xA0: " ", 0x2007: " ", 0x2009: " ", 0x202F: " "}
 
 
 def _untagged(match: re.Match[str]) -> str:
@@ -117,9 +131,24 @@ def tagged(text: str) -> str | None:
     """
     if "</" not in text and "[/" not in text:
         return None
-    found = [match[2].strip() for match in _ANSWER_TAG.finditer(text)]
-    found = [inner for inner in found if not _PLACEHOLDER.fullmatch(inner)]
-    return found[-1] if found else None
+    opened: dict[str, int] = {}
+    last = None
+    for tag in _ANSWER_TAG.finditer(text):
+        name = tag[2].lower()
+        if not tag[1]:
+            opened[name] = tag.end()
+        elif name in opened:
+            inner = text[opened[name] : tag.start()].strip()
+            last = last if _PLACEHOLDER.fullmatch(inner) else _named_by_tags(inner)
+            opened.clear()
+    return last
+
+
+def _named_by_tags(inner: str) -> str:
+    """``x = 3, y = -4`` for ``<x>3</x><y>-4</y>``."""
+    pairs = _CHILD.findall(inner)
+    is_all = pairs and not _CHILD.sub("", inner).strip(" ,;\n")
+    return ", ".join(f"{name} = {value.strip()}" for name, value in pairs) if is_all else inner
 
 
 def json_reply(text: str) -> str | None:
@@ -135,8 +164,9 @@ def json_reply(text: str) -> str | None:
     body = (fences[-1] if fences else text).strip()
     if not body.startswith("{") or not body.endswith("}"):
         end = body.rfind("}")
-        start = body.rfind("\n{", 0, end) + 1 if "\n{" in body else body.find('{"')
-        if end < 0 or start < 0 or len(body[end + 1 :].strip()) > 3:
+        start = 0 if body.startswith("{") else body.rfind("\n{", 0, end) + 1 if "\n{" in body else body.find('{"')
+        opens = text.lstrip().startswith("{") and "\n" in body[end:].strip()  # whatever is said behind it
+        if end < 0 or start < 0 or (len(body[end + 1 :].strip()) > 3 and not opens):
             return None
         body = body[start : end + 1]
     try:

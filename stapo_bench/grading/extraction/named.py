@@ -22,6 +22,7 @@ _LINKED = regex(
     r"(?:\s+(?:at|equal to|again|the|a|line|point|given by|just|then|therefore))*\s*(?P<value>\S.*)"
 )
 _SIDE_BY_SIDE = regex(r"(?P<name>(?:[^\W\d_][\w'’-]*,?\s+){1,7})(?P<value>[-−–(\d\ue000-\uf8ff√π].*)")
+_TERM = regex(r"(?<![A-Za-z]{2})\s*[-−+*/^·]\s*\w*[\d)]$")
 _LETTER = regex(r"(?:^|\s)([A-Za-z])$")
 _WORD = regex(r"[^\W\d_][\w'’-]*|[\ue000-\uf8ff]")
 
@@ -60,8 +61,8 @@ def named_values(text: str, loose: bool = False) -> list[Named]:
 def _named(segment: str) -> Named | None:
     """Name and value of a part of a sentence that is nothing but these; None of any other."""
     match = _LINKED.fullmatch(segment) or _SIDE_BY_SIDE.fullmatch(segment)
-    if match is None or not (words := _WORD.findall(match["name"])):
-        return None
+    if match is None or not (words := _WORD.findall(match["name"])) or _TERM.search(match["name"]):
+        return None  # "x - 3" is no name
     runs = spans(tokens(match["value"]))
     if len(runs) != 1 or match["value"][: runs[0].start].strip() or match["value"][runs[0].end :].strip():
         return None

@@ -39,6 +39,25 @@ def _vocabulary() -> dict[str, int]:
 
 
 _WORDS = _vocabulary()
+_PARTS = {
+    "drittel": 3, "viertel": 4, "fünftel": 5, "sechstel": 6, "siebtel": 7, "achtel": 8, "neuntel": 9, "zehntel": 10,
+    "zwölftel": 12, "zwanzigstel": 20, "hundertstel": 100, "tiers": 3, "quart": 4, "quarts": 4, "cinquième": 5,
+    "cinquièmes": 5, "sixième": 6, "sixièmes": 6, "huitième": 8, "huitièmes": 8, "dixième": 10, "dixièmes": 10,
+    "tercio": 3, "tercios": 3, "cuarto": 4, "cuartos": 4, "quinto": 5, "quintos": 5, "sexto": 6, "sextos": 6,
+}  # fmt: skip
+_ONE = "ein|un|une"
+# Right behind its verb and at the end of its sentence: neither "not a quarter", nor "more than", nor "of 9".
+_FRACTION = regex(
+    r"\b((?:ist|beträgt|sind|ergibt sich|lautet|est|vaut|es|son) )"
+    rf"({'|'.join([*sorted(_WORDS, key=len, reverse=True), _ONE])}|\d+)"
+    rf" ({'|'.join(_PARTS)})(?=\s*(?:[.!;]|\Z))",
+    re.IGNORECASE,
+)
+_KOREAN = dict(zip(("한", "두", "세", "네", "다섯", "여섯", "일곱", "여덟", "아홉", "열"), range(1, 11), strict=True))
+_KOREAN_NUMBER = regex(
+    rf"((?:모두|총|[는은]) )({'|'.join(_KOREAN)}) ?"
+    r"(?=(?:개|가지|명|번|쌍|장|마리|점|시간|살|줄)(?:입니다|이다|이에요|예요)?\s*(?:[.!]|\Z))"
+)
 _EUROPEAN_NUMBER = regex(rf"\b(?:{'|'.join(sorted(_WORDS, key=len, reverse=True))})\b(?!-)", re.IGNORECASE)
 _DIGITS = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 _SCALES = {"十": 10, "百": 100, "千": 1000, "万": 10_000}
@@ -58,11 +77,20 @@ def with_digits(text: str) -> str:
     """
     if text.isascii() and ENGLISH.search(text):
         return text
+    if re.search("[\uac00-\ud7af]", text):
+        return _KOREAN_NUMBER.sub(lambda match: f"{match[1]}{_KOREAN[match[2]]}", text)
     if re.search("[\u4e00-\u9fff]", text):
         return _CHINESE_NUMBER.sub(_chinese, text)
     if ENGLISH.search(text) or not EUROPEAN.search(text):
         return text
+    text = _FRACTION.sub(_fraction, text)
     return _EUROPEAN_NUMBER.sub(lambda match: str(_WORDS[match[0].lower()]), text)
+
+
+def _fraction(match: re.Match[str]) -> str:
+    """ "fünf Sechstel" as 5/6."""
+    above = match[2].lower()
+    return f"{match[1]}{above if above.isdigit() else _WORDS.get(above, 1)}/{_PARTS[match[3].lower()]}"
 
 
 def _chinese(match: re.Match[str]) -> str:

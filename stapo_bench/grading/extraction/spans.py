@@ -13,7 +13,7 @@ from stapo_bench.grading.read import in_digits
 
 _OPENING, _CLOSING = "([{", ")]}"
 _LEADING = frozenset(
-    "-+\u2212\u2013\u00b1\u2213\u221a\u221b\u221c<>\u2264\u2265\u2248\u2260([{|$\u20ac\u00a3\u00a5\u20b9\u2220\u00ac]\\"
+    "-+\u2212\u2013\u00b1\u2213\u221a\u221b\u221c<>\u2264\u2265\u2248\u2260([{|$\u20ac\u00a3\u00a5\u20b9\u2220\u00ac\u222b\u2211\u220f]\\"
 )
 _PLURAL = frozenset(["are", "roots", "solutions", "values", "numbers", "sind", "sont", "son", "sono", "são"])
 _UNIT_PRODUCT = regex(r"\\text\{ (\w+) \}\s*[\u00b7*\u22c5]\s*(\w+?(?:/\w+|\u207b[\u00b9\u00b2\u00b3])?)$")

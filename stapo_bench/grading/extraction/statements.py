@@ -9,9 +9,11 @@ import re
 from collections.abc import Iterator
 
 from stapo_bench.grading.extraction.asides import (
+    concludes,
     heads_check,
     is_by_others,
     is_check,
+    is_of_others,
     sets_out,
     states_nothing,
     without_last_remark,
@@ -42,7 +44,9 @@ _EQUALITY_ASIDE = regex(
 )
 _PARENTHESIS = regex(r"\s*[(（][^()（）]*?[A-Za-z\u0400-\u04ff]{3,}[^()（）]*(?:\([^()]*\)[^()（）]*)?[)）]")
 # "3, 5 and 7, which are consecutive odds": what follows a value and holds none.
-_PLAIN_REMARK = regex(r"(?<=[\w)%\ue000-\uf8ff]),? which (?:is|are|was|were)\s[^\d\ue000-\uf8ff=]*$")
+_PLAIN_REMARK = regex(r"(?<=[\w)%\ue000-\uf8ff]),? which (?:is|are|was|were)\s[^\d\ue000-\uf8ff=;]*$")
+# "60 minutes, 10 minutes longer than by train"
+_COMPARED = regex(r"(?<=[\w%)]),\s+(?:which is )?\S+(?: [a-z]+)? (?:more|less|[a-z]{2,}er) (?:[a-z]+ )?than\b[^.;]*$")
 _BOLD = regex(r"(?<![\w)}])\*\*(?=\S)|(?<=\S)\*\*(?![\w({\\-])")
 _CONTRAST = regex(
     r"(?:,?\s+(?:instead of|rather than|as opposed to|in contrast to|and not|but not)"
@@ -55,7 +59,11 @@ _BUT = regex(
     r"(?:\b(?:is|are|was)(?:n['’]t| not)\b|\bnot\b)[^.]*?(?:,\s*|\s)but\s+(?:rather\s+|instead\s+|actually\s+)?",
     re.IGNORECASE,
 )
-_AND_HENCE = regex(r",?\s+and\s+(?:hence|thus|therefore|then|consequently|so)\s+(?=[$\ue000-\uf8ff]|[a-z]\s*=)")
+# "x = 2, and hence y = 5" gives two values; what follows an equation is its solution.
+_AND_HENCE = regex(
+    r"(?<![-−+*/·] )\b([a-z]\s*=\s*[^=,]{1,30}|[\ue000-\uf8ff]),?\s+and\s+(?:hence|thus|therefore|then|consequently|so)"
+    r"\s+(?=[\ue000-\uf8ff]|(?!\1)[a-z]\s*=)"
+)
 _LETTER_EQUALS = regex(r"(?<=\b[b-zB-Z] )equals(?= [-−\d(√\ue000-\uf8ff])")
 _ANGLES = regex(r"[<\u27e8]\s*(-?[\w./\u221a\u2212-]+(?:\s*,\s*-?[\w./\u221a\u2212-]+)+)\s*[>\u27e9]")
 _FRONT = regex(
@@ -72,11 +80,25 @@ _SUBJECT = regex(
 )
 _NUMBER_IS = regex(r"\W*(\d[\d,.]*) is the (?:\w+ ){0,3}of\b(?!.*(?:=|,|\b(?:so|hence|thus|therefore|is|are)\b)).*")
 _HALF_OF_DAY = regex(r"(\d)\s*([ap])\.\s?m\b\.?", re.IGNORECASE)
+_TOLD = regex(r"(?:\bis|\bare|[:=])\s$|^\W*$")  # "..., so it is 1 to 3"; "from 1 to 3" is none
 _TO = regex(r"\b(\d+) to (\d+)$")
 _SATISFIED = regex(r"\s(?:works?|satisf\w+(?: it| this)?|qualif\w+|is a solution)\b[^\d\ue000-\uf8ff]*$", re.IGNORECASE)
 _NAMED_BASE = regex(r"\b(?:is|was) base (\d+)$")
 LETTER_VALUE = regex(r"([A-Za-z]) = ([^=,;]+)")
-_CHANCE = regex(r"\b(?:probability|chance|odds|likelihood)\b.*?\b(\S+) (?:in|out of) (?:every )?(\S+)$", re.IGNORECASE)
+_CHANCE = regex(
+    r"\b(?:probability|chances?|odds|likelihood)\b.*?\b(\S+) (?:in|out of) (?:every )?(\S+)$", re.IGNORECASE
+)
+_OPEN = regex(r"\b(?:if|not|never|unless|suppose)\b|n['’]t\b", re.IGNORECASE)
+_SEVERAL = regex(r",(?!\d{3})|;| (?:and|or) ")
+_OPERAND = r"(?:\d+(?:\.\d+)?[a-z]?|(?<![a-z'’])[b-z](?:_\w)?|pi|theta|\))(?:\^[23])?"
+_SQUARED = regex(rf"({_OPERAND}) (squared|cubed)\b(?! (?:cm|m|km|f|in|yd|mi|units?))", re.IGNORECASE)
+_OPERATED = regex(rf"\b({_OPERAND}) (plus|minus|over|times) (?=(?:{_OPERAND}|\(|sqrt)(?![a-z]))", re.IGNORECASE)
+_NEGATIVE = regex(r"(?<=[a-z=] )negative (?=[\d√π])")
+_SIGNS = {"plus": " + ", "minus": " − ", "over": "/", "times": " · "}
+_HALF = regex(
+    r"\b(half|(?:a |one )?quarter of) an? (?=(?:hour|minute|second|day|week|year|mile|kilo|met|lit|cent)\w*)",
+    re.IGNORECASE,
+)
 _ALL_REALS = regex(
     r"\b(?:all|every|any) (?:the )?(?:reals?|real (?:numbers?|values?|[a-z])(?: of [a-z])?)(?: (?:works?|satisf\w+"
     r"|is a solution))?$",
@@ -102,6 +124,7 @@ def stated(text: str, words: bool = True) -> str | None:
 def _stated(lines: list[str], hidden: Hidden, words: bool, notes: bool) -> str | None:
     """The value that the last of the lines states; ``notes``: remarks may state it."""
     passed = 0
+    remark = ""  # what a sentence on parts of the answer gives, behind one that may conclude
     values: list[str] = []  # of letters, from sentences side by side: "... so x = 3. Then y = 4."
     for index in range(len(lines) - 1, -1, -1):
         listed = block(lines, index)
@@ -109,7 +132,11 @@ def _stated(lines: list[str], hidden: Hidden, words: bool, notes: bool) -> str |
             return NEXT_VALUE.join([hidden.shown(listed), *values])
         for sentence in reversed(list(sentences(bare(lines[index])))):
             found = value_of(sentence, hidden, words, notes)
-            if found is None:
+            if found is not None and remark:
+                return found if concludes(sentence) and not _SEVERAL.search(found) else remark
+            if found is not None and not values and is_of_others(sentence):
+                remark = found
+            elif found is None:
                 passed += 1
             elif values and (_letter(found) is None or _letter(found) in map(_letter, values)):
                 return NEXT_VALUE.join(values)
@@ -118,8 +145,8 @@ def _stated(lines: list[str], hidden: Hidden, words: bool, notes: bool) -> str |
             else:
                 values.insert(0, found)
             if passed >= MAX_BACK or len(values) == MAX_LETTERS:
-                return NEXT_VALUE.join(values) if values else None
-    return NEXT_VALUE.join(values) if values else None
+                return NEXT_VALUE.join(values) or remark or None
+    return NEXT_VALUE.join(values) or remark or None
 
 
 def _letter(value: str) -> str | None:
@@ -171,7 +198,7 @@ def value_of(sentence: str, hidden: Hidden, with_words: bool, notes: bool) -> st
         return words
     if value is None:
         return bold if bold and len(bold.split()) <= MAX_WORDS and bold.isprintable() and not bold.isdigit() else None
-    return chain_end(hidden.shown(value))
+    return chain_end(hidden.shown(value), goes_on=_OPEN.search(clause) is None)
 
 
 def without_stop(sentence: str) -> str:
@@ -188,18 +215,26 @@ def main_clause(sentence: str) -> str:
     """A sentence without what it denies, remarks in parentheses, and marks; its abbreviations and names in one form."""
     clause = _HALF_OF_DAY.sub(r"\1 \2m", _BOLD.sub("", sentence))
     clause = re.sub(r"\bi\.\s?e\.,?", "that is", clause).replace(" as well as ", " and ")
-    clause = _PLAIN_REMARK.sub("", clause)
+    clause = _PLAIN_REMARK.sub("", _COMPARED.sub("", clause))
     clause = clause[match.end() :] if (match := _BUT.search(clause)) else clause
     clause = _NOT_SO.sub(
         "", _CONTRAST.sub("", _EQUALITY_ASIDE.sub("", _PARENTHESIS.sub(_without_remark, clause)))
     ).strip()
     clause = subject[1] if (subject := _SUBJECT.fullmatch(clause) or _NUMBER_IS.fullmatch(clause)) else clause
-    clause = clause.replace("plus or minus ", "±")
-    clause = _AND_HENCE.sub(" and ", clause).replace(", and finally ", ", and ")
+    clause = _spoken(clause.replace("plus or minus ", "±"))
+    clause = _AND_HENCE.sub(r"\1 and ", clause).replace(", and finally ", ", and ")
     clause = re.sub(r"(?<![A-Za-z])([a-zA-Z])(\d)(?=\s*=)", r"\1_\2", _LETTER_EQUALS.sub("=", clause))
     clause = _ANGLES.sub(r"(\1)", clause)
     front = _FRONT.match(clause)
     return front[1] if front and not _FRONT.match(front[1]) else clause
+
+
+def _spoken(clause: str) -> str:
+    """The clause with signs for words of arithmetic between values: "n squared", "2x minus 5", "half an hour"."""
+    clause = _SQUARED.sub(lambda m: f"{m[1]}^{'2' if m[2].lower() == 'squared' else '3'}", clause)
+    clause = _OPERATED.sub(lambda m: m[1] + _SIGNS[m[2].lower()], clause)
+    clause = _NEGATIVE.sub("−", clause)
+    return _HALF.sub(lambda m: "1/2 " if m[1].lower() == "half" else "1/4 ", clause)
 
 
 def _by_phrase(clause: str) -> str | None:
@@ -213,7 +248,7 @@ def _by_phrase(clause: str) -> str | None:
         return region
     if (found := _CHANCE.search(clause)) and (chance := [_number(text) for text in found.groups()]) and all(chance):
         return "/".join(map(str, chance))
-    if (found := _TO.search(counted)) and "ratio" in clause.lower():
+    if (found := _TO.search(counted)) and ("ratio" in clause.lower() or _TOLD.search(counted[: found.start()])):
         return f"{found[1]}:{found[2]}"
     return None
 

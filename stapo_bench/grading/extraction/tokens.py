@@ -46,6 +46,8 @@ _BEFORE_SIGN = regex(r"\s*[=+*/^<>\u2264\u2265)\u2212\u00b2\u00b3\u2070-\u209c_-
 _BEFORE_VALUE = regex(r"(\s*)(?:[\d(\\\ue000-\uf8ff\u2212-]|[a-z]\s*=)")
 
 
+_PRONOUN = regex(r" (?:of|can|could|may|might|must|has to|needs|sees|gets|finds|obtains|should|would) ")
+_FUNCTIONS = frozenset(["ln", "log", "sin", "cos", "tan", "sqrt"])
 _NOT_A_COUNT = regex(r"\b(?:the|this|that|each|every|no|any|other|another|which|[a-z]+(?:er|est))\s$", re.IGNORECASE)
 
 
@@ -69,7 +71,7 @@ def tokens(sentence: str) -> list[Token]:
             kind = "space"
         elif group == "numeral":
             pronoun = text.lower() == "one" and (
-                sentence.startswith(" of ", match.end()) or _NOT_A_COUNT.search(sentence[: match.start()][-20:])
+                _PRONOUN.match(sentence, match.end()) or _NOT_A_COUNT.search(sentence[: match.start()][-20:])
             )
             kind = "word" if pronoun or in_digits(text) is None else "number"
         elif group == "sign":
@@ -173,8 +175,10 @@ def _kind_of_letter(sentence: str, match: re.Match[str], before: list[Token], gl
     word, start, end = match.group(), match.start(), match.end()
     if word in "aAI":
         stands_alone = _BEHIND_SIGN.search(sentence[:start]) and not _NOUN.match(sentence, end)  # "= a", no article
-        return "value" if glued or stands_alone or _BEFORE_SIGN.match(sentence, end) else "word"
+        in_braces = sentence[start - 1 : start] == "{" or sentence[end : end + 1] == "}"
+        return "value" if glued or stands_alone or in_braces or _BEFORE_SIGN.match(sentence, end) else "word"
     follows = _BEFORE_VALUE.match(sentence, end)
-    if word in JOINERS and _is_value(before) and follows and (follows[1] or not word.isascii()):
+    is_argument = before[-2:-1] and before[-2].text in _FUNCTIONS  # "ln e - 1"
+    if word in JOINERS and not is_argument and _is_value(before) and follows and (follows[1] or not word.isascii()):
         return "joiner" if sentence[start - 1 : start].isspace() or not word.isascii() else "value"
     return "value" if word.isascii() or "\u0370" <= word <= "\u03ff" else "word"

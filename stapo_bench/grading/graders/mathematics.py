@@ -9,26 +9,31 @@ from collections.abc import Iterator
 
 from stapo_bench.errors import UsageError, did_you_mean
 from stapo_bench.grading.decide import Verdict, asked_by, decide, decide_at_sight, is_in_words, may_be_region, parts_of
+from stapo_bench.grading.evaluate import refill
 from stapo_bench.grading.extraction import (
     all_values,
+    answer_phrases,
     boxes_for,
     conclusion,
     declines,
     extract_answer,
     has_labels,
     in_order_of,
+    last_items,
     named_values,
     prose_of,
     region_said,
+    stated_parts,
     until_similar_question,
     value_without_words,
+    without_groups,
 )
 from stapo_bench.grading.golds import as_gold
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.units import IN_SENTENCE, NEXT_PART, NEXT_READING, NEXT_VALUE
 from stapo_bench.records import Gold, Grade, Outcome
 
-GRADER_VERSION = "math-9"
+GRADER_VERSION = "math-10"
 # The gold's own text decides its type; "text" forces a comparison of words, and "multi", "set" and "tuple" make every
 # comma a separator. A type that is none of these changes nothing in a ``Gold``, where it may be another tool's word.
 ANSWER_TYPES = ("number", "expression", "tuple", "interval", "set", "multi", "equation", "matrix", "text")
@@ -43,6 +48,8 @@ _LETTER = regex(r"[A-Za-z]")
 # "litres a day" for a gold in a unit per another
 _QUOTIENT = regex(r"[A-Za-z]\}?\s*/\s*(?:\\text\s*\{\s*)?[A-Za-z]|\bper\b")
 _EACH = regex(r"(?<=[a-z] )(?:an?|each|every)(?= (?:second|minute|hour|day|week|month|year|kilogram|kilo|lit|met)\w*)")
+_LARGE = regex(r"[-$\s]*\d{1,3}(?:,?\d{3})+[$\s]*")
+_NOUN = regex(r"\b(?:the|its|their|corresponding) ([a-z]+)$|(?:^| )([a-z])$")
 MAX_GOES_ON = 1_500  # characters of a completion without a box that may ask the like of its question again
 MAX_QUICK = 10_000  # characters of a completion, or a gold, that is worth a quick look
 
@@ -95,8 +102,11 @@ def extract_for(completion: str, gold: Gold) -> str | None:
     >>> extract_for("So 2 works. Only 3 does as well.", Gold(answer="3")), extract_for("I give up.", Gold(answer="3"))
     ('3', None)
     """
+    refill()
     if gold.question and len(completion) <= MAX_GOES_ON and "boxed" not in completion and "</think" not in completion:
         completion = until_similar_question(completion, gold.question, lambda part: extract_answer(part) is not None)
+    if _LARGE.fullmatch(gold.answer):
+        completion = without_groups(completion)
     if _QUOTIENT.search(gold.answer):
         completion = _EACH.sub("per", completion)
     readings = list(dict.fromkeys(_readings(completion, gold)))
@@ -112,11 +122,26 @@ def _readings(completion: str, gold: Gold) -> Iterator[str]:
         if (prose := prose_of(completion)) is not None and (sentence := conclusion(prose)) is not None:
             yield f"{IN_SENTENCE}{sentence}"
     elif extracted is not None:
-        yield from _several(completion, extracted, gold, wanted) if wanted > 1 else [extracted]
+        yield from (
+            _several(completion, extracted, gold, wanted) if wanted > 1 else [_asked_for(completion, gold) or extracted]
+        )
         if may_be_region(gold) and (prose := prose_of(completion)) and (region := region_said(prose)) is not None:
             yield region
         if _WORDS.fullmatch(extracted) and (value := value_without_words(completion)) is not None:
             yield value
+
+
+def _asked_for(completion: str, gold: Gold) -> str | None:
+    """Of values that one sentence ends with, each under its name, the one that the question names; else None."""
+    if gold.question is None or (prose := prose_of(completion)) is None or answer_phrases(prose):
+        return None
+    named = named_values(conclusion(prose) or "")
+    asked = asked_by(gold.question).words
+    names = [match[1] or match[2] if (match := _NOUN.search(name)) else None for name, _ in named]
+    if len(names) < 2 or None in names:
+        return None
+    of_name = [value for name, (_, value) in zip(names, named, strict=True) if name in asked]
+    return of_name[0] if len(of_name) == 1 else None
 
 
 def _several(completion: str, extracted: str, gold: Gold, wanted: int) -> Iterator[str]:
@@ -128,12 +153,17 @@ def _several(completion: str, extracted: str, gold: Gold, wanted: int) -> Iterat
         if in_parts and (parts := boxes_for(completion, wanted)) is not None:
             yield NEXT_PART.join(parts)
         return
+    if has_labels(question) and (parts := stated_parts(prose, wanted)) is not None:
+        yield NEXT_PART.join(parts)
+        return
     named = named_values(prose)
     for text, pairs in ((gold.answer, named), (question, named), (gold.answer, named_values(prose, loose=True))):
         if (ordered := in_order_of(text, pairs, wanted)) is not None:
             yield NEXT_PART.join(value for _, value in ordered)
             return
     yield extracted
+    if (items := last_items(prose, wanted)) is not None:
+        yield items
     before = named[:-wanted]  # a formula there is working, a number is one answer more
     if len(named) >= wanted and not (before and not _LETTER.search(before[-1].value)):
         yield NEXT_VALUE.join(value for _, value in named[-wanted:])
@@ -143,6 +173,7 @@ def _several(completion: str, extracted: str, gold: Gold, wanted: int) -> Iterat
 
 def grade_extracted(extracted: str, gold: Gold) -> Grade:
     """Grade what ``extract_for`` found: completions that give the same share a grade."""
+    refill()  # one budget for all readings and parts, whatever extraction has spent
     asked = asked_by(gold.question) if gold.question else None
     readings = extracted.split(NEXT_READING)
     try:
@@ -159,6 +190,7 @@ def quick_grade(completion: str, gold: Gold) -> Grade | None:
     """The grade where a look at a short answer settles it, which needs no process of its own; else None."""
     if len(completion) > MAX_QUICK or len(gold.answer) > MAX_QUICK:
         return None
+    refill()
     try:
         extracted = extract_answer(completion)
         verdict = None if extracted is None else decide_at_sight(extracted, gold)

@@ -13,8 +13,8 @@ from stapo_bench.grading.graders.latex import is_zero, last_box, read_latex
 from stapo_bench.grading.patterns import regex
 from stapo_bench.records import Gold, Grade, Outcome
 
-GRADER_VERSION = "minerva-1"
-MAX_LENGTH = 1_000  # characters of an answer that are still read as mathematics
+GRADER_VERSION = "minerva-2"
+MAX_LENGTH = 1_000  # characters of an answer or a gold; what is longer is equal only letter for letter
 
 _UNITS = (
     "square ways integers dollars mph inches ft hours km units sue points feet minutes digits cents degrees cm gm "
@@ -72,7 +72,10 @@ def grade_answer(completion: str, answer: str | Gold, answer_type: str | None = 
     extracted = extract_answer(completion)
     if extracted is None:
         return Grade(outcome=Outcome.NO_ANSWER, extracted=None, detail="no final answer", grader=GRADER_VERSION)
-    left, right = normalise(extracted[:MAX_LENGTH]), normalise(gold[:MAX_LENGTH])
+    if max(len(extracted), len(gold)) > MAX_LENGTH:
+        outcome = Outcome.CORRECT if extracted == gold else Outcome.INCORRECT
+        return Grade(outcome=outcome, extracted=extracted, detail="long text", grader=GRADER_VERSION)
+    left, right = normalise(extracted), normalise(gold)
     if left == right:
         return Grade(outcome=Outcome.CORRECT, extracted=extracted, detail="normalised text", grader=GRADER_VERSION)
     right_by_value = is_zero(read_latex(left), read_latex(right))

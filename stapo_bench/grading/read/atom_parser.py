@@ -1,6 +1,7 @@
 """Atoms, the parts of a product: numbers, names, functions with arguments, fractions, roots, groups in brackets."""
 
 from stapo_bench.grading import units
+from stapo_bench.grading.read.environments import determinant
 from stapo_bench.grading.read.lexer import FUNCTIONS, Token, TokenKind
 from stapo_bench.grading.read.number_parser import NumberParser, attach, derivative
 from stapo_bench.grading.tree import Kind, Node, Refusal, call, divide, mul, negate, num, power, sym
@@ -169,6 +170,8 @@ class AtomParser(NumberParser):
         if exponent == num(-1) and name in _TRIG:
             name, exponent = "arc" + name, None
         args = self._function_arguments()
+        if name == "det" and len(args) == 1 and args[0].kind is Kind.MATRIX and base is exponent is None:
+            return determinant([row.args for row in args[0].args])
         if base is not None:
             if name not in ("log", "lg"):
                 raise Refusal(f"subscript on {name}")

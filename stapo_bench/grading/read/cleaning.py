@@ -65,8 +65,9 @@ _SPELLINGS = (
 )  # fmt: skip
 _SPELLINGS_WITHOUT_LATEX = (_LESS_OR_EQUAL, _GREATER_OR_EQUAL, _UNEQUAL, _PLUS_MINUS, _DOTS)
 _ROW_END = regex(r"\\\\(?:\*|\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm)\s*\])?(?=\s|[-+&\d\w{}\\(]|$)|\\newline(?![A-Za-z])")
-_THOUSANDS_TEX = regex(r"(?<=\d)(?:\{,\}|,\\!|\\!,\\!|\\,)\s*(?=\d{3}(?!\d))")
-_DECIMAL_COMMA = regex(r"(?<=\d)\{,\}(?=(?:\d{1,2}|\d{4,})(?!\d))")
+# No group of thousands follows a leading 0: "0{,}125" is a decimal.
+_THOUSANDS_TEX = regex(r"(?<=\d)(?<!(?<!\d)0)(?:\{,\}|,\\!|\\!,\\!|\\,)\s*(?=\d{3}(?!\d))")
+_DECIMAL_COMMA = regex(r"(?<=\d)\{,\}(?=\d)")
 _MIXED_DEGREES = regex(r"(\d+) ?(\\frac\{\d+\}\{\d+\}) ?(?=\^\{\\circ\})")
 _COLOURED = regex(r"\\(?:textcolor|colorbox|fcolorbox\{\w*\})\s*\{#?\w*\}\s*(?=\{)|\\color\s*\{#?\w*\}")
 _COLOURED_GROUP = regex(r"\\(?:color|textcolor)\s*\{#?\w*\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}")

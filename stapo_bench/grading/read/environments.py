@@ -23,7 +23,7 @@ def environment(parser: Cursor, row_of_cases: Callable[[], Node]) -> Node:
     if name == "array" and parser.accept("{"):
         _skip_to_brace(parser)
     node = _matrix(parser)
-    return _determinant([row.args for row in node.args]) if name == "vmatrix" else node
+    return determinant([row.args for row in node.args]) if name == "vmatrix" else node
 
 
 def _name(parser: Cursor) -> str:
@@ -62,14 +62,14 @@ def _cases(parser: Cursor, row_of_cases: Callable[[], Node]) -> Node:
     raise Refusal("cases without conditions")
 
 
-def _determinant(rows: list[tuple[Node, ...]]) -> Node:
+def determinant(rows: list[tuple[Node, ...]]) -> Node:
     """Expanded along the first row."""
     if len(rows) != len(rows[0]) or len(rows) > MAX_DETERMINANT:
         raise Refusal("no small determinant")
     if len(rows) == 1:
         return rows[0][0]
     minors = ([row[:column] + row[column + 1 :] for row in rows[1:]] for column in range(len(rows)))
-    terms = [mul(entry, _determinant(minor)) for entry, minor in zip(rows[0], minors, strict=True)]
+    terms = [mul(entry, determinant(minor)) for entry, minor in zip(rows[0], minors, strict=True)]
     return add(*(negate(term) if column % 2 else term for column, term in enumerate(terms)))
 
 

@@ -58,6 +58,10 @@ _PREFIX = regex(
 )
 _LETTER = regex(r"[A-Za-z]")
 _CONNECTIVES = {"and", "or"}
+_TEXT_CONNECTIVES = {
+    "and": "and", "or": "or", "et": "and", "ou": "or", "und": "and", "oder": "or", "и": "and", "или": "or", "或": "or",
+    "和": "and",
+}  # fmt: skip
 _TOKEN = regex(
     r"(?P<space>\s+)|(?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+(?![\d.]))?)|(?P<text>\\text\{)"
     r"|(?P<command>\\(?:[A-Za-z]+|.))|(?P<letters>[A-Za-z]+)|(?P<operator>.)",
@@ -127,8 +131,8 @@ def _text_tokens(content: str, space: bool, nested: int) -> list[Token]:
     bare = content.strip()
     if not bare:
         return []
-    if bare.lower().strip(", ") in _CONNECTIVES:
-        return [Token(TokenKind.SEPARATOR, bare.lower().strip(", "), True)]
+    if (joint := _TEXT_CONNECTIVES.get(bare.lower().strip(", "))) is not None:
+        return [Token(TokenKind.SEPARATOR, joint, True)]
     head, _, tail = bare.rpartition(" ")
     if head and tail.lower() in _CONNECTIVES:  # "3 \\text{ hours and } 30"
         return [*_text_tokens(head, space, nested + 1), Token(TokenKind.SEPARATOR, tail.lower(), True)]

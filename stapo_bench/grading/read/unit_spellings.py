@@ -10,6 +10,7 @@ _UNIT_SIGNS = (  # Angstrom and micro, in TeX and in Unicode
         r"\\text{angstrom}",
     ),
     (regex(r"\\text\{\s*\\text\{angstrom\}\s*\}"), r"\\text{angstrom}"),
+    (regex(r"(?<=\d)(?:\s|\\[,;: ])*([kM]?)(?:\\text\{\s*)?\\Omega\s*\}?\s*$"), r" \\text{\1ohm}"),
     (regex(r"\\text\{\s*\\mu\s*([msgLAVFC])\s*\}|\\mu\s*\\text\{\s*([msgLAVFC])\s*\}"), r"\\text{u\1\2}"),
 )
 _UNIT_FRACTION = regex(
@@ -23,7 +24,7 @@ def plain_units(text: str) -> str:
     >>> plain_units(r"8.3 \frac{\text{J}}{\text{mol}\cdot\text{K}}"), plain_units(r"25 \mu\text{m}")
     ('8.3 \\text{J/mol K}', '25 \\text{um}')
     """
-    if not ("A" in text or "Å" in text or "\\mu" in text or "\\frac" in text):
+    if not ("A" in text or "Å" in text or "\\mu" in text or "\\frac" in text or "Omega" in text):
         return text
     for pattern, spelling in _UNIT_SIGNS:
         text = pattern.sub(spelling, text)
