@@ -1,6 +1,6 @@
 """Threads and memory of the client that keeps thousands of requests open at a server.
 
-    python -m bench.open_requests --json results/bench/open_requests.json
+    python -m bench.open_requests --json results/bench/engine.json
 
 A server in a process of its own answers none before all are open, so that the first answer shows what all of them take:
 threads of this process and its resident memory, beside those before the first was sent.
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--prompt-tokens", type=int, default=200)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="also write what was measured here; the rest of the file stays")
     parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.serve is not None:
@@ -96,7 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = measure(given.requests, given.prompt_tokens)
     print(json.dumps(found))
     if given.json:
-        write_result(given.json, json.dumps({**measured_with(["httpcore2", "anyio"]), **found}, indent=1) + "\n")
+        facts = json.loads(given.json.read_text(encoding="utf-8")) if given.json.exists() else {}
+        facts["open_requests"] = {**measured_with(["httpcore2", "anyio"]), **found}
+        write_result(given.json, json.dumps(facts, indent=1) + "\n")
 
 
 if __name__ == "__main__":

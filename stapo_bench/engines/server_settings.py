@@ -28,7 +28,7 @@ Ask = Callable[[Mapping[str, Any]], Awaitable[str | None]]
 """(settings) -> the page with which a server refuses them; None: it answers."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Telling:
     """What is not told, and what the limit on new tokens is called."""
 

@@ -145,7 +145,7 @@ def clustered_interval(correct: Matrix, quantile: float, clusters: Labels | None
     between = num * (float((units.centered**2).sum()) / (free - 1)) * (num / free)
     prior = 0.0
     if is_binary(correct) or between <= ROUNDING * num * mean:
-        prior = _PROBLEM_PRIOR * num / int((~np.isnan(correct)).any(axis=1).sum())
+        prior = _PROBLEM_PRIOR * (num / int((~np.isnan(correct)).any(axis=1).sum()))
     design = (between + prior) / (num * mean * (1.0 - mean) + prior)
     return _score_interval(mean, num / design, quantile)
 

@@ -51,4 +51,4 @@ def unpack(page: Path, there: Path) -> None:
         for member in archive:
             path = there / member.name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(cast(IO[bytes], archive.extractfile(member)).read())
+            write_result(path, cast(IO[bytes], archive.extractfile(member)).read())

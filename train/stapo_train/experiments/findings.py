@@ -165,7 +165,7 @@ ARCHIVED_OUT = Path("runs/experiments")
 """Where the trainings of an archive were made: their names hang on the path of their base model."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Archived(Findings):
     """The finished trainings of an experiment without evaluations, from the archive of its page."""
 
