@@ -194,3 +194,10 @@ def test_a_record_without_places_is_not_replaced(project):
     assert again.returncode == 1
     assert again.stderr.startswith("record.json: no places were kept of this sample, so nothing more is tried; ")
     assert json.loads((project / "record.json").read_text()) == record
+
+
+def test_the_script_says_what_it_takes():
+    """As it is called: in the environments that it makes, which are there where these tests run."""
+    done = subprocess.run([ROOT / "scripts" / "mutation.sh", "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("usage: scripts/mutation.sh [-h] [--sample SAMPLE]")
