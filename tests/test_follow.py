@@ -220,6 +220,20 @@ def test_it_waits_for_checkpoints_and_ends_with_the_final_one(training):
     assert waits == [7.0] * 3 and [entry.step for entry in entries] == [None, 10, 20, 40]
 
 
+def test_waiting_is_told_once_from_the_beginning_and_once_more_after_a_checkpoint(training):
+    shutil.rmtree(training / "checkpoints")
+    (training / "checkpoints").mkdir()
+    told, watch = [], io.StringIO()
+
+    def sleep(_):
+        told.append(watch.getvalue().count("waiting for the next complete checkpoint"))
+        if len(told) in (2, 4):
+            write_ours(training, 10 * len(told), 2, name="final" if len(told) == 4 else "")
+
+    entries = list(follow(options(training, base=None, once=False), watch, sleep=sleep))[-1]
+    assert told == [1, 1, 2, 2] and [entry.step for entry in entries] == [20, 40]
+
+
 def test_until_leaves_later_steps_out(training):
     assert [entry.step for entry in followed(options(training, once=False, until=15))] == [None, 10]
 

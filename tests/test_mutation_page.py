@@ -64,6 +64,28 @@ def test_every_path_of_a_named_part_is_there():
     assert [path for path in paths if not any(ROOT.glob(path))] == []
 
 
+IN_NO_PART = {
+    "stapo_bench/__main__.py": "starts the command",
+    "stapo_bench/runs/__init__.py": "names alone",
+    "train/stapo_train/__init__.py": "a docstring",
+    "train/stapo_train/__main__.py": "starts the command",
+    "train/stapo_train/integrations/__init__.py": "a docstring",
+    "train/stapo_train/integrations/conftest.py": "of doctests",
+}
+
+
+def test_every_module_is_in_one_part():
+    parts = yaml.safe_load((ROOT / "bench" / "mutation" / "parts.yaml").read_text(encoding="utf-8"))
+    owners: dict[str, list[str]] = {path: ["none"] for path in IN_NO_PART}
+    for name, part in parts.items():
+        for path in (found for pattern in part["modules"] for found in ROOT.glob(pattern)):
+            for module in path.rglob("*.py") if path.is_dir() else [path]:
+                owners.setdefault(str(module.relative_to(ROOT)), []).append(name)
+    modules = {str(path.relative_to(ROOT)) for top in ("stapo_bench", "train") for path in (ROOT / top).rglob("*.py")}
+    assert {module: owners.get(module, []) for module in modules if len(owners.get(module, [])) != 1} == {}
+    assert owners.keys() - modules == set()
+
+
 ONE = "from two import x\ndef f(): return x\ndef g(): return x\n"
 FOUR = "y = 1\ndef h(): return y\n"
 

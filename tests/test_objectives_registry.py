@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import pytest
@@ -17,6 +17,12 @@ from stapo_train.objective import LEAST, Needs, Objective, keep
 from stapo_train.objectives import REGISTRY, build, methods
 from stapo_train.objectives.dapo import Dapo
 from stapo_train.objectives.stapo import Stapo
+
+
+@pytest.mark.parametrize("name", list(REGISTRY))
+def test_the_settings_of_an_objective_are_given_by_name_alone(name):
+    assert [field.name for field in fields(REGISTRY[name]) if not field.kw_only] == []
+
 
 # --- what a class needs ----------------------------------------------------------------------------------------------
 
@@ -120,7 +126,7 @@ def test_passes_follow_from_what_an_objective_needs(monkeypatch):
 # --- other packages --------------------------------------------------------------------------------------------------
 
 THEIRS = '''
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from stapo_train.objective import Objective, Reduce, Selection, TokenStats, keep

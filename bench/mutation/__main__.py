@@ -7,7 +7,7 @@ The mutations are cosmic-ray's (operators, comparisons, constants, conditions, d
 the working tree. bench/mutation/parts.yaml names parts of the code with their tests. The same command again goes on
 where it was stopped; with --again it tries once more what was not noticed. --json writes the record, beside what other
 commands found, and docs/mutation.md, the page of what was not noticed; a reason that the record gives for such a
-mutation stays there.
+mutation stays there, and so do the places of a sample, whatever changes elsewhere in the modules.
 """
 
 import argparse
@@ -21,6 +21,7 @@ import yaml
 
 from bench.mutation.covering import READERS, covering
 from bench.mutation.page import page
+from bench.mutation.places import place_of
 from bench.mutation.session import Chosen, copies, open_session, record, run, to_try
 from stapo_bench.runs import measured_with
 
@@ -83,15 +84,25 @@ def main() -> None:
     arguments = parser.parse_args()
 
     chosen, tests = chosen_of(arguments)
-    path = open_session(BUILD, chosen)
-    if todo := to_try(path, arguments.again):  # else the record and the page alone, without a map
+    command = shlex.join(["scripts/mutation.sh", *_to_repeat(arguments)])
+    is_known = arguments.json is not None and arguments.json.exists()
+    known = json.loads(arguments.json.read_text(encoding="utf-8")) if is_known else {"samples": [], "earlier": []}
+    before = next((sample for sample in known["samples"] if sample["command"] == command), {"places": []})
+    if "places" not in before:  # a new sample must not take its place
+        PAGE.write_text(page(known), encoding="utf-8")
+        raise SystemExit(
+            f"{arguments.json}: no places were kept of this sample, so nothing more is tried; {PAGE} was made again; "
+            "another --seed draws a fresh sample"
+        )
+    path = open_session(BUILD, chosen, [place_of(row) for row in before["places"]])
+    if todo := to_try(path, arguments.again, before["places"]):  # else the record and the page alone, without a map
         with copies(BUILD, arguments.jobs) as made:
             covered = covering(tests, made, BUILD / "map")
             with contextlib.suppress(KeyboardInterrupt):  # what was found so far is told
                 run(path, todo, covered, made)
-    is_known = arguments.json is not None and arguments.json.exists()
-    known = json.loads(arguments.json.read_text(encoding="utf-8")) if is_known else {"samples": [], "earlier": []}
-    found = record(path, shlex.join(["scripts/mutation.sh", *_to_repeat(arguments)]), known["samples"])
+    found = record(path, command, known["samples"])
+    if gone := sum("gone" in place for place in found["places"]):
+        print(f"the line of {gone} of the sample's {len(found['places'])} places is gone since")
     if found["left"]:
         print(f"{found['left']} were not tried; the same command goes on")
     for room, counts in found["rooms"].items():

@@ -17,8 +17,10 @@ that was noticed by the tests as they were when the sample was drawn. Where test
 same places were tried again: those tests are counted apart, since a sample that tests were written for no longer says
 how much the others would miss.
 
-A command goes on where it was stopped. Reasons are written into the record, where what no test noticed has an empty
-one; the same command then makes this page again, and tries nothing twice.
+A command goes on where it was stopped, also after the modules changed: the record keeps the places of its sample, each
+by the text of its line, and says how many of these lines are gone. Reasons are written into the record, where what no
+test noticed has an empty one; the same command then makes this page again, and tries nothing twice. Of the first five
+samples no places were kept: their records stay as they are.
 """
 KINDS = ("noticed", "noticed since", "unnoticed", "equivalent", "not run")
 TABLE = [
@@ -39,6 +41,8 @@ def page(found: Mapping[str, Any]) -> str:
 
 def _sample(number: int, sample: Mapping[str, Any]) -> list[str]:
     left = f"; {sample['left']} more were not tried" if sample["left"] else ""
+    gone = [place for place in sample.get("places", ()) if place.get("gone")]
+    left += f"; the line of {len(gone)} is gone since" if gone else ""
     lines = ["", f"## Sample {number}: {', '.join(sample['rooms'])}", ""]
     lines += [f"Made by `{sample['command']}` at {sample['commit'][:7]}{left}.", "", *TABLE]
     together = {kind: sum(counts[kind] for counts in sample["rooms"].values()) for kind in KINDS}

@@ -25,9 +25,12 @@ from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkI
 
 from bench.mutation.covering import Covering, digest, environment_of
 from bench.mutation.page import KINDS
+from bench.mutation.places import FIELDS, Place, by_place, place_of, read_places, write_places
 
 MOST_TESTS = 5_000
 """A mutation that so many tests do not notice is taken for unnoticed."""
+MISSED = ("unnoticed", "not run", "noticed since")
+"""Found at a place that the tests did not notice when it was first tried."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,16 +42,27 @@ class Chosen:
     seed: int
 
 
-def open_session(folder: Path, chosen: Chosen) -> Path:
-    """The session's data base: the one that was begun, else a new one; by what is chosen and the modules' contents."""
-    state = repr(chosen) + "".join(map(digest, chosen.modules))
+def open_session(folder: Path, chosen: Chosen, kept: Sequence[Place] = ()) -> Path:
+    """The session's data base: the one that was begun, else a new one; by what is chosen and the modules' contents.
+
+    Args:
+        folder: of the sessions.
+        chosen: what is mutated.
+        kept: the places that the record of the same command names. A sample is these, where their lines are still
+            there, and is not drawn again.
+    """
+    state = repr(chosen) + "".join(map(digest, chosen.modules)) + (repr(list(kept)) if kept else "")
     path = folder / f"{hashlib.sha256(state.encode()).hexdigest()[:16]}.sqlite"
-    if not path.exists():
+    if not path.with_suffix(".json").exists():
         folder.mkdir(parents=True, exist_ok=True)
         with use_db(folder / "all.sqlite") as every, use_db(path.with_suffix(".new")) as db:
             init([Path(module) for module in chosen.modules], every, {})
-            db.add_work_items(sampled(every.work_items, chosen))
+            places = by_place(every.work_items)
+            still = [places[place] for place in kept if place in places]
+            drawn = still if kept and chosen.sample else sampled(places.values(), chosen)
+            db.add_work_items(drawn)
         path.with_suffix(".new").rename(path)
+        write_places(path.with_suffix(".json"), drawn, places)
         (folder / "all.sqlite").unlink()
     return path
 
@@ -90,11 +104,17 @@ def lines_of(change: MutationSpec) -> tuple[int, int]:
     return max(around, key=lambda lines: lines[1] - lines[0], default=(change.start_pos[0], change.end_pos[0]))
 
 
-def to_try(path: Path, again: bool) -> list[WorkItem]:
-    """What has no result yet; ``again``: what was not noticed, too."""
+def to_try(path: Path, again: bool, before: Sequence[Mapping[str, Any]]) -> list[WorkItem]:
+    """What has no result yet, neither in the session nor among the record's places; ``again``: what was missed, too."""
+    jobs = read_places(path.with_suffix(".json"))
+    noticed = {jobs.get(place_of(row)): row["found"].startswith("noticed") for row in before if row["found"]}
     with use_db(path, WorkDB.Mode.open) as db:
-        missed = [item for item, result in db.completed_work_items if not is_noticed(result)] if again else []
-        return [*db.pending_work_items, *missed]
+        noticed |= {item.job_id: is_noticed(result) for item, result in db.completed_work_items}
+        return [
+            item
+            for item in db.work_items
+            if not noticed.get(item.job_id, False) and (again or item.job_id not in noticed)
+        ]
 
 
 def run(path: Path, todo: Sequence[WorkItem], covered: Covering, copies: list[Path]) -> None:
@@ -170,38 +190,51 @@ def room_of(path: str) -> str:
     return "trainer" if parts[0] == "train" else parts[1].removesuffix(".py")
 
 
-def record(path: Path, command: str, before: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What a session found so far: counts by room, and what was not noticed when it was first tried.
+def record(path: Path, command: str, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What was found so far: counts by room, the places, and what was not noticed when it was first tried.
 
     Args:
         path: the session's data base.
         command: that makes the record.
-        before: the records that are there: their reasons are kept, and what the same command's did not notice and the
-            tests of today do is "noticed since".
+        samples: the records that are there. Their reasons are kept; the same command's places stay, with what was
+            found of them, where this session has nothing newer or the line is gone. What was missed at a place and is
+            noticed by the tests of today is "noticed since".
     """
+    reasons = {_change(row): row["reason"] for sample in samples for row in sample["unnoticed"] if row["reason"]}
+    before = next((sample for sample in samples if sample["command"] == command), {"places": [], "unnoticed": []})
+    known = {place_of(row): row["found"] for row in before["places"]}
+    rows = {row["place"]: row for row in before["unnoticed"]}
+    jobs = read_places(path.with_suffix(".json"))
     with use_db(path, WorkDB.Mode.open) as db:
-        results, left = db.completed_work_items, db.num_work_items - db.num_results
-    reasons = {_change(row): row["reason"] for sample in before for row in sample["unnoticed"] if row["reason"]}
-    missed = {_change(row) for sample in before if sample["command"] == command for row in sample["unnoticed"]}
+        items, results = {item.job_id: item for item in db.work_items}, dict(db.results)
     counts: dict[str, Counter[str]] = {}
+    places: list[dict[str, Any]] = []
     unnoticed = []
-    for item, result in results:
-        (change,) = item.mutations
-        module = str(change.module_path)
-        was, became = _lines(result, module, change.start_pos[0])
-        row = {"path": module, "line": change.start_pos[0], "was": was, "became": became}
-        kind = "noticed"
-        if not is_noticed(result):
-            kind = "not run" if result.worker_outcome == WorkerOutcome.NO_TEST else "unnoticed"
-        elif not missed.isdisjoint((_change(row), (module, was, ""))):  # a line that no test ran has no change
-            kind = "noticed since"
-        if kind != "noticed":
-            unnoticed.append({**row, "tests": kind, "reason": reasons.get(_change(row), "")})
-            kind = "equivalent" if unnoticed[-1]["reason"].startswith("equivalent") else kind
-        counts.setdefault(room_of(module), Counter())[kind] += 1
+    for number, place in enumerate(dict.fromkeys([*known, *jobs])):
+        found, row, job = known.get(place, ""), rows.get(number, {}), jobs.get(place, "")
+        if job in results:
+            found = _found(results[job], found)
+            was, became = _lines(results[job], place)
+            row = {"was": was, "became": became}
+        places.append({**dict(zip(FIELDS, place, strict=True)), "found": found} | ({} if job else {"gone": True}))
+        if found in MISSED:
+            line = items[job].mutations[0].start_pos[0] if job else row["line"]
+            row = {"place": number, "path": place[0], "line": line, "was": row["was"], "became": row["became"]}
+            unnoticed.append({**row, "tests": found, "reason": reasons.get(_change(row), "")})
+        if found:
+            is_same = found in MISSED and unnoticed[-1]["reason"].startswith("equivalent")
+            counts.setdefault(room_of(place[0]), Counter())["equivalent" if is_same else found] += 1
     unnoticed.sort(key=lambda row: (row["path"], row["line"], row["became"]))
-    rooms = {room: {kind: found[kind] for kind in KINDS} for room, found in sorted(counts.items())}
-    return {"command": command, "left": left, "rooms": rooms, "unnoticed": unnoticed}
+    rooms = {room: {kind: number[kind] for kind in KINDS} for room, number in sorted(counts.items())}
+    left = sum(not row["found"] and "gone" not in row for row in places)
+    return {"command": command, "left": left, "rooms": rooms, "unnoticed": unnoticed, "places": places}
+
+
+def _found(result: WorkResult, before: str) -> str:
+    """What the tests of today find at a place where something was found ``before``."""
+    if is_noticed(result):
+        return "noticed since" if before in MISSED else "noticed"
+    return "not run" if result.worker_outcome == WorkerOutcome.NO_TEST else "unnoticed"
 
 
 def _change(row: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -209,10 +242,10 @@ def _change(row: Mapping[str, Any]) -> tuple[str, str, str]:
     return row["path"], row["was"], row["became"]
 
 
-def _lines(result: WorkResult, path: str, line: int) -> tuple[str, str]:
-    """The changed line before and after."""
+def _lines(result: WorkResult, place: Place) -> tuple[str, str]:
+    """The changed lines before and after; the place's line where no test ran it."""
     if not result.diff:
-        return Path(path).read_text(encoding="utf-8").splitlines()[line - 1].strip(), ""
+        return place[1], ""
     changed = [text for text in result.diff.splitlines() if text[:1] in "+-" and text[:3] not in ("+++", "---")]
     sides = (" ".join(text[1:].strip() for text in changed if text[0] == sign) for sign in "-+")
     was, became = sides

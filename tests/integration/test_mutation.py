@@ -147,3 +147,57 @@ def test_the_lines_of_a_change_are_those_of_its_whole_expression(tmp_path):
 def test_what_cannot_be_mutated_is_refused_in_one_line(project, arguments, code, message):
     done = mutate(project, SMALL, *arguments)
     assert (done.returncode, message in done.stderr.splitlines()[-1]) == (code, True), done.stderr
+
+
+def test_a_sample_keeps_its_places_after_its_module_changed(project):
+    """The places of a record are found again by the texts of their lines, and are not drawn anew."""
+
+    def tried(*arguments):
+        done = mutate(project, "--sample", "4", "--seed", "3", "--json", "record.json", *arguments, SMALL)
+        assert done.returncode == 0, done.stderr
+        (sample,) = json.loads((project / "record.json").read_text())["samples"]
+        return done, sample
+
+    path = project / SMALL
+    four = "def f(a: int, b: int) -> int:\n    return a - b\n\n\n"
+    path.write_text(MODULE + "\n\n" + four.replace("f(", "third(") + four.replace("f(", "fourth("))
+    _, first = tried()
+    places = [(row["text"], row["operator"].rpartition("/")[2], row["occurrence"]) for row in first["places"]]
+    assert len(places) == len(set(places)) == 4
+    # A module that changed elsewhere: nothing is tried again, and the same places are there, on other lines.
+    path.write_text("BEFORE = 1 + 2\n\n" + path.read_text().replace("\n\n\n", "\n\n\nMORE = not 3 < 4\n\n\n", 1))
+    done, second = tried()
+    assert "map" not in done.stderr
+    assert (second["places"], second["rooms"]) == (first["places"], first["rooms"])
+    moved = {row["place"]: row["line"] for row in second["unnoticed"]}
+    assert moved == {row["place"]: row["line"] + (2 if row["line"] < 3 else 5) for row in first["unnoticed"]}
+    assert moved, "a sample of which nothing is unnoticed shows nothing"
+    # A line that is gone is said to be gone; what was found of it stays.
+    gone = [row["text"] for row in first["places"] if row["text"] == "return a - b"]
+    assert gone
+    path.write_text(path.read_text().replace("return a - b", "return b"))
+    done, third = tried("--again")
+    assert done.stdout.splitlines()[0] == f"the line of {len(gone)} of the sample's 4 places is gone since"
+    assert [row["text"] for row in third["places"] if row.get("gone")] == gone
+    assert third["rooms"] == first["rooms"]
+    assert f"; the line of {len(gone)} is gone since." in (project / "docs" / "mutation.md").read_text()
+
+
+def test_a_record_without_places_is_not_replaced(project):
+    done = mutate(project, SMALL, "--json", "record.json")
+    assert done.returncode == 0, done.stderr
+    record = json.loads((project / "record.json").read_text())
+    del record["samples"][0]["places"]
+    (project / "record.json").write_text(json.dumps(record))
+    (project / SMALL).write_text(MODULE.replace("not a", "-a"))
+    again = mutate(project, SMALL, "--json", "record.json")
+    assert again.returncode == 1
+    assert again.stderr.startswith("record.json: no places were kept of this sample, so nothing more is tried; ")
+    assert json.loads((project / "record.json").read_text()) == record
+
+
+def test_the_script_says_what_it_takes():
+    """As it is called: in the environments that it makes, which are there where these tests run."""
+    done = subprocess.run([ROOT / "scripts" / "mutation.sh", "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("usage: scripts/mutation.sh [-h] [--sample SAMPLE]")
