@@ -4,7 +4,7 @@
 # the vLLM engine (on a CPU too), the report in a browser, the site with its notebooks, our grader inside inspect_ai and
 # verifiers, mutations of a small module; and trainings on several processes, in .venv itself.
 #
-#   scripts/integration.sh [lm-eval] [trl] [low-memory] [verl] [triton] [vllm] [report] [site] [adapters] [mutation] [ranks]   # default: all
+#   scripts/integration.sh [lm-eval] [trl] [low-memory] [verl] [triton] [report] [site] [adapters] [mutation] [ranks] [vllm]   # default: all
 #
 # Two parts run at a time, as most leave one of two cores idle; verl, vllm and ranks have processes of their own, and run
 # alone behind them. The environments are made beside the tests. Those of lm-eval (.venv-lm-eval), TRL (.venv-trl), adapters of peft and
@@ -235,7 +235,7 @@ lane() {
     return "$failed"
 }
 
-parts=($(printf '%s\n' ${@:-lm-eval trl low-memory verl triton vllm report site adapters mutation ranks} | awk '!seen[$0]++'))
+parts=($(printf '%s\n' ${@:-lm-eval trl low-memory verl triton report site adapters mutation ranks vllm} | awk '!seen[$0]++'))
 beside=() alone=()
 for part in "${parts[@]}"; do
     declare -F "part_${part//-/_}" >/dev/null || {
