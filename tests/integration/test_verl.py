@@ -261,10 +261,12 @@ def worker_without_an_engine(correction):
 
 def test_the_weights_of_verl_s_correction_multiply_each_tokens_term(checkpoint):
     batch = planted(checkpoint, "dapo")
-    data = verl_steps.mini_batch(batch, [0, 1, 2], False)
-    tokens = batch.token_index([0, 1, 2])
+    counted = [row for row in range(len(batch.rows)) if batch.stats.advantages[batch.token_index([row])].any()]
+    rows = counted[: verl_steps.MICRO_BATCH_ROWS]
+    data = verl_steps.mini_batch(batch, rows, False)
+    tokens = batch.token_index(rows)
     weights = 0.25 + (0.5 * torch.arange(len(tokens))) % 2  # 0.25, 0.75, 1.25, 1.75, and again
-    lengths = [len(batch.rows[row][1]) for row in (0, 1, 2)]
+    lengths = [len(batch.rows[row][1]) for row in rows]
     data["rollout_is_weights"] = verl_steps.nested(weights.split(lengths))
     mini = integration.StapoTrainingWorker._decide(worker_without_an_engine({"rollout_is": "token"}), data)
     leaf = batch.stats.log_probs[tokens].clone().requires_grad_()

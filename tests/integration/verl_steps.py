@@ -190,7 +190,7 @@ class Recording(StapoTrainingWorker):
 
 def actor_config(kind: type = FSDPActorConfig, **changed) -> ActorConfig:
     base = {"strategy": "fsdp2", "rollout_n": GROUP_SIZE, "ppo_micro_batch_size_per_gpu": MICRO_BATCH_ROWS}
-    return kind(**base | {"policy_loss": PolicyLossConfig(loss_mode=NAME)} | changed)
+    return kind(**base | {"policy_loss": PolicyLossConfig(loss_mode=NAME, rollout_correction=None)} | changed)
 
 
 def worker_of(checkpoint: Path, name: str, split: str, **optimizer) -> Recording:

@@ -47,8 +47,8 @@ def check_launch(config: DictConfig) -> None:
     check_correction(config.algorithm.get("rollout_correction"), config.actor_rollout_ref.rollout.calculate_log_probs)
     with open_dict(config):
         config.stapo_objective = all_settings(text)
-        if correction := config.algorithm.get("rollout_correction"):
-            config.actor_rollout_ref.actor.policy_loss.rollout_correction = correction
+        # Without it the actor's own default stands there, which names a correction that is not made.
+        config.actor_rollout_ref.actor.policy_loss.rollout_correction = config.algorithm.get("rollout_correction")
 
 
 def own_settings(objective: Objective) -> dict[str, Any]:
