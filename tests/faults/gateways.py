@@ -35,7 +35,7 @@ def deaf_to_seeds(bench: Bench, rng: Random, folder: Path, *, every: int) -> Tri
     """One text for all requests of a problem, or of every fifth: said at once, found, and counted once."""
 
     def act(handler: Handler, body: dict[str, Any]) -> None:
-        problem = int(re.findall(r"\d+", body["prompt"])[0])  # "7 / 7?" is the seventh
+        problem = int(re.findall(r"\d+", body["prompt"] + "0")[0])  # "7 / 7?" is the seventh; "?" asks before the first
         text = problem if problem % every == 0 else body["seed"]
         choice = {"text": f"{text}: " + WORDS * 60 + f"\\boxed{{{problem}/7}}", "finish_reason": "stop"}
         told = {"choices": [choice], "usage": {"completion_tokens": min(LONG, body["max_tokens"])}}
