@@ -1,4 +1,4 @@
-r"""The report as a reader sees it, in ten pictures (headless Chromium, by Selenium).
+r"""The report and the site as a reader sees them (headless Chromium, by Selenium).
 
     scripts/reproduce_table.sh
     stapo-train train/configs/tiny/stapo.yaml iterations=10 out=runs/look --dump-rollouts 10
@@ -8,7 +8,10 @@ r"""The report as a reader sees it, in ten pictures (headless Chromium, by Selen
         --train runs/tiny --train runs/look -o report.html
     .venv-report/bin/python -m bench.screenshots report.html docs/screenshots
 
-``scripts/integration.sh report`` makes the environment; docs/how-to/report.md and the README show the pictures.
+    scripts/site.sh
+    .venv-report/bin/python -m bench.screenshots site build/pictures
+
+``scripts/integration.sh report`` makes the environment; docs/how-to/report.md and the README show those of the report.
 """
 
 import argparse
@@ -24,9 +27,9 @@ PATIENCE = 30.0  # seconds
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """A place in the report, and when it is all there."""
+    """A place in the report or on the site, and when it is all there."""
 
-    hash: str
+    place: str  # what follows the page's address, or the site's
     shown: str  # a script that returns true
     scheme: str = "light"
     width: int = 1360
@@ -34,6 +37,11 @@ class Picture:
 
 
 _FIGURES = "return document.querySelector('#figures svg') !== null"
+_PAIR = """
+const pair = document.querySelector(".pair[data-runs='1 2']"), verdict = pair.querySelector("details");
+if (!verdict.open) { location.hash = "#overview/" + verdict.id.split("-")[1]; return false; }
+document.getElementById("pairs-title").scrollIntoView();
+return !pair.hidden;"""
 _SAMPLE = "return document.querySelectorAll('#detail .columns > section').length === {} && {}"
 _ANSWER = "document.querySelector('#detail .text math') !== null"
 _BOTH = "@base-training,stapo-training"
@@ -53,17 +61,31 @@ const silenced = document.querySelectorAll("#token-text .silenced");
 if (silenced.length && !silenced[0].matches(":focus")) silenced[0].focus();
 return silenced.length > 0 && document.getElementById("token-facts").textContent.includes("silenced");"""
 
-PICTURES = {
-    "overview": Picture(hash="#overview", shown="return true", height=1080),
-    "overview-dark": Picture(hash="#overview", shown="return true", scheme="dark", height=1080),
-    "verdict": Picture(hash="#overview/1", shown="return document.querySelector('.verdict').open"),
-    "figures": Picture(hash="#figures", shown=_FIGURES),
-    "figures-dark": Picture(hash="#figures", shown=_FIGURES, scheme="dark"),
-    "sample": Picture(hash="#tiny_math500/3/0", shown=_SAMPLE.format(1, _ANSWER)),
-    "two-runs": Picture(hash=f"#tiny_aime24/18/0{_BOTH}", shown=_FLIPPED + _ANSWER),
-    "search-dark": Picture(hash="#tiny_aime24/7/2@stapo-training", shown=_SEARCH, scheme="dark"),
-    "tokens": Picture(hash="#tokens", shown=_TOKENS),
-    "phone": Picture(hash="#overview", shown="return true", width=390, height=844),
+REPORT = {
+    "overview": Picture(place="#overview", shown="return true", height=1080),
+    "overview-dark": Picture(place="#overview", shown="return true", scheme="dark", height=1080),
+    "verdict": Picture(place="#overview/1", shown="return document.querySelector('.verdict').open"),
+    "pairs": Picture(place="#overview", shown=_PAIR, height=620),
+    "figures": Picture(place="#figures", shown=_FIGURES),
+    "figures-dark": Picture(place="#figures", shown=_FIGURES, scheme="dark"),
+    "sample": Picture(place="#tiny_math500/3/0", shown=_SAMPLE.format(1, _ANSWER)),
+    "two-runs": Picture(place=f"#tiny_aime24/18/0{_BOTH}", shown=_FLIPPED + _ANSWER),
+    "search-dark": Picture(place="#tiny_aime24/7/2@stapo-training", shown=_SEARCH, scheme="dark"),
+    "tokens": Picture(place="#tokens", shown=_TOKENS),
+    "phone": Picture(place="#overview", shown="return true", width=390, height=844),
+}
+
+_PAGES = {
+    "start": "index.html",
+    "tutorial": "tutorials/two-checkpoints.html",
+    "experiments": "results/experiments/index.html#knights",
+    "python": "reference/python.html#stapo_bench.compare",
+}
+_PALETTE = "return document.body.dataset.mdColorScheme === '{}'"
+SITE = {
+    f"site-{name}-{scheme}": Picture(place=place, shown=_PALETTE.format(palette), scheme=scheme, height=1080)
+    for name, place in _PAGES.items()
+    for scheme, palette in (("light", "default"), ("dark", "slate"))
 }
 
 
@@ -76,24 +98,27 @@ def take(driver: Any, page: str, picture: Picture) -> bytes:
     size = {"width": picture.width, "height": picture.height, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     driver.get(page)
-    driver.execute_script("sessionStorage.clear()")  # the filters of the picture before
+    driver.execute_script("sessionStorage.clear(); localStorage.clear()")  # what the picture before chose
     driver.get("about:blank")
-    driver.get(page + picture.hash)
-    WebDriverWait(driver, PATIENCE).until(lambda seen: seen.execute_script(picture.shown), picture.hash)
+    driver.get(page + picture.place)
+    WebDriverWait(driver, PATIENCE).until(lambda seen: seen.execute_script(picture.shown), picture.place)
     return base64.b64decode(driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"])
 
 
 def main() -> None:
-    """Take them all."""
+    """Take them all, or those that are named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("report", type=Path, help="a report of the tiny runs")
+    parser.add_argument("page", type=Path, help="a report of the tiny runs, or the folder of the built site")
     parser.add_argument("folder", type=Path, help="where the pictures go")
+    parser.add_argument("names", nargs="*", help="the pictures to take (default: all)")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
+    page: Path = options.page.resolve()
+    address, pictures = (f"{page.as_uri()}/", SITE) if page.is_dir() else (page.as_uri(), REPORT)
     driver = open_browser()
     try:
-        for name, picture in PICTURES.items():
-            image = take(driver, options.report.resolve().as_uri(), picture)
+        for name in options.names or pictures:
+            image = take(driver, address, pictures[name])
             (options.folder / f"{name}.png").write_bytes(image)
             print(f"{options.folder / name}.png: {len(image) / 1000:.0f} kB")
     finally:
