@@ -43,7 +43,7 @@ def write_page(experiment: Experiment, out: Path, folder: Path) -> Path:
         with TemporaryDirectory() as there:
             unpack(folder, Path(there))
             about = {**read_foreign_object(folder / "manifest.json"), "question": experiment.question}
-            return _write(Archived(experiment, ARCHIVED_OUT, Path(there)), about, folder)
+            return _write(Archived(experiment, ARCHIVED_OUT, unpacked=Path(there)), about, folder)
     findings.check()
     folder.mkdir(parents=True, exist_ok=True)
     write_trainings({training.folder.name: training.folder for training in findings.trainings}, folder)
