@@ -10,12 +10,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from compare_setup import refused
 from import_setup import lines
 
 import stapo_bench as sb
 from stapo_bench.analysis import compare_outcomes, compare_runs
-from stapo_bench.cli import cli
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.presenting import render_comparison
 from stapo_bench.records import Outcome
@@ -38,14 +37,6 @@ def scores(path, metric=None, declared=None):
     (table,) = read_outcomes(path, {"score": metric} if metric else {}, declared)
     (task,) = table.tasks.values()
     return dict(zip(task.outcomes.problem_ids, task.outcomes.scores.tolist(), strict=True))
-
-
-def refused(*arguments):
-    result = CliRunner().invoke(cli, ["compare", *map(str, arguments)])
-    assert result.exit_code in (1, 2), result.output
-    error = str(result.exception) if isinstance(result.exception, StapoError) else result.output.strip()
-    assert "\n" not in error
-    return error
 
 
 def of_lm_eval(doc_id, *, filter_="none", resps=(["no"],), **metrics):

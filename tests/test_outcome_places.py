@@ -9,11 +9,11 @@ from itertools import product
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from compare_setup import refused
 from import_setup import lines
 
 from stapo_bench.analysis import compare_outcomes
 from stapo_bench.cli import cli
-from stapo_bench.errors import StapoError
 from stapo_bench.presenting import render_comparison
 from stapo_bench.runs.outcomes import read_outcomes
 
@@ -53,14 +53,6 @@ def verdict(a, b, *options):
     done = CliRunner().invoke(cli, ["compare", str(a), str(b), "--format", "json", *options])
     assert done.exit_code == 0, done.output
     return json.dumps({name: value for name, value in json.loads(done.output).items() if name != "notes"})
-
-
-def refused(*arguments):
-    result = CliRunner().invoke(cli, ["compare", *map(str, arguments)])
-    assert result.exit_code in (1, 2), result.output
-    error = str(result.exception) if isinstance(result.exception, StapoError) else result.output.strip()
-    assert "\n" not in error
-    return error
 
 
 def test_a_folder_of_logs_is_the_union_of_its_files(sides, tmp_path):

@@ -105,9 +105,8 @@ class OpenAIEngine:
         for url in self._urls:
             check = partial(check_completions, self._http, url, served.name, self._chat)
             self._telling, is_answered = await learn(self._telling, check)
-            if (
-                not is_answered and "server" not in served.facts
-            ):  # kinds that are known leave aside what they do not know
+            # Kinds that are known leave aside what they do not know.
+            if not is_answered and "server" not in served.facts:
                 self._telling, _ = await learn(self._telling, partial(questions.refusal, url, served.name))
         if served.facts.get("server", "").startswith("vllm "):  # no other is known to give them as drawn
             given = [await gives_as_drawn(partial(questions.first_token, url, served.name)) for url in self._urls]
