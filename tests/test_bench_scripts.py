@@ -1,5 +1,6 @@
 """Every measurement runs to its end at a small size and says what it found and where; no figure is tested."""
 
+import io
 import json
 import os
 import re
@@ -8,11 +9,14 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bench import gpu_day as gpu_day_program
+from bench.screenshots import small
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -217,3 +221,15 @@ def test_measurements_for_a_gpu_run_on_a_cpu_at_toy_size(tmp_path):
     assert {"ours", "naive"} <= row["contestants"].keys()
     assert not row["contestants"].keys() & row["not_run"].keys()
     assert row["contestants"]["ours"]["log_prob_error"] < 1e-4
+
+
+def test_a_picture_becomes_smaller_without_loss_to_the_eye():
+    image = import_module("PIL.Image")
+    ink = np.array([[213, 94, 0], [0, 114, 178], [27, 27, 27]])[:, None, None]  # on white, edges in between
+    share = np.random.default_rng(0).random((3, 100, 300, 1))
+    shades = (255 + share * (ink - 255)).reshape(300, 300, 3).astype(np.uint8)
+    image.fromarray(shades).save(whole := io.BytesIO(), "PNG")
+    reduced = small(whole.getvalue())
+    seen = np.asarray(image.open(io.BytesIO(reduced)).convert("RGB")).astype(int)
+    assert len(reduced) < len(whole.getvalue()) and seen.shape == shades.shape
+    assert abs(seen - shades).max() < 24 and len(np.unique(seen.reshape(-1, 3), axis=0)) <= 256
