@@ -83,6 +83,9 @@ def test_one_cluster_tells_nothing_of_problems_like_these_and_leaves_these_probl
 def test_a_single_cluster_is_one_unit_without_a_degree_of_freedom():
     units = units_of(np.array([1.0, 2.0]), np.zeros(2, int))
     assert (units.value, units.totals.tolist(), units.centered.tolist(), units.degrees) == (1.5, [1.5], [0.0], 0)
+    found = clustering(np.array([1.0, 2.0]), np.zeros(2, int))
+    assert (found.num_clusters, found.largest) == (1, 2)
+    assert np.isnan(found.correlation) and np.isnan(found.design_effect)
 
 
 def test_twenty_clusters_of_five_are_covered():

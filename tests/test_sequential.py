@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from stapo_bench.statistics import Interval
 from stapo_bench.statistics.sequential import (
     MIN_ROUNDS,
+    _verdict,
     anytime_interval,
     boundary,
     complete_rounds,
@@ -120,6 +122,32 @@ def test_nothing_is_decided_before_the_least_number_of_rounds(rng):
     assert stop_when_decided([ones[:, :4]], [zeros]).stop
     assert not stop_at_width([ones[:, :3]], width=0.9).stop
     assert stop_at_width([ones[:, :4]], width=0.9).stop
+
+
+def test_the_task_and_the_run_with_fewest_rounds_have_to_have_enough():
+    ones, zeros = np.ones((30, 8)), np.zeros((30, 8))
+    short = stop_at_width([ones[:, :3], ones], width=0.9)
+    assert (short.stop, short.rounds) == (False, 8) and short.reason.startswith("3 rounds of every problem; ")
+    for tasks, others in (([ones[:, :3], ones], [zeros, zeros]), ([ones, ones], [zeros, zeros[:, :3]])):
+        decision = stop_when_decided(tasks, others)
+        assert not decision.stop and decision.reason == "3 rounds of every problem; a decision needs 4"
+    assert stop_when_decided([ones], [zeros[:, :4]]).stop
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.0121, 0.345, "better by 1.2 to 34.5 points"),
+        (-0.345, -0.0121, "worse by 1.2 to 34.5 points"),
+        (0.0, 0.03, None),
+        (-0.03, 0.0, None),
+        (0.0, 0.025, "tied within ±2.5 points"),
+        (-0.025, 0.01, "tied within ±2.5 points"),
+        (-0.026, 0.01, None),
+    ],
+)
+def test_what_an_interval_decides(low, high, verdict):
+    assert _verdict(Interval(low=low, high=high), 0.025) == verdict
 
 
 def test_only_complete_rounds_count(rng):
