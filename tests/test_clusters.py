@@ -48,12 +48,14 @@ def test_clusters_of_one_are_problems():
     assert named.p_value == pytest.approx(alone.p_value) and named.num_clusters == 30 == alone.num_problems
 
 
-def test_degrees_of_unequal_clusters_are_those_of_the_whole_matrix():
+@pytest.mark.parametrize("common", [0.0, 1.0])
+def test_degrees_of_unequal_clusters_are_those_of_the_whole_matrix(common):
     rng = np.random.default_rng(2)
     numbers = np.sort(rng.integers(0, 7, 40))
-    changes = rng.normal(size=40)
+    changes = rng.normal(size=40) + common * rng.normal(size=7)[numbers]
     sizes, shares = np.bincount(numbers), np.bincount(numbers) / 40
     rho = max(0.0, clustering(changes, numbers).correlation)
+    assert (rho > 0.0) == (common > 0.0)
     weights = np.diag((1 - shares) ** -0.5)
     residual = weights @ (np.eye(7) - np.outer(shares, np.ones(7)))
     covariances = residual @ np.diag(sizes * (1 + (sizes - 1) * rho)) @ residual.T

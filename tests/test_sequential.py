@@ -137,8 +137,8 @@ def test_the_task_and_the_run_with_fewest_rounds_have_to_have_enough():
 @pytest.mark.parametrize(
     ("low", "high", "verdict"),
     [
-        (0.0121, 0.345, "better by 1.2 to 34.5 points"),
-        (-0.345, -0.0121, "worse by 1.2 to 34.5 points"),
+        (0.121, 0.345, "better by 12.1 to 34.5 points"),
+        (-0.345, -0.121, "worse by 12.1 to 34.5 points"),
         (0.0, 0.03, None),
         (-0.03, 0.0, None),
         (0.0, 0.025, "tied within ±2.5 points"),
