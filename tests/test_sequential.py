@@ -5,10 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from stapo_bench.statistics import Interval
+from stapo_bench.statistics import Difference, Interval
+from stapo_bench.statistics.difference import Pairs
 from stapo_bench.statistics.sequential import (
     MIN_ROUNDS,
     _verdict,
+    anytime,
     anytime_interval,
     boundary,
     complete_rounds,
@@ -148,6 +150,13 @@ def test_the_task_and_the_run_with_fewest_rounds_have_to_have_enough():
 )
 def test_what_an_interval_decides(low, high, verdict):
     assert _verdict(Interval(low=low, high=high), 0.025) == verdict
+
+
+def test_the_exact_test_of_a_single_look_does_not_hold_at_every_look():
+    plain = Difference(value=0.3, standard_error=0.1, degrees=math.inf, num_problems=20)
+    counted = Difference(value=0.3, standard_error=0.1, degrees=math.inf, num_problems=20, pairs=Pairs(6, 0))
+    assert anytime(counted, 0.02) == anytime(plain, 0.02)
+    assert anytime(plain, 0.02).interval().low < 0.0 < counted.interval().low
 
 
 def test_only_complete_rounds_count(rng):
