@@ -5,8 +5,8 @@
 
 Simulated: engines that draw a token of every open rollout in a step, as a GPU does that memory holds up. Lengths are
 log-normal around 2,000 tokens (spread 0.8 between prompts and 0.6 within a group) and end at 20,480. Fixed: each rank
-has every N-th rollout, a share of each group, as in the trainer. Queue: a rank takes the next one of all as a rollout of
-its own ends. Bound: no way to hand rollouts out ends before the longest of them, nor before all have drawn their part.
+has every N-th rollout, a share of each group, as in the trainer. Queue: a rank takes the next one of all as one of its
+own ends. Bound: no way to hand rollouts out ends before the longest of them, nor before all have drawn their part.
 """
 
 import argparse
