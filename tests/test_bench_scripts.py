@@ -62,10 +62,7 @@ def test_what_a_queue_of_rollouts_would_save_is_the_pages_table():
 
     rows = json.loads((ROOT / "results" / "bench" / "ranks.json").read_text(encoding="utf-8"))["shares"]["rows"]
     assert table(rows) in (ROOT / "train" / "README.md").read_text(encoding="utf-8"), "python -m bench.rank_shares"
-    assert ends([3, 1, 1, 5], ranks=2, slots=1) == [
-        3,
-        7,
-    ]  # the second rank is free at 1, again at 2, and takes the last
+    assert ends([3, 1, 1, 5], ranks=2, slots=1) == [3, 7]  # the second is free at 1 and at 2, and takes the last
     assert ends([3, 1, 1, 5], ranks=1, slots=2) == [7]
     small = measure(2, 4, prompts=16, group=8, trials=5)
     assert 1 <= small["queue_end"] <= small["fixed_end"] and 0 < small["fixed_waiting"] < 0.5
