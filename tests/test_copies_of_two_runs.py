@@ -1,9 +1,13 @@
 """Samples that one run has from another: found at their own places or at others, and honest runs left alone."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 from stapo_bench.analysis import audit_runs
+from stapo_bench.analysis.passed_on import _moved_pairs, common_problems
+from stapo_bench.runs import load_run
 
 
 @pytest.fixture
@@ -86,3 +90,26 @@ def test_single_samples_at_temperature_zero_prove_nothing_by_being_equal(make_ru
     )
     (check,) = [check for check in audit_runs(a, b) if check.name == "shared samples"]
     assert check.result == "not testable" and check.message.startswith("30 of 30 samples are equal in a and b; one")
+
+
+def test_pairs_are_counted_as_one_problem_and_one_permutation_after_the_other_would(make_run, rng):
+    def drawn(name):
+        scores = np.where(rng.random((12, 6)) < 0.2, np.nan, 1.0)  # places differ between problems
+        return load_run(make_run(name, {"t": scores.tolist()}, sample=lambda *_: {"completion": str(rng.integers(4))}))
+
+    a, b = drawn("a"), drawn("b")
+    common = common_problems(a, b)
+    expected, pairs = [], np.zeros(4, dtype=int)
+    for problem in sorted({s.problem_id for s in a.samples["t"]} & {s.problem_id for s in b.samples["t"]}):
+        of_a, of_b = ([s for s in run.samples["t"] if s.problem_id == problem] for run in (a, b))
+        places = [(i, len(of_a) + j) for i, j in product(range(len(of_a)), range(len(of_b)))]
+        texts = np.array([s.text_digest for s in (*of_a, *of_b)])
+        index = [s.sample_index for s in (*of_a, *of_b)]
+        for i, j in places:
+            pairs[2 * (index[i] != index[j]) :][:2] += texts[i] == texts[j], 1
+        rng_of_problem = np.random.default_rng(0)
+        dealt = [texts, *rng_of_problem.permuted(np.tile(texts, (200, 1)), axis=1)]
+        counts = [sum(row[i] == row[j] for i, j in places if index[i] != index[j]) for row in dealt]
+        expected.append([counts[0], np.mean(counts[1:]), np.var(counts[1:])])
+    assert common.equal_pairs() == tuple(pairs) and pairs.all()
+    assert _moved_pairs(common).T.tolist() == expected

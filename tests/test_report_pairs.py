@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stapo_bench.analysis import compare_loaded, compare_runs
+from stapo_bench.analysis import compare_loaded, compare_runs, engine_drift, moved_samples, shared_samples
 from stapo_bench.presenting.figures import Sources
 from stapo_bench.presenting.report import page, verdict_views
 from stapo_bench.presenting.report.overview import overview
@@ -81,4 +81,13 @@ def test_a_runs_samples_are_gone_through_for_the_run_and_not_for_each_pair(make_
     first = counted[0].rounds
     found = [compare_loaded(runs[0], runs[2]), compare_loaded(runs[0], runs[1])]
     assert first > 0 and counted[0].rounds == first
+    checks = [shared_samples, moved_samples, engine_drift]
+    for check in checks:
+        check(runs[0], runs[1])
+    first = counted[0].rounds
+    assert [check(runs[0], runs[2]).message for check in checks[:2]] == [
+        "0 of 12 samples are equal in a and c, 0.9 by chance",  # (0 + 1) / (12 + 2) of 12
+        "0 pairs of samples are equal at different places of a and c; a random division of their samples gives 0.0",
+    ]
+    assert counted[0].rounds == first
     assert [one.average.value_b - one.average.value_a for one in found] == [-0.5, 0.5]

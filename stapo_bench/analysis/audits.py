@@ -14,13 +14,14 @@ from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stapo_bench.analysis.audit_check import AuditCheck, by_problem, checked, not_testable
 from stapo_bench.analysis.parity_gate import parity, same_weights
 from stapo_bench.analysis.passed_on import common_problems, moved_samples, shared_samples
 from stapo_bench.grading import DEFAULT_GRADER
-from stapo_bench.runs import GradedSample, LoadedRun, evidence_of_shared_starts, load_run, texts_of
-from stapo_bench.statistics import ALARM, Vector
+from stapo_bench.runs import GradedSample, LoadedRun, Rows, evidence_of_shared_starts, load_run, texts_of
+from stapo_bench.statistics import ALARM, Labels, Vector
 
 _PERMUTATIONS = 200
 _NAMED = 4  # settings that differ beside a drift; comparisons list all
@@ -155,13 +156,17 @@ def odd_writer(run: LoadedRun) -> AuditCheck:
     A permutation test within problems: with n of a problem's N samples in the segment, the sum of their values has mean
     n m and variance n (N - n) / N s^2 (sampling without replacement; Mantel-Haenszel for 0/1 values).
     """
-    writers = sorted({_writer(sample) for samples in run.samples.values() for sample in samples})
+    rows, of_segment = run.drawn.rows, np.array([_writer(segment) for segment in run.drawn.segments])
+    writers = sorted(set(of_segment.tolist()))
     name = "writer unlike the rest"
     if len(writers) < 2:
         return not_testable(name, f"{run.name}: one writer drew everything")
-    groups = [group for samples in run.samples.values() for group in by_problem(samples).values()]
-    marked = [[(_writer(sample), sample) for sample in group] for group in groups]
-    scores = {(w, what): _stratified_z(marked, w, measure) for w in writers for what, measure in _MEASURES.items()}
+    writer = of_segment[rows["segment"]]
+    scores = {
+        (w, what): _stratified_z(rows["problem"], writer == w, measure(rows))
+        for w in writers
+        for what, measure in _MEASURES.items()
+    }
     known = {key: z for key, z in scores.items() if not math.isnan(z)}
     if not known:
         return not_testable(name, f"{run.name}: no problem was drawn by two writers")
@@ -182,12 +187,13 @@ def engine_drift(a: LoadedRun, b: LoadedRun) -> AuditCheck:
     sampling = [run.manifest.identity.sampling for run in (a, b)]
     if not same_weights(a, b) or sampling[0] != sampling[1]:
         return not_testable("engine drift", f"{a.name}, {b.name}: not the same weights under the same sampling")
-    marked = []
-    for of_a, of_b in common_problems(a, b):
-        marked.append([*(("A", sample) for sample in of_a), *(("B", sample) for sample in of_b)])
+    common = common_problems(a, b)
+    rows = np.concatenate([common.a, common.b])
+    order = np.argsort(rows["problem"], kind="stable")
+    rows, is_b = rows[order], order >= len(common.a)
     drawn = [run.manifest.identity.log_probs_as_drawn for run in (a, b)]
     measures = {what: measure for what, measure in _MEASURES.items() if what != _SURE or drawn[0] == drawn[1]}
-    scores = {what: _stratified_z(marked, "B", measure) for what, measure in measures.items()}
+    scores = {what: _stratified_z(rows["problem"], is_b, measure(rows)) for what, measure in measures.items()}
     odd = [
         f"{b.name} {what} {_more(z)} than {a.name} (z = {z:+.1f})"
         for what, z in scores.items()
@@ -212,13 +218,11 @@ def drift_between(a: LoadedRun, b: LoadedRun) -> str | None:
 
 
 _SURE = "is sure of its tokens"
-_MEASURES: dict[str, Callable[[GradedSample], float]] = {
-    "is right": lambda sample: sample.correct,
-    "writes": lambda sample: math.nan if sample.num_tokens is None else float(sample.num_tokens),
-    "is cut off": lambda sample: math.nan if sample.truncated is None else float(sample.truncated),
-    _SURE: lambda sample: (
-        math.nan if sample.sum_log_prob is None else sample.sum_log_prob / (sample.num_tokens or math.nan)
-    ),
+_MEASURES: dict[str, Callable[[Rows], Vector]] = {
+    "is right": lambda rows: rows["correct"],
+    "writes": lambda rows: rows["num_tokens"],
+    "is cut off": lambda rows: rows["truncated"],
+    _SURE: lambda rows: rows["sum_log_prob"] / np.where(rows["num_tokens"] == 0, np.nan, rows["num_tokens"]),
 }
 
 
@@ -250,23 +254,25 @@ def _equal_pairs_by_distance(groups: Sequence[Sequence[GradedSample]]) -> tuple[
     return counts[0], expected, np.sqrt(np.maximum.reduce([counts[1:].var(axis=0), expected, np.ones_like(expected)]))
 
 
-def _stratified_z(
-    groups: Sequence[Sequence[tuple[str, GradedSample]]], mark: str, measure: Callable[[GradedSample], float]
-) -> float:
-    """z-score of the marked samples' sum of values under permutations within problems.
+def _stratified_z(problem: Labels, marked: NDArray[np.bool_], values: Vector) -> float:
+    """z-score of the marked samples' sum of values under permutations within problems; samples in order of problems.
 
     NaN where single values make up so much of the variance that the sum is not near normal.
     """
-    excess = variance = largest = 0.0
-    for group in groups:
-        pairs = [(name == mark, value) for name, sample in group if not math.isnan(value := measure(sample))]
-        values = np.array([value for _, value in pairs])
-        chosen = np.array([is_marked for is_marked, _ in pairs], dtype=np.bool_)
-        inside, total = int(chosen.sum()), len(values)
-        if 0 < inside < total:
-            excess += float(values[chosen].sum() - inside * values.mean())
-            variance += inside * (total - inside) / total * float(values.var(ddof=1))
-            largest = max(largest, float(np.abs(values - values.mean()).max()) ** 2)
+    known = ~np.isnan(values)
+    problem, marked, values = problem[known], marked[known], values[known]
+    total = np.bincount(problem)
+    shape = np.stack([np.bincount(problem[marked], minlength=len(total)), total])  # inside and total
+    starts, parts, largest = np.cumsum(total) - total, np.zeros((2, len(total))), 0.0
+    for inside, size in np.unique(shape[:, (shape[0] > 0) & (shape[0] < total)], axis=1).T.tolist():
+        these = np.flatnonzero((shape[0] == inside) & (total == size))
+        at = starts[these, None] + np.arange(size)
+        mean = values[at].mean(axis=1)
+        chosen = values[at][marked[at]].reshape(len(these), inside)
+        parts[0, these] = chosen.sum(axis=1) - inside * mean
+        parts[1, these] = inside * (size - inside) / size * values[at].var(axis=1, ddof=1)
+        largest = max(largest, float(np.abs(values[at] - mean[:, None]).max()) ** 2)
+    excess, variance = np.cumsum(np.pad(parts, ((0, 0), (1, 0))), axis=1)[:, -1].tolist()
     return excess / math.sqrt(variance) if variance > max(0.0, 5.0 * largest) else math.nan
 
 
@@ -278,7 +284,7 @@ def _more(z: float) -> str:
     return "more" if z > 0 else "less"
 
 
-def _writer(sample: GradedSample) -> str:
+def _writer(segment: str) -> str:
     """The writer's label in a segment's name, ``<number>-<label>-<unique>.jsonl``; else the name."""
-    parts = sample.segment.removesuffix(".jsonl").split("-")
-    return "-".join(parts[1:-1]) if len(parts) > 2 else sample.segment
+    parts = segment.removesuffix(".jsonl").split("-")
+    return "-".join(parts[1:-1]) if len(parts) > 2 else segment

@@ -4,20 +4,65 @@ shared_samples(a, b), moved_samples(a, b)
 """
 
 import math
-from collections.abc import Hashable, Iterator
-from itertools import product
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
 from statistics import NormalDist
 
 import numpy as np
 
-from stapo_bench.analysis.audit_check import AuditCheck, by_problem, checked, not_testable
-from stapo_bench.runs import GradedSample, LoadedRun
-from stapo_bench.statistics import ALARM, copy_evidence, most_log_probability, problem_evidence
+from stapo_bench.analysis.audit_check import AuditCheck, checked, not_testable
+from stapo_bench.runs import LoadedRun, Rows
+from stapo_bench.statistics import ALARM, Labels, Matrix, copy_evidence, most_log_probability, problem_evidence
 
 _PERMUTATIONS = 200
+_AT_ONCE = 256  # problems whose pairs are in memory, [num_problems, num_samples, num_samples]
 
-Pair = tuple[list[GradedSample], list[GradedSample]]
-"""Two runs' samples of one problem."""
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Common:
+    """The samples of two runs on the problems of both, problem after problem, without copies within a run."""
+
+    a: Rows
+    b: Rows
+    num_problems: int
+
+    @cached_property
+    def text(self) -> Labels:
+        """A number for each sample of A, then of B: equal ones where problem and text are."""
+        return _numbered(self.column("problem"), self.column("text"))
+
+    def column(self, name: str) -> Labels:
+        """Of the samples of A, then of B."""
+        return np.concatenate([self.a[name], self.b[name]])
+
+    def equal_pairs(self) -> tuple[int, int, int, int]:
+        """Pairs of a sample of A and one of B at the same place: equal texts, all; and at other places: equal, all."""
+        problem, index = self.column("problem"), self.column("index")
+        of = (_numbered(self.text, index), _numbered(problem, index), self.text, problem)
+        counted = [[np.bincount(side, minlength=len(n)) for side in np.split(n, [len(self.a)])] for n in of]
+        same, same_total, equal, total = (int(one @ two) for one, two in counted)
+        return same, same_total, equal - same, total - same_total
+
+
+def common_problems(a: LoadedRun, b: LoadedRun) -> Common:
+    """The samples of two runs that are compared with each other."""
+    names = sorted(a.drawn.places.keys() & b.drawn.places.keys())
+    sides = []
+    for run in (a, b):
+        number = np.full(len(run.drawn.places), -1)
+        number[np.array([run.drawn.places[name] for name in names], dtype=np.int64)] = np.arange(len(names))
+        rows = run.drawn.rows.copy()
+        rows["problem"] = number[rows["problem"]]
+        sides.append(rows[(rows["problem"] >= 0) & ~rows["is_copy"]])
+    return Common(a=sides[0], b=sides[1], num_problems=len(names))
+
+
+def _numbered(one: Labels, other: Labels) -> Labels:
+    """A number for each pair of values, from 0 up."""
+    values, numbers = np.unique(other, return_inverse=True)
+    both: Labels = np.unique(one * max(1, len(values)) + numbers, return_inverse=True)[1]
+    return both
 
 
 def shared_samples(a: LoadedRun, b: LoadedRun) -> AuditCheck:
@@ -25,15 +70,8 @@ def shared_samples(a: LoadedRun, b: LoadedRun) -> AuditCheck:
 
     Under one seed, models that are alike write alike: what two such runs share is evidence of nothing.
     """
-    same = same_total = other = other_total = 0
-    groups = list(common_problems(a, b))
-    for of_a, of_b in groups:
-        for one, two in product(of_a, of_b):
-            equal = one.text_digest == two.text_digest
-            if one.sample_index == two.sample_index:
-                same, same_total = same + equal, same_total + 1
-            else:
-                other, other_total = other + equal, other_total + 1
+    common = common_problems(a, b)
+    same, same_total, other, other_total = common.equal_pairs()
     if same_total == 0:
         return not_testable("shared samples", f"{a.name}, {b.name}: no sample in common")
     message = f"{same} of {same_total} samples are equal in {a.name} and {b.name}"
@@ -46,7 +84,7 @@ def shared_samples(a: LoadedRun, b: LoadedRun) -> AuditCheck:
         message += "; one sample per problem at a temperature that is not known, or 0, does not tell what chance gives"
         return not_testable("shared samples", message)
     else:
-        evidence, _ = copy_evidence([_evidence_of_passing_on(pair, temperature or 0.0, moved=False) for pair in groups])
+        evidence = _evidence_of_passing_on(common, temperature or 0.0, moved=False)
         by_chance = evidence < -math.log(ALARM)
     if not by_chance and a.manifest.shares_seed(b.manifest):
         message += f"; both drew with seed {a.manifest.seed}, so models that are alike write alike"
@@ -62,13 +100,13 @@ def moved_samples(a: LoadedRun, b: LoadedRun) -> AuditCheck:
     chance as rarely as ``stapo_bench.statistics.copies`` says.
     """
     name = "samples shared at other places"
-    groups = list(common_problems(a, b))
-    if not any(one.sample_index != two.sample_index for pair in groups for one, two in product(*pair)):
+    common = common_problems(a, b)
+    if common.equal_pairs()[3] == 0:
         return not_testable(name, f"{a.name}, {b.name}: no places to compare")
-    observed, expected, variance = (sum(parts) for parts in zip(*map(_moved_pairs, groups), strict=True))
+    observed, expected, variance = (sum(parts) for parts in _moved_pairs(common).tolist())
     z = (observed - expected) / math.sqrt(max(variance, expected, 1.0))
     temperature = b.manifest.identity.sampling.temperature or 0.0  # not known: perhaps greedy, which proves nothing
-    evidence, _ = copy_evidence([_evidence_of_passing_on(pair, temperature) for pair in groups])
+    evidence = _evidence_of_passing_on(common, temperature)
     fine = NormalDist().cdf(-z) >= ALARM and evidence < -math.log(ALARM)
     message = (
         f"{observed:.0f} pairs of samples are equal at different places of {a.name} and {b.name}; a random division of "
@@ -77,53 +115,63 @@ def moved_samples(a: LoadedRun, b: LoadedRun) -> AuditCheck:
     return checked(name, fine, message)
 
 
-def common_problems(a: LoadedRun, b: LoadedRun) -> Iterator[Pair]:
-    """By problem of both runs, the samples of each, without copies within a run."""
-    for task in sorted(set(a.samples) & set(b.samples)):
-        groups_a, groups_b = by_problem(a.samples[task]), by_problem(b.samples[task])
-        for problem_id in sorted(groups_a.keys() & groups_b.keys()):
-            of_a, of_b = (
-                [sample for sample in group[problem_id] if not sample.is_copy] for group in (groups_a, groups_b)
-            )
-            yield of_a, of_b
+def _moved_pairs(common: Common) -> Matrix:
+    """Equal texts at different places: observed, expected and variance under permutations, [3, num_problems].
 
-
-def _moved_pairs(pair: Pair) -> tuple[float, float, float]:
-    """Equal texts at different places of two runs on one problem: observed, expected and variance under permutations.
-
-    A permutation deals all samples of both runs out to their places again.
+    A permutation deals all samples of both runs on a problem out to their places again: the same permutations for
+    problems with the same places, whose pairs are then counted together, as sums of [text x = text y] times
+    [x and y are dealt to different places of the two runs].
     """
-    of_a, of_b = pair
-    labels = np.unique([sample.text_digest for sample in (*of_a, *of_b)], return_inverse=True)[1]
-    if len(set(labels.tolist())) == len(labels):
-        return 0.0, 0.0, 0.0
-    rng = np.random.default_rng(0)
-    dealt = np.vstack([labels, rng.permuted(np.tile(labels, (_PERMUTATIONS, 1)), axis=1)])  # row 0: as observed
-    places = list(product(range(len(of_a)), range(len(of_b))))
-    moved = [(i, len(of_a) + j) for i, j in places if of_a[i].sample_index != of_b[j].sample_index]
-    one, other = np.array(moved, dtype=np.int64).reshape(-1, 2).T
-    counts = (dealt[:, one] == dealt[:, other]).sum(axis=1).astype(np.float64)
-    return float(counts[0]), float(counts[1:].mean()), float(counts[1:].var())
+    starts = [np.searchsorted(rows["problem"], np.arange(common.num_problems + 1)) for rows in (common.a, common.b)]
+    repeated = np.bincount(common.text, minlength=1)[common.text] > 1
+    alike: defaultdict[tuple[int, bytes, bytes], list[int]] = defaultdict(list)
+    for problem in np.unique(common.column("problem")[repeated]).tolist():
+        a, b = (
+            rows["index"][start[problem] : start[problem + 1]]
+            for rows, start in zip((common.a, common.b), starts, strict=True)
+        )
+        alike[problem // _AT_ONCE, a.tobytes(), b.tobytes()].append(problem)
+    found = np.zeros((3, common.num_problems))
+    for (_, *places), problems in alike.items():
+        a, b = (np.frombuffer(place, dtype=np.int64) for place in places)
+        size = len(a) + len(b)
+        moved = np.zeros((size, size), dtype=np.float32)
+        moved[: len(a), len(a) :] = a[:, None] != b
+        order = np.tile(np.arange(size), (_PERMUTATIONS, 1))
+        dealt = np.vstack([order[:1], np.random.default_rng(0).permuted(order, axis=1)])  # row 0: as observed
+        to = np.argsort(dealt, axis=1)  # the place that each sample is dealt to
+        counted = moved[to[:, :, None], to[:, None, :]].reshape(len(to), -1)
+        rows = [start[problems, None] + np.arange(len(side)) for start, side in zip(starts, (a, b), strict=True)]
+        text = common.text[np.hstack([rows[0], len(common.a) + rows[1]])]
+        equal = (text[:, :, None] == text[:, None, :]).reshape(len(problems), -1)
+        counts = (equal.astype(np.float32) @ counted.T).astype(np.float64)  # of small whole numbers: exact
+        found[:, problems] = counts[:, 0], counts[:, 1:].mean(axis=1), counts[:, 1:].var(axis=1)
+    return found
 
 
-def _evidence_of_passing_on(pair: Pair, temperature: float, moved: bool = True) -> float:
-    """log E that B's samples of one problem repeat A's of other places, or those of the same places.
+def _evidence_of_passing_on(common: Common, temperature: float, moved: bool = True) -> float:
+    """log E that B's samples repeat A's of other places on their problems, or those of the same places.
 
     ``temperature``: of B, another model perhaps.
 
     What A's engine told of a text's log-probability holds for A alone: its length has to do.
     """
-    of_a, of_b = pair
-    place = {sample.text_digest: sample.sample_index for sample in of_a}
-    known: dict[Hashable, float] = {
-        sample.text_digest: most_log_probability(sample.text_tokens, temperature) for sample in of_a
-    }
-    texts = [
-        (sample.text_digest, 0.0)
-        for sample in of_b
-        if sample.text_digest not in place or (place[sample.text_digest] != sample.sample_index) == moved
-    ]
-    return problem_evidence(texts, known=known)
+    a, b = common.a, common.b
+    text_a, text_b = np.split(common.text, [len(a)])
+    lengths, own = np.unique(a["text_tokens"], return_inverse=True)
+    most = np.array([most_log_probability(tokens, temperature) for tokens in lengths.tolist()])[own]
+    last = np.full(len(common.text), -1)
+    last[text_a] = np.arange(len(a))
+    found = last[text_b]  # the sample of A with the same text
+    counts = (found < 0) | ((a["index"][found] != b["index"]) == moved)
+    evidence = np.full(common.num_problems, -math.inf)
+    for problem in np.unique(b["problem"][counts & (found >= 0) & (most[found] < 0.0)]).tolist():
+        of_a, of_b = (slice(*np.searchsorted(rows["problem"], [problem, problem + 1])) for rows in (a, b))
+        texts = [(text, 0.0) for text in text_b[of_b][counts[of_b]].tolist()]
+        evidence[problem] = problem_evidence(
+            texts, known=dict(zip(text_a[of_a].tolist(), most[of_a].tolist(), strict=True))
+        )
+    return copy_evidence(evidence)[0]
 
 
 def _binomial_tail(successes: int, trials: int, chance: float) -> float:

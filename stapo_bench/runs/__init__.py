@@ -70,7 +70,16 @@ if TYPE_CHECKING:
         stream_grades,
     )
     from stapo_bench.runs.hub_models import local_checkpoint, name_on_hub
-    from stapo_bench.runs.loaded_run import LoadedRun, clustered, graded_sample, load_run, outcomes_of, samples_of
+    from stapo_bench.runs.loaded_run import (
+        Drawn,
+        LoadedRun,
+        Rows,
+        clustered,
+        graded_sample,
+        load_run,
+        outcomes_of,
+        samples_of,
+    )
     from stapo_bench.runs.locks import has_locks, is_locked, locked, try_lock
     from stapo_bench.runs.manifest import (
         About,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,6 +136,25 @@ class Stored:
     is_copy: NDArray[np.bool_]
 
 
+Rows = NDArray[np.void]
+"""Samples in columns, [num_samples], see ``Drawn``."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Drawn:
+    """All samples of a run in columns, problem after problem, for audits that hold it beside many others."""
+
+    places: Mapping[tuple[str, str], int]  # of each problem by task and id, in their order: what ``problem`` says
+    segments: tuple[str, ...]  # the files: what ``segment`` says
+    rows: Rows
+
+    COLUMNS: ClassVar = np.dtype(
+        [(name, np.int64) for name in ("problem", "index", "segment", "text_tokens")]
+        + [("text", np.uint64), ("is_copy", np.bool_)]  # equal texts have equal numbers
+        + [(name, np.float64) for name in ("correct", "num_tokens", "truncated", "sum_log_prob")]  # NaN: not known
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoadedRun:
     """A run's manifest with its graded samples: what comparisons, plans and audits read."""
@@ -171,6 +191,29 @@ class LoadedRun:
     def stored(self) -> Mapping[str, Stored]:
         """By task, its samples in columns."""
         return {name: _stored(self.samples.get(name, []), task.problem_ids) for name, task in self.tasks.items()}
+
+    @cached_property
+    def drawn(self) -> Drawn:
+        """All its samples, in columns."""
+        keyed = sorted(self.samples.items())
+        places = {key: i for i, key in enumerate(sorted({(t, s.problem_id) for t, samples in keyed for s in samples}))}
+        segments: dict[str, int] = {}
+        rows = [
+            (
+                *(places[task, s.problem_id], s.sample_index, segments.setdefault(s.segment, len(segments))),
+                *(s.text_tokens, int.from_bytes(s.text_digest, "little"), s.is_copy),
+                *(s.correct, _known(s.num_tokens), _known(s.truncated), _known(s.sum_log_prob)),
+            )
+            for task, samples in keyed
+            for s in samples
+        ]
+        columns = np.array(rows, dtype=Drawn.COLUMNS)
+        order = np.argsort(columns["problem"], kind="stable")
+        return Drawn(places=places, segments=tuple(segments), rows=columns[order])
+
+
+def _known(value: float | None) -> float:
+    return float("nan") if value is None else float(value)
 
 
 def _stored(samples: Iterable[GradedSample], problem_ids: Sequence[str]) -> Stored:
