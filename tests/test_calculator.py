@@ -113,7 +113,7 @@ def test_any_text_has_a_short_answer(text: str) -> None:
 
 def test_a_call_is_answered_by_its_last_mark() -> None:
     calculator = get_tool("calculator")
-    assert (calculator.begin, calculator.end, calculator.identity) == ("<calculator>", "</calculator>", "calculator-2")
+    assert (calculator.begin, calculator.end, calculator.identity) == ("<calculator>", "</calculator>", "calculator-3")
     assert calculator.answer("<calculator>1 + 1</calculator>") == "<output>2</output>"
     assert calculator.answer("<calculator>9 <calculator>5 * 5</calculator> and") == "<output>25</output>"
     assert calculator.answer("so 1</calculator>") == (

@@ -119,8 +119,8 @@ def test_the_tool_is_part_of_what_a_run_is(tmp_path):
     options = tool_options(tmp_path)
     run(options, Clerk())
     manifest = load_manifest(options.out)
-    assert manifest.identity.tasks["sums"].tool == "calculator-2"
-    assert manifest.identity.to_json()["tasks"]["sums"]["tool"] == "calculator-2"
+    assert manifest.identity.tasks["sums"].tool == "calculator-3"
+    assert manifest.identity.to_json()["tasks"]["sums"]["tool"] == "calculator-3"
     tool_options(tmp_path, tool=None)
     with pytest.raises(DifferentRunError, match=r"tasks\.sums\.tool"):
         run(options, Clerk())

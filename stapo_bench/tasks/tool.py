@@ -50,7 +50,7 @@ class Tool:
         return f"<output>{told}</output>"
 
 
-TOOLS: Mapping[str, Tool] = {"calculator": Tool(name="calculator", version=2, run=calculate)}
+TOOLS: Mapping[str, Tool] = {"calculator": Tool(name="calculator", version=3, run=calculate)}
 """The tools that there are, by name."""
 
 
@@ -61,8 +61,10 @@ def get_tool(name: str) -> Tool:
     return TOOLS[name]
 
 
+# A token may end a call and go on (">\n"): its rest stands before the output.
 _ANSWERED = re.compile(
-    "|".join(rf"(?:{t.begin}(?:(?!{t.begin}).)*?)?{t.end}<output>.*?</output>" for t in TOOLS.values()), re.DOTALL
+    "|".join(rf"(?:{t.begin}(?:(?!{t.begin}).)*?)?{t.end}.{{0,32}}?<output>.*?</output>" for t in TOOLS.values()),
+    re.DOTALL,
 )
 
 
@@ -71,5 +73,7 @@ def without_calls(text: str, outputs: Sequence[ToolOutput]) -> str:
 
     >>> without_calls("So <calculator>2 + 2</calculator><output>4</output> it is 5.", [ToolOutput(9, (4,))])
     'So   it is 5.'
+    >>> without_calls("So <calculator>2 + 2</calculator>\\n<output>4</output>", [ToolOutput(9, (4,))])
+    'So  '
     """
     return _ANSWERED.sub(" ", text, count=len(outputs)) if outputs else text
