@@ -22,10 +22,18 @@ def path(request):
     return request.param
 
 
+PROGRESS = re.compile(
+    r"[^\r\n]* · ETA [^\r\n]*[\r\n]*"
+)  # shown where a command takes a second, by how busy a machine is
+
+
 def outputs(notebook):
-    """What each cell shows, by kind."""
+    """What each cell shows, by kind, without progress."""
     shown = [
-        {kind: "".join(text) for kind, text in {**one.get("data", {}), "stream": one.get("text", "")}.items()}
+        {
+            kind: PROGRESS.sub("", "".join(text))
+            for kind, text in {**one.get("data", {}), "stream": one.get("text", "")}.items()
+        }
         for cell in notebook["cells"]
         for one in cell.get("outputs", [])
     ]
