@@ -11,13 +11,14 @@ _IMPLIED = regex(
 )
 _JOINTS = regex(r"[,;](?:\s+and)?(?:\s|\\[ ,;:q]|(?=\s))| and | or |\\text\s*\{\s*(?:and|or)\s*\}")
 _ARITHMETIC = regex(r"[^A-Za-z=]*\d[^A-Za-z=]*[-−+*/·×÷^√²³][^=]*")
+_SERIES = regex(r"[-+*·×] ?(?:\\ldots|\.\.\.|…|⋯) {0,2}[-+*·×]")  # "1 + 2 + ... + n"
 _OTHER_FORM = regex(r",\s+or\s+[^=,]+$")
 _NAME_SIDE = regex(
     r"\s*(?:\\?[A-Za-z]+|[A-Za-z])(?:_\{?\w{1,3}\}?)?'*\s*|\s*\([\s\w,\\]+\)\s*|\s*[A-Z]\s*(?::\s*[A-Z]\s*)+"
 )
 _CALL_SIDE = regex(
     r"\s*(?:[A-Za-z]{1,12}(?:_\{?\w{1,3}\}?)?'*(?:\^\{?\(?[-−\w']+\)?\}?|⁻¹)?\s*(?:\(|\[|\\left\().*[)\]]"
-    r"|\(.*\)['′]|d[a-z]?\s*/\s*d[a-z].*|\\(?:int|sum|prod|lim|frac\{d).*|[∫∑∏].*|\|.*\||lim\b.*)\s*",
+    r"|\(.*\)['′]|d[a-z]?\s*/\s*d[a-z].*|\\(?:int|sum|prod|lim|binom|frac\{d).*|[∫∑∏].*|\|.*\||lim\b.*)\s*",
     re.DOTALL,
 )
 
@@ -43,7 +44,7 @@ def chain_end(text: str, goes_on: bool = True) -> str:
     if len(parts) > 1:  # several values, each under its name; else one equality after the other
         worked = goes_on and all(len(_sides(part)) > 1 and _ARITHMETIC.fullmatch(_sides(part)[0]) for part in parts)
         return chain_end(_JOINTS.split(text)[-1]) if worked else text
-    if len(sides) > 2:
+    if len(sides) > 2 or _SERIES.search(name):
         return last
     if _NAME_SIDE.fullmatch(name):
         return f"{name.strip()} = {last}" if "≈" not in last else last

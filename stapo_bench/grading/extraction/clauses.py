@@ -88,6 +88,11 @@ _HEDGE = regex(
     r"|less than|fewer than|greater than|larger than|smaller than|bigger than"
     r"|up to|over|under|above|below|nearly|almost|between|neither|maybe|perhaps|possibly|might be"
     r"|may be|could be|cannot be|can't be|never|not|isn['’]t|aren['’]t|n['’]t|bounded by|off by"
+    r"|menor\w* (?:que|do que|a)|mayor\w* (?:que|a)|maior\w* (?:que|do que)"
+    r"|inf[eé]rie?u?r\w* (?:a|à)|sup[eé]rie?u?r\w* (?:a|à)"
+    r"|(?:kleiner|größer|weniger|mehr|jünger|älter) als|plus (?:petit|grand)\w* que"
+    r"|(?:moins|plus) de|(?:minor|maggior)\w* di"
+    r"|меньше|больше|не превосходящ\w+"
     r"|mod|modulo|divisible by|multiple of|power of|multiples of|base|step|case|equation|lemma|theorem|figure"
     r"|part|modulus|degree|order|dimension)\s*(?:to\s+|be\s+|exactly\s+|a\s+|the\s+)?(?:[^\w\s(]\s*)?$",
     re.IGNORECASE,

@@ -34,6 +34,12 @@ _POINT = regex(r"\(\s?([-−]?\d[\d.,/]{0,9})\s?\|\s?([-−]?\d[\d.,/]{0,9})\s?\
 _CITATION = regex(r"(?<=[.!?])\s*(?:\[\d+\]\s*)+\Z")
 # Lines side by side that are parted by bars, without such at their ends.
 _ROWS = regex(r"^(?:(?![ \t]*\|)[^|\n$]*[^|\n$ ][ \t]*(?: \|[ \t][^|\n$]*)+(?<![| ])(?:\n|\Z)){2,}", re.MULTILINE)
+# "| x | 3 |" in two rows and more, none of them a head: names and their values.
+_NAMED_CELLS = regex(
+    r"(?:^[ \t]*\|\s*[*$]*[a-zA-Z][*$]*[ \t]*\|[^|\n]+\|[ \t]*(?:\n(?![ \t]*\|[ \t]*:?-)|\Z)){2,}", re.MULTILINE
+)
+_CELL = regex(r"\|\s*[*$]*([a-zA-Z])[*$]*\s*\|\s*([^|\n]+?)\s*\|")
+_SERIES = regex(r"(?<=[-+*·×] )\.\.\.+(?= ?[-+*·×])")  # "1 + 2 + ... + n" ends no sentence
 _CODE = regex(r"`([^`\n]{1,300})`")
 _ANSWER_TAG = regex(
     r"[<\[]\s{0,3}(/?)\s{0,3}(answer|final(?:[_ -]?answer)?|ans|result|solution|output|value)"
@@ -76,24 +82,38 @@ def plain_text(text: str) -> str:
         text = _ARROW.sub("\u2192", text)
     if "box" in text:
         text = _OTHER_BOX.sub(r"\\boxed", text)
-    if "~" in text:
-        text = _ABOUT.sub(" ≈ ", text)
-    if "\\ " in text and not text.isascii():
-        text = _WITHOUT.sub(r"$\\mathbb{R} \\setminus \\{\1\\}$", text)
-    if "|" in text:
-        text = _POINT.sub(r"(\1, \2)", text)
+    text = _plain_signs(text)
     if "&" in text:
         text = _ENTITY.sub(lambda m: html.unescape(m[0]), text)
     if not text.isascii() and _WIDE.search(text):
         text = _ALPHABETS.sub(lambda m: unicodedata.normalize("NFKC", m[0]), text.translate(_PLAIN))
-    if " | " in text:
-        text = _ROWS.sub(lambda rows: "".join(f"| {row} |\n" for row in rows[0].splitlines()), text)
+    if " |" in text:
+        text = _plain_rows(text)
     if text.rstrip().endswith("]"):
         text = _CITATION.sub("", text)
     if "`" in text:
         text = _FENCE.sub(_unfenced, text)
         text = _CODE.sub(r"\1", text)
     return text
+
+
+def _plain_signs(text: str) -> str:
+    """The text with other spellings of ≈, of sets without points, of points and of sums with dots in one form."""
+    if "~" in text:
+        text = _ABOUT.sub(" ≈ ", text)
+    if "\\ " in text and not text.isascii():
+        text = _WITHOUT.sub(r"$\\mathbb{R} \\setminus \\{\1\\}$", text)
+    if "|" in text:
+        text = _POINT.sub(r"(\1, \2)", text)
+    if "..." in text:
+        text = _SERIES.sub("…", text)
+    return text
+
+
+def _plain_rows(text: str) -> str:
+    """Rows of a table with bars around them; rows of a letter and its value as equations."""
+    text = _ROWS.sub(lambda rows: "".join(f"| {row} |\n" for row in rows[0].splitlines()), text)
+    return _NAMED_CELLS.sub(lambda rows: _CELL.sub(r"\1 = \2", rows[0]), text)
 
 
 _WIDE = regex("[\u2010\u2011\uff01-\uff5e\u3000\U0001d400-\U0001d7ff\u2044\u2215\u2236\u2259\u00a0\u2007\u2009\u202f]")

@@ -23,6 +23,7 @@ _LINKED = regex(
 )
 _SIDE_BY_SIDE = regex(r"(?P<name>(?:[^\W\d_][\w'’-]*,?\s+){1,7})(?P<value>[-−–(\d\ue000-\uf8ff√π].*)")
 _TERM = regex(r"(?<![A-Za-z]{2})\s*[-−+*/^·]\s*\w*[\d)]$")
+_MULTIPLE = regex(r"(?<!\w)\d+[a-z]$")  # "2x = 14" is working
 _LETTER = regex(r"(?:^|\s)([A-Za-z])$")
 _WORD = regex(r"[^\W\d_][\w'’-]*|[\ue000-\uf8ff]")
 
@@ -61,7 +62,12 @@ def named_values(text: str, loose: bool = False) -> list[Named]:
 def _named(segment: str) -> Named | None:
     """Name and value of a part of a sentence that is nothing but these; None of any other."""
     match = _LINKED.fullmatch(segment) or _SIDE_BY_SIDE.fullmatch(segment)
-    if match is None or not (words := _WORD.findall(match["name"])) or _TERM.search(match["name"]):
+    if (
+        match is None
+        or _MULTIPLE.search(match["name"])
+        or not (words := _WORD.findall(match["name"]))
+        or _TERM.search(match["name"])
+    ):
         return None  # "x - 3" is no name
     runs = spans(tokens(match["value"]))
     if len(runs) != 1 or match["value"][: runs[0].start].strip() or match["value"][runs[0].end :].strip():

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read.characters import GREEK, in_ascii
 from stapo_bench.grading.read.mixed_units import join_mixed
+from stapo_bench.grading.read.notations import drop_transposition, spell_binomials
 from stapo_bench.grading.read.unit_spellings import plain_units
 
 _LAYOUT = regex(
@@ -289,6 +290,8 @@ RULES: tuple[Callable[[str], str], ...] = (
     drop_emphasis,
     drop_modules,
     strip_stops,
+    drop_transposition,
+    spell_binomials,
     spell_lengths,
     name_functions,
     drop_braces,
