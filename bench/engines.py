@@ -27,6 +27,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from stapo_bench.analysis import compare_runs, compare_several
 from stapo_bench.engines import Engine, EngineOptions, open_engine
 from stapo_bench.records import Completion, Request, SamplingParams
@@ -65,13 +67,19 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def start_server(checkpoint: Path, folder: Path, port: int) -> subprocess.Popen[bytes]:
-    """`vllm serve` of the checkpoint as "served", once it answers; its log and its chat template are in ``folder``."""
+def start_server(checkpoint: Path, folder: Path, port: int, *more: str) -> subprocess.Popen[bytes]:
+    """`vllm serve` of the checkpoint as "served", once it answers; its log and its chat template are in ``folder``.
+
+    more: options of `vllm serve` besides.
+    """
     log, template = folder / "server.log", folder / "template.jinja"
     template.write_text(TEMPLATE, encoding="utf-8")
     command = [Path(sys.executable).with_name("vllm"), "serve", checkpoint, "--port", port, "--dtype", "float32"]
     command += ["--served-model-name", "served", "--generation-config", "vllm", "--enforce-eager"]
     command += ["--chat-template", template, "--logprobs-mode", "processed_logprobs"]
+    if not torch.cuda.is_available():  # after half a prompt vLLM rewinds a seeded generator: a CPU's cannot be
+        command += ["--no-enable-chunked-prefill"]
+    command += more
     environment = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_WAIT_POLICY": "PASSIVE"} | os.environ
     with log.open("ab") as out:
         server = subprocess.Popen(

@@ -198,7 +198,7 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4], help="default: 1 2 4")
     parser.add_argument("--iterations", type=int, default=2, help="default: %(default)s")
     parser.add_argument("--prompts", type=int, default=32, help="of eight rollouts each; default: %(default)s")
-    parser.add_argument("--json", type=Path, help="also write the measurement to this file")
+    parser.add_argument("--json", type=Path, help="also write the measurement here; the rest of the file stays")
     parser.add_argument("--drawn", type=Path, help="measure nothing, and draw what this file holds")
     parser.add_argument("--figure", type=Path, help="draw it, as SVG, PDF or PNG")
     options = parser.parse_args()
@@ -209,7 +209,8 @@ def main() -> None:
     print(table(rows))
     if options.json:
         command = f"python -m bench.ranks --iterations {options.iterations} --prompts {options.prompts}"
-        record = {"command": command, "rows": rows, **measured_with(["torch", "transformers"])}
+        facts = json.loads(options.json.read_text(encoding="utf-8")) if options.json.exists() else {}
+        record = facts | {"command": command, "rows": rows, **measured_with(["torch", "transformers"])}
         options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     if options.figure:
         save_figure(rows, options.figure)

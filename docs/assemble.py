@@ -84,7 +84,7 @@ def notebook_page(notebook: dict[str, Any]) -> str:
     1 + 1
     ```
     <BLANKLINE>
-    <div style="overflow-x: auto"><b>2</b>
+    <div class="scrolls"><b>2</b>
     x</div>
     <BLANKLINE>
     """
@@ -101,7 +101,7 @@ def _shown(output: dict[str, Any]) -> str:
     for kind in ("text/html", "image/svg+xml"):
         if kind in output.get("data", {}):
             lines = "".join(output["data"][kind]).splitlines()
-            return '<div style="overflow-x: auto">' + "\n".join(line for line in lines if line.strip()) + "</div>"
+            return '<div class="scrolls">' + "\n".join(line for line in lines if line.strip()) + "</div>"
     return f"```text\n{''.join(output.get('text') or output['data']['text/plain']).rstrip()}\n```"
 
 

@@ -188,7 +188,7 @@ part_vllm() {
         skip vllm "$obstacle"
     elif prepare vllm; then
         export VLLM_CPU_KVCACHE_SPACE=1
-        run_tests vllm .venv-vllm/bin/python tests/test_engine_vllm.py tests/integration/test_{eval_vllm,train_vllm,train_vllm_ranks,vllm_server,engines_agree}.py
+        run_tests vllm .venv-vllm/bin/python tests/test_engine_vllm.py tests/integration/test_{eval_vllm,train_vllm,train_vllm_ranks,vllm_server,engines_agree,settings_by_engine,quantized_weights}.py
     fi
 }
 

@@ -91,9 +91,10 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(refused[0], json.dumps(refused[1]).encode())
             return
         if 1 in (body.get("max_tokens"), body.get("max_completion_tokens")):  # asks how settings are taken: no sample
-            self.reply(200, b"{}")
+            counted = {"prompt_tokens": server.prompt_tokens, "completion_tokens": 1}
+            self.reply(200, b"{}" if server.prompt_tokens is None else json.dumps({"usage": counted}).encode())
             return
-        seed = body.get("seed", -1)  # who asks for log-probabilities names none
+        seed = body.get("seed", body.get("random_seed", -1))  # who asks for log-probabilities names none
         with server.lock:
             server.bodies.append(body)
             attempt = server.attempts[seed]

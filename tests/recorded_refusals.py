@@ -58,10 +58,11 @@ def copilot(body: dict) -> Refusal | None:
 
 
 def mistral(body: dict) -> Refusal | None:
-    """editor-code-assistant/eca 231, Gage-Technologies/mistral-go 2: pydantic's list; the seed has another name."""
+    """editor-code-assistant/eca 231, Gage-Technologies/mistral-go 2: pydantic's list; the seed is ``random_seed``."""
     detail = [
         {"type": "extra_forbidden", "loc": ["body", name], "msg": "Extra inputs are not permitted", "input": body[name]}
         for name in beyond(body, "seed", "max_completion_tokens")
+        if name != "random_seed"
     ]
     page = {"object": "error", "message": {"detail": detail}, "type": "invalid_request_error", "param": None}
     return (422, page | {"code": None}) if detail else None
@@ -155,9 +156,9 @@ LEFT_OUT: dict[Refuses, frozenset[str]] = {
     openai: _EXTRA,
     openai_reasoning: _EXTRA,
     copilot: _EXTRA,
-    mistral: _EXTRA | {"seed"},
-    mistral_as_text: _EXTRA | {"seed"},
-    litellm: _EXTRA | {"seed"},
+    mistral: _EXTRA,
+    mistral_as_text: _EXTRA,
+    litellm: _EXTRA,
     old_vllm: _EXTRA,
     deepseek_reasoner: frozenset({"temperature", "top_p", "presence_penalty", "frequency_penalty"}),
     groq: _EXTRA,

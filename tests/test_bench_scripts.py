@@ -1,5 +1,6 @@
 """Every measurement runs to its end at a small size and says what it found and where; no figure is tested."""
 
+import io
 import json
 import os
 import re
@@ -8,11 +9,14 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bench import gpu_day as gpu_day_program
+from bench.screenshots import small
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -51,6 +55,20 @@ def test_ranks_share_what_one_process_does_and_the_page_has_the_table():
         for name in ("kept_weights", "kept_moments", "kept_gradients", "trained_tokens", "drawn_tokens"):
             assert sum(row[name]) == pytest.approx(sum(alone[name]), rel=0.01), name
     assert imbalance([3, 1]) == 1.5 and imbalance([2, 2, 2]) == 1.0
+
+
+def test_what_a_queue_of_rollouts_would_save_is_the_pages_table():
+    from bench.rank_shares import ends, measure, table
+
+    rows = json.loads((ROOT / "results" / "bench" / "ranks.json").read_text(encoding="utf-8"))["shares"]["rows"]
+    assert table(rows) in (ROOT / "train" / "README.md").read_text(encoding="utf-8"), "python -m bench.rank_shares"
+    assert ends([3, 1, 1, 5], ranks=2, slots=1) == [
+        3,
+        7,
+    ]  # the second rank is free at 1, again at 2, and takes the last
+    assert ends([3, 1, 1, 5], ranks=1, slots=2) == [7]
+    small = measure(2, 4, prompts=16, group=8, trials=5)
+    assert 1 <= small["queue_end"] <= small["fixed_end"] and 0 < small["fixed_waiting"] < 0.5
 
 
 def test_startup(measure):
@@ -217,3 +235,15 @@ def test_measurements_for_a_gpu_run_on_a_cpu_at_toy_size(tmp_path):
     assert {"ours", "naive"} <= row["contestants"].keys()
     assert not row["contestants"].keys() & row["not_run"].keys()
     assert row["contestants"]["ours"]["log_prob_error"] < 1e-4
+
+
+def test_a_picture_becomes_smaller_without_loss_to_the_eye():
+    image = import_module("PIL.Image")
+    ink = np.array([[213, 94, 0], [0, 114, 178], [27, 27, 27]])[:, None, None]  # on white, edges in between
+    share = np.random.default_rng(0).random((3, 100, 300, 1))
+    shades = (255 + share * (ink - 255)).reshape(300, 300, 3).astype(np.uint8)
+    image.fromarray(shades).save(whole := io.BytesIO(), "PNG")
+    reduced = small(whole.getvalue())
+    seen = np.asarray(image.open(io.BytesIO(reduced)).convert("RGB")).astype(int)
+    assert len(reduced) < len(whole.getvalue()) and seen.shape == shades.shape
+    assert abs(seen - shades).max() < 24 and len(np.unique(seen.reshape(-1, 3), axis=0)) <= 256

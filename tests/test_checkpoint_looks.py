@@ -95,6 +95,8 @@ def test_too_few_rounds_decide_nothing_and_one_round_of_greedy_samples_may():
     assert look_at([ones[:, :1]], [zeros[:, :1]], [1], 1).stop
     assert look_at([zeros], [zeros[:, :1]], [8], 1).rounds == 8
     assert look_at([zeros[:, :4]], [zeros[:, :1]], [8], 1).value == 0.0
+    short = look_at([ones[:, :3], ones], [zeros, zeros], [8, 8], 1)  # a task of two
+    assert (short.state, short.stop, short.rounds) == ("open", False, 8)
     ungraded = np.full((30, 8), np.nan)
     assert not look_at([ungraded], [zeros], [8], 1).stop
 
@@ -120,6 +122,19 @@ def test_the_probability_of_a_decision_is_that_of_a_difference_and_of_a_tie():
     assert _decided(0.0, 1.0, 1.0, margin=0.9) == pytest.approx(0.1587, abs=1e-4)
     assert _decided(1.0, 0.5, 1.0, margin=0.0) == pytest.approx(0.5)
     assert _decided(0.1, 0.01, 0.05, margin=10.0) == 1.0
+
+
+@pytest.mark.parametrize(("probability", "stop"), [(0.101, False), (0.1, False), (0.099, True)])
+def test_one_in_ten_is_hardly(monkeypatch, probability, stop):
+    monkeypatch.setattr("stapo_bench.statistics.checkpoint_looks._decided", lambda *_: probability)
+    base = np.tile([0.0, 1.0], (30, 16))
+    look = look_at([base[:, :8]], [base], [32], 1)
+    assert (look.state, look.stop) == ("open", stop)
+
+
+def test_more_rounds_than_were_planned_are_all_of_them():
+    base = np.tile([0.0, 1.0], (30, 4))
+    assert look_at([base], [base], [4], 1) == look_at([base], [base], [8], 1)
 
 
 def test_tasks_weigh_alike_in_the_plan():

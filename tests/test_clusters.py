@@ -48,12 +48,14 @@ def test_clusters_of_one_are_problems():
     assert named.p_value == pytest.approx(alone.p_value) and named.num_clusters == 30 == alone.num_problems
 
 
-def test_degrees_of_unequal_clusters_are_those_of_the_whole_matrix():
+@pytest.mark.parametrize("common", [0.0, 1.0])
+def test_degrees_of_unequal_clusters_are_those_of_the_whole_matrix(common):
     rng = np.random.default_rng(2)
     numbers = np.sort(rng.integers(0, 7, 40))
-    changes = rng.normal(size=40)
+    changes = rng.normal(size=40) + common * rng.normal(size=7)[numbers]
     sizes, shares = np.bincount(numbers), np.bincount(numbers) / 40
     rho = max(0.0, clustering(changes, numbers).correlation)
+    assert (rho > 0.0) == (common > 0.0)
     weights = np.diag((1 - shares) ** -0.5)
     residual = weights @ (np.eye(7) - np.outer(shares, np.ones(7)))
     covariances = residual @ np.diag(sizes * (1 + (sizes - 1) * rho)) @ residual.T
@@ -83,6 +85,9 @@ def test_one_cluster_tells_nothing_of_problems_like_these_and_leaves_these_probl
 def test_a_single_cluster_is_one_unit_without_a_degree_of_freedom():
     units = units_of(np.array([1.0, 2.0]), np.zeros(2, int))
     assert (units.value, units.totals.tolist(), units.centered.tolist(), units.degrees) == (1.5, [1.5], [0.0], 0)
+    found = clustering(np.array([1.0, 2.0]), np.zeros(2, int))
+    assert (found.num_clusters, found.largest) == (1, 2)
+    assert np.isnan(found.correlation) and np.isnan(found.design_effect)
 
 
 def test_twenty_clusters_of_five_are_covered():

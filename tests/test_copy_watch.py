@@ -84,6 +84,20 @@ def test_samples_count_by_their_indices_however_they_come():
     assert len(spoken) == 1
 
 
+def test_a_problems_first_eight_samples_are_looked_at_and_no_further_one():
+    keys = [SampleKey("aime24", f"I-{i}", j) for j in range(10) for i in range(40)]
+    text = "and so on " * 400
+
+    def lines(repeated):
+        """Of 40 problems, each sample a text of its own but the one at ``repeated``, which is the first's."""
+        watch = CopyWatch(keys, TRAINING)
+        for _, problem, index in keys:
+            sample = make_sample(0, text + ("" if index in (0, repeated) else str(index)))
+            yield from watch.see(replace(sample, problem_id=problem, sample_index=index, num_tokens=6000))
+
+    assert (len(list(lines(7))), len(list(lines(8)))) == (1, 0)
+
+
 def test_a_line_that_stays_on_a_terminal_is_not_redrawn_over():
     class Terminal(io.StringIO):
         def isatty(self):

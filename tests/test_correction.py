@@ -44,6 +44,8 @@ def test_weights_by_hand(kind, bounds, weights):
 )
 def test_rejection_looks_at_the_geometric_mean(bounds, kept):
     assert correct(LOG_RATIO, SEQUENCE, 2, "rejection", bounds).kept.tolist() == kept
+    alone = correct(LOG_RATIO[:1], SEQUENCE[:1], 1, "rejection", (3.9, 4.1))  # one token, r = 4
+    assert alone.kept.tolist() == [True]
 
 
 def test_a_rollout_without_tokens_is_kept_and_huge_ratios_stay_finite():

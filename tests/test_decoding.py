@@ -1,6 +1,8 @@
 """Decoding: presets as data, settings of one's own, and what a run says of them."""
 
 import json
+import re
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from pkgutil import resolve_name
@@ -8,9 +10,10 @@ from pkgutil import resolve_name
 import pytest
 from cli_setup import one_line
 from fake_server import PARAMS, make_requests, serving
+from test_promises import functions_in
 
 from stapo_bench.engines import REGIMES, preset, preset_names
-from stapo_bench.engines.engine import BUILT_IN, EngineOptions, check_sampling
+from stapo_bench.engines.engine import BUILT_IN, EngineOptions, check_sampling, check_tool
 from stapo_bench.engines.openai import OpenAIEngine
 from stapo_bench.engines.params import cut_at_stop
 from stapo_bench.engines.server_settings import OFF
@@ -116,6 +119,14 @@ def test_an_engine_that_does_not_apply_a_setting_refuses_it(small, stapo, flags)
     assert not (small / "results").exists()
 
 
+@pytest.mark.parametrize(("name", "takes"), [("transformers", 1), ("vllm", 1), ("openai", 0), ("scripted", 0)])
+def test_an_engine_that_cannot_go_on_behind_a_tool_s_tokens_refuses_it(name, takes):
+    with (
+        nullcontext() if takes else pytest.raises(UsageError, match=f"tool calculator: expected .*, got {name}, which")
+    ):
+        check_tool(EngineOptions(name=name), "calculator")
+
+
 def test_a_server_is_sent_what_was_asked_for(serve):
     server = serve()
     params = replace(PARAMS, temperature=0.6, top_k=20, min_p=0.05, stop=("Q:", "\n\n"))
@@ -148,9 +159,14 @@ def test_the_page_says_what_the_engines_apply():
     page = (Path(__file__).parent.parent / "docs/decoding.md").read_text(encoding="utf-8")
     lines = page.split("\n## ")[0].splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
-    names, settings = rows[0][1:], {row[0].split(" (")[0].replace("-", "_"): row[1:] for row in rows[3:]}
+    names, settings = rows[0][1:-1], {row[0].split(" (")[0].replace("-", "_"): row[1:-1] for row in rows[3:]}
     assert names == list(BUILT_IN)
     for column, name in enumerate(names):
         applies = getattr(resolve_name(BUILT_IN[name]), "applies", frozenset())
         said = {setting for setting, cells in settings.items() if cells[column] != "refused"}
         assert said == applies, name
+    held = dict(re.findall(r"^\* `(\[[a-z ]+\])`: ((?:.|\n  )+)$", page, re.MULTILINE))
+    assert {label for row in rows[2:] for label in re.findall(r"`(\[[a-z ]+\])`", row[-1])} == held.keys()
+    for tests in held.values():
+        named = re.findall(r"`(\w+)::(\w+)`", tests)
+        assert named and all(name in functions_in(file) for file, name in named), tests

@@ -219,6 +219,7 @@ def test_a_wrong_description_is_refused(tmp_path):
     for wrong, message in (
         (TOY + "colour: red", "unknown colour"),
         (TOY.replace("reference: JustRL", "reference: Just"), "names of variants, got Just"),
+        (TOY + "pairs: [[STAPO, Stapp]]", "names of variants, got Stapp"),
         (TOY.replace("seeds: search", "seeds: lucky"), "fresh, search, got lucky"),
     ):
         (tmp_path / "toy.yaml").write_text(wrong)

@@ -92,6 +92,25 @@ def test_the_ranking_names_the_differences_that_change():
     )
 
 
+def test_pairs_are_compared_whichever_is_the_reference():
+    def run(right, seed):
+        return {"t": Outcomes.of_counts({f"p{i}": (right + (i + seed) % 2, 12) for i in range(10)})}
+
+    # B is right 3 of 12 times more often than C, with every seed and problem: 25 points; A is not asked.
+    rates = {"A": 1, "B": 8, "C": 5}
+    scores = {name: [score_of(0.5, run(rate, seed)) for seed in range(5)] for name, rate in rates.items()}
+    asked = SimpleNamespace(reference="A", pairs=[["C", "B"], ["D", "B"]])
+    results = SimpleNamespace(experiment=asked, scores={"training": scores}, variants=list(scores))
+    results.compared = lambda *given: findings.Findings.compared(results, *given)
+    section = sections.pairs(results, Path())
+    rows = [line for line in section.text.splitlines() if line.startswith("| B |")]
+    assert len(rows) == 1 and rows[0].startswith("| B | C | T=1.0, top-p 1.0 | +25.0 [")
+    assert rows[0].endswith("| better |")
+    (answer,) = section.answers
+    assert answer.startswith("T=1.0, top-p 1.0: B is better than C: +25.0 points") and answer.endswith("(5 seeds).")
+    assert section.text.endswith("which is by Holm over these pairs of a way of decoding.")
+
+
 def test_the_ranking_names_those_that_are_told_apart():
     # C: four of twelve more at a third of the problems, another third with each seed; B: nothing that varies.
     a, b, c = (

@@ -184,6 +184,14 @@ def test_scores_between_0_and_1_by_hand():
         interval(scores + 1.0, "these problems")
 
 
+def test_two_problems_and_two_scores_are_the_fewest_that_vary():
+    # Means 1 and 0: 1.05 / 0.55 of the variance, so that two problems are as good as 1.0476, and t of one degree is
+    # 12.7062: 0.5 -+ 0.5 sqrt(161.448 / 162.495)
+    found = interval(np.array([[1.0], [0.0]]), "problems like these")
+    assert (found.low, found.high) == pytest.approx((0.0016144, 0.9983856), abs=1e-6)
+    assert ordinary_quantile(np.array([[0.4, 0.6]]), "these problems") == pytest.approx(12.7062, abs=1e-4)
+
+
 @pytest.mark.parametrize("value", [0.003, 0.1, 0.5, 0.7, 0.9, 1 / 3])
 @pytest.mark.parametrize("num_samples", [1, 4])
 @pytest.mark.filterwarnings("error")

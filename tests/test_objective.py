@@ -272,6 +272,14 @@ def test_lp_reg_holds_the_least_likely_failed_tokens_that_the_proxy_would_raise(
     assert loss(s, build("lp-reg")) == pytest.approx((400 + k3) / 400)
 
 
+@pytest.mark.parametrize(("share", "marked"), [(0.005, [0, 1]), (0.00499, [])])
+def test_lp_reg_marks_two_tokens_and_no_single_one(share, marked):
+    s = lp_reg_tokens([0.04, 0.03, 0.0, 0.0])
+    probs = torch.tensor([0.001, 0.002, 0.01, 0.01], dtype=torch.float64)  # 2 of 400, and 1
+    s = replace(s, log_probs=torch.cat([probs.log(), s.log_probs[4:].detach()]))
+    assert select(s, build("lp-reg", share=share)).marked_mask.nonzero().flatten().tolist() == marked
+
+
 def test_lp_reg_raises_a_held_token_where_the_surrogate_alone_lowers_it():
     # slope of the loss by ln pi: -A rho = 1, and 1 - proxy / pi of the KL: 1 - 3 = -2; in all -1, upwards
     s = lp_reg_tokens([0.03, 0.0, 0.0, 0.0])

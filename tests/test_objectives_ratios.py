@@ -123,6 +123,11 @@ def test_advantages_by_hand(name, expected):
     assert build(name).advantages(REWARDS, GROUPS, LENGTHS).tolist() == pytest.approx(expected, abs=1e-5)
 
 
+def test_a_single_reward_of_four_rollouts_counts_four_times():
+    found = build("gpg").advantages(np.array([1.0, 0, 0, 0]), np.zeros(4, dtype=int), np.ones(4, dtype=int))
+    assert found.tolist() == [3.0, -1.0, -1.0, -1.0]  # 4 / 1 times R - 1/4
+
+
 def test_reinforce_plus_plus_with_a_baseline_centres_groups_and_scales_the_iteration():
     centred = np.array([2, -1, -1, 1, 1, -2]) / 3
     mean = (centred * LENGTHS).sum() / 16

@@ -23,6 +23,20 @@ def test_every_link_leads_to_a_file():
     assert len(PAGES) > 15
 
 
+def test_every_picture_of_the_readme_is_there_in_light_and_in_dark():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for light in re.findall(r'<img src="([^"]+)"', text):
+        dark = light.replace(".png", "-dark.png")
+        source = f'<picture><source media="(prefers-color-scheme: dark)" srcset="{dark}"><img src="{light}"'
+        assert source in text and (ROOT / light).is_file() and (ROOT / dark).is_file()
+    assert "<img " in text
+
+
+def test_pictures_of_pages_are_small():
+    sizes = {picture.name: picture.stat().st_size for picture in (ROOT / "docs" / "screenshots").iterdir()}
+    assert {name: size for name, size in sizes.items() if size > 100_000} == {}
+
+
 MADE_UP = {"stapo_train/objectives/positive_only.py"}  # the file that train/README.md shows how to add
 
 

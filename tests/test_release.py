@@ -76,9 +76,32 @@ def test_a_release_is_refused_whose_tag_names_another_version(tag):
     assert done.returncode == (1 if tag else 0)
 
 
+def built_as_it_stands(recipe):
+    """A Dockerfile in which each build argument is its default."""
+    for line in re.findall(r"^ARG (.+)$", recipe, re.MULTILINE):
+        for name, default in (argument.split("=") for argument in line.split()):
+            recipe = recipe.replace(f"${name}", default)
+    return recipe
+
+
+def test_the_variants_that_the_dockerfile_names_are_extras_with_versions():
+    named = re.findall(r"--build-arg EXTRAS=([\w,]+) --build-arg VERSIONS=(\w+)", read("scripts/container/Dockerfile"))
+    optional = read("pyproject.toml").split("[project.optional-dependencies]")[1]
+    extras = re.findall(r"^([\w-]+) = \[", optional, re.MULTILINE)
+    assert named == [("plots", "core"), ("train,plots", "core")]
+    assert all(set(wanted.split(",")) <= set(extras) for wanted, _ in named)
+    assert all((ROOT / f"requirements/{versions}.txt").exists() for _, versions in named)
+
+
+def test_a_failed_step_ends_the_build_by_apptainer():
+    post = read("scripts/container/stapo-bench.def").split("%post")[1].split("%environment")[0]
+    steps = [line for line in post.splitlines() if not line.strip().startswith("#")]
+    assert len(steps) >= 5 and "&&" not in "".join(steps)  # `false && true` does not end `sh -e`
+
+
 @pytest.mark.parametrize("name", ["Dockerfile", "stapo-bench.def"])
 def test_a_container_is_given_what_the_package_is_built_from_and_versions_that_were_resolved(name, tmp_path):
-    recipe = read(f"scripts/container/{name}")
+    recipe = built_as_it_stands(read(f"scripts/container/{name}"))
     given = set(re.findall(r"/src/([\w./]+)", recipe)) - {"requirements/vllm.txt"}
     given |= {path for line in re.findall(r"^COPY (.*) /src/$", recipe, re.MULTILINE) for path in line.split()}
     assert given == {
@@ -99,5 +122,5 @@ def test_a_container_is_given_what_the_package_is_built_from_and_versions_that_w
     with zipfile.ZipFile(wheel) as built:
         parts = {"/".join(name.split("/")[:3]) for name in built.namelist()}
     assert {f"stapo_bench/_resources/{part}" for part in ("tasks", "published", "launch")} <= parts
-    assert 'pip install --no-cache-dir -c /src/requirements/vllm.txt "/src[vllm]"' in recipe
+    assert 'pip install --no-cache-dir -c /src/requirements/vllm.txt "/src[vllm]"' in recipe and "pip check" in recipe
     assert "python:3.12" in recipe and re.search(r"^vllm==[\d.]+", read("requirements/vllm.txt"), re.MULTILINE)

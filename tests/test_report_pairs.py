@@ -2,15 +2,17 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
-from stapo_bench.analysis import compare_runs
+from stapo_bench.analysis import compare_loaded, compare_runs
 from stapo_bench.presenting.figures import Sources
 from stapo_bench.presenting.report import page, verdict_views
 from stapo_bench.presenting.report.overview import overview
 from stapo_bench.presenting.report.verdict_views import MOST_PAIRED, pair_views
 from stapo_bench.presenting.verdicts import render_comparison, sentence
+from stapo_bench.runs import load_run
 
 ROWS = {"a": [1.0, 0.0], "b": [1.0, 1.0], "c": [0.0, 0.0]}
 
@@ -59,3 +61,24 @@ def test_two_runs_need_no_choice_and_many_runs_are_told_what_to_do(three_runs, m
         monkeypatch.setattr(module, "MOST_PAIRED", 2)
     text = page.render_page(page.Contents(runs=three_runs))
     assert "in a report of up to 2; this one has 3" in text and 'class="pair"' not in text
+
+
+class CountedList(list):
+    """Samples that know how often they were gone through."""
+
+    rounds = 0
+
+    def __iter__(self):
+        self.rounds += 1
+        return super().__iter__()
+
+
+def test_a_runs_samples_are_gone_through_for_the_run_and_not_for_each_pair(make_run):
+    runs = [load_run(make_run(name, {"t": [row] * 6})) for name, row in ROWS.items()]
+    counted = [CountedList(run.samples["t"]) for run in runs]
+    runs = [replace(run, samples={"t": samples}) for run, samples in zip(runs, counted, strict=True)]
+    compare_loaded(runs[0], runs[1])
+    first = counted[0].rounds
+    found = [compare_loaded(runs[0], runs[2]), compare_loaded(runs[0], runs[1])]
+    assert first > 0 and counted[0].rounds == first
+    assert [one.average.value_b - one.average.value_a for one in found] == [-0.5, 0.5]

@@ -119,6 +119,19 @@ def test_shares_are_found_again_in_outcomes():
     assert math.isnan(share_common(np.zeros((3, 1)), np.ones((3, 1))))
 
 
+def test_two_problems_are_the_fewest_that_tell_a_share():
+    # One solved always and one never: nothing varies within. Rates 1 and 1/2: between them 1/8, and as much is what the
+    # samples add: half of their variances, 0 and 1/2, on average.
+    assert share_between(np.array([[1.0, 1.0], [0.0, 0.0]])) == 1.0
+    assert share_between(np.array([[1.0, 1.0], [1.0, 0.0]])) == 0.0
+    assert math.isnan(share_between(np.array([[1.0, 1.0]])))
+    assert share_common(np.array([[1.0], [0.0]]), np.array([[1.0], [0.0]])) == 2.0  # 1/2 over 1/4: of n - 1 = 1
+    assert math.isnan(share_common(np.array([[1.0]]), np.array([[0.0]])))
+    for number, degrees in ((1, 1), (2, 1), (3, 2)):
+        two = (Reported(value=value, num_problems=number, num_samples=1) for value in (0.0, 1.0))
+        assert reported_difference(*two, LIKE, None).degrees == degrees
+
+
 def test_passes_imply_the_share():
     # Beta(1, 3): rho 1/5, mean 1/4; E (1 - p)^k = 3 / (3 + k), so pass@4 = 4/7 and pass@16 = 16/19
     assert share_of_passes(0.25, 4 / 7, 4) == pytest.approx(0.2)

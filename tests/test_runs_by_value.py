@@ -255,6 +255,19 @@ def test_copies_are_those_behind_the_first_on_problems_that_show_them():
         assert not any(one.is_copy for one in fresh)
 
 
+@pytest.mark.parametrize(("num_problems", "marked"), [(2, []), (3, [3, 3, 3])])
+def test_copies_are_marked_from_odds_of_a_thousand_on(num_problems, marked):
+    """Each problem has a text of likelihood e^-3 twice: E_i = 16.06, the mean of r e^3. Over the problems E is the mean
+    of 1.30^n, 4.01^n and 14.56^n: 77 for two and 1,050 for three. Texts of a few tokens are no copies, as ever.
+    """
+    samples = GradedSamples()
+    for problem in "pqr"[:num_problems]:
+        for sample in drawn(problem, "ssaa"):
+            samples.append(replace(sample, text_tokens=10 if sample.sample_index < 2 else 664))
+    mark_copies({"t": samples}, SAMPLING)
+    assert [one.sample_index for one in samples if one.is_copy] == marked
+
+
 def test_shared_beginnings_count_once_for_each_whole_text():
     starts = [replace(one, start_digest=b"beginsss") for one in drawn("p", "abca")]
     alone = [replace(one, start_digest=None) for one in drawn("q", "ab")]

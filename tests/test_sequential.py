@@ -5,8 +5,12 @@ import math
 import numpy as np
 import pytest
 
+from stapo_bench.statistics import Difference, Interval
+from stapo_bench.statistics.difference import Pairs
 from stapo_bench.statistics.sequential import (
     MIN_ROUNDS,
+    _verdict,
+    anytime,
     anytime_interval,
     boundary,
     complete_rounds,
@@ -120,6 +124,39 @@ def test_nothing_is_decided_before_the_least_number_of_rounds(rng):
     assert stop_when_decided([ones[:, :4]], [zeros]).stop
     assert not stop_at_width([ones[:, :3]], width=0.9).stop
     assert stop_at_width([ones[:, :4]], width=0.9).stop
+
+
+def test_the_task_and_the_run_with_fewest_rounds_have_to_have_enough():
+    ones, zeros = np.ones((30, 8)), np.zeros((30, 8))
+    short = stop_at_width([ones[:, :3], ones], width=0.9)
+    assert (short.stop, short.rounds) == (False, 8) and short.reason.startswith("3 rounds of every problem; ")
+    for tasks, others in (([ones[:, :3], ones], [zeros, zeros]), ([ones, ones], [zeros, zeros[:, :3]])):
+        decision = stop_when_decided(tasks, others)
+        assert not decision.stop and decision.reason == "3 rounds of every problem; a decision needs 4"
+    assert stop_when_decided([ones], [zeros[:, :4]]).stop
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.121, 0.345, "better by 12.1 to 34.5 points"),
+        (-0.345, -0.121, "worse by 12.1 to 34.5 points"),
+        (0.0, 0.03, None),
+        (-0.03, 0.0, None),
+        (0.0, 0.025, "tied within ±2.5 points"),
+        (-0.025, 0.01, "tied within ±2.5 points"),
+        (-0.026, 0.01, None),
+    ],
+)
+def test_what_an_interval_decides(low, high, verdict):
+    assert _verdict(Interval(low=low, high=high), 0.025) == verdict
+
+
+def test_the_exact_test_of_a_single_look_does_not_hold_at_every_look():
+    plain = Difference(value=0.3, standard_error=0.1, degrees=math.inf, num_problems=20)
+    counted = Difference(value=0.3, standard_error=0.1, degrees=math.inf, num_problems=20, pairs=Pairs(6, 0))
+    assert anytime(counted, 0.02) == anytime(plain, 0.02)
+    assert anytime(plain, 0.02).interval().low < 0.0 < counted.interval().low
 
 
 def test_only_complete_rounds_count(rng):

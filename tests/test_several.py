@@ -72,6 +72,21 @@ def test_so_many_draws_that_shares_are_round(num_runs, draws):
     assert draws == 4_000 or share % 5 != 0
 
 
+def test_places_among_the_draws_by_hand(monkeypatch):
+    # 99 draws of the smallest p-value, 0.001 to 0.099: with the one observed below 0.004 it is the 4th of 100, below
+    # the level, and at 0.004 the 5th, on it. For a tie, of 10 %, the last is 0.009. z of 0.002 and of 0.0045.
+    drawn = np.arange(1, 100) / 1000
+    monkeypatch.setattr("stapo_bench.statistics.several._smallest_p", lambda *_: drawn)
+    joint = judge_together(alike(6, math.inf))[0, 1]
+    assert joint.interval.width / 2 == pytest.approx(0.04 * 2.878162)
+    assert joint.tied_within == pytest.approx(0.1 + 0.04 * 2.612054)
+    drawn[3] = alike(6, math.inf, value=0.115)[0, 1].p_value  # 0.00404
+    at, below = (judge_together(alike(6, math.inf, value=value))[0, 1].p_adjusted for value in (0.115, 0.1151))
+    assert (at, below) == (0.05, 0.04)
+    drawn[:] = 0.9  # too few small ones: a pair is judged no milder than alone
+    assert judge_together(alike(6, math.inf, value=0.08))[0, 1].p_adjusted == pytest.approx(0.0455003)
+
+
 def test_fewer_pairs_cost_less():
     differences = alike(6, 29)
     against = judge_together(differences, [pair for pair in differences if pair[0] == 0])

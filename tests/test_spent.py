@@ -29,10 +29,28 @@ def test_every_answer_counts_also_one_that_is_no_sample(serve):
     engine.tell = told.append
     assert len(list(engine.generate(make_requests(5), PARAMS))) == 5
     engine.close()
-    # Completions of seed % 7 + 1 tokens: 1 + 2 + 3 + 4 + 5 and 3 of the answer that was aborted; 6 prompts of 4.
-    # 24 / 10^6 x 1000 + 18 / 10^6 x 2000 = 0.024 + 0.036
+    # Completions of seed % 7 + 1 tokens: 1 + 2 + 3 + 4 + 5, 3 of the answer that was aborted, and 1 of the question at
+    # the start; 7 prompts of 4. 28 / 10^6 x 1000 + 19 / 10^6 x 2000 = 0.028 + 0.038
     (line,) = told
-    assert line == "6 answers: 24 prompt and 18 completion tokens, cost 0.06 (1000 and 2000 a million)"
+    assert line == "7 answers: 28 prompt and 19 completion tokens, cost 0.066 (1000 and 2000 a million)"
+
+
+def test_the_questions_at_the_start_are_the_first_run_s_once(serve, tmp_path):
+    server = serve()
+    server.prompt_tokens = 4
+    engine = OpenAIEngine([server.url], retries=QUICK)
+    assert engine.spent.num_answers == 0  # asked for by no run yet
+    for name, num_answers in (("first", 1 + 1 + 2), ("second", 2)):  # a question, and whether a setting is refused
+        with billed(engine, tmp_path / name, "shard0of1"):
+            if name == "first":
+                engine.probe(make_requests(1)[0], PARAMS)
+            before = server.attempts.total()
+            assert len(list(engine.generate(make_requests(2), PARAMS))) == 2
+        probed = before if name == "first" else 0
+        found = spent_on(tmp_path / name)
+        assert found.num_answers == num_answers + probed
+        assert (found.prompt_tokens, found.num_uncounted) == (4 * found.num_answers, 0)
+    assert engine.spent.num_answers == server.attempts.total() + 2
 
 
 def test_what_a_server_does_not_count_is_said_to_be_unknown():

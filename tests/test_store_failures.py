@@ -171,16 +171,26 @@ def test_write_atomically_replaces_whole_files_and_leaves_nothing_behind(tmp_pat
     assert [p.name for p in tmp_path.iterdir()] == ["scores.json"]
 
 
-def test_a_file_that_cannot_be_written_whole_is_one_line_and_leaves_the_old_one(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("number", "way_out"),
+    [
+        (errno.ENOSPC, "No space left on device; make room there"),
+        (errno.EDQUOT, "Disk quota exceeded; make room there"),
+        (errno.EFBIG, "File too large; make room there"),
+        (errno.EIO, "Input/output error; put that right"),
+    ],
+)
+def test_a_file_that_cannot_be_written_whole_is_one_line_and_leaves_the_old_one(tmp_path, monkeypatch, number, way_out):
     path = tmp_path / "scores.json"
     files.write_atomically(path, "old")
 
-    def full(_fd):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    def failing(_fd):
+        raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StapoError, match=r"cannot write .*scores\.json: No space left on device; make room there"):
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(StapoError) as caught:
         files.write_atomically(path, "new")
+    assert str(caught.value) == f"cannot write {path}: {way_out} and run the same command again"
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["scores.json"]
 

@@ -67,6 +67,24 @@ def test_the_limit_has_the_name_that_the_server_wants(strict, refuses):
     assert engine.identity()["limit"] == "max_completion_tokens"
 
 
+@pytest.mark.parametrize("refuses", [recorded_refusals.mistral, recorded_refusals.mistral_as_text])
+def test_the_seed_has_the_name_that_the_server_takes(strict, refuses):
+    strict.refuses = refuses
+    engine = OpenAIEngine([strict.url], chat=True, retries=QUICK)
+    assert len(list(engine.generate(make_requests(3), PLAIN))) == 3
+    assert sorted(body["random_seed"] for body in strict.bodies) == [0, 1, 2]
+    assert all("seed" not in body for body in strict.bodies)
+    assert engine.identity()["seed"] == "random_seed" and "seed" not in engine.identity()["left_out"]
+
+
+def test_a_server_without_any_seed_is_told_neither_name(strict):
+    strict.refuses = recorded_refusals.gemini
+    engine = OpenAIEngine([strict.url], chat=True, retries=QUICK)
+    assert len(list(engine.generate(make_requests(3), PLAIN))) == 3
+    assert all({"seed", "random_seed"}.isdisjoint(body) for body in strict.bodies)
+    assert "seed" not in engine.identity() and engine.identity()["left_out"].endswith("seed, top_k")
+
+
 @pytest.mark.parametrize(
     ("refuses", "params", "words"),
     [

@@ -35,6 +35,9 @@ def test_the_min_p_proxy_is_the_policy_without_its_unlikely_tokens():
     found = token_distribution(probs.log(), torch.tensor([1, 2]), temperature=1.0, min_p=0.02)
     # 0.01 < 0.02 * 0.6: cut. 0.39 / 0.99 for a taken token inside, nothing for one outside.
     assert found.proxy_log_probs.tolist() == [pytest.approx(math.log(0.39 / 0.99)), -math.inf]
+    # A token at kappa times the largest stays in: a quarter against a half of a half.
+    edge = token_distribution(torch.tensor([[2.0, 1.0, 1.0]]).log2() * math.log(2), torch.tensor([1]), 1.0, min_p=0.5)
+    assert edge.proxy_log_probs.item() == pytest.approx(math.log(0.25))
 
 
 def test_the_min_p_proxy_is_that_of_the_sampling_temperature_and_held_fixed():

@@ -39,12 +39,10 @@ def not_drawn(runs: Iterable[LoadedRun], task: str, problem_ids: Sequence[str]) 
     """A line for each run that lacks samples of these problems, or has copies in their place."""
     wanted, notes = set(problem_ids), []
     for run in runs:
-        num_samples = run.tasks[task].num_samples
-        drawn = copies = 0
-        for sample in run.samples.get(task, []):
-            if sample.problem_id in wanted and sample.sample_index < num_samples:
-                drawn += 1
-                copies += sample.is_copy
+        num_samples, stored = run.tasks[task].num_samples, run.stored[task]
+        asked_for = np.array([problem_id in wanted for problem_id in run.tasks[task].problem_ids] + [False])
+        seen = asked_for[stored.problem] & (stored.index < num_samples)
+        drawn, copies = int(seen.sum()), int(stored.is_copy[seen].sum())
         if drawn < (asked := len(problem_ids) * num_samples):
             rest = "not in the imported files" if run.manifest.imported else "not drawn"
             notes.append(f"{run.title(task)}: {run.name} has {drawn} of {asked} samples; the rest is {rest}")

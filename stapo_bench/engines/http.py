@@ -13,7 +13,7 @@ import json
 import math
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Any, TypeGuard
@@ -75,9 +75,12 @@ class NoSuchPathError(RefusedError):
 class Http:
     """Sends JSON with a key; nothing is kept open between requests."""
 
-    def __init__(self, api_key: str | None, longest_s: float = math.inf) -> None:
-        """``longest_s``: for any answer, however long its question allows."""
+    def __init__(
+        self, api_key: str | None, longest_s: float = math.inf, answered: Callable[[object], None] | None = None
+    ) -> None:
+        """``longest_s``: for any answer, however long its question allows; ``answered``: gets each answer to a body."""
         self._api_key = _checked(api_key)
+        self._answered = answered
         self._longest_s = longest_s
         self._tls = cache(ssl.create_default_context)  # reads all certificates of the system, in 20 ms
         self._proxy = cache(_proxy)  # the environment is read once for each address
@@ -89,7 +92,10 @@ class Http:
             with anyio.fail_after(timeout_s):
                 status, headers, content = await self._exchange(url, body)
             if 200 <= status < 300:
-                return json.loads(content)
+                answer = json.loads(content)
+                if body is not None and self._answered is not None:
+                    self._answered(answer)
+                return answer
         except (httpcore2.ConnectError, httpcore2.ConnectTimeout, httpcore2.ProxyError) as error:
             raise PassingError(_cause(error), is_unreachable=True) from None
         except TimeoutError:

@@ -81,8 +81,9 @@ class OpenAIEngine:
             raise UsageError(f"concurrency: expected at least 1, got {concurrency}")
         self._urls = [url.rstrip("/") for url in base_urls]
         self._purse = Purse(price)
+        self._nothing, self._has_begun = self._purse.spent, False
         self._retries = retries or Retries()
-        self._http = Http(api_key, self._retries.timeout_s)
+        self._http = Http(api_key, self._retries.timeout_s, self._purse.add)
         self._chat = chat
         self._path = "/chat/completions" if chat else "/completions"
         self._log_probs = False  # whether the servers' are those with which tokens were drawn
@@ -162,6 +163,7 @@ class OpenAIEngine:
         if params in self._probed:
             return []
         self._probed.add(params)
+        self._has_begun = True
         with start_blocking_portal() as portal:
             return portal.call(self._probe, request, params)
 
@@ -173,7 +175,6 @@ class OpenAIEngine:
                 one = replace(request, seed=seed)
                 try:
                     answer = await self._http.send(url + self._path, self._body(one, asked), TIMEOUT_S)
-                    self._purse.add(answer)
                     return read_completion(one, self._served, _ANY_LENGTH, answer, 0.0)
                 except StapoError:  # a setting that it does not take
                     return None
@@ -199,8 +200,8 @@ class OpenAIEngine:
 
     @property
     def spent(self) -> Spent:
-        """What all answers so far cost."""
-        return self._purse.spent
+        """What all answers so far cost; those to the questions at the start with the run that is asked for first."""
+        return self._purse.spent if self._has_begun else self._nothing
 
     def close(self) -> None:
         """Say what was spent. Nothing is kept open between requests."""
@@ -232,12 +233,12 @@ class OpenAIEngine:
         self.tell(line)  # which a caller may have set since
 
     def _read(self, request: Request, body: Mapping[str, Any], answer: Mapping[str, Any], seconds: float) -> Completion:
-        self._purse.add(answer)
         found = read_completion(request, self._served, body[self._telling.limit], answer, seconds)
         drawn = log_probs_of(answer["choices"][0], found.num_tokens) if self._log_probs else None
         return replace(found, log_probs=drawn)
 
     def _run(self, todo: deque[Request], params: SamplingParams) -> Iterator[Completion]:
+        self._has_begun = True
         done: SimpleQueue[Completion | None] = SimpleQueue()
         with start_blocking_portal() as portal:  # left early, it cancels what is under way
             running = portal.start_task_soon(self._complete_all, todo, params, done.put)

@@ -20,7 +20,8 @@ OFF = {"n": 1, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "presence_p
 """What every request says besides its own sampling: everything else is off, top-k and min-p where not asked for."""
 
 _ALL_OFF = {**OFF, "temperature": 1.0, "top_p": 1.0}
-_DISPENSABLE = ("seed", "return_token_ids")  # samples are the same kind without them
+_OTHER_SEED = "random_seed"  # Mistral's
+_DISPENSABLE = ("seed", _OTHER_SEED, "return_token_ids")  # samples are the same kind without them
 _OTHER_LIMIT = "max_completion_tokens"
 _PLAIN = SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=1)
 
@@ -30,10 +31,11 @@ Ask = Callable[[Mapping[str, Any]], Awaitable[str | None]]
 
 @dataclass(frozen=True, kw_only=True)
 class Telling:
-    """What is not told, and what the limit on new tokens is called."""
+    """What is not told, and what the limit on new tokens and the seed are called."""
 
     left_out: frozenset[str] = frozenset()
     limit: str = "max_tokens"
+    seed: str = "seed"
 
     def settings(self, params: SamplingParams, max_tokens: int, seed: int) -> dict[str, Any]:
         """The settings of one request."""
@@ -41,7 +43,7 @@ class Telling:
             self.limit: max_tokens,
             "temperature": params.temperature,
             "top_p": params.top_p,
-            "seed": seed,
+            **({} if "seed" in self.left_out else {self.seed: seed}),
             "return_token_ids": True,  # vLLM; most others leave it aside
             **OFF,
             **({} if params.top_k is None else {"top_k": params.top_k}),
@@ -55,7 +57,10 @@ class Telling:
         named = named_in(page, said)
         if self.limit in named and _OTHER_LIMIT in page:
             return replace(self, limit=_OTHER_LIMIT)
-        return replace(self, left_out=self.left_out | {name for name in named if _is_off(name, said[name])})
+        off = {name for name in named if _is_off(name, said[name])}
+        if "seed" in off:  # a strict server that knows neither name refuses the other one in its turn
+            return replace(self, seed=_OTHER_SEED, left_out=self.left_out | (off - {"seed"}))
+        return replace(self, left_out=self.left_out | {"seed" if name == _OTHER_SEED else name for name in off})
 
     @property
     def identity(self) -> dict[str, str]:
@@ -64,6 +69,7 @@ class Telling:
             "sent": json.dumps({name: OFF[name] for name in OFF.keys() - self.left_out}, sort_keys=True),
             **({"left_out": ", ".join(sorted(self.left_out))} if self.left_out else {}),
             **({"limit": self.limit} if self.limit != Telling.limit else {}),
+            **({"seed": self.seed} if self.seed != Telling.seed and "seed" not in self.left_out else {}),
         }
 
     @property

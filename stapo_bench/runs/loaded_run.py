@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stapo_bench.errors import StapoError
 from stapo_bench.grading import DEFAULT_GRADER
@@ -124,6 +125,16 @@ def _text_tokens(sample: Sample, text: bytes) -> int:
     return min(told, len(zlib.compress(text[:_LOOP_BYTES], 1))) if sample.finish_reason == "length" else told
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Stored:
+    """What is there of a task, [num_stored] each, for who asks it of one run beside many others."""
+
+    problem: NDArray[np.int64]  # its place among the problems that were asked; -1: another
+    index: NDArray[np.int64]  # the sample's
+    is_cut: NDArray[np.bool_]  # the completion was cut off, and is not right
+    is_copy: NDArray[np.bool_]
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoadedRun:
     """A run's manifest with its graded samples: what comparisons, plans and audits read."""
@@ -155,6 +166,21 @@ class LoadedRun:
             name: outcomes_of(self.samples.get(name, []), task.problem_ids, task.num_samples, self.clusters.get(name))
             for name, task in self.tasks.items()
         }
+
+    @cached_property
+    def stored(self) -> Mapping[str, Stored]:
+        """By task, its samples in columns."""
+        return {name: _stored(self.samples.get(name, []), task.problem_ids) for name, task in self.tasks.items()}
+
+
+def _stored(samples: Iterable[GradedSample], problem_ids: Sequence[str]) -> Stored:
+    row_of = {problem_id: row for row, problem_id in enumerate(problem_ids)}
+    rows = [
+        (row_of.get(s.problem_id, -1), s.sample_index, bool(s.truncated) and s.correct == 0.0, s.is_copy)
+        for s in samples
+    ]
+    problem, index, is_cut, is_copy = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+    return Stored(problem=problem, index=index, is_cut=is_cut.astype(np.bool_), is_copy=is_copy.astype(np.bool_))
 
 
 def load_run(run_dir: Path, grader: str = DEFAULT_GRADER) -> LoadedRun:

@@ -7,6 +7,7 @@ import importlib.util
 import io
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from stapo_bench.engines import EngineOptions
 from stapo_bench.engines.openai import OpenAIEngine
 from stapo_bench.engines.servers import Retries
 from stapo_bench.errors import StapoError
+from stapo_bench.records import Prompt, Request, SampleKey, SamplingParams
 from stapo_bench.runs.manifest import load_manifest
 from stapo_bench.runs.store import read_samples
 from stapo_bench.sampling.eval_options import EvalOptions
@@ -34,7 +36,8 @@ def start(checkpoint, tmp_path) -> Iterator[Callable[[], tuple[str, subprocess.P
     port, running = free_port(), []
 
     def begin() -> tuple[str, subprocess.Popen]:
-        running.append(start_server(checkpoint, tmp_path, port))
+        # A step takes one prompt of the longest: two that come together would be cut, were that not forbidden.
+        running.append(start_server(checkpoint, tmp_path, port, "--max-num-batched-tokens", "512"))
         return f"http://127.0.0.1:{port}/v1", running[-1]
 
     yield begin
@@ -71,6 +74,19 @@ def test_a_server_is_asked_both_ways_killed_and_gone_on_with(start, checkpoint, 
         assert engine["log_probs"] == "as drawn"
         assert all(sample.sum_log_prob < 0 for sample in read_samples(run))
         assert "ignored" not in watch.getvalue() and "limit of its own" not in watch.getvalue()
+
+    crowd = [  # prompts of 300 tokens
+        Request(
+            key=SampleKey("t", str(i), 0),
+            prompt=Prompt(task="t", problem_id=str(i), text=f"{i:03d}" * 100),
+            seed=i,
+        )
+        for i in range(8)
+    ]
+    with closing(OpenAIEngine([url], model="served", retries=IMPATIENT)) as engine:
+        params = SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=4)
+        assert {c.finish_reason for c in engine.generate(crowd, params)} <= {"stop", "length"}
+    assert server.poll() is None, "the server died of seeded prompts that wait for one another"
 
     before = {sample.key: sample.completion for sample in read_samples(tmp_path / "completions")}
 

@@ -37,6 +37,7 @@ class Experiment:
     variants: Mapping[str, Sequence[str]]  # name on the page -> overrides; none: base model
     reference: str  # the variant that every other is compared with
     verdicts: Sequence[str] = ()  # the variants whose comparison opens the page; none: all
+    pairs: Sequence[Sequence[str]] = ()  # [A, B]: B is compared with A, too, neither of which need be the reference
     decodings: Sequence[str] = REGIMES
     dumps: Sequence[int] = ()  # iterations whose last mini-batch is kept, with the weights before it
     figures: Sequence[str] = ()  # of ``stapo-bench plot``
@@ -61,6 +62,11 @@ class Experiment:
     def told(self) -> Sequence[str]:
         """Variants whose comparison with the reference is the page's answer."""
         return self.verdicts or [name for name in self.variants if name != self.reference]
+
+    @property
+    def compared(self) -> set[str]:
+        """Variants that ``reference``, ``verdicts`` and ``pairs`` name."""
+        return {self.reference, *self.verdicts, *(name for pair in self.pairs for name in pair)}
 
     @property
     def options(self) -> dict[str, int]:
@@ -119,7 +125,7 @@ def load_experiment(name: str) -> Experiment:
     experiment = Experiment(name=path.stem, **values)
     if experiment.seeds not in SEEDS:
         raise UsageError(f"{path}: seeds: expected one of {', '.join(SEEDS)}, got {experiment.seeds}")
-    if unknown := sorted({experiment.reference, *experiment.verdicts} - set(experiment.variants)):
+    if unknown := sorted(experiment.compared - set(experiment.variants)):
         raise UsageError(f"{path}: expected the names of variants, got {', '.join(unknown)}")
     return experiment
 

@@ -132,11 +132,15 @@ class Findings:
         """Decoding -> every variant against the reference; empty until the reference has a finished seed."""
         return {decoding: self.compared(by_variant) for decoding, by_variant in self.scores.items()}
 
-    def compared(self, scores: Mapping[str, Sequence[RunScore]]) -> list[SeedComparison]:
-        """Every variant against the reference, by the given scores."""
+    def compared(
+        self, scores: Mapping[str, Sequence[RunScore]], pairs: Sequence[Sequence[str]] | None = None
+    ) -> list[SeedComparison]:
+        """``pairs`` of finished variants, None: every variant against the reference, by the given scores."""
         reference = self.experiment.reference
-        pairs = [(reference, name) for name in self.variants if name != reference] if reference in self.variants else []
-        return compare_over_seeds({name: [counted(score) for score in found] for name, found in scores.items()}, pairs)
+        if pairs is None:
+            pairs = [(reference, name) for name in self.variants if name != reference]
+        whole = [(a, b) for a, b in pairs if {a, b} <= set(self.variants)]
+        return compare_over_seeds({name: [counted(score) for score in found] for name, found in scores.items()}, whole)
 
     def graded(self, decoding: str, grader: str) -> Mapping[str, Sequence[RunScore]]:
         """``scores`` of one decoding regime under another grader."""

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +22,7 @@ from stapo_train.experiments.design import Experiment, in_words
 from stapo_train.experiments.findings import ARCHIVED_OUT, Archived, Findings, counted
 from stapo_train.experiments.notices import notices
 from stapo_train.experiments.provenance import how, provenance
-from stapo_train.experiments.section import in_points
+from stapo_train.experiments.section import in_cells
 from stapo_train.experiments.sections import SECTIONS
 
 SUMMARY = "summary.json"
@@ -139,10 +138,9 @@ def _differences(findings: Findings) -> Iterator[str]:
     yield "|" + "---|" * (3 + 2 * len(SEED_ERRORS))
     for decoding, found in findings.comparisons.items():
         for comparison in found:
-            cells = [f"{in_points(e.difference)} | {_p(e.p_adjusted)}" for e in comparison.effects]
             same = findings.same.get(comparison.name_b) == reference
             verdict = "same weights" if same else comparison.effects[1].verdict
-            yield f"| {comparison.name_b} | {in_words(decoding)} | {' | '.join(cells)} | {verdict} |"
+            yield f"| {comparison.name_b} | {in_words(decoding)} | {in_cells(comparison)} | {verdict} |"
     yield ""
     yield (
         f"95 % intervals, each for itself; p by Holm over the variants of a way of decoding. The verdict is that on "
@@ -182,7 +180,3 @@ def _runs(findings: Findings) -> str:
 
 def _level(average: Difference) -> str:
     return f"{percent(average.value)} {score_interval(average.interval())}"
-
-
-def _p(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.3f}"

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stapo_bench.analysis import SeedComparison
 from stapo_bench.presenting import change_interval, signed
 from stapo_bench.statistics import Difference
 
@@ -38,3 +39,13 @@ def in_numbers(difference: Difference) -> str:
         return "–"
     ends = "–" if math.isnan(interval.low) else f"{interval.low:+.3f}, {interval.high:+.3f}"
     return f"{difference.value:+.3f} [{ends}]"
+
+
+def in_cells(comparison: SeedComparison) -> str:
+    """A comparison's two differences in points, each with its p, as cells of a table."""
+    return " | ".join(f"{in_points(e.difference)} | {in_thousandths(e.p_adjusted)}" for e in comparison.effects)
+
+
+def in_thousandths(value: float) -> str:
+    """A number with three decimals; a dash for what is not known."""
+    return "–" if math.isnan(value) else f"{value:.3f}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from stapo_bench.analysis import SeedComparison, changes_by_task
-from stapo_bench.presenting import signed
+from stapo_bench.presenting import seeds_sentence, signed
 from stapo_bench.statistics import LEVEL, SEED_ERRORS, Difference, holm, over_seeds
 from stapo_train.experiments.calls import calls
 from stapo_train.experiments.design import in_words
@@ -17,11 +17,29 @@ from stapo_train.experiments.evaluation_questions import error_bars, flips, samp
 from stapo_train.experiments.findings import Findings, counted
 from stapo_train.experiments.forest import differences
 from stapo_train.experiments.gradients import gradients
-from stapo_train.experiments.section import Section, in_numbers, in_points
+from stapo_train.experiments.section import Section, in_cells, in_numbers, in_points, in_thousandths
 from stapo_train.experiments.silenced import spurious
 from stapo_train.experiments.targets import aime_gain, target_entropy
 from stapo_train.inspect.stability import FACTOR, Ending, read_entropies
 from stapo_train.inspect.stability import stability as steadiness
+
+
+def pairs(findings: Findings, folder: Path) -> Section:
+    """The experiment's own pairs of variants, where neither need be the reference."""
+    lines = [
+        "## Other differences in points, paired by seed and problem",
+        "",
+        f"| Variant | minus | Decoding | {' | '.join(f'{error} | p (Holm)' for error in SEED_ERRORS)} | Verdict |",
+        "|" + "---|" * (4 + 2 * len(SEED_ERRORS)),
+    ]
+    answers = []
+    for decoding, scores in findings.scores.items():
+        for found in findings.compared(scores, findings.experiment.pairs):
+            row = f"{found.name_b} | {found.name_a} | {in_words(decoding)} | {in_cells(found)}"
+            lines.append(f"| {row} | {found.effects[1].verdict} |")
+            answers.append(f"{in_words(decoding)}: {seeds_sentence(found)}")
+    lines += ["", "As above, but for p, which is by Holm over these pairs of a way of decoding."]
+    return Section(answers=answers, text="\n".join(lines))
 
 
 def ranking(findings: Findings, folder: Path) -> Section:
@@ -140,8 +158,8 @@ def _against_reference(
         cells = []
         for name, values in measures.items():
             found = told[name].get(variant)
-            cells += [_number(float(np.mean(values[variant])))]
-            cells += ["–", "–"] if found is None else [in_numbers(found[0]), _number(found[1])]
+            cells += [in_thousandths(float(np.mean(values[variant])))]
+            cells += ["–", "–"] if found is None else [in_numbers(found[0]), in_thousandths(found[1])]
         rows.append(f"| {variant} | {' | '.join(cells)} |")
     answers = [
         f"{variant}'s {name} is {_direction(*told[name][variant])} {reference}'s: {in_numbers(told[name][variant][0])} "
@@ -186,7 +204,7 @@ def regimes(findings: Findings, folder: Path) -> Section:
                 of_verdict[variant] = f"{variant} ({count} of {len(found)} seeds)"
         ratios += (ends := [one.end / one.start for one in found])
         cells = [str(sum(one.verdict == verdict for one in found)) for verdict in (*counts, "stable")]
-        cells += [_number(float(np.mean([getattr(one, name) for one in found]))) for name in ("start", "end")]
+        cells += [in_thousandths(float(np.mean([getattr(one, name) for one in found]))) for name in ("start", "end")]
         lines.append(f"| {variant} | {' | '.join(cells)} | {_ends(ends)} |")
     words: dict[Ending, str] = {"collapse": "Entropy collapses", "explosion": "It explodes"}
     answers = [
@@ -204,6 +222,7 @@ def _ends(values: Sequence[float]) -> str:
 
 SECTIONS: Mapping[str, Callable[[Findings, Path], Section]] = {
     "differences": differences,
+    "pairs": pairs,
     "ranking": ranking,
     "stability": stability,
     "calls": calls,
@@ -227,7 +246,3 @@ def _told_apart(comparisons: Sequence[SeedComparison]) -> str:
         if (effect := comparison.effects[1]).verdict in ("better", "worse")
     ]
     return ", ".join(told) or "none"
-
-
-def _number(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.3f}"
