@@ -20,7 +20,24 @@ STEM = 4  # letters of a word that are compared: "walk" and "walked"
 _SENTENCE = regex(r"(?:(?<=[.!?])|(?<=\d))\s+(?=[A-Z])|\n\s*(?:\d+[.)]\s+|#+\s*)?")
 _WORD = regex(r"[^\W\d_]+")
 _NUMBER = regex(r"\d+(?:\.\d+)?")
-_OPENING_VALUE = regex(r"\s*([-−$]?\d[\d,]*(?:\.\d+)?(?:/\d+)?)\.?(?=\s*\n|\.\s|\s\()")
+_OPENING_VALUE = regex(
+    r"\s*([-−$]?\d[\d,]*(?:\.\d+)?(?:/\d+)?)\.?(?=\s*\n|\.\s|\s\()"
+    r"|\s*(\$[^$\n]+\$)(?=\.?\s*\n|[.,]\s|\s\(|\s(?:by|since|because|as|using)\b)"
+)
+_IN_SUMMARY = regex(r"\W*(?:in summary|to summari[sz]e|to sum up|in short|summary|recap)\b", re.IGNORECASE)
+_NUMERICALLY = regex(
+    r"\W*(?:numerically|as a decimal|in decimals?|approximately|roughly|(?:that|this|it|which)(?:['’]s| is)"
+    r" (?:about|approximately|roughly|around))\b",
+    re.IGNORECASE,
+)
+_THEREFORE = regex(r"\b(?:so|hence|thus|therefore)\b", re.IGNORECASE)
+_EXACT = regex(r"\bexact(?:ly)?\b", re.IGNORECASE)
+# "so 150 people like tea, and 100 don't"
+_DENIED = regex(
+    r"(?<=[a-z\d]),? (?:and|but|while|whereas) (?:the (?:other|remaining) )?\d[\d,.]*(?: [a-z]+)?"
+    r" (?:do|does|did|are|is|was|were|have|has|will|can)(?:n['’]t| not)\b[^,.;\n]*(?=[.;\n]|$)"
+)
+_ASKS_DENIED = regex(r"\b(?:not|never|no|without|fewer|other|others|rest|remain\w*|left)\b|n['’]t\b", re.IGNORECASE)
 _ASKS = regex(
     r"(?:what is|what['’]s|compute|calculate|evaluate|find|how much is|simplify)\s+(?:the value of\s+)?\$?([^$]+?)\$?",
     re.IGNORECASE,
@@ -72,17 +89,19 @@ def until_answered(text: str, question: str, gives_answer: Callable[[str], bool]
     asked = _SENTENCE.split(question.strip())[-1]
     if _COUNTED.search(asked):
         text = _SHARE.sub("", text)
+    if ("n't" in text or "n’t" in text or " not" in text) and not _ASKS_DENIED.search(asked):
+        text = _DENIED.sub("", text)
     for rule in (_by_opening, _by_chain, _by_quantity):
         if (found := rule(text, asked)) is not None:
             return found
-    text = _until_alike(text, asked, question, gives_answer)
+    text = _without_last(_until_alike(text, asked, question, gives_answer), question, gives_answer)
     return text if answer_phrases(text) else _until_remark(text, asked, question)
 
 
 def _by_opening(text: str, asked: str) -> str | None:
     """The value that goes on an unfinished question, or that stands above options."""
     if asked[-1:].isalpha() and (value := _OPENING_VALUE.match(text)):
-        return value[1]
+        return value[1] or value[2]
     return options[1] if (options := _OPTIONS.match(text)) else None
 
 
@@ -128,6 +147,20 @@ def _until_alike(text: str, asked: str, question: str, gives_answer: Callable[[s
 def _words_of(text: str) -> set[str]:
     """The words of a text in lower case."""
     return set(map(str.lower, _WORD.findall(text)))
+
+
+def _without_last(text: str, question: str, gives_answer: Callable[[str], bool]) -> str:
+    """The text without a last sentence that sums up the question's data, or rounds what is asked for exactly."""
+    said = [sentence for line in text.rstrip().split("\n")[-3:] for sentence in sentences(line)]
+    if len(said) < 2:
+        return text
+    numbers = set(_NUMBER.findall(said[-1]))
+    data = len(numbers) > 1 and numbers <= set(_NUMBER.findall(question))
+    sums_up = data and _IN_SUMMARY.match(said[-1]) and _THEREFORE.search(said[-2])
+    if not sums_up and not (_EXACT.search(question) and _NUMERICALLY.match(said[-1])):
+        return text
+    before = text[: text.rfind(said[-1])]
+    return before if gives_answer(before) else text
 
 
 def _until_remark(text: str, asked: str, question: str) -> str:

@@ -7,12 +7,19 @@ import re
 
 from stapo_bench.grading import units
 from stapo_bench.grading.patterns import regex
+from stapo_bench.grading.read import in_digits
 
 _OPERAND = r"(?:\d+(?:\.\d+)?[a-z]?|(?<![a-z'’])[b-z](?:_\w)?|pi|theta|\))(?:\^[23])?"
 _SQUARED = regex(rf"({_OPERAND}) (squared|cubed)\b(?! (?:cm|m|km|f|in|yd|mi|units?))", re.IGNORECASE)
 _OPERATED = regex(rf"\b({_OPERAND}) (plus|minus|over|times) (?=(?:{_OPERAND}|\(|sqrt|√)(?![a-z]))", re.IGNORECASE)
 _NEGATIVE = regex(r"(?<=[a-z=] )negative (?=[\d√π])")
 _SIGNS = {"plus": " + ", "minus": " − ", "over": "/", "times": " · "}
+_OPERATIONS = tuple(f" {word} " for word in _SIGNS)
+_OCLOCK = regex(
+    r"\b(1[0-2]|[1-9]|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve) o['’]clock(?: sharp)?",
+    re.IGNORECASE,
+)
+_SQUARE = regex(r"\b(sq|cu)\. ?(?=(?:[cmk]?m|in|ft|yd|mi|inch|inches|feet|met\w+)\b)")
 _HALF = regex(
     r"\b(half|(?:a |one )?quarter of) an? (?=(?:hour|minute|second|day|week|year|mile|kilo|met|lit|cent)\w*)",
     re.IGNORECASE,
@@ -44,7 +51,8 @@ def spoken(clause: str) -> str:
     >>> spoken("c = 420 J/(kg·K)"), spoken("3 m s⁻²")
     ('c = 420 \\text{ J/ kg K }', '3 \\text{ m s^-2}')
     """
-    clause = _SQUARED.sub(lambda m: f"{m[1]}^{'2' if m[2].lower() == 'squared' else '3'}", clause)
+    if "squared" in clause or "cubed" in clause:
+        clause = _SQUARED.sub(lambda m: f"{m[1]}^{'2' if m[2].lower() == 'squared' else '3'}", clause)
     if " of " in clause:
         clause = _ROOT.sub(lambda m: "√" if m[1].lower() == "square" else "∛", clause)
     if " to the " in clause:
@@ -53,13 +61,21 @@ def spoken(clause: str) -> str:
         clause = _CHOOSE.sub(r"\\binom{\1}{\2}", clause)
     if "..." in clause or "…" in clause or "⋯" in clause:
         clause = _SERIES.sub(r"\\ldots ", clause)
-    clause = _OPERATED.sub(lambda m: m[1] + _SIGNS[m[2].lower()], clause)
-    clause = _NEGATIVE.sub("−", clause)
+    if any(word in clause for word in _OPERATIONS):
+        clause = _OPERATED.sub(lambda m: m[1] + _SIGNS[m[2].lower()], clause)
+    if "negative " in clause:
+        clause = _NEGATIVE.sub("−", clause)
     if "/" in clause or "·" in clause or "⁻" in clause or "^" in clause:
         clause = _COMPOUND.sub(_unit, clause)
+    if "sq." in clause or "cu." in clause:
+        clause = _SQUARE.sub(r"\1 ", clause)
+    if "clock" in clause:
+        clause = _OCLOCK.sub(lambda m: f"{in_digits(m[1].lower()) or m[1]}:00", clause)
     if "$" in clause:
         clause = _PRICE.sub(r"\1 \\text{ per \2}", clause)
-    return _HALF.sub(lambda m: "1/2 " if m[1].lower() == "half" else "1/4 ", clause)
+    if "half a" in clause or "quarter of a" in clause or "Half a" in clause:
+        clause = _HALF.sub(lambda m: "1/2 " if m[1].lower() == "half" else "1/4 ", clause)
+    return clause
 
 
 def _unit(match: re.Match[str]) -> str:

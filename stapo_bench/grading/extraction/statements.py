@@ -37,7 +37,7 @@ MAX_CLAUSE = 800  # characters from the end of a sentence that are read
 MAX_SENTENCE = 200  # characters of a sentence whose last words may be the answer
 _ABBREVIATION = regex(
     r"(?:\b(?:i\.e|e\.g|approx|vs|No|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|кв|куб|Fig|Eq|cf|resp|Rs|St|Mr"
-    r"|Mrs|Dr|[ap]\.m|sq|ca|z\.B|d\.h|[a-z]\.[a-z])"
+    r"|Mrs|Dr|[ap]\.m|sq|cu|ca|z\.B|d\.h|[a-z]\.[a-z])"
     r"|^\s*\(?\w{1,2})$"
 )
 _STOP = regex(r"[。！？]|[.!?](?=[\"')*\]]{0,3}(?:\s|$))[\"')*\]]{0,3}")
