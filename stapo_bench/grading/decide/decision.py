@@ -110,7 +110,7 @@ def _goes_on(extracted: str, gold: str) -> bool:
     return given is not None and target is not None and len(given[1].rstrip("0")) > len(target[1])
 
 
-def _read_again(extracted: str, gold: Gold, asked: Asked | None) -> str | None:
+def _read_again(extracted: str, gold: Gold, asked: Asked | None = None) -> str | None:
     """The answer with decimal points for the gold's, its indices set below, or without its option's letter."""
     if asked is not None and asked.general:
         renamed = with_constants_of(clean(extracted), clean(gold.answer), gold.question or "")
