@@ -5,6 +5,7 @@ import pytest
 from stapo_bench.grading.compare.functions import same_value
 from stapo_bench.grading.read import parse
 from stapo_bench.grading.read.cleaning import strip_quotes
+from stapo_bench.grading.read.lexer import lex
 
 
 @pytest.mark.parametrize(
@@ -36,3 +37,8 @@ def test_formulas_that_agree_at_a_single_point_are_not_taken_for_the_same(gold, 
 )
 def test_quotes_go_only_where_neither_sign_is_within(text, bare):
     assert strip_quotes(text) == bare
+
+
+def test_an_empty_text_is_no_token_and_counts_no_bracket_twice():
+    assert [token.text for token in lex(r"(\text{})1,234")] == ["(", ")", "1234"]
+    assert [token.text for token in lex(r"(\text{}1,234)")] == ["(", "1", ",", "234", ")"]

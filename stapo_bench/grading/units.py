@@ -90,7 +90,17 @@ _DERIVED = {  # in kilograms, metres, seconds and amperes
 }  # fmt: skip
 _CURRENCIES = frozenset("$€£¥₹")
 _POWER_WORDS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
-_COMPOUND = {"mph": "mi/h", "kph": "km/h", "kmph": "km/h", "kmh": "km/h", "mps": "m/s", "amu": "amu"}
+_COMPOUND = {
+    "mph": "mi/h",
+    "kph": "km/h",
+    "kmph": "km/h",
+    "kmh": "km/h",
+    "mps": "m/s",
+    "mpg": "mi/gal",
+    "kWh": "kW h",
+    "Wh": "W h",
+    "amu": "amu",
+}
 _FILLER = frozenset(["of", "the", "a", "an", "in", "total", "is", "are", "per"])
 # One-letter units would swallow variables: outside \text{} they count only after a number and a space.
 WORDS = (
@@ -99,6 +109,7 @@ WORDS = (
     | frozenset(_POWER_WORDS)
     | frozenset({"units", "unit"})
 )
+NAMES = frozenset(name for name in _BASE if name[0].isalpha())
 SIGNS = frozenset("€£¥₹¢")
 LETTERS = frozenset("m s g L N J W V K h")
 # Words that turn a value into something else than that value.

@@ -15,6 +15,7 @@ With a question these rules apply, and no others; without one nothing changes.
   counts.
 * It asks how many: "none" is 0.
 * It has options, labelled in order: the label of one, and what it says, are one answer.
+* It asks for a general solution, or an antiderivative: the names of its free constants are the writer's.
 
 "In terms of pi" needs no rule: an exact gold takes no rounded answer.
 """
@@ -24,8 +25,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from stapo_bench.grading import units
+from stapo_bench.grading.decide.free_constants import asks_for_all
 from stapo_bench.grading.patterns import regex
-from stapo_bench.grading.read import BASE_NAMES
+from stapo_bench.grading.read import BASE_NAMES, clean
 
 MAX_OPTIONS = 6
 MAX_QUESTION = 20_000  # characters of a question that are read
@@ -54,9 +56,13 @@ _ROUNDED = regex(
     r"\bnearest\b|\bround\w*|\bapproximat\w+|\bestimat\w+|\bdecimal places?\b|\bsignificant\b", re.IGNORECASE
 )
 _TO_PLACE = regex(r"\bnearest (?:tenth|hundredth|thousandth|cent|0\.0*1)", re.IGNORECASE)
+_TEMPERATURE = regex(
+    r"(?:°|\^\s*\{?\s*\\circ\s*\}?)[ ~$\\,]*(?:\\text\s*\{|\\mathrm\s*\{)?\s*[CF]\b|[℃℉]|\bCelsius\b|\bFahrenheit\b"
+)
 _WORD = regex(r"[A-Za-z]+")
 _COUNT = regex(r"\bhow many\b", re.IGNORECASE)
 _OPTION = regex(r"(?:^|(?<=\s))\(?([A-Fa-f1-6])[).]\s+(?=\S)")
+_LABEL_AND_TEXT = regex(r"\(?([A-F])\)?[,:;] *(\S.*)")
 _SENTENCE = regex(r"(?:[^.?!]|\.(?=\d))+[.?!]?")
 _ASKS = regex(
     r"\b(?:what|which|how|when|find|compute|calculate|determine|evaluate|give|state|write|express|convert|answer"
@@ -79,6 +85,7 @@ class Asked:
     rounded: bool = False
     to_place: bool = False
     count: bool = False
+    general: bool = False
     words: frozenset[str] = frozenset()
     options: tuple[tuple[str, str], ...] = ()
 
@@ -105,6 +112,7 @@ def asked_by(question: str) -> Asked:
         rounded=_ROUNDED.search(question) is not None,
         to_place=_TO_PLACE.search(question) is not None,
         count=_COUNT.search(question) is not None,
+        general=asks_for_all(question),
         options=_options(question),
         words=frozenset(word.lower() for part in _asking(question) for word in _WORD.findall(part)),
     )
@@ -114,6 +122,9 @@ def _unit(question: str) -> str | None:
     """The one unit that the question asks for, behind what asks: the units of what is given do not count."""
     words = [next(filter(None, match.groups())) for part in _asking(question) for match in _UNIT.finditer(part)]
     asked = {word for word in words if word in units.WORDS and isinstance(units.canonical(word), tuple)}
+    if asked and _TEMPERATURE.search(question):
+        asked -= {"degree", "degrees"}  # those of a thermometer are no angle
+    asked = {word for word in asked if not re.search(rf"\b{word} ?(?:[²³]|\$?\^)", question)}  # "in cm² ... in cm"
     return asked.pop() if len(asked) == 1 else None
 
 
@@ -134,6 +145,18 @@ def _options(question: str) -> tuple[tuple[str, str], ...]:
         (label, question[match.end() : end].strip(" ,;\n"))
         for label, match, end in zip(labels, found, ends, strict=True)
     )
+
+
+def without_label(answer: str, asked: Asked) -> str:
+    """What an answer says behind the label of an option that says the same: "B, 12" for option B of 12.
+
+    >>> asked = asked_by("(A) 11 (B) 12 (C) 13")
+    >>> without_label("B, 12", asked), without_label("B, 11", asked)
+    ('12', 'B, 11')
+    """
+    said = _LABEL_AND_TEXT.fullmatch(answer)
+    option = dict(asked.options).get(said[1]) if said else None
+    return said[2] if said and option is not None and clean(said[2]) == clean(option) else answer
 
 
 def _base(name: str) -> int:

@@ -24,6 +24,7 @@ _CONCEPTS = {
         r" (?:indeed |thus |therefore |then |always )?empty\b"
         r"|^\W*empty\W*$"
         r"|\b(?:pas de|aucune) (?:\w+ )?solution|\bno (?:tiene|hay) (?:\w+ )?soluci|\bkeine? (?:\w+ )?Lösung|\bunlösbar"
+        r"|\bn[ãa]o (?:tem|há|possui|existem?) (?:\w+ )?soluç|\bnon (?:ha|ammette|esistono?) (?:\w+ )?soluzion"
         r"|\b(?:нет|не имеет) (?:\w+ )?(?:решений|корней)|无解|無解|没有(?:实数)?[解根]|无实[数根]|解なし|해가 없"
         r"|∅|\\(?:emptyset|varnothing)"
     ),

@@ -27,6 +27,9 @@ _UNIT_LETTERS = regex(
 _MEASURE = regex(
     r"^(?:(?:P|Pr|E|Var|\\Pr|\\mathbb\{[PE]\}|\\text\{(?:P|Pr|E|Var)\})\s*[(\[][^()\[\]]*[)\]]|\\?#\s*\w)\s*=\s*(?=[^=]+$)"
 )
+# f(-2) = 8, f'(2) = 8, f'(x) = 2x: one side has this name, the other has the bare value.
+_OF_FUNCTION = regex(r"^[A-Za-z](?:'* ?\( ?-?\d+(?:\.\d+)? ?\)|'+ ?\( ?[a-z] ?\)) ?= ?(?=[^=<>]+$)")
+_COLUMN = regex(r"^\\binom ?\{([^{}]+)\} ?\{([^{}]+)\}$")
 _UNIT_VECTOR = regex(
     r"\s*((?:^|(?<=[}ijk\s]))\s*[-+]?)\s*(\d+(?:\.\d+)?|\\frac\{\d+\}\{\d+\}|\\sqrt\{\d+\})?\s*"
     r"(?:\\(?:hat|vec|text)\s*)?\{?\s*\\?([ijk])(?:math)?(?![a-zA-Z])\s*\}?"
@@ -48,6 +51,10 @@ _REAL = regex(r"([a-z]) \\in \\mathbb\{R\} ?, ?(?=\1 ?(?:[<>]|\\(?:ne|le|ge)\b))
 def by_mathematics(question: Question) -> Verdict:
     """The verdict on the two trees; on the two texts where there is none."""
     response, target, gold = question
+    if "=" not in target:
+        response = _OF_FUNCTION.sub("", response)
+    elif "=" not in response:
+        target = _OF_FUNCTION.sub("", target)
     try:
         asked = _parse_gold(target, gold)
     except Refusal as refusal:
@@ -98,6 +105,8 @@ def _parse_response(response: str, asked: Node) -> Node:
     if (named := _named_set(response)) is not None:
         return named
     response = _REAL.sub("", _MEASURE.sub("", response))
+    if asked.kind in (Kind.TUPLE, Kind.MATRIX):
+        response = _COLUMN.sub(r"\\begin{pmatrix}\1\\cr \2\\end{pmatrix}", response)
     if asked.kind is Kind.TUPLE and (components := _components(response, len(asked.args))) is not None:
         response = components
     if not free_symbols(asked) and (unit := _UNIT_LETTERS.fullmatch(response)):

@@ -9,9 +9,10 @@ from dataclasses import replace
 from functools import lru_cache
 
 from stapo_bench.grading.decide import text_answers
-from stapo_bench.grading.decide.asked import Asked
+from stapo_bench.grading.decide.asked import Asked, without_label
 from stapo_bench.grading.decide.asserted import asserts
 from stapo_bench.grading.decide.by_trees import by_mathematics
+from stapo_bench.grading.decide.free_constants import with_constants_of
 from stapo_bench.grading.decide.parts import labelled, listed, without_names
 from stapo_bench.grading.decide.restated import restates
 from stapo_bench.grading.decide.verdict import Question, Verdict
@@ -67,6 +68,8 @@ def decide(  # noqa: PLR0911 - one return for each kind of answer
     if extracted.startswith(IN_SENTENCE):
         said = asserts(extracted.removeprefix(IN_SENTENCE), clean(gold.answer), gold.question)
         return Verdict(said, "words in a sentence")
+    if asked is not None and asked.options:
+        extracted = without_label(extracted, asked)
     if (in_order := _in_order_of_letters(extracted, gold)) is not None:
         extracted = in_order
     if (parts := labelled(extracted)) is not None:
@@ -83,7 +86,7 @@ def decide(  # noqa: PLR0911 - one return for each kind of answer
     verdict = _decide(extracted, gold)
     if verdict.correct:
         return _not_as_asked(extracted, gold, asked) or verdict
-    if (again := _read_again(extracted, gold)) is not None:
+    if (again := _read_again(extracted, gold, asked)) is not None:
         return decide(again, gold, asked)
     if _states_identity(extracted, gold):
         return Verdict(True, "the right side of an identity")
@@ -107,8 +110,11 @@ def _goes_on(extracted: str, gold: str) -> bool:
     return given is not None and target is not None and len(given[1].rstrip("0")) > len(target[1])
 
 
-def _read_again(extracted: str, gold: Gold) -> str | None:
+def _read_again(extracted: str, gold: Gold, asked: Asked | None = None) -> str | None:
     """The answer with decimal points for the gold's, its indices set below, or without its option's letter."""
+    if asked is not None and asked.general:
+        renamed = with_constants_of(clean(extracted), clean(gold.answer), gold.question or "")
+        return next((text for text in renamed if _decide(text, gold).correct), None)
     if _DECIMAL.fullmatch(clean(gold.answer)) and (pointed := _with_point(extracted)) is not None:
         return pointed
     if len(extracted) > MAX_CHAIN:

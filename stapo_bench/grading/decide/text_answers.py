@@ -16,7 +16,7 @@ _MONTHS = {
 _SHORT_MONTHS = {name[:letters]: month for name, month in _MONTHS.items() for letters in (3, 4)}
 _NOTHING = frozenset({
     "no solution", "no solutions", "none", "empty", "empty set", "the empty set", "no real solution",
-    "no real solutions", "no such number", "no such integer",
+    "no real solutions", "no real roots", "no real root", "no roots", "no such number", "no such integer",
     "there are no solutions", "nothing", "null set",
 })  # fmt: skip
 _REALS = frozenset({

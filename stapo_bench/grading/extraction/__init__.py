@@ -3,6 +3,7 @@
 from stapo_bench.grading.extraction.boxes import has_labels
 from stapo_bench.grading.extraction.concluding import all_values, conclusion, region_said
 from stapo_bench.grading.extraction.extraction import extract_answer
+from stapo_bench.grading.extraction.for_question import until_answered
 from stapo_bench.grading.extraction.languages import answer_phrases, declines, without_groups
 from stapo_bench.grading.extraction.lists import last_items
 from stapo_bench.grading.extraction.named import in_order_of, named_values

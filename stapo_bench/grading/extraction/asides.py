@@ -15,8 +15,14 @@ _ASIDE = regex(
     r"|we can (?:verify|check)|to (?:verify|check|confirm|double[- ]check)|for (?:comparison|reference|context)"
     r"|both sides|the (?:left|right)(?:-hand)? side|[LR]HS\b"
     r"|then both|before round\w+|(?:substitut\w+|plugging)\b"
-    r"(?!.*(?:[,;:]\s[a-z]\s?(?:=|(?:equals|is)\b)|[,;:]\s(?:and )?(?:so|hence|thus|therefore)\b)|\b(?:i|we) get\b)"
+    r"(?!.*(?:[,;:]\s[a-z]\s?(?:=|(?:equals|is)\b)|(?:[,;:]|\sand)\s(?:and )?(?:so|hence|thus|therefore)\b"
+    r"|,\s(?:the|this) \w+ (?:equals|is)\b)|\b(?:i|we) get\b)"
     r"|for (?:instance|example)|e\.g|compare|remark|zum vergleich"
+    r"|(?:please )?(?:do not|don['’]t) (?:confuse|mistake|mix)\b|(?:it['’]s|it is|it may be|it might be) tempting\b"
+    r"|(?:die )?(?:probe|kontrolle)\b|(?:la )?comprobación\b|проверка\b"
+    r"|(?:the|this) (?:condition|restriction)s?\b[^:]*\b(?:is|are) (?:also |indeed )?(?:satisfied|fulfilled|met)\W*$"
+    r"|(?:la )?(?:condición|condition|condizione)\b.*\b(?:se cumple|vérifiée|respectée|soddisfatta)\W*$"
+    r"|(?:die )?bedingung\b.*\berfüllt\W*$|условие\b.*\bвыполн\w+\W*$"
     r"|if you (?:have|need|want)|would you|do you|is there|any (?:other )?questions|good luck|happy|great|nice"
     r"|that'?s it|in case|proof|difficulty|tags?\b|source|i (?:think|believe|guess|feel|am"
     r"|don['’]t see)\b[^=\d\ue000-\uf8ff]*$|i['’]m\b|that['’]?s? (?:is )?(?:the |my )?(?:final )?answer)",
@@ -35,7 +41,10 @@ _OF_OTHERS = regex(
     r"\b(?:of|among) (?:these|them|those)\b"
     r"|^\W*(?:in other words,? |and )?(?:the|all|those) (?:others?|rest|remaining)\b"
     r"|^\W*(?:it|this|that|they|these) (?:is|are|was) (?:attained|reached|achieved|taken|assumed)\b|\bby the way\b"
-    r"|\bthat (?:achieve|attain|give|do|reache)s? (?:it|this|that|so)\b",
+    r"|\bthat (?:achieve|attain|give|do|reache)s? (?:it|this|that|so)\b"
+    r"|^(?!.*\b(?:so|hence|thus|therefore|makes?|gives?|brings?|adds?|gets?|now|then|more)\b)"
+    r"\W*(?:an?|another|some(?:one|body)) (?:else|colleague|friend|neighbou?r|classmate|student|worker|competitor|shop"
+    r"|rival)\b",
     re.IGNORECASE,
 )
 _CONCLUDES = regex(
@@ -44,7 +53,13 @@ _CONCLUDES = regex(
     r"|.*[,;:] (?:so|hence|thus|therefore)\b",
     re.IGNORECASE,
 )
-_APPROVAL = regex(r"\W*(?:correct|right|done|great|good|perfect|verified|exactly)\W*", re.IGNORECASE)
+_APPROVAL = regex(
+    r"\W*(?:(?:and |so |all |looks? |it |this |that |which )*(?:correct|right|done|great|good|perfect|verified|exactly"
+    r"|works?|fits?|fine|matches)|(?:das |es |alles )?(?:passt|stimmt|fertig)(?: (?:so|also|genau))?|geprüft"
+    r"|(?:c['’]est |tout est )?vérifié|(?:ça|cela) (?:marche|convient|colle)|(?:está |todo )?(?:comprobado|verificado)"
+    r"|se cumple|è verificato|confere|(?:всё |все )?(?:сходится|подходит|готово|проверено))\W*",
+    re.IGNORECASE,
+)
 _CHECK = regex(r"[\W_]*(?:quick )?(?:check|checking|verification|proof|sanity check)[\W_]*", re.IGNORECASE)
 # A remark, which gives the value only where nothing else does.
 _NOTE = regex(

@@ -27,7 +27,7 @@ _NAME_BEFORE = regex(r"(?<![A-Za-z\\])([A-Za-z](?:_\{?\w{1,3}\}?)?)\s*=\s*\$?$")
 _TIMES = r"(?:\\cdot|\\times|[·×*])"
 # A factor reaches from the last relation to the box, or from the box to the end of the formula.
 _FACTOR_BEFORE = regex(
-    rf"(?:[=≈$]|\\[(\[]|\\approx)\s*(?:\\displaystyle)?\s*((?:\([-−\d.]+\)|[-−]?\d[\d.]*|\\pi|\\[dt]?frac\{{\d+\}}\{{\d+\}}|\\sqrt\{{?\d+\}}?"
+    rf"(?:[=≈$]|\\[(\[]|\\approx)\s*(?:\\displaystyle)?\s*((?:\([-−\d.]+\)|[-−]?\d[\d.]*|\\pi|\\[dt]?frac(?:\{{\d+\}}\{{\d+\}}|\d\d|\s\d\s?\d)|[½⅓⅔¼¾]|\\sqrt\{{?\d+\}}?"
     rf"|\s)+{_TIMES}\s*)$"
 )
 _FACTOR_BEHIND = regex(
@@ -35,7 +35,7 @@ _FACTOR_BEHIND = regex(
     r"|\\pi(?![A-Za-z])|i(?![A-Za-z])))"
     r"(?:\s|\\[,;! ]|\.)*(?:\$|\\[)\]])"
 )
-_COEFFICIENT = regex(r"[=≈$]\s*([-−]?\d{1,6})\s?$")  # "= 3\boxed{\sqrt{2}}"
+_COEFFICIENT = regex(r"[=≈$]\s*([-−]?\d{1,6})(?:\s|\\[,;:! ])*$")  # "= 3\boxed{\sqrt{2}}"
 _NO_NUMBER = regex(r"\s*(?:\\sqrt|\\pi|[a-zA-Z](?![a-zA-Z]))")
 _LOGARITHM = regex(
     r"\\log\$?\s{0,3}(?:denotes|means|is|stands for|=)\s{0,3}(?:the\s)?\$?(?:\\log_\{?10|common log|(?:base"

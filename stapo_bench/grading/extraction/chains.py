@@ -11,13 +11,15 @@ _IMPLIED = regex(
 )
 _JOINTS = regex(r"[,;](?:\s+and)?(?:\s|\\[ ,;:q]|(?=\s))| and | or |\\text\s*\{\s*(?:and|or)\s*\}")
 _ARITHMETIC = regex(r"[^A-Za-z=]*\d[^A-Za-z=]*[-−+*/·×÷^√²³][^=]*")
+_LOGARITHM = regex(r"\s*\\?(?:log|ln|lg)\s?(?:_\{?\d+\}?|[₀-₉]+)?\s?[^a-zA-Z=]+")
+_SERIES = regex(r"[-+*·×] ?(?:\\ldots|\.\.\.|…|⋯) {0,2}[-+*·×]")  # "1 + 2 + ... + n"
 _OTHER_FORM = regex(r",\s+or\s+[^=,]+$")
 _NAME_SIDE = regex(
     r"\s*(?:\\?[A-Za-z]+|[A-Za-z])(?:_\{?\w{1,3}\}?)?'*\s*|\s*\([\s\w,\\]+\)\s*|\s*[A-Z]\s*(?::\s*[A-Z]\s*)+"
 )
 _CALL_SIDE = regex(
     r"\s*(?:[A-Za-z]{1,12}(?:_\{?\w{1,3}\}?)?'*(?:\^\{?\(?[-−\w']+\)?\}?|⁻¹)?\s*(?:\(|\[|\\left\().*[)\]]"
-    r"|\(.*\)['′]|d[a-z]?\s*/\s*d[a-z].*|\\(?:int|sum|prod|lim|frac\{d).*|[∫∑∏].*|\|.*\||lim\b.*)\s*",
+    r"|\(.*\)['′]|d[a-z]?\s*/\s*d[a-z].*|\\(?:int|sum|prod|lim|binom|frac\{d).*|[∫∑∏].*|\|.*\||lim\b.*)\s*",
     re.DOTALL,
 )
 
@@ -41,9 +43,12 @@ def chain_end(text: str, goes_on: bool = True) -> str:
         last = re.split(r"≈|\\approx", last)[-1].strip()
     parts = _JOINTS.split(_outside_brackets(text))
     if len(parts) > 1:  # several values, each under its name; else one equality after the other
-        worked = goes_on and all(len(_sides(part)) > 1 and _ARITHMETIC.fullmatch(_sides(part)[0]) for part in parts)
+        sides_of = [_sides(part) for part in parts]
+        is_worked = [len(sides) > 1 and bool(_ARITHMETIC.fullmatch(sides[0])) for sides in sides_of]
+        is_worked[-1] = is_worked[-1] or (len(sides_of[-1]) > 1 and bool(_LOGARITHM.fullmatch(sides_of[-1][0])))
+        worked = goes_on and all(is_worked)
         return chain_end(_JOINTS.split(text)[-1]) if worked else text
-    if len(sides) > 2:
+    if len(sides) > 2 or _SERIES.search(name):
         return last
     if _NAME_SIDE.fullmatch(name):
         return f"{name.strip()} = {last}" if "≈" not in last else last

@@ -27,14 +27,20 @@ _SUBORDINATE = regex(
 _AND = regex(r"(?<!,) (?:and|und|et|y)\s*$", re.IGNORECASE)  # with a comma before it the main clause may go on
 _IF = regex(r",?\s+(?:if|unless|provided)\b", re.IGNORECASE)
 _WOULD = regex(r"\bwould\b", re.IGNORECASE)  # of what is not so, beside what is
-_STATES = regex(r"=|\b(?:is|are|was|were|has|have|gives?|get|obtain(?:s|ing)?|equals?|becomes?)\b", re.IGNORECASE)
+_STATES = regex(
+    r"=|\b(?:is|are|was|were|has|have|gives?|get|obtain(?:s|ing)?|equals?|becomes?"
+    r"|arrives? at|comes? to|reach(?:es)?|makes?|yields?|totals?)\b",
+    re.IGNORECASE,
+)
 _SINCE = regex(r"\s*(?:since|because)\b", re.IGNORECASE)
 _LEFT_WITH = frozenset(["up", "us", "her", "him", "them", "leaves", "leaving", "left"])  # "ends up with 6"
 _QUOTES = frozenset("\"\u201c\u201d\u201e'\u2019")
 # What opens a clause that gives a reason, a condition or a contrast, and no value.
 _REASON = regex(
-    r"[\s,;]*(?:(?:and|but)\s+)?(?:because|since|as|if|when|while|whereas|although|though|unless|provided|where"
-    r"|with(?![^,;]*\b(?:this|that|it|we|he|she|they) (?:is|are|\w+s)\b)|not|rather|instead|compared|unlike|"
+    r"[\s,;]*(?:(?:and|but)\s+)?(?:because|since(?![^,;]*\b(?:it|this|that) (?:means|follows|implies)\b)"
+    r"|as|if|when|while|whereas|although|though|unless|provided|where"
+    r"|with(?![^,;]*\b(?:this|that|it|we|he|she|they) (?:is|are|\w+s)\b)|not|rather"
+    r"|instead(?! (?:the|it|we|this|you)\b)|compared|unlike|"
     + _WHICH
     + r"|car(?! \w+s\b)|puisque|weil|da|denn|porque|ya que|perché|поскольку|так как|因为|由于)\b",
     re.IGNORECASE,
@@ -44,6 +50,7 @@ _OWN_VERB = regex(
     r"\s*(?:and\s+|but\s+|or\s+)?(?:[^\W\d_][\w'’]*\s+|\d\S*\s+){0,8}?(?:"
     + "|".join(sorted(COPULAS | VERBS, key=len, reverse=True))
     + r"|(?<!\d )(?!times\b|is\b|as\b|units\b)[a-z]{3,}[^s\W]s|[a-z]{3,}ing|happens?|turns?)\b"
+    r"|\s*(?:and\s+|but\s+|so\s+)?(?:that|it|this)['’]s\s"
     r"|\s*(?:and\s+|but\s+)?(?:they|we|you|these|those|he|she|it)\s+[a-z]{3,}",
     re.IGNORECASE,
 )
@@ -88,6 +95,11 @@ _HEDGE = regex(
     r"|less than|fewer than|greater than|larger than|smaller than|bigger than"
     r"|up to|over|under|above|below|nearly|almost|between|neither|maybe|perhaps|possibly|might be"
     r"|may be|could be|cannot be|can't be|never|not|isn['’]t|aren['’]t|n['’]t|bounded by|off by"
+    r"|menor\w* (?:que|do que|a)|mayor\w* (?:que|a)|maior\w* (?:que|do que)"
+    r"|inf[eé]rie?u?r\w* (?:a|à)|sup[eé]rie?u?r\w* (?:a|à)"
+    r"|(?:kleiner|größer|weniger|mehr|jünger|älter) als|plus (?:petit|grand)\w* que"
+    r"|(?:moins|plus) de|(?:minor|maggior)\w* di"
+    r"|меньше|больше|не превосходящ\w+"
     r"|mod|modulo|divisible by|multiple of|power of|multiples of|base|step|case|equation|lemma|theorem|figure"
     r"|part|modulus|degree|order|dimension)\s*(?:to\s+|be\s+|exactly\s+|a\s+|the\s+)?(?:[^\w\s(]\s*)?$",
     re.IGNORECASE,

@@ -12,6 +12,8 @@ from stapo_bench.grading.extraction.boxes import Box, based, boxes, join, measur
 from stapo_bench.grading.extraction.chains import chain_end
 from stapo_bench.grading.extraction.endings import MIN_CUT_OFF, breaks_off, is_finished
 from stapo_bench.grading.extraction.formulas import FORMULA, is_money
+from stapo_bench.grading.extraction.grids import grid
+from stapo_bench.grading.extraction.hedges import LEFT_OPEN, leaves_open
 from stapo_bench.grading.extraction.languages import GIVES_UP, answer_phrases, is_taken_back, with_points
 from stapo_bench.grading.extraction.lists import BULLET
 from stapo_bench.grading.extraction.markup import NO_VALUE, json_reply, plain_text, tagged
@@ -156,6 +158,8 @@ def _phrase(text: str) -> str | None:
         before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
         if before.count("(") > before.count(")"):  # "(So the answer is 52.)"
             line = line[: line.rfind(")")].rstrip(" .") if ")" in line else line
+        if leaves_open(line):
+            return LEFT_OPEN
         if found := _cut(line):
             behind = text[match.end() :].lstrip(" \n*:：")[len(line) :].lstrip(" .")
             instead = stated(behind) if is_taken_back(behind[:MAX_RETRACTION]) else None
@@ -262,6 +266,7 @@ def _whole(text: str) -> str | None:
 PLACES: tuple[Callable[[str], str | None], ...] = (
     json_reply,
     _heading,
+    grid,
     _phrase,
     _hashes,
     opening_value,

@@ -73,5 +73,6 @@ def _last_row(match: re.Match[str]) -> str:
 
 
 def is_money(content: str) -> bool:
-    """Whether what stands between two dollar signs is prose from one price to the next."""
-    return content[:1].isdigit() and bool(_PROSE.search(content)) and "\\" not in content
+    """Whether what stands between two dollar signs is prose from one price to the next, or closes a bracket of it."""
+    is_prose = bool(_PROSE.search(content)) or content.count(")") > content.count("(")
+    return content[:1].isdigit() and is_prose and "\\" not in content

@@ -13,7 +13,9 @@ JOINERS = {
 _COPULAS = """
     is are was were be being equals equal becomes become remains total totals makes make gives give giving yields
     yield yielding collapses reduces simplifies evaluates leaving comes come amounts amount
+    corresponds correspond entspricht corresponde corrisponde
     est sont vaut valent égale donne ist sind beträgt lautet lauten ergibt gleich es son vale fue è
+    hay há misura mide mesure misst gibt существует всего
     sono é são vale равно равен равна равны составляет есть 是 为 為 等于 等於 得 有 共 は が
 """
 # Verbs that a value follows as what the subject has or does.

@@ -11,6 +11,8 @@ from stapo_bench.grading.units import NEXT_VALUE
 _PLAIN_LETTER = regex(r"[a-z]")
 _AROUND = " \t.,;*"
 BULLET = regex(r"^\s*(?:[-*+•–·▪◦‣]|\(?\d{1,2}[.)]|\(?[a-z]\))\s+")
+_DASHED = regex(r"(?<=[a-z])\s+[–—-]\s+(?=[-−$]?\d)")  # "Ann – 10"
+_COUNTED = regex(r" (?!or\b|and\b|per\b)[a-z]{3,}")  # "10 marbles"
 _LEADS_TO = regex(r"^.*(?:\bgives|,? so|⇒|→|=>)\s+(?=[A-Za-z]\s*=)")  # "x - 1 = 0 gives x = 1"
 _NAMED_LINE = regex(
     r"^\s*\**([b-zB-Z]|a(?=\s*=)|"
@@ -63,6 +65,7 @@ def _item(line: str) -> tuple[str, str] | None:
     content = line[bullet.end() :] if bullet else line
     content = content.replace("**", "").strip().rstrip(_AROUND)
     content = content.removesuffix(" and").removesuffix(" or").rstrip(_AROUND)
+    content = _DASHED.sub(": ", content) if bullet else content
     if named := _NAMED_LINE.match(content):
         if (
             re.match(
@@ -79,10 +82,12 @@ def _item(line: str) -> tuple[str, str] | None:
     content = re.sub(r"(?<=[^\s=])\s+\([^()]*\)$", "", content)  # a remark
     content = _LEADS_TO.sub("", content)
     runs = spans(tokens(content))
+    behind = content[runs[-1].end :] if runs else ""
+    counted = bullet and len(name) > 1 and _COUNTED.fullmatch(behind)
     if (
         len(runs) != 1
         or content[: runs[0].start].strip(" ~")
-        or content[runs[0].end :].strip(" .!")
+        or (behind.strip(" .!") and not counted)
         or runs[0].in_words
     ):
         return None

@@ -10,6 +10,7 @@ from stapo_bench.grading.patterns import regex
 
 NO_VALUE = "null"  # the answer of a reply that says that it has none
 MAX_NAME = 2  # characters of the names of values, where a reply holds nothing but these
+MAX_LEFT_OPEN = 2_000  # characters of a text whose last tag may be left open: a longer one was cut off
 MAX_JSON = 20_000  # characters of a reply that is read as JSON
 
 _TAG = regex(
@@ -34,12 +35,20 @@ _POINT = regex(r"\(\s?([-−]?\d[\d.,/]{0,9})\s?\|\s?([-−]?\d[\d.,/]{0,9})\s?\
 _CITATION = regex(r"(?<=[.!?])\s*(?:\[\d+\]\s*)+\Z")
 # Lines side by side that are parted by bars, without such at their ends.
 _ROWS = regex(r"^(?:(?![ \t]*\|)[^|\n$]*[^|\n$ ][ \t]*(?: \|[ \t][^|\n$]*)+(?<![| ])(?:\n|\Z)){2,}", re.MULTILINE)
+# "| x | 3 |" in two rows and more, none of them a head: names and their values.
+_NAMED_CELLS = regex(
+    r"(?:^[ \t]*\|\s*[*$]*[a-zA-Z][*$]*[ \t]*\|[^|\n]+\|[ \t]*(?:\n(?![ \t]*\|[ \t]*:?-)|\Z)){2,}", re.MULTILINE
+)
+_ROW_OPENS = regex(r"\|\s*[*$]*[a-zA-Z][*$]*[ \t]*\|[^|\n]+\|[ \t]*\n[ \t]*\|")
+_CELL = regex(r"\|\s*[*$]*([a-zA-Z])[*$]*\s*\|\s*([^|\n]+?)\s*\|")
+_SERIES = regex(r"([-+*·×] )\.\.\.+(?= ?[-+*·×])")  # "1 + 2 + ... + n" ends no sentence
 _CODE = regex(r"`([^`\n]{1,300})`")
 _ANSWER_TAG = regex(
     r"[<\[]\s{0,3}(/?)\s{0,3}(answer|final(?:[_ -]?answer)?|ans|result|solution|output|value)"
     r"(?:\s[^<>\n]{0,100})?[>\]]",
     re.IGNORECASE,
 )
+_OPENED = regex(r"<(?:final[_ ]?)?answer>", re.IGNORECASE)
 _PLACEHOLDER = regex(
     r"\W*(?:your |the |final |numerical |insert )*(?:answer|value|result|number)?(?: here| goes here)?\W*", re.I
 )
@@ -76,23 +85,40 @@ def plain_text(text: str) -> str:
         text = _ARROW.sub("\u2192", text)
     if "box" in text:
         text = _OTHER_BOX.sub(r"\\boxed", text)
+    text = _plain_signs(text)
+    if "&" in text:
+        text = _ENTITY.sub(lambda m: html.unescape(m[0]), text)
+    if not text.isascii() and _WIDE.search(text):
+        text = _ALPHABETS.sub(lambda m: unicodedata.normalize("NFKC", m[0]), text.translate(_PLAIN))
+    if "|" in text:
+        text = _plain_rows(text)
+    if text.rstrip().endswith("]"):
+        text = _CITATION.sub("", text)
+    if "`" in text:
+        text = _FENCE.sub(_unfenced, text)
+        text = _CODE.sub(r"\1", text)
+    return text
+
+
+def _plain_signs(text: str) -> str:
+    """The text with other spellings of ≈, of sets without points, of points and of sums with dots in one form."""
     if "~" in text:
         text = _ABOUT.sub(" ≈ ", text)
     if "\\ " in text and not text.isascii():
         text = _WITHOUT.sub(r"$\\mathbb{R} \\setminus \\{\1\\}$", text)
     if "|" in text:
         text = _POINT.sub(r"(\1, \2)", text)
-    if "&" in text:
-        text = _ENTITY.sub(lambda m: html.unescape(m[0]), text)
-    if not text.isascii() and _WIDE.search(text):
-        text = _ALPHABETS.sub(lambda m: unicodedata.normalize("NFKC", m[0]), text.translate(_PLAIN))
+    if " ..." in text:
+        text = _SERIES.sub(r"\1…", text)
+    return text
+
+
+def _plain_rows(text: str) -> str:
+    """Rows of a table with bars around them; rows of a letter and its value as equations."""
     if " | " in text:
         text = _ROWS.sub(lambda rows: "".join(f"| {row} |\n" for row in rows[0].splitlines()), text)
-    if text.rstrip().endswith("]"):
-        text = _CITATION.sub("", text)
-    if "`" in text:
-        text = _FENCE.sub(_unfenced, text)
-        text = _CODE.sub(r"\1", text)
+    if _ROW_OPENS.search(text):
+        text = _NAMED_CELLS.sub(lambda rows: _CELL.sub(r"\1 = \2", rows[0]), text)
     return text
 
 
@@ -130,7 +156,7 @@ def tagged(text: str) -> str | None:
     '45'
     """
     if "</" not in text and "[/" not in text:
-        return None
+        return _left_open(text) if "answer>" in text else None
     opened: dict[str, int] = {}
     last = None
     for tag in _ANSWER_TAG.finditer(text):
@@ -142,6 +168,13 @@ def tagged(text: str) -> str | None:
             last = last if _PLACEHOLDER.fullmatch(inner) else _named_by_tags(inner)
             opened.clear()
     return last
+
+
+def _left_open(text: str) -> str | None:
+    """What stands behind a tag ``<answer>`` that is never closed, where it is the last line of a short text."""
+    opened = list(_OPENED.finditer(text))
+    inner = text[opened[-1].end() :].strip() if opened and len(text) <= MAX_LEFT_OPEN else ""
+    return inner if inner and "\n" not in inner and "<" not in inner and not _PLACEHOLDER.fullmatch(inner) else None
 
 
 def _named_by_tags(inner: str) -> str:

@@ -16,13 +16,17 @@ _SEGMENT = regex(
     r"\n|;|,?\s+(?:(?:and|while|whereas|with)\s+(?!\d)|(?:und|et|y)\s+(?=[^\W\d_]{2}))"
     r"|,\s+(?=(?:[^\W\d_][\w'’-]*\s+){0,4}?[\w'’\ue000-\uf8ff-]+\s*(?:=|:|\b(?:is|are|equals|ist|est|es)\b))"
 )
+_LEAD = regex(r"^\W*(?:that is|i\.e\.|in other words|namely|so|thus|hence|therefore|altogether)[,:]?\s+", re.IGNORECASE)
 _LINKED = regex(
     r"(?P<name>[^=:]*?[\w)\ue000-\uf8ff])"
-    r"(?:\s*[=:→]|,?\s+(?:is|are|was|equals|comes (?:out )?(?:as|to)|ist|est|es|at)\b)"
+    r"(?:\s*[=:→]|,?\s+(?:is|are|was|equals|costs?|weighs|comes (?:out )?(?:as|to)|ist|est|es|at)\b)"
     r"(?:\s+(?:at|equal to|again|the|a|line|point|given by|just|then|therefore))*\s*(?P<value>\S.*)"
 )
-_SIDE_BY_SIDE = regex(r"(?P<name>(?:[^\W\d_][\w'’-]*,?\s+){1,7})(?P<value>[-−–(\d\ue000-\uf8ff√π].*)")
+_SIDE_BY_SIDE = regex(
+    r"(?P<name>(?:[^\W\d_][\w'’-]*,?\s+){1,7})(?P<value>(?:[-−–(\d\ue000-\uf8ff√π]|[a-z][²³]? [-+−] \d).*)"
+)
 _TERM = regex(r"(?<![A-Za-z]{2})\s*[-−+*/^·]\s*\w*[\d)]$")
+_MULTIPLE = regex(r"(?<!\w)\d+[a-z]$")  # "2x = 14" is working
 _LETTER = regex(r"(?:^|\s)([A-Za-z])$")
 _WORD = regex(r"[^\W\d_][\w'’-]*|[\ue000-\uf8ff]")
 
@@ -46,7 +50,7 @@ def named_values(text: str, loose: bool = False) -> list[Named]:
     found: list[Named] = []
     for line in reversed(hidden.text.split("\n")):
         for sentence in reversed(list(sentences(line))):
-            for segment in reversed(_SEGMENT.split(sentence.rstrip(" .!*"))):
+            for segment in reversed(_SEGMENT.split(_LEAD.sub("", sentence.rstrip(" .!*")))):
                 named = _named(segment.replace("**", "").strip(" \t-•*,"))
                 if named is None and loose:
                     break
@@ -61,7 +65,12 @@ def named_values(text: str, loose: bool = False) -> list[Named]:
 def _named(segment: str) -> Named | None:
     """Name and value of a part of a sentence that is nothing but these; None of any other."""
     match = _LINKED.fullmatch(segment) or _SIDE_BY_SIDE.fullmatch(segment)
-    if match is None or not (words := _WORD.findall(match["name"])) or _TERM.search(match["name"]):
+    if (
+        match is None
+        or _MULTIPLE.search(match["name"])
+        or not (words := _WORD.findall(match["name"]))
+        or _TERM.search(match["name"])
+    ):
         return None  # "x - 3" is no name
     runs = spans(tokens(match["value"]))
     if len(runs) != 1 or match["value"][: runs[0].start].strip() or match["value"][runs[0].end :].strip():

@@ -48,10 +48,15 @@ _PARTS = {
 _ONE = "ein|un|une"
 # Right behind its verb and at the end of its sentence: neither "not a quarter", nor "more than", nor "of 9".
 _FRACTION = regex(
-    r"\b((?:ist|beträgt|sind|ergibt sich|lautet|est|vaut|es|son) )"
+    r"\b((?:ist|beträgt|sind|ergibt sich|lautet|gleich|also|somit|est|vaut|donc|égale? à|es|son|igual a|è|é) )"
     rf"({'|'.join([*sorted(_WORDS, key=len, reverse=True), _ONE])}|\d+)"
     rf" ({'|'.join(_PARTS)})(?=\s*(?:[.!;]|\Z))",
     re.IGNORECASE,
+)
+# "dos horas y media", "3 heures et demie"
+_AND_HALF = regex(
+    r"\b(\d+) (horas?|heures?|ore|minut[eo]s|días?|jours?|metros?|mètres?|kilos?|Stunden)"
+    r" (?:y medi[ao]|et demie?|e mezz[ao]|e meia)\b"
 )
 _KOREAN = dict(zip(("한", "두", "세", "네", "다섯", "여섯", "일곱", "여덟", "아홉", "열"), range(1, 11), strict=True))
 _KOREAN_NUMBER = regex(
@@ -84,7 +89,8 @@ def with_digits(text: str) -> str:
     if ENGLISH.search(text) or not EUROPEAN.search(text):
         return text
     text = _FRACTION.sub(_fraction, text)
-    return _EUROPEAN_NUMBER.sub(lambda match: str(_WORDS[match[0].lower()]), text)
+    text = _EUROPEAN_NUMBER.sub(lambda match: str(_WORDS[match[0].lower()]), text)
+    return _AND_HALF.sub(r"\1.5 \2", text)
 
 
 def _fraction(match: re.Match[str]) -> str:

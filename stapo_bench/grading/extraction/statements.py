@@ -21,7 +21,9 @@ from stapo_bench.grading.extraction.asides import (
 from stapo_bench.grading.extraction.chains import chain_end
 from stapo_bench.grading.extraction.clauses import in_clause, without_reasons
 from stapo_bench.grading.extraction.formulas import Hidden, hide_formulas
+from stapo_bench.grading.extraction.hedges import LEFT_OPEN, leaves_open
 from stapo_bench.grading.extraction.lists import BULLET, block
+from stapo_bench.grading.extraction.spoken import spoken
 from stapo_bench.grading.extraction.words import MAX_WORDS, YES_NO, in_words, winner
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import KNOWN_NAMES, NUMERAL, in_digits, region_in_words
@@ -35,7 +37,7 @@ MAX_CLAUSE = 800  # characters from the end of a sentence that are read
 MAX_SENTENCE = 200  # characters of a sentence whose last words may be the answer
 _ABBREVIATION = regex(
     r"(?:\b(?:i\.e|e\.g|approx|vs|No|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|кв|куб|Fig|Eq|cf|resp|Rs|St|Mr"
-    r"|Mrs|Dr|[ap]\.m|sq|ca|z\.B|d\.h|[a-z]\.[a-z])"
+    r"|Mrs|Dr|[ap]\.m|sq|cu|ca|z\.B|d\.h|[a-z]\.[a-z])"
     r"|^\s*\(?\w{1,2})$"
 )
 _STOP = regex(r"[。！？]|[.!?](?=[\"')*\]]{0,3}(?:\s|$))[\"')*\]]{0,3}")
@@ -47,6 +49,13 @@ _PARENTHESIS = regex(r"\s*[(（][^()（）]*?[A-Za-z\u0400-\u04ff]{3,}[^()（）
 _PLAIN_REMARK = regex(r"(?<=[\w)%\ue000-\uf8ff]),? which (?:is|are|was|were)\s[^\d\ue000-\uf8ff=;]*$")
 # "60 minutes, 10 minutes longer than by train"
 _COMPARED = regex(r"(?<=[\w%)]),\s+(?:which is )?\S+(?: [a-z]+)? (?:more|less|[a-z]{2,}er) (?:[a-z]+ )?than\b[^.;]*$")
+# "9√3, about 15.6", "n(n+1)/2, as can be checked with n = 1": what only repeats the value, or proves it.
+_REPEATED = regex(
+    r"(?<=[\w)}²³\ue000-\uf8ff])(?:,? \(?(?:which is |that is |or )?(?:about|approximately|roughly|around|≈)"
+    r" \$?[\d.,]+\d(?: [a-z]+){0,2}\)?$|, as (?:can be|is|one|you|we) (?:\w+ )?(?:checked|check|verified|verify|seen"
+    r"|see|confirmed|confirm)\b.*$)"
+)
+_EXACT = regex(r"[√π/\ue000-\uf8ff]")
 _BOLD = regex(r"(?<![\w)}])\*\*(?=\S)|(?<=\S)\*\*(?![\w({\\-])")
 _CONTRAST = regex(
     r"(?:,?\s+(?:instead of|rather than|as opposed to|in contrast to|and not|but not)"
@@ -90,15 +99,6 @@ _CHANCE = regex(
 )
 _OPEN = regex(r"\b(?:if|not|never|unless|suppose)\b|n['’]t\b", re.IGNORECASE)
 _SEVERAL = regex(r",(?!\d{3})|;| (?:and|or) ")
-_OPERAND = r"(?:\d+(?:\.\d+)?[a-z]?|(?<![a-z'’])[b-z](?:_\w)?|pi|theta|\))(?:\^[23])?"
-_SQUARED = regex(rf"({_OPERAND}) (squared|cubed)\b(?! (?:cm|m|km|f|in|yd|mi|units?))", re.IGNORECASE)
-_OPERATED = regex(rf"\b({_OPERAND}) (plus|minus|over|times) (?=(?:{_OPERAND}|\(|sqrt)(?![a-z]))", re.IGNORECASE)
-_NEGATIVE = regex(r"(?<=[a-z=] )negative (?=[\d√π])")
-_SIGNS = {"plus": " + ", "minus": " − ", "over": "/", "times": " · "}
-_HALF = regex(
-    r"\b(half|(?:a |one )?quarter of) an? (?=(?:hour|minute|second|day|week|year|mile|kilo|met|lit|cent)\w*)",
-    re.IGNORECASE,
-)
 _ALL_REALS = regex(
     r"\b(?:all|every|any) (?:the )?(?:reals?|real (?:numbers?|values?|[a-z])(?: of [a-z])?)(?: (?:works?|satisf\w+"
     r"|is a solution))?$",
@@ -176,6 +176,8 @@ def value_of(sentence: str, hidden: Hidden, with_words: bool, notes: bool) -> st
     sentence = sentence.strip()[-MAX_CLAUSE:]
     if states_nothing(sentence, notes) or is_check(sentence):
         return None
+    if leaves_open(sentence):
+        return LEFT_OPEN
     bold = _emphasised(sentence)
     clause = main_clause(bold or without_stop(sentence))
     if sets_out(clause, notes) or is_by_others(clause):
@@ -215,26 +217,20 @@ def main_clause(sentence: str) -> str:
     """A sentence without what it denies, remarks in parentheses, and marks; its abbreviations and names in one form."""
     clause = _HALF_OF_DAY.sub(r"\1 \2m", _BOLD.sub("", sentence))
     clause = re.sub(r"\bi\.\s?e\.,?", "that is", clause).replace(" as well as ", " and ")
+    if (repeated := _REPEATED.search(clause)) and _EXACT.search(clause, 0, repeated.start()):
+        clause = clause[: repeated.start()]
     clause = _PLAIN_REMARK.sub("", _COMPARED.sub("", clause))
     clause = clause[match.end() :] if (match := _BUT.search(clause)) else clause
     clause = _NOT_SO.sub(
         "", _CONTRAST.sub("", _EQUALITY_ASIDE.sub("", _PARENTHESIS.sub(_without_remark, clause)))
     ).strip()
     clause = subject[1] if (subject := _SUBJECT.fullmatch(clause) or _NUMBER_IS.fullmatch(clause)) else clause
-    clause = _spoken(clause.replace("plus or minus ", "±"))
+    clause = spoken(clause.replace("plus or minus ", "±"))
     clause = _AND_HENCE.sub(r"\1 and ", clause).replace(", and finally ", ", and ")
     clause = re.sub(r"(?<![A-Za-z])([a-zA-Z])(\d)(?=\s*=)", r"\1_\2", _LETTER_EQUALS.sub("=", clause))
     clause = _ANGLES.sub(r"(\1)", clause)
     front = _FRONT.match(clause)
     return front[1] if front and not _FRONT.match(front[1]) else clause
-
-
-def _spoken(clause: str) -> str:
-    """The clause with signs for words of arithmetic between values: "n squared", "2x minus 5", "half an hour"."""
-    clause = _SQUARED.sub(lambda m: f"{m[1]}^{'2' if m[2].lower() == 'squared' else '3'}", clause)
-    clause = _OPERATED.sub(lambda m: m[1] + _SIGNS[m[2].lower()], clause)
-    clause = _NEGATIVE.sub("−", clause)
-    return _HALF.sub(lambda m: "1/2 " if m[1].lower() == "half" else "1/4 ", clause)
 
 
 def _by_phrase(clause: str) -> str | None:

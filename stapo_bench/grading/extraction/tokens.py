@@ -175,7 +175,11 @@ def _kind_of_letter(sentence: str, match: re.Match[str], before: list[Token], gl
     word, start, end = match.group(), match.start(), match.end()
     if word in "aAI":
         stands_alone = _BEHIND_SIGN.search(sentence[:start]) and not _NOUN.match(sentence, end)  # "= a", no article
-        in_braces = sentence[start - 1 : start] == "{" or sentence[end : end + 1] == "}"
+        in_braces = (
+            (word == "a" and sentence[end : end + 3] in ("(n)", "(k)"))
+            or sentence[start - 1 : start] == "{"
+            or sentence[end : end + 1] == "}"
+        )
         return "value" if glued or stands_alone or in_braces or _BEFORE_SIGN.match(sentence, end) else "word"
     follows = _BEFORE_VALUE.match(sentence, end)
     is_argument = before[-2:-1] and before[-2].text in _FUNCTIONS  # "ln e - 1"

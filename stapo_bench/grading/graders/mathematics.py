@@ -24,6 +24,7 @@ from stapo_bench.grading.extraction import (
     prose_of,
     region_said,
     stated_parts,
+    until_answered,
     until_similar_question,
     value_without_words,
     without_groups,
@@ -33,7 +34,7 @@ from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.units import IN_SENTENCE, NEXT_PART, NEXT_READING, NEXT_VALUE
 from stapo_bench.records import Gold, Grade, Outcome
 
-GRADER_VERSION = "math-10"
+GRADER_VERSION = "math-11"
 # The gold's own text decides its type; "text" forces a comparison of words, and "multi", "set" and "tuple" make every
 # comma a separator. A type that is none of these changes nothing in a ``Gold``, where it may be another tool's word.
 ANSWER_TYPES = ("number", "expression", "tuple", "interval", "set", "multi", "equation", "matrix", "text")
@@ -49,7 +50,7 @@ _LETTER = regex(r"[A-Za-z]")
 _QUOTIENT = regex(r"[A-Za-z]\}?\s*/\s*(?:\\text\s*\{\s*)?[A-Za-z]|\bper\b")
 _EACH = regex(r"(?<=[a-z] )(?:an?|each|every)(?= (?:second|minute|hour|day|week|month|year|kilogram|kilo|lit|met)\w*)")
 _LARGE = regex(r"[-$\s]*\d{1,3}(?:,?\d{3})+[$\s]*")
-_NOUN = regex(r"\b(?:the|its|their|corresponding) ([a-z]+)$|(?:^| )([a-z])$")
+_NOUN = regex(r"\b(?:the|its|their|corresponding) ([a-z]+(?:-[a-z]+)*)$|(?:^| )([a-z])$")
 MAX_GOES_ON = 1_500  # characters of a completion without a box that may ask the like of its question again
 MAX_QUICK = 10_000  # characters of a completion, or a gold, that is worth a quick look
 
@@ -104,13 +105,20 @@ def extract_for(completion: str, gold: Gold) -> str | None:
     """
     refill()
     if gold.question and len(completion) <= MAX_GOES_ON and "boxed" not in completion and "</think" not in completion:
-        completion = until_similar_question(completion, gold.question, lambda part: extract_answer(part) is not None)
+        completion = until_similar_question(completion, gold.question, _gives_answer)
+        if prose_of(completion) is not None:
+            completion = until_answered(completion, gold.question, _gives_answer)
     if _LARGE.fullmatch(gold.answer):
         completion = without_groups(completion)
     if _QUOTIENT.search(gold.answer):
         completion = _EACH.sub("per", completion)
     readings = list(dict.fromkeys(_readings(completion, gold)))
     return NEXT_READING.join(readings) if readings else None
+
+
+def _gives_answer(part: str) -> bool:
+    """Whether a part of a completion gives an answer."""
+    return extract_answer(part) is not None
 
 
 def _readings(completion: str, gold: Gold) -> Iterator[str]:

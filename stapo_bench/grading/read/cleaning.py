@@ -9,6 +9,7 @@ from collections.abc import Callable
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read.characters import GREEK, in_ascii
 from stapo_bench.grading.read.mixed_units import join_mixed
+from stapo_bench.grading.read.notations import drop_transposition, spell_binomials
 from stapo_bench.grading.read.unit_spellings import plain_units
 
 _LAYOUT = regex(
@@ -82,8 +83,9 @@ _CALLED = regex(  # v(r) = ..., y_p(t) = ... at the start of a value
 )
 _CALLED_LAST = regex(rf"([^=<>,;\\]|\\[a-z{{}}])+?= ?{_CALL}$")
 _BUILDER = regex(r"[a-z](?: ?\\in ?[^|:]{1,20})? ?(?:\||\\mid|:(?!=)) ?[^|]*(?:[<>=]|\\[lgn]e)")
-_OF_DERIVATIVE = regex(r"^[a-z]'+ ?\( ?-?\d+ ?\) ?= ?(?=[^=]+$)")  # f'(2) = 8
-_NAMED_SET = regex(r"^[A-Z] ?= ?(?=\{[a-z] ?(?:\\in|\\mid|[|:]))")  # D = {x | x < 5}
+_NAMED_SET = regex(
+    r"^[A-Z] ?= ?(?=\{[a-z] ?(?:\\in|\\mid|[|:])|\\?\{[^{}]*\\pm[^{}]*\}$)"
+)  # D = {x | x < 5}, A = {0, ±1}
 _EMPTY = regex(r"[\^_]\s*\{\s*\}|\\(?:checkmark|blacksquare|square|qed|Box|phantom)(?![A-Za-z])")
 _ESCAPED = regex(r"\\\\(?=[A-Za-z])")  # written for a language that escapes backslashes
 _PRICE = regex(r"\\\$\s*-?[\d.(\\]")
@@ -216,7 +218,6 @@ def spell_lengths(text: str) -> str:
 def name_functions(text: str) -> str:
     """``v(r) = 2`` gives a value to a name; see ``_called``."""
     if "(" in text and "=" in text:
-        text = _OF_DERIVATIVE.sub("", text)
         if text.endswith(")") and _CALLED_LAST.fullmatch(text):
             text = " = ".join(side.strip() for side in reversed(text.split("=")))
         text = _CALLED.sub(_called, text)
@@ -289,6 +290,8 @@ RULES: tuple[Callable[[str], str], ...] = (
     drop_emphasis,
     drop_modules,
     strip_stops,
+    drop_transposition,
+    spell_binomials,
     spell_lengths,
     name_functions,
     drop_braces,

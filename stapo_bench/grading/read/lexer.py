@@ -8,6 +8,7 @@ from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read.characters import GREEK
 from stapo_bench.grading.tree import Refusal
 from stapo_bench.grading.units import WORDS as UNIT_WORDS
+from stapo_bench.grading.units import canonical
 
 MAX_TOKENS = 3000
 MAX_NESTED = 32  # \text{} inside \text{}
@@ -68,6 +69,7 @@ _TOKEN = regex(
     re.DOTALL,
 )
 _THOUSANDS = regex(r"[1-9]\d{0,2}(?:,\d{3})+(?![\d,])(?:\.\d+)?|[1-9]\d{0,2}(?: \d{3})+(?! ?[\d,])(?:\.\d+)?")
+_UNIT_LAYOUT = regex(r"\\cdot|[()]")
 _OPENERS, _CLOSERS = ("(", "[", "\\{"), (")", "]", "\\}")
 
 
@@ -88,7 +90,7 @@ def lex(text: str, thousands: bool = True, nested: int = 0) -> list[Token]:
             raise Refusal("too many tokens")
         match = _TOKEN.match(text, position)
         assert match is not None  # the pattern takes any character
-        group, piece = match.lastgroup, match.group()
+        group, piece, known = match.lastgroup, match.group(), len(tokens)
         position = match.end()
         if group == "space":
             space = True
@@ -109,7 +111,8 @@ def lex(text: str, thousands: bool = True, nested: int = 0) -> list[Token]:
             tokens.extend([Token(TokenKind.WORD, piece, space)] if minutes else _letters(piece, space))
         else:
             tokens.append(Token(TokenKind.SEPARATOR if piece in ",;" else TokenKind.OPERATOR, piece, space))
-        depth += (tokens[-1].text in _OPENERS) - (tokens[-1].text in _CLOSERS) if tokens else 0
+        if len(tokens) > known:  # an empty \text{} is no token
+            depth += (tokens[-1].text in _OPENERS) - (tokens[-1].text in _CLOSERS)
         space = False
     return tokens
 
@@ -128,7 +131,7 @@ def _text_tokens(content: str, space: bool, nested: int) -> list[Token]:
     r"""``\text{and}`` separates, ``\text{13}`` is mathematics, ``\text{ cm}`` is words."""
     if nested > MAX_NESTED:
         raise Refusal("nested too deeply")
-    bare = content.strip()
+    bare = _unit_in_one(content.strip())
     if not bare:
         return []
     if (joint := _TEXT_CONNECTIVES.get(bare.lower().strip(", "))) is not None:
@@ -141,6 +144,12 @@ def _text_tokens(content: str, space: bool, nested: int) -> list[Token]:
     if (bare in FUNCTIONS and bare not in ("min", "deg")) or bare in ("i", "e", "d", "pi"):
         return [Token(TokenKind.NAME, bare, space)]
     return [Token(TokenKind.TEXT, bare, space)]
+
+
+def _unit_in_one(text: str) -> str:
+    """``J/ kg K`` for ``J/(kg \\cdot K)``, if that is a unit; else the text as it is."""
+    unit = _UNIT_LAYOUT.sub(" ", text).strip() if "\\cdot" in text else ""
+    return unit if unit and isinstance(canonical(unit), tuple) else text
 
 
 # Commands whose token is not a command.

@@ -11,6 +11,7 @@ _UNIT_SIGNS = (  # Angstrom and micro, in TeX and in Unicode
     ),
     (regex(r"\\text\{\s*\\text\{angstrom\}\s*\}"), r"\\text{angstrom}"),
     (regex(r"(?<=\d)(?:\s|\\[,;: ])*([kM]?)(?:\\text\{\s*)?\\Omega\s*\}?\s*$"), r" \\text{\1ohm}"),
+    (regex(r"(?<=\d)(?:\s|\\[,;: ])*\\mu ?([msgLAVFC])$"), r" \\text{u\1}"),
     (regex(r"\\text\{\s*\\mu\s*([msgLAVFC])\s*\}|\\mu\s*\\text\{\s*([msgLAVFC])\s*\}"), r"\\text{u\1\2}"),
 )
 _UNIT_FRACTION = regex(

@@ -1,0 +1,214 @@
+"""Where the answer to a question ends in prose that goes on: with the like of the question, or with a remark.
+
+A base model goes on with other numbers ("Compute 2^9."), with the next equality or the next quantity; others say behind
+their conclusion what else holds ("So she sold 32. It took her a day."). What the question asks for tells them apart.
+Only a completion without a box is read so.
+"""
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+from stapo_bench.grading.extraction.asides import concludes, states_nothing, without_last_remark
+from stapo_bench.grading.extraction.languages import answer_phrases, is_taken_back
+from stapo_bench.grading.extraction.statements import sentences
+from stapo_bench.grading.patterns import regex
+
+MAX_ALIKE = 12  # sentences that are compared with the question
+MAX_BEHIND = 3  # sentences behind a conclusion that may be remarks
+STEM = 4  # letters of a word that are compared: "walk" and "walked"
+_SENTENCE = regex(r"(?:(?<=[.!?])|(?<=\d))\s+(?=[A-Z])|\n\s*(?:\d+[.)]\s+|#+\s*)?")
+_WORD = regex(r"[^\W\d_]+")
+_NUMBER = regex(r"\d+(?:\.\d+)?")
+_OPENING_VALUE = regex(
+    r"\s*([-−$]?\d[\d,]*(?:\.\d+)?(?:/\d+)?)\.?(?=\s*\n|\.\s|\s\()"
+    r"|\s*(\$[^$\n]+\$)(?=\.?\s*\n|[.,]\s|\s\(|\s(?:by|since|because|as|using)\b)"
+)
+_IN_SUMMARY = regex(r"\W*(?:in summary|to summari[sz]e|to sum up|in short|summary|recap)\b", re.IGNORECASE)
+_NUMERICALLY = regex(
+    r"\W*(?:numerically|as a decimal|in decimals?|approximately|roughly|(?:that|this|it|which)(?:['’]s| is)"
+    r" (?:about|approximately|roughly|around))\b",
+    re.IGNORECASE,
+)
+_THEREFORE = regex(r"\b(?:so|hence|thus|therefore)\b", re.IGNORECASE)
+_EXACT = regex(r"\bexact(?:ly)?\b", re.IGNORECASE)
+# "so 150 people like tea, and 100 don't"
+_DENIED = regex(
+    r"(?<=[a-z\d]),? (?:and|but|while|whereas) (?:the (?:other|remaining) )?\d[\d,.]*(?: [a-z]+)?"
+    r" (?:do|does|did|are|is|was|were|have|has|will|can)(?:n['’]t| not)\b[^,.;\n]*(?=[.;\n]|$)"
+)
+_ASKS_DENIED = regex(r"\b(?:not|never|no|without|fewer|other|others|rest|remain\w*|left)\b|n['’]t\b", re.IGNORECASE)
+_ASKS = regex(
+    r"(?:what is|what['’]s|compute|calculate|evaluate|find|how much is|simplify)\s+(?:the value of\s+)?\$?([^$]+?)\$?",
+    re.IGNORECASE,
+)
+_LONG_WORD = regex(r"[^\W\d_]{3,}")
+_CHAIN = regex(r"(?:[^=\n]+=\s*)+?[-−]?\d[\d,]*(?:\.\d+)?(?=\s*\n|\s+[^\s=+*/:·×÷−^-][^=\n]*=)")
+_QUANTITY = regex(r"\b(?:what is|find|compute|calculate) the ([a-z]+)\b", re.IGNORECASE)
+_SEVERAL = regex(r"(?:\band|,) (?:the |its )?[a-z]{3,}|\beach\b|\bboth\b", re.IGNORECASE)
+_LETTER = regex(r"\b(?:find|determine|compute|what is) (?:the value of )?\$?([a-z])\$?\s*[.?]?$", re.IGNORECASE)
+# "so 12 failed, which is 30% of the class", where the question asks how many
+_COUNTED = regex(r"\bhow many\b(?! percent)", re.IGNORECASE)
+_SHARE = regex(r"(?<=[a-z]), (?:which|that) (?:is|makes|means) [\d.]+ ?(?:%|percent)[^.,;\n]*(?=[.;\n]|$)")
+_OPTIONS = regex(r"\s*([^\s\n]{1,20})\s*\n\s*\(?A[).]\s")
+_FUNCTION_WORDS_TEXT = """
+    how many much what which when where who is are was were the of a an to in for find does do did be and on at it
+    that there this with as by from have has had if each per its his her their compute calculate total all he she
+    they determine value
+"""
+_FUNCTION_WORDS = frozenset(_FUNCTION_WORDS_TEXT.split())
+_REMARK = regex(
+    r"\W*(?:recall\b|that is (?:how|why|because)|with (?:this|these)\b|the (?:complement\w*|opposite|other|remaining)\b"
+    r"|all other|this (?:means|leaves|corresponds)\b.*\bstill\b|(?:he|she|they|it|we) (?:still|started|began)\b)",
+    re.IGNORECASE,
+)
+_RESULTS = regex(
+    r"\b(?:gives?|giving|makes?|making|yields?|leaves?|leaving|comes?|totals?|altogether|results?|becomes?|remains?|left)\b"
+    r"|=|\W*that\b",
+    re.IGNORECASE,
+)
+_CORRECTS = regex(r"\W*(?:actually|wait|no\b|but|however|correction|hmm|rather|instead|oops)\b", re.IGNORECASE)
+_ASKING = regex(r"\b(?:what|how|which|who|where|when|find|compute|calculate|determine)\b.*", re.IGNORECASE | re.DOTALL)
+_PROPER = regex(r"(?<=[^.?!:\s]\s)[A-Z][a-z]+|\b[A-Z][a-z]+(?=['’]s\b)")
+_SUBJECT = regex(r"\W*([A-Z][a-z]+)[ ,](?!the\b)")
+_ENGLISH_OPENINGS_TEXT = """
+    The This That These Those It She He They We You There So Then Thus Hence Each All Both For In As At If Since
+    With After When While Now And But One Two Also Here Note Because Adding Dividing Its His Her
+"""
+_ENGLISH_OPENINGS = frozenset(_ENGLISH_OPENINGS_TEXT.split())
+
+
+def until_answered(text: str, question: str, gives_answer: Callable[[str], bool]) -> str:
+    """The text up to where what it says no longer answers the question; see the rules at the top.
+
+    >>> until_answered("2^8 = 256\\nCompute 2^9. 512", "Compute 2^8.", lambda part: True)
+    '2^8 = 256'
+    >>> until_answered("So Ben is 12. Carl, twice as old, is 24.", "How old is Ben?", lambda part: True)
+    'So Ben is 12.'
+    """
+    asked = _SENTENCE.split(question.strip())[-1]
+    if _COUNTED.search(asked):
+        text = _SHARE.sub("", text)
+    if ("n't" in text or "n’t" in text or " not" in text) and not _ASKS_DENIED.search(asked):
+        text = _DENIED.sub("", text)
+    for rule in (_by_opening, _by_chain, _by_quantity):
+        if (found := rule(text, asked)) is not None:
+            return found
+    text = _without_last(_until_alike(text, asked, question, gives_answer), question, gives_answer)
+    return text if answer_phrases(text) else _until_remark(text, asked, question)
+
+
+def _by_opening(text: str, asked: str) -> str | None:
+    """The value that goes on an unfinished question, or that stands above options."""
+    if asked[-1:].isalpha() and (value := _OPENING_VALUE.match(text)):
+        return value[1] or value[2]
+    return options[1] if (options := _OPTIONS.match(text)) else None
+
+
+def _by_chain(text: str, asked: str) -> str | None:
+    """The chain of equalities that opens with what is to be evaluated, where only others follow it."""
+    asks = _ASKS.fullmatch(asked.rstrip(" .?"))
+    if asks is None:
+        return None
+    formula = re.sub(r"\s", "", asks[1])
+    if _LONG_WORD.search(formula) or not re.sub(r"\s", "", text).startswith(f"{formula}="):
+        return None
+    chain = _CHAIN.match(text)
+    rest = text[chain.end() :] if chain else ""
+    return chain[0] if chain and "=" in rest and not _LONG_WORD.search(rest) else None
+
+
+def _by_quantity(text: str, asked: str) -> str | None:
+    """Up to the quantity that the question names, in a row of such: "median: 4 mean: 4.8"."""
+    quantity = _QUANTITY.search(asked)
+    if quantity is None or "\n" in text.strip() or _SEVERAL.search(asked):
+        return None
+    found = re.search(rf"\b{quantity[1]}\s*[:=]\s*[-−]?[\d./]+(?=,?\s+[a-z]+\s*[:=])", text, re.IGNORECASE)
+    return text[: found.end()] if found else None
+
+
+def _until_alike(text: str, asked: str, question: str, gives_answer: Callable[[str], bool]) -> str:
+    """Up to a sentence that is like the one that asks, by most of its words, with other numbers."""
+    words, numbers = _words_of(asked), set(_NUMBER.findall(question))
+    for match in list(_SENTENCE.finditer(text))[:MAX_ALIKE]:
+        end = _SENTENCE.search(text, match.end())
+        sentence = text[match.end() : end.start() if end else len(text)]
+        opens = _WORD.match(sentence)
+        asks = "?" not in asked or "?" in sentence or (opens and opens[0] == "If")  # a statement asks nothing
+        if opens is None or not asks or not asked.lower().startswith(opens[0].lower()):
+            continue
+        others = _words_of(sentence)
+        alike = 5 * len(words & others) >= 3 * len(words | others)
+        if alike and set(_NUMBER.findall(sentence)) - numbers and gives_answer(text[: match.start()]):
+            return text[: match.start()]
+    return text
+
+
+def _words_of(text: str) -> set[str]:
+    """The words of a text in lower case."""
+    return set(map(str.lower, _WORD.findall(text)))
+
+
+def _without_last(text: str, question: str, gives_answer: Callable[[str], bool]) -> str:
+    """The text without a last sentence that sums up the question's data, or rounds what is asked for exactly."""
+    said = [sentence for line in text.rstrip().split("\n")[-3:] for sentence in sentences(line)]
+    if len(said) < 2:
+        return text
+    numbers = set(_NUMBER.findall(said[-1]))
+    data = len(numbers) > 1 and numbers <= set(_NUMBER.findall(question))
+    sums_up = data and _IN_SUMMARY.match(said[-1]) and _THEREFORE.search(said[-2])
+    if not sums_up and not (_EXACT.search(question) and _NUMERICALLY.match(said[-1])):
+        return text
+    before = text[: text.rfind(said[-1])]
+    return before if gives_answer(before) else text
+
+
+def _until_remark(text: str, asked: str, question: str) -> str:
+    """Up to the conclusion that speaks of what is asked, where what follows speaks of something else."""
+    said = [sentence for line in without_last_remark(text).split("\n")[-4:] for sentence in sentences(line)]
+    while said and states_nothing(said[-1], notes=True):
+        said.pop()
+    if (
+        len(said) < 2
+        or concludes(said[-1])
+        or not _NUMBER.search(said[-1])
+        or is_taken_back(said[-1])
+        or _CORRECTS.match(said[-1])
+    ):
+        return text
+    letter = _LETTER.search(asked)
+    for sentence in reversed(said[-1 - MAX_BEHIND : -1]):
+        if letter:
+            of_letter = rf"(?<![A-Za-z\d]){letter[1]} ?= ?"
+            states = re.search(rf"{of_letter}[-−]?[\d√π./]+\W*$", sentence)
+            if states and not re.search(rf"(?<![A-Za-z]){letter[1]}(?![A-Za-z])", said[-1]):
+                return text[: text.rfind(sentence) + len(sentence)]
+        elif concludes(sentence) and _NUMBER.search(sentence) and not sentence.endswith("?"):
+            is_remark = _speaks_of_another(said[-1], sentence, asked, question)
+            return text[: text.rfind(sentence) + len(sentence)] if is_remark else text
+    return text
+
+
+def _speaks_of_another(last: str, conclusion: str, asked: str, question: str) -> bool:
+    """Whether a last sentence has less of the question's words than the conclusion before it, and is a remark."""
+    asks = _ASKING.search(asked)
+    wanted, names = _stems(asks[0] if asks else asked), frozenset(name.lower()[:STEM] for name in _names(question))
+    of_last, of_conclusion = (_stems(text) & wanted for text in (last, conclusion))
+    if _REMARK.match(last):
+        return len(of_conclusion) >= len(of_last) and bool(of_conclusion)
+    subject = _SUBJECT.match(last)
+    other = subject is not None and subject[1] not in _ENGLISH_OPENINGS and subject[1].lower()[:STEM] not in wanted
+    if _RESULTS.search(last):
+        return False
+    return bool(of_conclusion & names & wanted) if other else bool(of_conclusion) and not of_last
+
+
+@lru_cache(maxsize=1024)
+def _names(question: str) -> frozenset[str]:
+    """The names in a question."""
+    return frozenset(_PROPER.findall(question))
+
+
+def _stems(text: str) -> frozenset[str]:
+    """The beginnings of the words of a text that mean something."""
+    return frozenset(word[:STEM] for word in _words_of(text) if word not in _FUNCTION_WORDS)

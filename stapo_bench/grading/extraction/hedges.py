@@ -1,0 +1,38 @@
+"""Answers that leave it open which of several values they mean: "4, maybe 5", "the answer is 4 (or 5 if ...)"."""
+
+import re
+
+from stapo_bench.grading.patterns import regex
+
+LEFT_OPEN = r"\text{(left open)}"  # the answer of a sentence that gives several and takes none
+_VALUE = r"(?:[a-zA-Z]\s*=\s*)?[-−$]?(?:\d|[\ue000-\uf8ff])"
+_DOUBTS = (
+    r"(?:(?:maybe|perhaps|possibly|conceivably)(?: \w+){0,2}|or(?= [^,;.()]{1,20} (?:if|when|depending)\b)"
+    r"|(?:it |this |that )?(?:might|may|could)(?: also| well)? be)"
+)
+_LEAVES_OPEN = regex(
+    rf"\d[^.;!?]{{0,20}}?[ ,(](?:or |and |but |though |although ){{0,2}}{_DOUBTS} {_VALUE}"
+    rf"|\d,? unless\b[^.;]*(?:\b(?:is|be|give\w*)|=) ?{_VALUE}"
+    rf"|\d,? (?:although|though|but|while|yet|however)\b[^;]{{0,30}}?{_VALUE}[^;]*\b(?:equally|also|just as|as well)\b"
+    r"[^;]*\b(?:plausible|possible|likely|valid|good|right|correct|defensible)\b"
+    r"|\b(?:either|both) (?:way|one|answers?|values?|readings?|interpretations?)\b[^.;]*\b(?:works?|fine|plausible"
+    r"|defensible|depend\w*|be (?:right|correct|meant|accepted))\b",
+    re.IGNORECASE,
+)
+# One of them stands in every such sentence: a quick look at the others.
+_WORDS = (
+    *("maybe", "perhaps", "possibl", "conceivabl", "might", "may", "could", "unless", "equally", "also", "either"),
+    *("both", " if ", " when ", " depending", "just as", "as well"),
+)
+
+
+def leaves_open(sentence: str) -> bool:
+    """Whether a sentence names a second value beside the one that it gives, and decides for neither.
+
+    >>> leaves_open("The answer is probably 4, maybe 5."), leaves_open("It is 4 (or 5 if zero counts).")
+    (True, True)
+    >>> leaves_open("It is 4, or 4.0 as a decimal."), leaves_open("Maybe it is not 4, but it is 5.")
+    (False, False)
+    """
+    lower = sentence.lower()
+    return any(word in lower for word in _WORDS) and _LEAVES_OPEN.search(sentence) is not None

@@ -1,0 +1,84 @@
+r"""Mathematics said in words, or in signs of units, in one form: "n squared", "2x minus 5", "the square root of 2".
+
+A compound unit behind a number becomes one piece, ``\text{J/kg K}``, so that no rule cuts it in two.
+"""
+
+import re
+
+from stapo_bench.grading import units
+from stapo_bench.grading.patterns import regex
+from stapo_bench.grading.read import in_digits
+
+_OPERAND = r"(?:\d+(?:\.\d+)?[a-z]?|(?<![a-z'’])[b-z](?:_\w)?|pi|theta|\))(?:\^[23])?"
+_SQUARED = regex(rf"({_OPERAND}) (squared|cubed)\b(?! (?:cm|m|km|f|in|yd|mi|units?))", re.IGNORECASE)
+_OPERATED = regex(rf"\b({_OPERAND}) (plus|minus|over|times) (?=(?:{_OPERAND}|\(|sqrt|√)(?![a-z]))", re.IGNORECASE)
+_NEGATIVE = regex(r"(?<=[a-z=] )negative (?=[\d√π])")
+_SIGNS = {"plus": " + ", "minus": " − ", "over": "/", "times": " · "}
+_OPERATIONS = tuple(f" {word} " for word in _SIGNS)
+_OCLOCK = regex(
+    r"\b(1[0-2]|[1-9]|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve) o['’]clock(?: sharp)?",
+    re.IGNORECASE,
+)
+_SQUARE = regex(r"\b(sq|cu)\. ?(?=(?:[cmk]?m|in|ft|yd|mi|inch|inches|feet|met\w+)\b)")
+_HALF = regex(
+    r"\b(half|(?:a |one )?quarter of) an? (?=(?:hour|minute|second|day|week|year|mile|kilo|met|lit|cent)\w*)",
+    re.IGNORECASE,
+)
+_ROOT = regex(r"\b(?:the )?(square|cube) root of (?=(?:\d+|[a-z])(?![\w.]*\d| ?[+−*/^-]))", re.IGNORECASE)
+_TEN_TO_THE = regex(
+    r"\b10 to the (?:power (?:of )?)?(minus |negative |-)?(\d{1,3})(?:st|nd|rd|th)?(?: power)?\b", re.IGNORECASE
+)
+_CHOOSE = regex(r"(?<![\w)])(\d+|[a-z]) choose (\d+|[a-z])(?![\w(])")
+_SERIES = regex(r"(?<=[-+*·×] )(?:\.\.\.+|…|⋯)(?= ?[-+*·×])")
+_POWER = r"(?:\^?\{?[-−]?[1-4]\}?|⁻?[¹²³⁴])?"
+_NAME = f"(?:{'|'.join(sorted(map(re.escape, units.NAMES), key=len, reverse=True))})(?![A-Za-z]){_POWER}"
+# At least two units, one below the other or with a sign between them; "2 m s" alone may be letters.
+_COMPOUND = regex(
+    rf"(?<=[\d)]) ?((?={_NAME}(?:[·⋅*/ ]|\w|[(^{{}}⁻¹²³−-]){{0,30}}?(?:[·⋅*/]|⁻|\^\{{?[-−]))"
+    rf"{_NAME}(?: ?(?:[·⋅*/]| ) ?(?:{_NAME}|\({_NAME}(?:[·⋅* ]{_NAME})+\)))+)(?![\w^(])"
+)
+_SUPERSCRIPTS = str.maketrans("⁻¹²³⁴−", "-1234-")
+_RAISED = regex(r"(?<=[A-Za-zΩ°])\^?\{?(-?[1-4])\}?")
+_LAYOUT = regex(r"[·⋅*()]")
+_PRICE = regex(rf"(\$\d[\d,]*(?:\.\d+)?) (?:per|an?|each|every) ({'|'.join(sorted(units.WORDS))})\b")
+
+
+def spoken(clause: str) -> str:
+    r"""The clause with signs for words of arithmetic between values, and each compound unit as one piece.
+
+    >>> spoken("it is 5 times the square root of 2"), spoken("5.2 times 10 to the minus 4")
+    ('it is 5 · √2', '5.2 · 10^{-4}')
+    >>> spoken("c = 420 J/(kg·K)"), spoken("3 m s⁻²")
+    ('c = 420 \\text{ J/ kg K }', '3 \\text{ m s^-2}')
+    """
+    if "squared" in clause or "cubed" in clause:
+        clause = _SQUARED.sub(lambda m: f"{m[1]}^{'2' if m[2].lower() == 'squared' else '3'}", clause)
+    if " of " in clause:
+        clause = _ROOT.sub(lambda m: "√" if m[1].lower() == "square" else "∛", clause)
+    if " to the " in clause:
+        clause = _TEN_TO_THE.sub(lambda m: f"10^{{{'-' if m[1] else ''}{m[2]}}}", clause)
+    if " choose " in clause:
+        clause = _CHOOSE.sub(r"\\binom{\1}{\2}", clause)
+    if "..." in clause or "…" in clause or "⋯" in clause:
+        clause = _SERIES.sub(r"\\ldots ", clause)
+    if any(word in clause for word in _OPERATIONS):
+        clause = _OPERATED.sub(lambda m: m[1] + _SIGNS[m[2].lower()], clause)
+    if "negative " in clause:
+        clause = _NEGATIVE.sub("−", clause)
+    if "/" in clause or "·" in clause or "⁻" in clause or "^" in clause:
+        clause = _COMPOUND.sub(_unit, clause)
+    if "sq." in clause or "cu." in clause:
+        clause = _SQUARE.sub(r"\1 ", clause)
+    if "clock" in clause:
+        clause = _OCLOCK.sub(lambda m: f"{in_digits(m[1].lower()) or m[1]}:00", clause)
+    if "$" in clause:
+        clause = _PRICE.sub(r"\1 \\text{ per \2}", clause)
+    if "half a" in clause or "quarter of a" in clause or "Half a" in clause:
+        clause = _HALF.sub(lambda m: "1/2 " if m[1].lower() == "half" else "1/4 ", clause)
+    return clause
+
+
+def _unit(match: re.Match[str]) -> str:
+    r"""A compound unit as ``\text{}``."""
+    plain = _RAISED.sub(r"^\1", match[1].translate(_SUPERSCRIPTS))
+    return rf" \text{{ {_LAYOUT.sub(' ', plain)}}}"
