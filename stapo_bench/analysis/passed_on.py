@@ -52,7 +52,7 @@ def common_problems(a: LoadedRun, b: LoadedRun) -> Common:
     for run in (a, b):
         number = np.full(len(run.drawn.places), -1)
         number[np.array([run.drawn.places[name] for name in names], dtype=np.int64)] = np.arange(len(names))
-        rows = run.drawn.rows.copy()
+        rows = np.array(run.drawn.rows)  # a copy
         rows["problem"] = number[rows["problem"]]
         sides.append(rows[(rows["problem"] >= 0) & ~rows["is_copy"]])
     return Common(a=sides[0], b=sides[1], num_problems=len(names))
