@@ -35,7 +35,7 @@ FLOORS = {
         "cli __main__",
     ),
     "stapo_train": (
-        "jobs parse torch_later train_records advantages token_statistics origins",
+        "jobs parse stopping torch_later train_records advantages token_statistics origins",
         "objective distributed sharding",
         "objectives launch",
         "batch",

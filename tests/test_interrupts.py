@@ -15,10 +15,10 @@ ROOT = Path(__file__).resolve().parent.parent
 CODES = {"SIGINT": 128 + 2, "SIGTERM": 128 + 15}
 
 
-def run(command, folder, module, number, *, ignored=""):
+def run(command, folder, module, number, *, ignored="", **variables):
     """The command, in which ``module`` is interrupted while it is being imported."""
     (folder / f"{module}.py").write_text(SHADOW.format(number=int(signal.Signals[number])))
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (folder, ROOT, ROOT / "train")))}
+    env = {**os.environ, **variables, "PYTHONPATH": os.pathsep.join(map(str, (folder, ROOT, ROOT / "train")))}
     line = (
         f"trap '' {ignored}; exec {sys.executable} -m {command}" if ignored else f"exec {sys.executable} -m {command}"
     )
@@ -38,6 +38,13 @@ def test_the_trainer_ends_as_well(tmp_path):
     done = run("stapo_train --help", tmp_path, "click", "SIGTERM")
     assert (done.returncode, done.stdout) == (143, "")
     assert done.stderr.startswith("stapo-train: stopped; ") and done.stderr.count("\n") == 1
+
+
+def test_one_of_several_ranks_leaves_the_word_to_its_launcher(tmp_path):
+    launched = {"WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "stapo-train"}
+    for module in ("click", "yaml"):  # before there are commands, and inside of one
+        done = run("stapo_train --help", tmp_path, module, "SIGTERM", **launched)
+        assert (done.returncode, done.stdout, done.stderr) == (143, "", "")
 
 
 @pytest.mark.parametrize("number", CODES)

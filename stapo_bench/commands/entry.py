@@ -73,13 +73,13 @@ def first_clauses(text: str, width: int) -> str:
     return text[:width].rstrip()
 
 
-def run_commands(commands: click.Command, name: str, *, when_stopped: str, models: str = "eval") -> None:
+def run_commands(commands: click.Command, name: str, *, when_stopped: str | None, models: str = "eval") -> None:
     """Run the command that the arguments name, and exit.
 
     Args:
         commands: all of them, or the one there is.
         name: the console script's, before every message.
-        when_stopped: what Ctrl-C, or a batch system's SIGTERM, leaves behind and how to go on.
+        when_stopped: what Ctrl-C, or a batch system's SIGTERM, leaves behind and how to go on; None: say nothing.
         models: the extra that installs torch and the packages that come with it, for these commands.
     """
     # Before torch is imported: OpenMP threads that spin at barriers slow a busy machine down many times over.
@@ -91,7 +91,7 @@ def run_commands(commands: click.Command, name: str, *, when_stopped: str, model
         _run(commands, name, when_stopped, models)
 
 
-def _run(commands: click.Command, name: str, when_stopped: str, models: str) -> None:
+def _run(commands: click.Command, name: str, when_stopped: str | None, models: str) -> None:
     """``run_commands``, its outputs made safe."""
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
@@ -103,6 +103,8 @@ def _run(commands: click.Command, name: str, when_stopped: str, models: str) -> 
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except (KeyboardInterrupt, click.Abort) as stop:
+        if when_stopped is None:
+            sys.exit(exit_code_of(stop))
         _fail(stopped_line(name, when_stopped), exit_code_of(stop), debug)
     except click.ClickException as error:
         _fail(_line(name, _with_help(error, _path(commands, name, arguments))), error.exit_code, debug)

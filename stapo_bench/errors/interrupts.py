@@ -32,7 +32,7 @@ def exit_code_of(stop: BaseException) -> int:
 
 
 @contextmanager
-def interruptible(name: str, when_stopped: str) -> Iterator[None]:
+def interruptible(name: str, when_stopped: str | None) -> Iterator[None]:
     """Within it both signals raise Stopped, a KeyboardInterrupt; while a module is being imported they end the process.
 
     An exception in the middle of an import may be caught by the module, which then is half there, and the command goes
@@ -41,13 +41,14 @@ def interruptible(name: str, when_stopped: str) -> Iterator[None]:
 
     Args:
         name: of the command, before the line.
-        when_stopped: what is left behind and how to go on.
+        when_stopped: what is left behind and how to go on; None: nothing is said, as another process says it.
     """
 
     def handle(number: int, frame: FrameType | None) -> None:
         if _importing(frame):
-            with suppress(OSError):
-                os.write(2, f"{stopped_line(name, when_stopped)}\n".encode())
+            if when_stopped is not None:
+                with suppress(OSError):
+                    os.write(2, f"{stopped_line(name, when_stopped)}\n".encode())
             os._exit(exit_code_of(Stopped(number)))
         raise Stopped(number)
 
@@ -67,7 +68,7 @@ def stopped_line(name: str, when_stopped: str) -> str:
     return safe_text(f"{name}: stopped; {when_stopped}", "terminal")
 
 
-def start_command(load: Callable[[], Callable[[], None]], name: str, when_stopped: str) -> None:
+def start_command(load: Callable[[], Callable[[], None]], name: str, when_stopped: str | None) -> None:
     """Run a console script that can be interrupted from its first import on.
 
     Args:
@@ -79,7 +80,8 @@ def start_command(load: Callable[[], Callable[[], None]], name: str, when_stoppe
         with interruptible(name, when_stopped):
             load()()
     except KeyboardInterrupt as stop:
-        print(stopped_line(name, when_stopped), file=sys.stderr)
+        if when_stopped is not None:
+            print(stopped_line(name, when_stopped), file=sys.stderr)
         sys.exit(exit_code_of(stop))
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):  # while the interpreter ends, without a traceback

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 
 from stapo_bench.errors import start_command
+from stapo_train.stopping import when_stopped
 
 
 def main() -> None:
     """Import the commands and run the one that was asked for."""
-    start_command(_load, "stapo-train", "the same command goes on from the last checkpoint (a run: --resume)")
+    start_command(_load, "stapo-train", when_stopped())
 
 
 def _load() -> Callable[[], None]:

@@ -13,6 +13,7 @@ import click
 from stapo_bench import __version__
 from stapo_bench.commands import HintingGroup, Number, run_commands
 from stapo_bench.errors import StapoError, UsageError, tell
+from stapo_train.stopping import when_stopped
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -230,9 +231,4 @@ def numbers(text: str) -> list[float]:
 
 def main() -> None:
     """The console script."""
-    run_commands(
-        cli,
-        "stapo-train",
-        when_stopped="the same command goes on from the last checkpoint (a run: --resume)",
-        models="train",
-    )
+    run_commands(cli, "stapo-train", when_stopped=when_stopped(), models="train")

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from stapo_bench.errors import StapoError, Stopped, UsageError, exit_code_of
 from stapo_train.jobs import die_with_the_runner
 from stapo_train.objective import ONE_PROCESS, Reduce
+from stapo_train.stopping import launched
 
 if TYPE_CHECKING:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
@@ -85,11 +86,6 @@ def _said(failure: "ProcessFailure") -> str:
     message = failure.error_file_data.get("message", "")
     kind, _, line = str(message.get("message", "") if isinstance(message, dict) else "").partition(": ")
     return line if kind in (StapoError.__name__, UsageError.__name__) or not line else f"unexpected {kind}: {line}"
-
-
-def launched() -> bool:
-    """Whether a launcher has started this process, as one of several."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "TORCHELASTIC_RUN_ID" in os.environ
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from stapo_bench.tasks import check_style, load_problems, load_task, resolve_for
 from stapo_train.config import TrainConfig
 from stapo_train.data import read_jsonl
 from stapo_train.evaluation import eval_options
-from stapo_train.launch import launched
+from stapo_train.stopping import launched
 
 TRACKERS = ("tensorboard", "wandb")
 """Settings that each need the package of that name."""

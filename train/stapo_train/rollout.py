@@ -15,11 +15,11 @@ from stapo_bench.records import Completion, Prompt, Request, SampleKey, Sampling
 from stapo_bench.seeds import derive_seed
 from stapo_bench.tasks import get_tool
 from stapo_train.config import RolloutConfig, TrainConfig
-from stapo_train.launch import launched
 from stapo_train.lora import merged, policy_weights
 from stapo_train.objective import ONE_PROCESS, Reduce
 from stapo_train.policy import load_model
 from stapo_train.sharding import free_weights, gather_weights
+from stapo_train.stopping import launched
 from stapo_train.train_records import Rollout
 
 
