@@ -132,7 +132,7 @@ Rows = NDArray[np.void]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Drawn:
-    """All samples of a run in columns, problem after problem, for who holds it beside many others."""
+    """All samples of a run in columns, problem after problem, for whoever holds it beside many others."""
 
     places: Mapping[tuple[str, str], int]  # of each problem by task and id, in their order: what ``problem`` says
     segments: tuple[str, ...]  # the files: what ``segment`` says
