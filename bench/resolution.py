@@ -57,9 +57,10 @@ def requirements_of(project: Mapping[str, Any], extra: str) -> list[str]:
 
 
 def digest(files: tuple[str, ...]) -> str:
-    """Of the files of tested versions: a row made with others is out of date."""
-    texts = [(ROOT / "requirements" / f"{name}.txt").read_bytes() for name in files]
-    return hashlib.sha256(b"".join(texts)).hexdigest()[:16]
+    """Of the tested versions in these files: a row made with others is out of date. Comments do not count."""
+    lines = [line for name in files for line in (ROOT / "requirements" / f"{name}.txt").read_text("utf-8").splitlines()]
+    pins = [line for line in lines if line and not line.startswith("#")]
+    return hashlib.sha256("\n".join(pins).encode()).hexdigest()[:16]
 
 
 def resolve(pip: Path, requirements: list[str], files: tuple[str, ...]) -> dict[str, Any]:

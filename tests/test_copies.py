@@ -16,7 +16,7 @@ from stapo_bench.presenting import render_audit, render_comparison, render_table
 from stapo_bench.records import Outcome, SamplingParams, StatedSampling
 from stapo_bench.runs.copies import mark_copies, texts_of
 from stapo_bench.runs.graded_samples import GradedSample, GradedSamples
-from stapo_bench.runs.manifest import Identity
+from stapo_bench.runs.identity import Identity
 from stapo_bench.statistics import copy_evidence, interval, most_log_probability, problem_evidence
 
 TRAINING = SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=4096)

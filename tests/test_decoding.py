@@ -13,8 +13,9 @@ from fake_server import PARAMS, make_requests, serving
 from test_promises import functions_in
 
 from stapo_bench.engines import REGIMES, preset, preset_names
-from stapo_bench.engines.engine import BUILT_IN, EngineOptions, check_sampling, check_tool
+from stapo_bench.engines.engine import BUILT_IN, check_sampling, check_tool
 from stapo_bench.engines.openai import OpenAIEngine
+from stapo_bench.engines.options import EngineOptions
 from stapo_bench.engines.params import cut_at_stop
 from stapo_bench.engines.server_settings import OFF
 from stapo_bench.errors import UsageError

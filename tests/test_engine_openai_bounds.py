@@ -1,4 +1,4 @@
-"""Servers whose answers never end, in every part that an answer has: each is given up in time."""
+"""Servers whose answers never end, or nest without end, in every part that an answer has: each is given up in time."""
 
 import itertools
 import ssl
@@ -78,6 +78,32 @@ def test_an_answer_that_never_ends_is_given_up_in_time_and_in_little_memory(serv
     assert completion.finish_reason == "error"
     assert time.perf_counter() - started < 60  # two tries of 0.4 s, on a machine that others use
     assert most < 16 << 20
+
+
+@pytest.mark.parametrize("part", [b" ", b"x" * 65536])
+def test_an_answer_that_never_ends_is_given_up(serve, part, monkeypatch):
+    def never_end(handler, action, seed):
+        handler.send_response(200)
+        handler.end_headers()
+        while True:
+            handler.wfile.write(part)
+            time.sleep(0.02)
+
+    server = serve()
+    monkeypatch.setattr(Handler, "act", never_end)
+    monkeypatch.setattr("stapo_bench.engines.http.LARGEST_ANSWER", 1 << 18)
+    started = time.perf_counter()
+    engine = OpenAIEngine([server.url], retries=Retries(tries=2, first_pause_s=0.001, timeout_s=0.5))
+    (completion,) = engine.generate(make_requests(1), PARAMS)
+    assert completion.finish_reason == "error"
+    assert time.perf_counter() - started < 60  # two tries of 0.5 s; the answer has no end
+
+
+def test_an_answer_nested_without_end_is_none(serve, monkeypatch):
+    server = serve()
+    monkeypatch.setattr(Handler, "act", lambda handler, action, seed: handler.reply(200, b"[" * 200_000))
+    (completion,) = OpenAIEngine([server.url], retries=QUICK).generate(make_requests(1), PARAMS)
+    assert completion.finish_reason == "error"
 
 
 def test_a_list_of_models_that_never_ends_is_one_line(serve, monkeypatch):

@@ -14,7 +14,8 @@ from stapo_bench.records import Sample, SamplingParams
 from stapo_bench.runs.export import export_runs
 from stapo_bench.runs.folder import open_run
 from stapo_bench.runs.golds import data_digest
-from stapo_bench.runs.manifest import About, Identity
+from stapo_bench.runs.identity import Identity
+from stapo_bench.runs.manifest import About
 from stapo_bench.runs.sample_writer import SegmentWriter
 from stapo_bench.tasks import load_problems, load_task
 

@@ -13,7 +13,8 @@ from stapo_bench.errors import StapoError
 from stapo_bench.records import Prompt, SamplingParams
 from stapo_bench.runs.checkpoint import folder_label, read_checkpoint
 from stapo_bench.runs.folder import DifferentRunError, differences, make_folder, open_run, state_stopping
-from stapo_bench.runs.manifest import About, AskedTask, Identity, Stopping, TaskIdentity, load_manifest
+from stapo_bench.runs.identity import Identity, TaskIdentity
+from stapo_bench.runs.manifest import About, AskedTask, Stopping, load_manifest
 from stapo_bench.runs.nested import canonical_digest
 from stapo_bench.sampling.identity import prompts_digest
 from stapo_bench.tasks import file_hashes

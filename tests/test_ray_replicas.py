@@ -97,7 +97,7 @@ def test_what_a_machine_cannot_start_is_one_line():
 
 @pytest.fixture
 def stapo_without_ray(small, stapo, monkeypatch):
-    monkeypatch.setattr("stapo_bench.engines.engine.find_spec", lambda name: None)
+    monkeypatch.setattr("stapo_bench.engines.options.find_spec", lambda name: None)
     return stapo
 
 

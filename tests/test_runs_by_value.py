@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from stapo_bench.engines import Spent
@@ -20,6 +21,7 @@ from stapo_bench.runs.copies import evidence_of_shared_starts, mark_copies, text
 from stapo_bench.runs.files import after_last_newline, is_file, read_bounded, whole_lines
 from stapo_bench.runs.graded_samples import GradedSample, GradedSamples
 from stapo_bench.runs.importing.writing import _refuse_several_folders
+from stapo_bench.runs.loaded_run import LoadedRun
 from stapo_bench.runs.manifest import AskedTask
 from stapo_bench.runs.measured import measured_with
 from stapo_bench.runs.sealed import complete_lines, seal, unseal
@@ -304,3 +306,27 @@ def test_what_something_was_measured_with(monkeypatch):
     found = measured_with(["pytest", "no-such-package"])
     assert found["versions"] == {"python": platform.python_version(), "pytest": pytest.__version__}
     assert "model name" not in str(found["device"]) and str(found["device"]).endswith(f"{os.cpu_count()} CPUs")
+
+
+# --- samples in columns ----------------------------------------------------------------------------------------------
+
+
+def test_samples_in_columns_are_told_by_task_and_problem():
+    samples = {
+        "u": [GradedSample(problem_id="p", sample_index=4, outcome=None, truncated=None, num_tokens=None)],
+        "t": [
+            GradedSample(problem_id="q", sample_index=0, outcome=Outcome.INCORRECT, truncated=True, num_tokens=9),
+            GradedSample(problem_id="p", sample_index=1, outcome=Outcome.CORRECT, segment="w", is_copy=True),
+        ],
+    }
+    found = LoadedRun(manifest=None, grader="math", samples=samples).drawn
+    assert found.places == {("t", "p"): 0, ("t", "q"): 1, ("u", "p"): 2}
+    assert found.rows["problem"].tolist() == [0, 1, 2]
+    assert [found.segments[segment] for segment in found.rows["segment"]] == ["w", "", ""]
+    rows = found.of([("u", "p"), ("t", "none"), ("t", "q")])
+    assert rows["problem"].tolist() == [2, 0]
+    assert rows["index"].tolist() == [0, 4]
+    assert rows[["correct", "truncated", "num_tokens"]].tolist()[0] == (0.0, 1.0, 9.0)
+    assert np.isnan([rows[name][1] for name in ("correct", "truncated", "num_tokens", "sum_log_prob")]).all()
+    assert found.rows["problem"].tolist() == [0, 1, 2]  # the copy alone was numbered anew
+    assert LoadedRun(manifest=None, grader="math", samples={}).drawn.of([("t", "p")]).tolist() == []

@@ -10,8 +10,9 @@ from stapo_bench.analysis.token_limits import truncation
 from stapo_bench.presenting import render_truncation
 from stapo_bench.records import Outcome, SamplingParams, StatedSampling
 from stapo_bench.runs.graded_samples import GradedSample
+from stapo_bench.runs.identity import Identity, TaskIdentity
 from stapo_bench.runs.loaded_run import LoadedRun, load_run
-from stapo_bench.runs.manifest import About, AskedTask, Identity, Manifest, TaskIdentity
+from stapo_bench.runs.manifest import About, AskedTask, Manifest
 
 RIGHT, WRONG, NONE = Outcome.CORRECT, Outcome.INCORRECT, Outcome.NO_ANSWER
 

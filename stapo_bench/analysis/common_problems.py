@@ -37,12 +37,12 @@ def missing_samples(runs: Sequence[LoadedRun], tasks: Iterable[str]) -> list[str
 
 def not_drawn(runs: Iterable[LoadedRun], task: str, problem_ids: Sequence[str]) -> list[str]:
     """A line for each run that lacks samples of these problems, or has copies in their place."""
-    wanted, notes = set(problem_ids), []
+    notes = []
     for run in runs:
-        num_samples, stored = run.tasks[task].num_samples, run.stored[task]
-        asked_for = np.array([problem_id in wanted for problem_id in run.tasks[task].problem_ids] + [False])
-        seen = asked_for[stored.problem] & (stored.index < num_samples)
-        drawn, copies = int(seen.sum()), int(stored.is_copy[seen].sum())
+        num_samples = run.tasks[task].num_samples
+        rows = run.drawn.of([(task, problem_id) for problem_id in problem_ids])
+        rows = rows[rows["index"] < num_samples]
+        drawn, copies = len(rows), int(rows["is_copy"].sum())
         if drawn < (asked := len(problem_ids) * num_samples):
             rest = "not in the imported files" if run.manifest.imported else "not drawn"
             notes.append(f"{run.title(task)}: {run.name} has {drawn} of {asked} samples; the rest is {rest}")

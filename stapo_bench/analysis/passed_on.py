@@ -48,13 +48,7 @@ class Common:
 def common_problems(a: LoadedRun, b: LoadedRun) -> Common:
     """The samples of two runs that are compared with each other."""
     names = sorted(a.drawn.places.keys() & b.drawn.places.keys())
-    sides = []
-    for run in (a, b):
-        number = np.full(len(run.drawn.places), -1)
-        number[np.array([run.drawn.places[name] for name in names], dtype=np.int64)] = np.arange(len(names))
-        rows = np.array(run.drawn.rows)  # a copy
-        rows["problem"] = number[rows["problem"]]
-        sides.append(rows[(rows["problem"] >= 0) & ~rows["is_copy"]])
+    sides = [rows[~rows["is_copy"]] for rows in (run.drawn.of(names) for run in (a, b))]
     return Common(a=sides[0], b=sides[1], num_problems=len(names))
 
 

@@ -15,7 +15,8 @@ from typing import Any
 
 from stapo_bench.errors import StapoError
 from stapo_bench.grading import GraderPool
-from stapo_bench.records import Gold, Outcome
+from stapo_bench.presenting.exporting.lm_eval_logs import problem_metrics
+from stapo_bench.records import Gold
 from stapo_bench.tasks import load_problems, load_task
 
 
@@ -68,15 +69,8 @@ def process_results(doc: dict[str, Any], results: Sequence[Sequence[str]]) -> di
         is_multiple=doc["is_multiple"],
         question=doc["problem"],
     )
-    outcomes = [grade.outcome for grade in _pool().grade([(completion, gold) for completion in results[0]])]
-    num_failed = outcomes.count(Outcome.GRADER_ERROR)
-    shares = {
-        "no_answer": outcomes.count(Outcome.NO_ANSWER) / len(outcomes),
-        "grader_errors": num_failed / len(outcomes),
-    }
-    if num_failed == len(outcomes):
-        return shares
-    return {"avg_at_k": outcomes.count(Outcome.CORRECT) / (len(outcomes) - num_failed), **shares}
+    grades = _pool().grade([(completion, gold) for completion in results[0]])
+    return problem_metrics([grade.outcome for grade in grades])
 
 
 @cache

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from stapo_bench.engines.engine import (
         Charges,
         Engine,
-        EngineOptions,
         EngineType,
         Tells,
         check_options,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
         require_vllm,
     )
     from stapo_bench.engines.opening import open_engine, with_served_model
+    from stapo_bench.engines.options import EngineOptions
     from stapo_bench.engines.params import check_params, cut_at_stop, declared_context, token_budget
     from stapo_bench.engines.probe import Probes
     from stapo_bench.engines.spent import Spent

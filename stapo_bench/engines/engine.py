@@ -1,4 +1,4 @@
-"""What an engine is, what it can be asked for, and which engines there are by name.
+"""What an engine is, and which engines there are by name; what they can be asked for is in ``options``.
 
     engine = open_here(EngineOptions(name="vllm", tensor_parallel=2), Path("checkpoint"))
 
@@ -7,24 +7,21 @@ another package's is an entry point, loaded when it is asked for:
 
     [project.entry-points."stapo_bench.engines"]
     mine = "my_package.engine:MyEngine"
-
-The file is long because every option stands here once, with its flag, its help and its check.
 """
 
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Protocol, cast, runtime_checkable
-from urllib.parse import urlsplit
+from typing import Protocol, cast, runtime_checkable
 
-from stapo_bench.engines.devices import check_number, default_device, gpu_groups
+from stapo_bench.engines.devices import default_device, gpu_groups
+from stapo_bench.engines.options import AUTO, SERVER_REFUSAL, EngineOptions, check_ray, check_urls
 from stapo_bench.engines.params import check_applied, check_params
 from stapo_bench.engines.spent import Spent, prices
-from stapo_bench.errors import StapoError, UsageError, did_you_mean, missing_package
+from stapo_bench.errors import StapoError, UsageError, did_you_mean
 from stapo_bench.plugins import load_offered, offered
 from stapo_bench.records import Completion, Request, SamplingParams
 
@@ -53,91 +50,7 @@ AS_DRAWN = "as drawn"
 """What an engine's identity says under ``log_probs`` whose completions have those that a ``Completion`` promises; those
 of runs before it was said are at the temperature and before the cuts."""
 
-AUTO = "auto"
-"""The name for ``vllm`` where it and a GPU are there, else ``transformers``."""
-
 _GROUP = "stapo_bench.engines"
-
-
-_SERVER = "--base-url and --model name a server: expected --engine openai, got {name}"
-
-
-def _option(flag: str, help_text: str, *, refusal: str, default: Any = None) -> Any:
-    """An option of the command line; ``refusal``: what is said where the engine ``{name}`` does not take it."""
-    return field(default=default, metadata={"flag": flag, "help": help_text, "refusal": refusal})
-
-
-@dataclass(frozen=True, kw_only=True)
-class EngineOptions:
-    """Which engine is asked for, and how it is to run; None leaves a setting to the engine.
-
-    A new option is one line here; the engines that can apply it name it in their ``takes``. Those made with ``_option``
-    stand on the command line.
-    """
-
-    name: str = AUTO
-    base_urls: tuple[str, ...] = _option(
-        "--base-url", "Server of --engine openai: http://host:8000/v1; may be repeated.", refusal=_SERVER, default=()
-    )
-    model: str | None = _option(
-        "--model", "Served name, for --engine openai; default: the one model that is served.", refusal=_SERVER
-    )
-    chat: bool = _option(
-        "--chat",
-        "Send --engine openai's questions to /chat/completions: the server's template goes around them.",
-        refusal="--chat: expected --engine openai, got {name}",
-        default=False,
-    )
-    price: str | None = _option(
-        "--price",
-        "Of a million prompt and completion tokens, for --engine openai: 0.15/0.60; what was spent is said at the end.",
-        refusal="--price: expected --engine openai, got {name}, which nobody charges for",
-    )
-    slots: int | None = _option(
-        "--slots",
-        "Sequences (requests) at once; default: the engine's choice.",
-        refusal="--slots: expected an engine that runs several sequences at once, got {name}",
-    )
-    tensor_parallel: int | None = _option(
-        "--tensor-parallel",
-        "GPUs that share the model, for --engine vllm.",
-        refusal="--tensor-parallel: expected engine vllm, got {name}, which cannot split a model over GPUs",
-    )
-    replicas: str | None = _option(
-        "--replicas",
-        "Processes with an engine each, that share the work and the GPUs: a number, or auto for one per GPU (group).",
-        refusal="--replicas: expected engine vllm, transformers or scripted, got {name}",
-    )
-    ray: str | None = _option(
-        "--ray",
-        "Ray cluster whose machines the replicas run on: auto for the one that this machine is part of, or HOST:PORT.",
-        refusal="--ray: expected engine vllm, transformers or scripted, got {name}",
-    )
-    gpu_memory: float | None = _option(
-        "--gpu-memory",
-        "Share of a GPU's memory that engine vllm takes; default: vLLM's own choice.",
-        refusal="--gpu-memory: expected engine vllm, got {name}, which takes what it needs",
-    )
-    dtype: str | None = _option(
-        "--dtype",
-        "Of the weights: float32, bfloat16 or float16; default: float32 on a CPU, bfloat16 on a GPU.",
-        refusal="--dtype: expected an engine that loads the weights, got {name}",
-    )
-    quantization: str | None = _option(
-        "--quantization",
-        "Of the weights as engine vllm computes: fp8, bitsandbytes, awq, …; default: as the checkpoint says.",
-        refusal="--quantization: expected engine vllm, got {name}, which computes with the weights as they are",
-    )
-    adapter: Path | None = field(
-        default=None,
-        metadata={"refusal": "--ckpt: expected an engine that applies adapters (transformers, vllm), got {name}"},
-    )
-    """Folder of a LoRA adapter on the checkpoint, which is its base."""
-    device: str | None = None  # as torch names it
-    positions: int | None = field(default=None, compare=False)
-    """Longest prompt and its new tokens together, where the caller knows: an engine need not be ready for more."""
-    golds: Mapping[tuple[str, str], str] | None = field(default=None, compare=False, repr=False)
-    """(task, problem_id) -> answer. Only an engine that takes them, to answer at a known rate, sees them."""
 
 
 class Engine(Protocol):
@@ -216,7 +129,7 @@ def check_options(options: EngineOptions, checkpoint: Path) -> None:
     elif name in BUILT_IN:
         declared_identity(options, checkpoint)
     elif name == AUTO and (options.base_urls or options.model):
-        raise UsageError(_SERVER.format(name=name))
+        raise UsageError(SERVER_REFUSAL.format(name=name))
     if options.dtype is not None and options.dtype not in _DTYPES:
         raise UsageError(f"--dtype: expected one of {', '.join(_DTYPES)}, got {options.dtype!r}")
     if options.ray is not None:
@@ -252,43 +165,9 @@ def require_vllm() -> None:
         )
 
 
-def check_ray(options: EngineOptions) -> None:
-    """Refuse what no Ray cluster can be asked for, before one is; errors as for ``check_options``."""
-    assert options.ray is not None
-    if options.name == AUTO:
-        raise UsageError("--ray: expected --engine vllm or transformers: auto goes by this machine alone")
-    check_number(options.replicas or AUTO)
-    if options.ray != AUTO and not re.fullmatch(r"[\w.-]+:\d+|\[[\da-fA-F:]+\]:\d+", options.ray):
-        raise UsageError(f"--ray: expected auto or the head's HOST:PORT, such as 10.0.0.1:6379, got {options.ray!r}")
-    if find_spec("ray") is None:
-        raise StapoError(f"--ray: {missing_package('ray')}")
-
-
 def has_vllm() -> bool:
     """Whether the package is there; it is not imported."""
     return "vllm" in sys.modules or find_spec("vllm") is not None
-
-
-def check_urls(base_urls: Sequence[str]) -> None:
-    """Refuse anything but one or more servers' addresses; one that may hold a password is not shown."""
-    if not base_urls:
-        raise UsageError("engine openai: expected at least one --base-url, such as http://localhost:8000/v1")
-    for url in base_urls:
-        if "@" in url:  # wherever it stands, as a password may hold what ends an address
-            raise UsageError(
-                "--base-url: expected an address without user and password, such as http://localhost:8000/v1; "
-                "the key is read from OPENAI_API_KEY"
-            )
-        try:
-            parts = urlsplit(url)
-            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:  # a port that is no number, brackets around what is no address
-            is_address = False
-        if not is_address:
-            raise UsageError(
-                "--base-url: expected http:// or https://, a host and, where it has one, a port of 1 to 65535, "
-                f"got {url.partition('?')[0]!r}"
-            )
 
 
 def check_taken(options: EngineOptions) -> None:

@@ -30,9 +30,10 @@ from typing import Any
 import anyio
 from anyio.from_thread import start_blocking_portal
 
-from stapo_bench.engines.engine import AS_DRAWN, EVERY_SETTING, EngineOptions, check_urls
+from stapo_bench.engines.engine import AS_DRAWN, EVERY_SETTING
 from stapo_bench.engines.http import API_KEY, Http, PassingError, RefusedError, address, make_room
 from stapo_bench.engines.openai_answers import read_completion
+from stapo_bench.engines.options import EngineOptions, check_urls
 from stapo_bench.engines.params import check_params, refuse_generated_ids, token_budget
 from stapo_bench.engines.probe import probe
 from stapo_bench.engines.served_model import ServedModel, check_completions, find_model

@@ -4,7 +4,8 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from stapo_bench.engines.engine import Engine, EngineOptions, check_taken, check_urls, open_here
+from stapo_bench.engines.engine import Engine, check_taken, open_here
+from stapo_bench.engines.options import EngineOptions, check_urls
 
 
 def open_engine(options: EngineOptions, checkpoint: Path) -> Engine:

@@ -21,7 +21,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from stapo_bench import __version__
-from stapo_bench.engines.engine import AUTO, EngineOptions, check_ray
+from stapo_bench.engines.options import AUTO, EngineOptions, check_ray
 from stapo_bench.engines.replica_process import ReplicaProcess
 from stapo_bench.engines.replica_wire import Message, Outbox, Replica, opening
 from stapo_bench.engines.replicas import ReplicatedEngine

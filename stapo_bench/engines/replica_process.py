@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from typing import BinaryIO, cast
 
 from stapo_bench.engines.devices import gpu_groups
-from stapo_bench.engines.engine import EngineOptions
+from stapo_bench.engines.options import EngineOptions
 from stapo_bench.engines.replica_wire import Message, Outbox, Replica, opening
 from stapo_bench.engines.replicas import ReplicatedEngine
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from stapo_bench.engines.engine import EngineOptions
+from stapo_bench.engines.options import EngineOptions
 from stapo_bench.records import Completion, Prompt, Request, SampleKey, SamplingParams
 
 Message = dict[str, Any]

@@ -25,8 +25,8 @@ from heapq import heappop, heappush
 from itertools import count, islice
 from pathlib import Path
 
-from stapo_bench.engines.engine import EngineOptions
 from stapo_bench.engines.feed import arrived
+from stapo_bench.engines.options import EngineOptions
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Request, SamplingParams
 from stapo_bench.tasks import read_foreign_yaml

@@ -26,10 +26,11 @@ import transformers
 
 from stapo_bench.engines.adapter import merge, read_adapter
 from stapo_bench.engines.devices import default_device, default_dtype
-from stapo_bench.engines.engine import AS_DRAWN, EVERY_SETTING, TOOLS, WITH_TORCH, EngineOptions
+from stapo_bench.engines.engine import AS_DRAWN, EVERY_SETTING, TOOLS, WITH_TORCH
 from stapo_bench.engines.foreign_checkpoint import check_parts, load_config, load_tokenizer, loading
 from stapo_bench.engines.kv_cache import SPAN_ATTENTION, Ids, PrefixStore, SlotCache, free_memory, slot_bytes
 from stapo_bench.engines.model_facts import check_attention, end_ids, states_shape
+from stapo_bench.engines.options import EngineOptions
 from stapo_bench.engines.params import check_params, cut_at_stop, token_budget
 from stapo_bench.engines.slots import RunningBatch, SequenceState
 from stapo_bench.engines.token_sampling import sample_tokens

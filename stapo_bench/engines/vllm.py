@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from stapo_bench.engines.adapter import read_adapter
-from stapo_bench.engines.engine import AS_DRAWN, EVERY_SETTING, TOOLS, EngineOptions
+from stapo_bench.engines.engine import AS_DRAWN, EVERY_SETTING, TOOLS
 from stapo_bench.engines.feed import arrived
 from stapo_bench.engines.foreign_checkpoint import check_folder, cleaned, offline
+from stapo_bench.engines.options import EngineOptions
 from stapo_bench.engines.params import check_params, cut_at_stop, refuse_generated_ids, token_budget
 from stapo_bench.engines.vllm_requests import asked_of, completion_of, lora_rank, vllm_params
 from stapo_bench.engines.weights import read_weights

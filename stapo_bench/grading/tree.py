@@ -125,15 +125,7 @@ def symbols(node: Node) -> frozenset[str]:
     >>> sorted(symbols(add(sym("x"), mul(num(2), sym("pi")))))
     ['pi', 'x']
     """
-    found: set[str] = set()
-    stack = [node]
-    kind = Kind.SYMBOL
-    while stack:
-        current = stack.pop()
-        if current.kind is kind:
-            found.add(current.label)
-        stack.extend(current.args)
-    return frozenset(found)
+    return _labels(node, Kind.SYMBOL)
 
 
 def free_symbols(node: Node) -> frozenset[str]:
@@ -147,9 +139,13 @@ def free_symbols(node: Node) -> frozenset[str]:
 
 def calls(node: Node) -> frozenset[str]:
     """Names of the functions used anywhere in the tree."""
+    return _labels(node, Kind.CALL)
+
+
+def _labels(node: Node, kind: Kind) -> frozenset[str]:
+    """The labels of all nodes of one kind."""
     found: set[str] = set()
     stack = [node]
-    kind = Kind.CALL
     while stack:
         current = stack.pop()
         if current.kind is kind:

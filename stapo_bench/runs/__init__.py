@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         stream_grades,
     )
     from stapo_bench.runs.hub_models import local_checkpoint, name_on_hub
+    from stapo_bench.runs.identity import Identity, TaskIdentity, optional_settings
     from stapo_bench.runs.loaded_run import (
         Drawn,
         LoadedRun,
@@ -85,12 +86,9 @@ if TYPE_CHECKING:
         About,
         AskedTask,
         ContinuedFrom,
-        Identity,
         Manifest,
         Stopping,
-        TaskIdentity,
         load_manifest,
-        optional_settings,
         write_manifest,
     )
     from stapo_bench.runs.measured import commit, is_dirty, measured_with

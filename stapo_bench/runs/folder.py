@@ -14,11 +14,11 @@ from pathlib import Path
 
 from stapo_bench.errors import StapoError
 from stapo_bench.runs.files import can_write, open_own, own_folder
+from stapo_bench.runs.identity import Identity
 from stapo_bench.runs.locks import is_locked, locked_folder
 from stapo_bench.runs.manifest import (
     About,
     AskedTask,
-    Identity,
     Manifest,
     Stopping,
     load_manifest,

@@ -126,23 +126,13 @@ def _text_tokens(sample: Sample, text: bytes) -> int:
     return min(told, len(zlib.compress(text[:_LOOP_BYTES], 1))) if sample.finish_reason == "length" else told
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Stored:
-    """What is there of a task, [num_stored] each, for who asks it of one run beside many others."""
-
-    problem: NDArray[np.int64]  # its place among the problems that were asked; -1: another
-    index: NDArray[np.int64]  # the sample's
-    is_cut: NDArray[np.bool_]  # the completion was cut off, and is not right
-    is_copy: NDArray[np.bool_]
-
-
 Rows = NDArray[np.void]
 """Samples in columns, [num_samples], see ``Drawn``."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Drawn:
-    """All samples of a run in columns, problem after problem, for audits that hold it beside many others."""
+    """All samples of a run in columns, problem after problem, for whoever holds it beside many others."""
 
     places: Mapping[tuple[str, str], int]  # of each problem by task and id, in their order: what ``problem`` says
     segments: tuple[str, ...]  # the files: what ``segment`` says
@@ -153,6 +143,17 @@ class Drawn:
         + [("text", np.uint64), ("is_copy", np.bool_)]  # equal texts have equal numbers
         + [(name, np.float64) for name in ("correct", "num_tokens", "truncated", "sum_log_prob")]  # NaN: not known
     )
+
+    def of(self, problems: Sequence[tuple[str, str]]) -> Rows:
+        """A copy of those samples that are of these problems, each a task and an id; ``problem`` says which of them."""
+        number = np.full(len(self.places), -1)
+        for i, problem in enumerate(problems):
+            if problem in self.places:
+                number[self.places[problem]] = i
+        numbers = number[self.rows["problem"]]
+        rows: Rows = self.rows[numbers >= 0]
+        rows["problem"] = numbers[numbers >= 0]
+        return rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,17 +189,12 @@ class LoadedRun:
         }
 
     @cached_property
-    def stored(self) -> Mapping[str, Stored]:
-        """By task, its samples in columns."""
-        return {name: _stored(self.samples.get(name, []), task.problem_ids) for name, task in self.tasks.items()}
-
-    @cached_property
     def drawn(self) -> Drawn:
         """All its samples, in columns."""
         keyed = sorted(self.samples.items())
         places = {key: i for i, key in enumerate(sorted({(t, s.problem_id) for t, samples in keyed for s in samples}))}
         segments: dict[str, int] = {}
-        rows = [
+        rows = (
             (
                 *(places[task, s.problem_id], s.sample_index, segments.setdefault(s.segment, len(segments))),
                 *(s.text_tokens, int.from_bytes(s.text_digest, "little"), s.is_copy),
@@ -206,24 +202,14 @@ class LoadedRun:
             )
             for task, samples in keyed
             for s in samples
-        ]
-        columns = np.array(rows, dtype=Drawn.COLUMNS)
+        )
+        columns = np.fromiter(rows, dtype=Drawn.COLUMNS)
         order = np.argsort(columns["problem"], kind="stable")
         return Drawn(places=places, segments=tuple(segments), rows=columns[order])
 
 
 def _known(value: float | None) -> float:
     return float("nan") if value is None else float(value)
-
-
-def _stored(samples: Iterable[GradedSample], problem_ids: Sequence[str]) -> Stored:
-    row_of = {problem_id: row for row, problem_id in enumerate(problem_ids)}
-    rows = [
-        (row_of.get(s.problem_id, -1), s.sample_index, bool(s.truncated) and s.correct == 0.0, s.is_copy)
-        for s in samples
-    ]
-    problem, index, is_cut, is_copy = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-    return Stored(problem=problem, index=index, is_cut=is_cut.astype(np.bool_), is_copy=is_copy.astype(np.bool_))
 
 
 def load_run(run_dir: Path, grader: str = DEFAULT_GRADER) -> LoadedRun:

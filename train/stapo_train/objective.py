@@ -412,6 +412,12 @@ def keep(
     )
 
 
+def keep_all_by_rollout(stats: TokenStats, reduce: Reduce) -> Selection:
+    """Every token with weight 1 / |y_i| over the number of rollouts, see ``sequence_mean``."""
+    weights, num_rollouts = sequence_mean(stats, reduce)
+    return keep(stats, torch.ones_like(weights, dtype=torch.bool), reduce, weights=weights, denominator=num_rollouts)
+
+
 def sequence_mean(stats: TokenStats, reduce: Reduce) -> tuple[Tensor, Tensor]:
     """Weights 1 / |y_i| and denominator the number of rollouts: the mean over rollouts of each one's token mean."""
     if not len(stats.sequence):

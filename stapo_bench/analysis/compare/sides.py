@@ -15,7 +15,7 @@ from stapo_bench.analysis.common_problems import not_drawn
 from stapo_bench.analysis.parity_gate import ParityDifference
 from stapo_bench.errors import StapoError
 from stapo_bench.records import Outcomes
-from stapo_bench.runs import LoadedRun
+from stapo_bench.runs import Drawn, LoadedRun, Rows
 from stapo_bench.runs.outcomes import ALL_ITEMS, NO_SEED, OutcomeTable
 from stapo_bench.statistics import Labels, Matrix
 
@@ -37,8 +37,8 @@ class Side:
         """True where a completion was cut off and is not right, [num_problems, num_samples]; of tables nowhere."""
         cut = np.zeros(correct.shape, dtype=np.bool_)
         for side, part, rows, names in self._parts(task, problem_ids):
-            there, index, is_cut = side._stored(part, rows, names, correct.shape[1])
-            cut[there, index] = is_cut
+            stored = side._stored(part, rows, names, correct.shape[1])
+            cut[stored["problem"], stored["index"]] = (stored["truncated"] == 1.0) & (stored["correct"] == 0.0)
         return cut
 
     def absent(self, task: str, problem_ids: Sequence[str]) -> Mask:
@@ -50,8 +50,8 @@ class Side:
         there = ~np.isnan(found.scores) | found.undecided
         absent = np.zeros(there.shape, dtype=np.bool_)
         for side, part, rows, names in self._parts(task, problem_ids):
-            row, index, _ = side._stored(part, rows, names, there.shape[1])
-            there[row, index] = True
+            stored = side._stored(part, rows, names, there.shape[1])
+            there[stored["problem"], stored["index"]] = True
             num = there[rows].sum(axis=1, keepdims=True)
             absent[rows] = ~there[rows] & (np.cumsum(~there[rows], axis=1) <= num.max(initial=0) - num)
         return absent
@@ -64,17 +64,13 @@ class Side:
         for part, rows, names in _apart(problem_ids, self.by_task):
             yield self.by_task, part, rows, names
 
-    def _stored(
-        self, task: str, rows: Sequence[int], names: Sequence[str], num_samples: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], Mask]:
-        """Samples of these problems, [num_stored]: row, index, whether it is cut off and not right; of tables none."""
-        if self.run is None or task not in self.run.tasks:
-            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
-        stored, row_of = self.run.stored[task], dict(zip(names, rows, strict=True))
-        asked = [row_of.get(problem_id, -1) for problem_id in self.run.tasks[task].problem_ids]
-        row = np.array([*asked, -1], dtype=np.int64)[stored.problem]  # another problem's place, -1, is the last
-        seen = (row >= 0) & (stored.index < num_samples)
-        return row[seen], stored.index[seen], stored.is_cut[seen]
+    def _stored(self, task: str, rows: Sequence[int], names: Sequence[str], num_samples: int) -> Rows:
+        """Samples of these problems, whose rows ``problem`` then says; of tables none."""
+        if self.run is None:
+            return np.empty(0, dtype=Drawn.COLUMNS)
+        stored = self.run.drawn.of([(task, name) for name in names])
+        stored["problem"] = np.array(rows, dtype=np.int64)[stored["problem"]]
+        return stored[stored["index"] < num_samples]
 
     def lacking(self, task: str, problem_ids: Sequence[str]) -> list[str]:
         """A line where samples of these problems are missing, or none."""

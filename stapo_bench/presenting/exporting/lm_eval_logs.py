@@ -78,7 +78,7 @@ def _row(
     gold = {name: value for name, value in asdict(problem.gold).items() if value is not None}
     doc = {"id": problem.problem_id, "problem": problem.question, **gold}
     texts = [judged.sample.completion for judged in samples]
-    metrics = _metrics([judged.outcome for judged in samples if judged.outcome is not None])
+    metrics = problem_metrics([judged.outcome for judged in samples if judged.outcome is not None])
     return {
         "doc_id": number,
         "doc": doc,
@@ -94,8 +94,8 @@ def _row(
     }
 
 
-def _metrics(outcomes: Sequence[Outcome]) -> dict[str, float]:
-    """Of one problem, as ``process_results`` of our task files has them; none where nothing is graded."""
+def problem_metrics(outcomes: Sequence[Outcome]) -> dict[str, float]:
+    """Of one problem, what ``process_results`` of our task files gives lm-eval; none where nothing is graded."""
     if not outcomes:
         return {}
     failed = outcomes.count(Outcome.GRADER_ERROR)

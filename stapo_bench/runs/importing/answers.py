@@ -11,7 +11,7 @@ from typing import Any
 
 from stapo_bench.errors import StapoError
 from stapo_bench.records import FinishReason, Outcome
-from stapo_bench.runs.manifest import optional_sampling, read_style
+from stapo_bench.runs.identity import optional_sampling, read_style
 from stapo_bench.runs.nested import JsonFields
 
 FINISH_REASONS: Mapping[str, FinishReason] = {

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Gold, Problem, PromptStyle
+from stapo_bench.runs.identity import read_style
 from stapo_bench.runs.importing.matching import Candidate, candidates_of, differ, generated_task, match
 from stapo_bench.runs.importing.survey import FoundProblem, ProblemKey, Survey
-from stapo_bench.runs.manifest import read_style
 from stapo_bench.runs.nested import JsonFields, canonical_digest
 from stapo_bench.tasks import ContentDigest, Task, normalise, task_names
 

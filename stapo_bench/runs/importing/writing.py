@@ -22,6 +22,7 @@ from stapo_bench.grading import DEFAULT_GRADER
 from stapo_bench.records import Grade, Outcome, Sample, SampleKey, StatedSampling
 from stapo_bench.runs.golds import data_digest, store_problems
 from stapo_bench.runs.grades import REPORTED, append_grades
+from stapo_bench.runs.identity import Identity, TaskIdentity, optional_sampling
 from stapo_bench.runs.importing.answers import Answer, Stated
 from stapo_bench.runs.importing.formats import NotSamplesError, Source, recognise
 from stapo_bench.runs.importing.opening import open_file
@@ -31,12 +32,9 @@ from stapo_bench.runs.importing.unpacking import files_at
 from stapo_bench.runs.manifest import (
     About,
     AskedTask,
-    Identity,
     ImportedFile,
     Manifest,
-    TaskIdentity,
     load_manifest,
-    optional_sampling,
     write_manifest,
 )
 from stapo_bench.runs.nested import JsonFields, canonical_digest

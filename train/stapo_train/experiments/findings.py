@@ -135,7 +135,7 @@ class Findings:
     def compared(
         self, scores: Mapping[str, Sequence[RunScore]], pairs: Sequence[Sequence[str]] | None = None
     ) -> list[SeedComparison]:
-        """``pairs`` of finished variants, None: every variant against the reference, by the given scores."""
+        """By the given scores, every variant against the reference, or these ``pairs``; of finished variants alone."""
         reference = self.experiment.reference
         if pairs is None:
             pairs = [(reference, name) for name in self.variants if name != reference]

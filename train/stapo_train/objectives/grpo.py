@@ -5,10 +5,10 @@
 KL_t is the k3 estimate against the reference policy: pi_ref / pi - ln(pi_ref / pi) - 1.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
-from stapo_train.objective import LEAST, Needs, Objective, Reduce, Selection, TokenStats, keep_all, sequence_mean
+from stapo_train.objective import LEAST, Needs, Objective, Reduce, Selection, TokenStats, keep_all_by_rollout
 from stapo_train.origins import Origins
 from stapo_train.parse import check_range
 from stapo_train.torch_later import Tensor
@@ -44,8 +44,7 @@ class Grpo(Objective):
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
         """All tokens, each with weight 1 / |y_i|, over the number of rollouts."""
-        weights, num_rollouts = sequence_mean(stats, reduce)
-        return replace(keep_all(stats, reduce), weights=weights, denominator=num_rollouts)
+        return keep_all_by_rollout(stats, reduce)
 
     def term(self, stats: TokenStats, selection: Selection) -> Tensor:
         """The clipped surrogate less beta times the k3 estimate of KL(pi || pi_ref)."""

@@ -11,6 +11,7 @@ from stapo_train.objective import (
     Selection,
     TokenStats,
     keep_all,
+    keep_all_by_rollout,
     log_ratio,
     rollout_sums,
     sequence_mean,
@@ -68,8 +69,7 @@ class Gspo(Objective):
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
         """All tokens, each with weight 1 / |y_i|, over the number of rollouts."""
-        weights, num_rollouts = sequence_mean(stats, reduce)
-        return replace(keep_all(stats, reduce), weights=weights, denominator=num_rollouts)
+        return keep_all_by_rollout(stats, reduce)
 
     def ratio(self, stats: TokenStats) -> Tensor:
         """[N] s_i = exp(mean over the rollout's tokens of ln rho), the same at each of them (Eq. 5-7)."""
@@ -128,8 +128,7 @@ class Sapo(Objective):
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
         """All tokens, each with weight 1 / |y_i|, over the number of rollouts."""
-        weights, num_rollouts = sequence_mean(stats, reduce)
-        return replace(keep_all(stats, reduce), weights=weights, denominator=num_rollouts)
+        return keep_all_by_rollout(stats, reduce)
 
     def term(self, stats: TokenStats, selection: Selection) -> Tensor:
         """(4 / tau) sigmoid(tau (rho - 1)) A, with a tau for each sign of A."""

@@ -19,6 +19,7 @@ from stapo_train.objective import (
     Selection,
     TokenStats,
     keep_all,
+    keep_all_by_rollout,
     log_ratio,
     rollout_sums,
     sequence_mean,
@@ -48,8 +49,7 @@ class Gmpo(Objective):
 
     def select(self, stats: TokenStats, reduce: Reduce, phase: int) -> Selection:
         """All tokens, each with weight 1 / |y_i|, over the number of rollouts."""
-        weights, num_rollouts = sequence_mean(stats, reduce)
-        return replace(keep_all(stats, reduce), weights=weights, denominator=num_rollouts)
+        return keep_all_by_rollout(stats, reduce)
 
     def clipped(self, stats: TokenStats) -> tuple[Tensor, Tensor]:
         """Tokens with ln rho above ``clip_high`` and A > 0, and below -``clip_low`` with A < 0."""
