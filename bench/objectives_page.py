@@ -58,9 +58,10 @@ OTHERWISE: Mapping[tuple[str, str], tuple[Mapping[str, Any], str]] = {
 LEFT_OUT = """
 ## Left out, and what is missing
 
-* RSI (arXiv:2606.31575): tokens whose index lies in an interval are kept. Code by others reads the index as -ln pi / H;
-  the authors have published none, and the ends of the interval, on which everything hangs, could not be had from the
-  paper: others' defaults are their own guesses.
+* RSI (arXiv:2606.31575): tokens whose index lies in an interval are kept. Its abstract says no more, and the authors
+  have published no code. Missing are the interval's lower and its upper end, on which everything hangs, what the index
+  is where the entropy is near 0, whether pi and H are those of the policy that sampled, and what the loss is divided
+  by. Code by others reads the index as -ln pi / (H + a small number), with ends that are their own guesses.
 * STAPO as a baseline in TACO's repository is neither version of the paper's: a token of a good rollout with pi < 0.002
   is left out where its entropy is below the 10 % quantile of all good rollouts' tokens, of one micro-batch alone.
 * ReMax needs a greedy rollout per prompt; verl's optimal-token baselines need sums of squared probabilities per token

@@ -129,9 +129,15 @@ def test_overrides_and_defaults(tmp_path):
         ("seed", "expected key=value"),
         ("seed.x=1", "seed is a value, not a section"),
         ("seeds=1", "did you mean 'seed'"),
+        (
+            "data.question={{problem}}",
+            "got an error: found unhashable key; a text with such signs wants quotes",
+        ),
+        ("data.path=2026-02-30", "expected YAML, got an error: day "),
     ]:
-        with pytest.raises(UsageError, match=message):
+        with pytest.raises(UsageError, match=message) as caught:
             load_config(tmp_path / "run.yaml", [pair])
+        assert "\n" not in str(caught.value)
     with pytest.raises(UsageError, match="no such file"):
         load_config(tmp_path / "none.yaml")
 

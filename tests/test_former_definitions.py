@@ -2,11 +2,14 @@
 
 import json
 import shutil
+import tarfile
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 from stapo_train.config import load_config
+from stapo_train.experiments.archive import TRAININGS
 from stapo_train.experiments.notices import restate
 from stapo_train.experiments.provenance import definitions, outdated
 from stapo_train.objectives import BUILT_IN, REGISTRY
@@ -55,3 +58,25 @@ def test_a_corrected_objective_is_another_run():
 def test_whoever_has_a_second_definition_says_what_the_first_one_did():
     for name in BUILT_IN:
         assert (REGISTRY[name].definition > 1) == bool(REGISTRY[name].former), name
+
+
+def test_a_training_on_two_pages_has_the_same_numbers_on_both():
+    """Had an objective changed between the days on which two pages were made, their curves would differ."""
+    machine = {"seconds", "memory", "crc32"}  # of a line: of the machine, and over such
+    found = defaultdict(dict)
+    for path in (ROOT / "results" / "experiments").glob(f"*/{TRAININGS}"):
+        with tarfile.open(path) as archive:
+            for member in archive:
+                if member.name.endswith("/metrics.jsonl"):
+                    lines = archive.extractfile(member).read().splitlines()
+                    found[member.name][path.parent.name] = [json.loads(line) for line in lines]
+    objectives = set()
+    for name, pages in found.items():
+        first, *others = pages.values()
+        for other in others:
+            assert len(first) == len(other), name
+            both = (first[0].keys() & other[0].keys()) - machine
+            assert both >= {"reward", "entropy", "loss", "grad_norm", "num_tokens"}
+            assert [{k: row[k] for k in both} for row in first] == [{k: row[k] for k in both} for row in other], name
+            objectives.add(name.split("/")[1].rpartition("-s")[0])
+    assert objectives == {"grpo", "20-entropy", "justrl", "stapo", "stapo-old", "lopti", "stare"}

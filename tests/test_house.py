@@ -350,9 +350,8 @@ READERS = {
 READING = {"open", "fdopen", "read_text", "read_bytes", "load_file", "safe_open", "ZipFile", "ParquetFile"}
 PARSING = {("yaml", "safe_load"), ("yaml", "safe_load_all"), ("json", "load"), ("np", "load"), ("torch", "load")}
 OF_TEXT = {  # of an override on the command line
-    "train/stapo_train/config.py",
     "train/stapo_train/integrations/verl_settings.py",
-    "train/stapo_train/tiny/pretrain.py",
+    "train/stapo_train/parse.py",
 }
 
 

@@ -296,6 +296,11 @@ def test_lp_reg_clips_others_at_ten_and_the_held_not_at_all():
     assert found[:2].tolist() == pytest.approx([20 + 1 - math.log(2), 20])
     good = replace(s, advantages=-s.advantages)
     assert policy_loss(good, select(good, build("lp-reg")), build("lp-reg")).numerator[0].item() == pytest.approx(-10)
+    # in a clip of 0.2 a ratio of 0.01 / 0.05 = 0.2 is 0.8 at A < 0, and at the held token 0.2
+    s = lp_reg_tokens([0.02, 0.0, 0.0, 0.0], old=[0.05] * 4)
+    narrow = build("lp-reg", clip_low=0.2, clip_high=0.2)
+    found = policy_loss(s, select(s, narrow), narrow).numerator
+    assert found[:2].tolist() == pytest.approx([0.2 + 1 - math.log(2), 0.8])
 
 
 def test_lp_reg_counts_a_kl_up_to_ten_nats():

@@ -52,6 +52,12 @@ def test_justrls_script_runs_an_objective_with_five_lines(name, monkeypatch):
     assert compose([*JUSTRL, *OURS[1:]]).stapo_objective.name == name
 
 
+def test_a_setting_of_justrls_script_is_one_of_a_verl_of_its_own(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "stapo")
+    with pytest.raises(StapoError, match=r"^verl refuses the configuration: .*argument 'max_new_tokens'"):
+        compose([*JUSTRL, *OURS, "+actor_rollout_ref.rollout.val_kwargs.max_new_tokens=31744"])
+
+
 def test_verls_own_script_runs_grpo_with_its_kl_term(monkeypatch):
     monkeypatch.setenv(VARIABLE, "{name: grpo, kl_beta: 0.001}")
     compose([*VERL, *OURS])

@@ -13,13 +13,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.runs import flatten
 from stapo_bench.tasks import get_tool, read_foreign_yaml
 from stapo_train.data_config import STYLE_KEYS, DataConfig, with_examples
-from stapo_train.parse import check_range, parse_record
+from stapo_train.parse import check_range, parse_record, value_of
 
 _GREEDY = 1e-6  # a share below that of the likeliest of any vocabulary's tokens; a temperature that leaves that one
 
@@ -366,7 +364,7 @@ def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def _override(values: dict[str, Any], pair: str) -> None:
-    name, equals, text = pair.partition("=")
+    name, equals, _ = pair.partition("=")
     if not equals or not name:
         raise UsageError(f"override '{pair}': expected key=value, for example optim.lr=1e-5")
     *sections, key = name.split(".")
@@ -374,4 +372,4 @@ def _override(values: dict[str, Any], pair: str) -> None:
         values = values.setdefault(section, {})
         if not isinstance(values, dict):
             raise UsageError(f"override '{pair}': {'.'.join(sections[:depth])} is a value, not a section")
-    values[key] = yaml.safe_load(text)
+    values[key] = value_of(pair)

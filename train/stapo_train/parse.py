@@ -7,6 +7,8 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
+import yaml
+
 from stapo_bench.errors import UsageError, did_you_mean
 
 Record = TypeVar("Record")
@@ -21,6 +23,22 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
     names = list(known)
     hint = did_you_mean(name, names)
     return f"unknown {what} '{name}': {hint and hint + ' '}expected one of {', '.join(names)}"
+
+
+def value_of(pair: str) -> Any:
+    """The value of an override ``key=value``, which is YAML.
+
+    >>> value_of("lora={rank: 16}")
+    {'rank': 16}
+    """
+    try:
+        return yaml.safe_load(pair.partition("=")[2])
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: of no such date
+        problem = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise UsageError(
+            f"override '{pair}': expected YAML, got an error: {problem}; a text with such signs wants "
+            "quotes of its own, as in 'data.question=\"{{problem}}\"'"
+        ) from None
 
 
 def parse_record(record: type[Record], values: Mapping[str, Any], place: str) -> Record:

@@ -22,7 +22,6 @@ from typing import BinaryIO, Literal
 
 import torch
 import torch.nn.functional as F
-import yaml
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
@@ -32,7 +31,7 @@ from stapo_bench.errors import StapoError, UsageError, tell
 from stapo_bench.runs import append, complete_lines, open_own, replacing, seal, unseal, write_atomically, writing
 from stapo_bench.tasks import read_foreign_object, read_foreign_yaml, regular_file
 from stapo_train.optimizer_file import load_optimizer, optimizer_tensors
-from stapo_train.parse import parse_record
+from stapo_train.parse import parse_record, value_of
 from stapo_train.run_folder import hold_folder
 from stapo_train.tiny.batches import PackedBatch, encode, pack
 from stapo_train.tiny.texts import TEXTS
@@ -74,14 +73,12 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> PretrainConfig:
     try:
         values = read_foreign_yaml(path)
         for pair in overrides:
-            key, equals, text = pair.partition("=")
+            key, equals, _ = pair.partition("=")
             if not equals:
                 raise UsageError(f"override '{pair}': expected key=value, for example steps=100")
-            values[key] = yaml.safe_load(text)
+            values[key] = value_of(pair)
     except StapoError as error:  # of the file
         raise UsageError(str(error)) from None
-    except yaml.YAMLError as error:
-        raise UsageError(f"{path}: expected YAML, got {' '.join(str(error).split())}") from None
     config: PretrainConfig = parse_record(PretrainConfig, values, str(path))
     return config
 
