@@ -17,8 +17,13 @@ NODE = {"object_store_memory": 100 << 20}
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """A head that runs nothing, and two machines with two processors each."""
-    # Else Ray guards it by a token where this user has one, and the cluster's processes and ours may not agree on it.
-    os.environ |= {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+    settings = {
+        # Else Ray guards it by a token where this user has one, on which its processes and ours may not agree.
+        "RAY_AUTH_MODE": "disabled",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_worker_niceness": "0",  # by default 15: a busy machine hardly comes to what Ray runs
+    }
+    os.environ |= settings
     made = Cluster(initialize_head=True, head_node_args={**NODE, "num_cpus": 0, "include_dashboard": False})
     for _ in range(2):
         made.add_node(**NODE, num_cpus=2)
