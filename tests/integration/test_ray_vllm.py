@@ -17,7 +17,7 @@ from eval_setup import make_task
 from ray.cluster_utils import Cluster
 from ray_setup import cluster, engine_processes, lines_of, stapo, wait_until
 
-# One sequence at a time: in a batch the last digits of log-probabilities depend on what else is in it.
+# One sequence at a time: in a batch the last digits of log-probabilities may depend on what else is in it.
 EVAL = ("eval", "--engine", "vllm", "--slots", 1, "--decoding", "justrl", "--max-new-tokens", 24, "--samples", 16,
         "--tasks", "sums.yaml", "--data-dir", ".")  # fmt: skip
 
