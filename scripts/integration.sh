@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What needs environments of its own, run for real: our task files under lm-eval, our gradients beside TRL's and inside
-# verl, replicas on a Ray cluster (verl's environment has Ray), the Triton kernels (interpreted where there is no GPU),
-# the vLLM engine (on a CPU too), the report in a browser, the site with its notebooks, our grader inside inspect_ai and
-# verifiers, mutations of a small module; and trainings on several processes, in .venv itself.
+# verl, replicas on a Ray cluster (verl's environment and vLLM's have Ray), the Triton kernels (interpreted where there
+# is no GPU), the vLLM engine (on a CPU too), the report in a browser, the site with its notebooks, our grader inside
+# inspect_ai and verifiers, mutations of a small module; and trainings on several processes, in .venv itself.
 #
 #   scripts/integration.sh [lm-eval] [trl] [low-memory] [verl] [triton] [report] [site] [adapters] [mutation] [ranks] [vllm]   # default: all
 #
@@ -188,7 +188,7 @@ part_vllm() {
         skip vllm "$obstacle"
     elif prepare vllm; then
         export VLLM_CPU_KVCACHE_SPACE=1
-        run_tests vllm .venv-vllm/bin/python tests/test_engine_vllm.py tests/integration/test_{eval_vllm,train_vllm,train_vllm_ranks,vllm_server,engines_agree,settings_by_engine,quantized_weights}.py
+        run_tests vllm .venv-vllm/bin/python tests/test_engine_vllm.py tests/integration/test_{eval_vllm,train_vllm,train_vllm_ranks,vllm_server,engines_agree,settings_by_engine,quantized_weights,ray_vllm}.py
     fi
 }
 

@@ -108,6 +108,12 @@ def test_two_that_end_one_at_once_are_told_the_same(monkeypatch):
         assert list(pool.map(replica.end, [0.2] * 4)) == ["SIGKILL"] * 4
 
 
+def test_what_a_killed_one_had_said_is_not_given_as_the_reason(monkeypatch):
+    does = "sys.stderr.write('a warning'); sys.stderr.flush(); os.kill(os.getpid(), 9)"
+    monkeypatch.setattr("stapo_bench.engines.replica_process._START", f"import os, sys; {does}")
+    assert ReplicaProcess("one", None, SimpleQueue()).end(60.0) == "SIGKILL, after it had said: a warning"
+
+
 def test_one_that_cannot_be_ended_or_started_keeps_no_other_from_its_end(tmp_path):
     ended = []
 

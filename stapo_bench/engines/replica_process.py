@@ -86,12 +86,13 @@ class ReplicaProcess:
             os.killpg(pid, signal.SIGKILL)
         self._inbox.put(None)  # which wakes the thread that writes: there is no one to write to
         code = self._process.wait()
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         with self._said as said:
             said.seek(max(0, said.seek(0, os.SEEK_END) - 2000))
             lines = said.read().decode(errors="replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        return f"{how}{f': {last[:300]}' if last else ''}"
+        if code < 0:  # what it said last, a warning maybe, is not why it was killed
+            return signal.Signals(-code).name + (f", after it had said: {last[:300]}" if last else "")
+        return f"exit code {code}" + (f": {last[:300]}" if last else "")
 
 
 def open_on_this_machine(options: EngineOptions, checkpoint: Path) -> ReplicatedEngine:

@@ -1,16 +1,12 @@
 """Replicas on a Ray cluster of several machines, by Ray's own local one: the same samples, whatever dies meanwhile.
 
-Run by ``scripts/integration.sh verl``, whose environment has Ray.
+Run by ``scripts/integration.sh verl``, whose environment has Ray; ``test_ray_vllm.py`` has vLLM on such a cluster.
 """
 
-# ruff: noqa: F401, F811  alone is a fixture, which tests take as an argument
+# ruff: noqa: F401, F811  alone and cluster are fixtures, which tests take as arguments
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
@@ -24,28 +20,15 @@ import psutil
 from cli_setup import make_sums
 from eval_setup import make_task
 from ray.cluster_utils import Cluster
+from ray_setup import NODE, cluster, engine_processes, lines_of, stapo, wait_until
 from replicas_setup import GOLDS, LONG, REQUESTS, alone
 
 from stapo_bench.engines import EngineOptions, open_engine
 from stapo_bench.engines.replicas import ReplicatedEngine
 from stapo_bench.errors import StapoError, UsageError
 
-NODE = {"object_store_memory": 100 << 20}
 EVAL = ("eval", "--decoding", "justrl", "--tasks", "sums.yaml", "--data-dir", ".")
 SCRIPTED = (*EVAL, "--engine", "scripted", "--ckpt", "script.yaml")
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """A head that runs nothing, and two machines with two processors each."""
-    # Else Ray guards it by a token where this user has one, and the cluster's processes and ours may not agree on it.
-    os.environ |= {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
-    made = Cluster(initialize_head=True, head_node_args={**NODE, "num_cpus": 0, "include_dashboard": False})
-    for _ in range(2):
-        made.add_node(**NODE, num_cpus=2)
-    made.wait_for_nodes()
-    yield made
-    made.shutdown()
 
 
 def die(cluster: Cluster, node: Any) -> None:
@@ -74,39 +57,10 @@ def opened(cluster, tmp_path) -> Iterator:
         engine.close()
 
 
-def stapo(folder: Path, *arguments: object) -> subprocess.Popen:
-    command = [sys.executable, "-m", "stapo_bench", *map(str, arguments)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # what Ray gives an actor of one processor
-    return subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
-def lines_of(run: Path) -> list[bytes]:
-    return sorted(line for path in run.glob("samples/*.jsonl") for line in path.read_bytes().splitlines())
-
-
-def engine_processes() -> set[int]:
-    """Those that replicas on this machine have started, of whatever driver."""
-    found = set()
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):  # it has ended since
-            if b"stapo_bench.engines.replica import" in path.read_bytes():
-                found.add(int(path.parent.name))
-    return found
-
-
 @pytest.fixture
 def strangers() -> set[int]:
     """Those that somebody else on this machine had started before the test."""
     return engine_processes()
-
-
-def wait_until(is_so, seconds: float) -> bool:
-    until = time.monotonic() + seconds
-    while not is_so() and time.monotonic() < until:
-        time.sleep(0.1)
-    return is_so()
 
 
 def test_several_machines_draw_what_one_process_draws(strangers, opened, alone):
