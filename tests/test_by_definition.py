@@ -152,18 +152,20 @@ def slow_like_these(changes, beyond):
     error = math.sqrt((second + beyond.prior) / (n - 1) / n)
     own = max(0, 1 - sixth / third**2)
     few, reach = 5 / (effective + 5), beyond.reach
+    everything = [beyond.farthest] * 2
     if beyond.prior == 0:
         normal = max(0, 1 - 9 * 6 * second**3 / n**2 / third**2)
-        few, reach = few * max(normal, own), min(beyond.farthest, (1 + normal) * reach)
+        few, reach = few * max(normal, own), min(beyond.farthest, (1 + normal / 2) * reach)
 
-    def gammas(far):
-        for sign in (-1, 1):
+    def gammas(reaches):
+        for sign, far in zip((-1, 1), reaches, strict=True):
             weight = math.exp(-(max(0, sign * mean / error) ** 2)) / 4
             yield (max(0, sign * few * third) + weight * far**3) / (second + weight * far**2) / n
 
     skewness = own * effective / (effective + 20) * third / (second + beyond.prior) ** 1.5
-    ties = tuple(gammas(beyond.farthest)) if beyond.prior == 0 else None
-    return mean, error, skewness, tuple(gammas(reach)), ties
+    ties = tuple(gammas(everything)) if beyond.prior == 0 else None
+    reaches = [beyond.farthest if full else reach for full in beyond.in_full]
+    return mean, error, skewness, tuple(gammas(reaches)), ties
 
 
 def test_what_problems_like_these_say_by_their_formulas():
@@ -173,6 +175,8 @@ def test_what_problems_like_these_say_by_their_formulas():
         changes = np.where(rare, rng.uniform(0, 1, 25) ** 0.2, 0) + 0.02 * rng.normal(size=25) * (number % 3)
         changes = (-1) ** number * (changes + 1e-3)
         beyond = Beyond(prior=(0.0, 0.3)[number // 2 % 2], reach=0.4 + 0.5 * (number % 2), farthest=1.0)
+        if beyond.prior == 0:
+            beyond = beyond._replace(in_full=(number % 3 == 1, number % 5 == 1))
         found = like_these(changes, beyond)
         value, error, skewness, unseen, by_ties = slow_like_these(changes.tolist(), beyond)
         assert (found.value, found.standard_error) == (pytest.approx(value), pytest.approx(error))

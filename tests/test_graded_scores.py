@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import stapo_bench as sb
+from bench.outcomes import of_scores
 from stapo_bench.cli import cli
 from stapo_bench.errors import StapoError
 from stapo_bench.statistics import ERROR_NAMES, paired_difference, t_quantile
@@ -100,6 +101,79 @@ def test_the_interval_covers_and_is_as_short_as_students(population, k):
     if population is not near_one or k > 1:  # else the problems drawn do not have the truth 0
         assert held["these problems"] >= 181
     assert width < 1.04 * students
+
+
+def one_moves(to, change, *, other=0.0):
+    """Thirty items change by 0.01 up and down, but the first by ``change`` to this score, the second by ``other``."""
+    noise = np.resize([0.01, -0.01], 30)
+    a = np.full(30, 0.5)
+    b = a + noise
+    a[0], b[0], b[1] = to - change, to, a[1] + other
+    return a[:, None], b[:, None]
+
+
+@pytest.mark.parametrize(
+    ("pair", "losses", "gains"),
+    [
+        (one_moves(1.0, 0.3), False, True),
+        (one_moves(0.99, 0.3), False, False),  # not to the end
+        (one_moves(0.0, -0.3), True, False),
+        (one_moves(0.3, 0.3), False, True),  # from the other end
+        (one_moves(0.7, -0.3), True, False),
+        (one_moves(1.0, 0.14), False, False),  # a small step
+        (one_moves(1.0, 0.3, other=-0.4), False, False),  # another goes farther the other way
+        (one_moves(1.0, 0.3, other=-0.5), False, False),  # or to the other end
+        (one_moves(1.0, 0.3, other=0.4), False, True),
+    ],
+)
+def test_an_item_that_moves_to_an_end_of_the_range_may_have_moved_in_full(pair, losses, gains):
+    """By its formula: gamma / n on each side, of the whole range or of what was seen."""
+    d = (pair[1] - pair[0])[:, 0]
+    c = d - d.mean()
+    t = d.mean() / (d.std(ddof=1) / 30**0.5)
+    changed = (d**2).sum() ** 2 / (d**4).sum()
+    own = max(0.0, 1 - (c**6).sum() / (c**3).sum() ** 2)
+    normal = max(0.0, 1 - 54 * (c**2).sum() ** 3 / 900 / (c**3).sum() ** 2)
+    reach = min(1.0, (1 + normal / 2) * np.abs(c).max())
+    expected = []
+    for sign, far in ((-1, 1.0 if losses else reach), (1, 1.0 if gains else reach)):
+        weight = np.exp(-(max(0.0, sign * t) ** 2)) / 4
+        seen = max(0.0, sign * 5 / (changed + 5) * max(own, normal) * (c**3).sum())
+        expected.append((seen + weight * far**3) / ((c**2).sum() + weight * far**2) / 30)
+    found = paired_difference(*pair, "problems like these")
+    assert found.unseen == pytest.approx(expected)
+
+
+def test_what_was_not_drawn_of_gains_in_full_by_hand():
+    # One of 30 gains 0.3, up to 1: mean 0.01, squares 0.09 - 30 / 100^2 = 0.087, t = 0.01 / sqrt(0.087 / 29 / 30) = 1.
+    # Thirds 0.29^3 - 29 / 100^3 = 0.02436; one changed: 5 / 6 of 1 - 54 * 0.087^3 / 30^2 / 0.02436^2 = 0.9334.
+    # Gains: w = e^-1 / 4 = 0.09197, (0.8333 * 0.9334 * 0.02436 + w) / (0.087 + w) = 0.6197; losses: w = 1 / 4 and
+    # 0.29 * 1.4667 = 0.4253 the reach, w 0.07694 / (0.087 + w 0.1809) = 0.1455.
+    a = np.full((30, 1), 0.5)
+    b = a.copy()
+    a[0], b[0] = 0.7, 1.0
+    found = paired_difference(a, b, "problems like these")
+    assert np.array(found.unseen) * 30 == pytest.approx([0.1455, 0.6197], abs=2e-4)
+    # y^2 = l^2 + 30 (1 - 0.025^(1 / 30)) 0.6197 / 30 y beyond 0.01; l is Student's 2.0452 / 100: 0.0848, not 0.0205
+    half = 0.1157 * 0.6197 / 2
+    assert found.interval().high == pytest.approx(0.01 + half + (half**2 + 0.020452**2) ** 0.5, abs=2e-4)
+
+
+@pytest.mark.slow(reason="coverage by simulation")
+@pytest.mark.parametrize("k", [1, 4])
+def test_gains_in_full_of_a_tenth_of_the_items_are_covered(k):
+    """Student's interval holds in 87 to 89 of 100; standard error of a share of 94 %: 0.5 points."""
+    found = of_scores("a tenth of items gains in full", (30, k), 2000)
+    assert found["covered_like"] >= 0.93
+    assert found["covered_t"] < 0.90
+
+
+@pytest.mark.slow(reason="coverage by simulation")
+@pytest.mark.parametrize("population", ["near 1", "near 1, mostly 1 itself", "near 0, skewed"])
+def test_scores_near_an_end_keep_students_length(population):
+    found = of_scores(population, (30, 4), 1000)
+    assert found["width_like"] <= 1.08 * found["width_t"]
+    assert found["covered_like"] >= 0.93
 
 
 def test_a_tie_allows_for_changes_that_were_not_seen():

@@ -14,7 +14,7 @@ from compare_setup import refused
 from import_setup import lines
 
 import stapo_bench as sb
-from stapo_bench.analysis import compare_outcomes, compare_runs
+from stapo_bench.analysis import compare_outcomes, compare_runs, compare_several
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.presenting import render_comparison
 from stapo_bench.records import Outcome
@@ -138,6 +138,18 @@ def test_counts_alone_say_what_does_not_hang_on_the_order(tmp_path):
         ("p,1,1000000000", "got 1 of 1000000000"),
     ):
         assert error in refused(write(tmp_path / "d.csv", f"item,successes,trials\n{row}\n"), a)
+
+
+def test_tasks_with_unequal_trials_lack_nothing_where_all_sides_have_as_many(tmp_path):
+    sides = [
+        write(tmp_path / f"{name}.csv", f"task,successes,trials\naime,{aime},30\nmath,{math_},{trials}\n")
+        for name, aime, math_, trials in (("a", 12, 380, 500), ("b", 15, 400, 500), ("c", 15, 320, 400))
+    ]
+    several = compare_several([table for side in sides[:2] for table in read_outcomes(side)])
+    for found in (compare_outcomes(*sides[:2]), several):
+        assert found.unfinished == () and not any("the rest is not there" in note for note in found.notes)
+    fewer = compare_outcomes(sides[0], sides[2])
+    assert "all items: c has 430 of 800 outcomes; the rest is not there" in fewer.notes and "c" in fewer.unfinished
 
 
 def verdict(comparison) -> bytes:

@@ -17,7 +17,12 @@ in full. This quarter fades where the mean shows a change in this direction that
     gamma = (max(0, ±f sum_i c_i^3) + w R^3) / (sum_i c_i^2 + w R^2),
     f = 5 / (m + 5), w = exp(-max(0, ±t)^2) / 4, R the range of d_i
 
-``bench.coverage`` measures the coverage and the false ties.
+Scores show how far a change goes: reach is the largest |c_i|, half as far again where a few changed by themselves
+(``_FAR``). An item that one of the runs puts at an end of the range may have changed in full, and the next one in full
+from farther away: reach is then the whole range on this side, if such changes all go this way and the largest of them
+is larger than any change the other way, than 4 median deviations and than 0.15 of the range.
+
+``bench.coverage`` measures the coverage and the false ties, ``bench.outcomes`` those of scores.
 
 Runs with the same seeds are not independent: sample j of a problem meets the same random numbers in both, and models
 that are alike write alike. Their shared noise is taken out of the error, coupled or not, with s_ABi the covariance over
@@ -34,11 +39,14 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stapo_bench.statistics.clusters import Labels, units_of
 from stapo_bench.statistics.difference import UNDECIDED, Difference, Pairs
 from stapo_bench.statistics.estimators import Matrix, Vector, is_binary, problem_means
 from stapo_bench.statistics.intervals import ROUNDING, ErrorName
+
+Mask = NDArray[np.bool_]
 
 _SKEWNESS_PRIOR = 20
 """Effective number of changed problems at which the skewness beyond its noise is shrunk by half. With a smaller one,
@@ -59,8 +67,15 @@ come out right show none), and the exact test of problems like these has to reje
 
 _FAR = 3.0
 """Standard deviations of normal scores' third moment (its variance is 6 n sigma^6) beyond which a few changed by
-themselves: one that was not drawn may then change twice as far. With fewer, intervals of ordinary scores are a tenth
-longer than Student's; with more, rare gains in full are covered less often."""
+themselves: one that was not drawn may then change half as far again. With fewer, intervals of ordinary scores are a
+tenth longer than Student's; with more, rare gains in full are covered less often."""
+
+_STANDS_OUT = 4.0
+"""Median deviations (2.7 standard deviations of normal changes) beyond which a change to an end of the range is no
+noise. With fewer, intervals of scores near 1 are longer; with more, gains in full that noise half hides are missed."""
+
+_LARGE = 0.15
+"""Share of the range below which a change to its end is none in full: scores near an end reach it by small steps."""
 
 
 def paired_difference(
@@ -113,7 +128,8 @@ def contrast(
     prior = float(factors**2 @ np.array([0.5 * _mean_inverse_samples(run) ** 2 for run in used]))
     beyond = Beyond(prior=prior, reach=farthest, farthest=farthest)
     if not all(map(is_binary, used)) and (reach := float(np.abs(changes - changes.mean()).max())) > ROUNDING:
-        beyond = Beyond(prior=0.0, reach=reach, farthest=farthest)
+        ends = np.any([_at_an_end(run) for run in means[:, common]], axis=0)
+        beyond = Beyond(prior=0.0, reach=reach, farthest=farthest, in_full=_in_full(changes / farthest, ends))
     like = like_these(changes, beyond)
     if error == "problems like these":
         if clusters is not None:
@@ -143,6 +159,10 @@ class Beyond(NamedTuple):
     prior: float  # added to the sum of squares: problems that show no difference do not prove that there is none
     reach: float  # how far a problem that was not drawn is taken to change
     farthest: float  # how far any problem can change: a tie has to allow for it
+    in_full: tuple[bool, bool] = (
+        False,
+        False,
+    )  # losses and gains that reach an end of the range: the next may go as far
 
 
 def like_these(changes: Vector, beyond: Beyond, clusters: Labels | None = None) -> Difference:
@@ -167,11 +187,11 @@ def like_these(changes: Vector, beyond: Beyond, clusters: Labels | None = None) 
     if beyond.prior == 0.0:  # of scores, as far as the skewness is beyond its own noise or by far that of normal ones
         alone = _beyond_noise(cubes, _FAR**2 * 6.0 * squares**3 / num**2)
         few *= max(alone, beyond_noise)
-        beyond = beyond._replace(reach=min(beyond.farthest, (1.0 + alone) * beyond.reach))
+        beyond = beyond._replace(reach=min(beyond.farthest, (1.0 + alone / 2.0) * beyond.reach))
 
-    def unseen(reach: float) -> tuple[float, float]:
+    def unseen(reaches: Sequence[float]) -> tuple[float, float]:
         sizes = []
-        for sign in (-1.0, 1.0):
+        for sign, reach in zip((-1.0, 1.0), reaches, strict=True):
             weight = _UNSEEN_PROBLEMS * math.exp(-(max(0.0, sign * value / standard_error) ** 2))
             full = squares + weight * reach**2
             sizes.append((max(0.0, sign * few * cubes) + weight * reach**3) / full if full else 0.0)
@@ -184,14 +204,38 @@ def like_these(changes: Vector, beyond: Beyond, clusters: Labels | None = None) 
         num_problems=len(changes),
         num_clusters=None if clusters is None else num,
         skewness=believed * cubes / (squares + prior) ** 1.5,
-        unseen=unseen(beyond.reach),
-        unseen_by_ties=unseen(beyond.farthest) if beyond.prior == 0.0 else None,
+        unseen=unseen([beyond.farthest if full else beyond.reach for full in beyond.in_full]),
+        unseen_by_ties=unseen([beyond.farthest] * 2) if beyond.prior == 0.0 else None,
         farthest=beyond.farthest,
     )
 
 
 def _beyond_noise(cubes: float, variance: float) -> float:  # share of cubes^2 that is no noise of this variance
     return max(0.0, 1.0 - variance / cubes**2) if cubes else 0.0
+
+
+def _at_an_end(means: Vector) -> Mask:
+    """Problems of which all samples have the lowest score, or all the highest."""
+    found: Mask = np.minimum(means, 1.0 - means) <= ROUNDING
+    return found
+
+
+def _in_full(changes: Vector, ends: Mask) -> tuple[bool, bool]:
+    """Whether losses, and whether gains, are taken to go over the whole range; see the module.
+
+    Args:
+        changes: [num_problems], from -1 to 1
+        ends: [num_problems], whether any run has this problem at an end of the range.
+
+    >>> _in_full(np.array([0.0, 0.02, -0.02, 0.3]), np.array([False, False, False, True]))  # 0.3 > 4 * 0.02
+    (False, True)
+    """
+    least = max(_LARGE, _STANDS_OUT * float(np.median(np.abs(changes - np.median(changes)))))
+    at_ends = changes[ends & (np.abs(changes) > ROUNDING)]
+    loss, gain = (bool(at_ends.size and (sign * at_ends > 0).all()) for sign in (-1.0, 1.0))
+    lowest, highest = float(changes.min()), float(changes.max())
+    largest = float(np.abs(at_ends).max(initial=0.0))
+    return loss and largest > max(least, highest), gain and largest > max(least, -lowest)
 
 
 def _pairs(runs: Sequence[Matrix], weights: Sequence[float]) -> Pairs | None:

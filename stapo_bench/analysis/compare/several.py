@@ -22,6 +22,7 @@ from stapo_bench.analysis.compare.sides import (
     Mask,
     Side,
     check_names,
+    lacking,
     same_sample_seeds,
     shared_clusters,
     side_of,
@@ -121,7 +122,10 @@ def compare_several(
         raise StapoError("nothing to compare: no task is in all runs; compare runs of the same tasks")
     common = {task: _common(sides, task) for task in tasks}
     matrices, clusters, notes = _decided_by_all(sides, common)
-    lacking = {side.name: [line for task in tasks for line in side.lacking(task, common[task])] for side in sides}
+    missing: dict[str, list[str]] = {side.name: [] for side in sides}
+    for task in tasks:
+        for side, lines in zip(sides, lacking(sides, task, common[task]), strict=True):
+            missing[side.name] += lines
     values = [[float(np.nanmean(problem_means(scores))) for scores in of_run] for of_run in matrices]
     order = sorted(range(len(sides)), key=lambda i: -float(np.mean(values[i])))
     sides, matrices, values = ([items[i] for i in order] for items in (sides, matrices, values))  # type: ignore[assignment]
@@ -141,13 +145,13 @@ def compare_several(
         unknown=any(side.run is None for side in sides),
         clusterings=_clusterings(tasks, matrices, clusters),
         risks=tuple(pair_risks([[marked(side, task, common[task]) for task in tasks] for side in sides], reference)),
-        unfinished=tuple(name for name, lines in lacking.items() if lines),
+        unfinished=tuple(name for name, lines in missing.items() if lines),
         notes=(
             *(note for side in sides if side.table is not None for note in side.table.notes),
             *([NOT_LOOKED_AT] if any(side.table is not None for side in sides) else []),
             *cautions,
             *notes,
-            *(line for lines in lacking.values() for line in lines),
+            *(line for lines in missing.values() for line in lines),
             *stopped_note(runs, WIDENED),
         ),
     )

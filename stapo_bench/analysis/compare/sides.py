@@ -46,8 +46,7 @@ class Side:
 
         [num_problems, num_samples]. Where all have as many nothing is absent, however few they are.
         """
-        found = self.outcomes[task].of(problem_ids)
-        there = ~np.isnan(found.scores) | found.undecided
+        there = self._there(task, problem_ids)
         absent = np.zeros(there.shape, dtype=np.bool_)
         for side, part, rows, names in self._parts(task, problem_ids):
             stored = side._stored(part, rows, names, there.shape[1])
@@ -55,6 +54,12 @@ class Side:
             num = there[rows].sum(axis=1, keepdims=True)
             absent[rows] = ~there[rows] & (np.cumsum(~there[rows], axis=1) <= num.max(initial=0) - num)
         return absent
+
+    def _there(self, task: str, problem_ids: Sequence[str]) -> Mask:
+        """Samples that have an outcome, decided or not."""
+        found = self.outcomes[task].of(problem_ids)
+        there: Mask = ~np.isnan(found.scores) | found.undecided
+        return there
 
     def _parts(self, task: str, problem_ids: Sequence[str]) -> Iterator[tuple["Side", str, list[int], Sequence[str]]]:
         """The task itself; tasks that stand in one set apart again: side, task, rows in the set, names in the task."""
@@ -79,10 +84,22 @@ class Side:
             return [line for part, _, names in apart for line in self.by_task.lacking(part, names)]
         if self.run is not None:
             return not_drawn((self.run,), task, problem_ids)
-        found = self.outcomes[task].of(problem_ids)
-        drawn, asked = int((~np.isnan(found.scores) | found.undecided).sum()), found.scores.size
+        there = self._there(task, problem_ids)
+        drawn, asked = int(there.sum()), there.size
         title = self.titles[task]
         return [f"{title}: {self.name} has {drawn} of {asked} outcomes; the rest is not there"] * (drawn < asked)
+
+
+def lacking(sides: Sequence[Side], task: str, problem_ids: Sequence[str]) -> list[list[str]]:
+    """Of each side a line where samples of these problems are missing, or none.
+
+    Tables do not say how many were asked for: nothing is missing where all have as many of each problem, as designs do.
+    """
+    if all(side.run is None for side in sides):
+        numbers = [side._there(task, problem_ids).sum(axis=1) for side in sides]
+        if all(np.array_equal(numbers[0], other) for other in numbers[1:]):
+            return [[] for _ in sides]
+    return [side.lacking(task, problem_ids) for side in sides]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,7 @@ from stapo_bench.analysis.compare.sides import (
     Mask,
     Side,
     check_names,
+    lacking,
     look_grouped,
     shared_clusters,
     tasks_as_clusters,
@@ -79,9 +80,9 @@ def compare_sides(a: Side, b: Side, known: Known, margin: float = MARGIN) -> Com
         clusters.append(shared_clusters((a, b), task, common))
         notes += looks_clustered(task, common, clusters[-1])
         unsure.append(open_samples(marked(a, task, common), marked(b, task, common)))
-        for side in (a, b):
-            notes += (lacking := side.lacking(task, common))
-            unfinished += [side.name] if lacking else []
+        for side, lines in zip((a, b), lacking((a, b), task, common), strict=True):
+            notes += lines
+            unfinished += [side.name] if lines else []
     differences = {
         error: [
             paired_difference(left, right, error, same_seeds=known.same_seeds, clusters=of_task)
