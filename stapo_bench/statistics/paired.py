@@ -159,10 +159,7 @@ class Beyond(NamedTuple):
     prior: float  # added to the sum of squares: problems that show no difference do not prove that there is none
     reach: float  # how far a problem that was not drawn is taken to change
     farthest: float  # how far any problem can change: a tie has to allow for it
-    in_full: tuple[bool, bool] = (
-        False,
-        False,
-    )  # losses and gains that reach an end of the range: the next may go as far
+    in_full: tuple[bool, bool] = (False, False)  # whether losses, and gains, are taken to go over the whole range
 
 
 def like_these(changes: Vector, beyond: Beyond, clusters: Labels | None = None) -> Difference:
