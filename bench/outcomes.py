@@ -113,6 +113,7 @@ SCORES: dict[str, Models] = {
     "near 0, skewed": another_third(lambda rng, num: between(rng, rng.beta(0.5, 4.0, num), 5.0)),
     "mostly 0 or 1, a fifth between": another_third(mostly_ends),
     "a tenth of items gains in full": rare_gain(0.1),
+    "a twentieth of items gains in full": rare_gain(0.05),
 }
 """Models' scores by what they look like."""
 
@@ -124,7 +125,7 @@ def of_scores(population: str, design: tuple[int, int], repetitions: int) -> dic
     num, k = design
     rng = np.random.default_rng([num, k, *population.encode()])
     a, b = SCORES[population](np.random.default_rng(0), 1_000_000)
-    truth = float((b.expected - a.expected).mean()) if population.startswith("a tenth") else 0.0
+    truth = float((b.expected - a.expected).mean()) if population.endswith("gains in full") else 0.0
     score = float(b.expected.mean())
     counted = ("covered_these", "covered_like", "covered_t", "width_like", "width_t", "tied_like")
     found = dict.fromkeys((*counted, "score_these", "score_like"), 0.0)
@@ -270,9 +271,10 @@ def main() -> None:
         measured = measure(part, arguments.repetitions, arguments.cell)
         print(f"{table(list(measured.values()))}\n", flush=True)
         if arguments.cell:
-            names, rows = list(cells(part)), facts[part]["rows"]
+            names, rows = list(cells(part)), facts.get(part, {"rows": []})["rows"]
             for name, row in measured.items():
-                rows[names.index(name)] = {**row, "repetitions": arguments.repetitions, **about}
+                place = names.index(name)
+                rows[place : place + 1] = [{**row, "repetitions": arguments.repetitions, **about}]
         else:
             facts[part] = {"repetitions": arguments.repetitions, "rows": list(measured.values()), **about}
         if arguments.json is not None:
