@@ -7,15 +7,18 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from ray.cluster_utils import Cluster
+
+if TYPE_CHECKING:
+    from ray.cluster_utils import Cluster
 
 NODE = {"object_store_memory": 100 << 20}
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def cluster() -> "Iterator[Cluster]":
     """A head that runs nothing, and two machines with two processors each."""
     settings = {
         # Else Ray guards it by a token where this user has one, on which its processes and ours may not agree.
@@ -24,6 +27,8 @@ def cluster() -> Iterator[Cluster]:
         "RAY_worker_niceness": "0",  # by default 15: a busy machine hardly comes to what Ray runs
     }
     os.environ |= settings
+    from ray.cluster_utils import Cluster  # behind them, and only where Ray is: doctests import this file everywhere
+
     made = Cluster(initialize_head=True, head_node_args={**NODE, "num_cpus": 0, "include_dashboard": False})
     for _ in range(2):
         made.add_node(**NODE, num_cpus=2)
