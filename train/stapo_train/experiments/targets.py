@@ -1,26 +1,47 @@
 """Sections on what a method with a target entropy claims (STARE, arXiv:2606.19236): that it holds it, what it gains.
 
 A target is an objective's ``max_entropy``. The published gain is in points of the mean of AIME24 and AIME25 over DAPO.
+Beside ours stand the gains that the printed tables hold.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stapo_bench.analysis import RunScore, changes_by_task, means_by_task
+from stapo_bench.analysis import RunScore, changes_by_task, load_published, means_by_task
+from stapo_bench.presenting import signed
+from stapo_bench.presenting.figures import Sources
 from stapo_bench.records import Outcomes
 from stapo_bench.statistics import LEVEL, SEED_ERRORS, Difference, holm, over_seeds
 from stapo_train.experiments.design import Training, in_words
 from stapo_train.experiments.findings import Findings, counted
+from stapo_train.experiments.provenance import objective_names
 from stapo_train.experiments.section import Section, in_points
 from stapo_train.inspect.stability import read_entropies
 from stapo_train.objectives import build
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from stapo_bench.presenting.figures.lines import Lines
+
 BAND = 0.1
 """Half the width of the band around a target, as a share of it: ours, none is published."""
+
+FIGURE = "target.svg"
+
+PRINTED: Mapping[str, Sequence[tuple[str, str, str, str]]] = {
+    "stare": (("stare", "STARE-O1", "stare", "GRPO-ds"), ("stare", "STARE-O1", "stare_cited", "DAPO")),
+    "lp-reg": (("lp_reg", "LpReg_on", "lp_reg", "GRPO_on"), ("stare_cited", "Lp-Reg", "stare_cited", "DAPO")),
+    "stapo": (("stapo_v1", "STAPO", "stapo_v1", "JustRL"),),
+}
+"""By objective: a printed table and its row, and the table and row that it is held against there."""
+
+AIME = ("aime24", "aime25")
 
 
 def target_of(training: Training) -> float | None:
@@ -96,8 +117,14 @@ def target_entropy(findings: Findings, folder: Path) -> Section:
         for variant, target in targets.items()
         if target is not None
     }
+    draw_targets(findings.sources, [found.target for found in held.values()], folder / FIGURE)
     lines = [
         "## Is entropy held at its target?",
+        "",
+        f"![Entropy and its target]({FIGURE})",
+        "",
+        f"Entropy over iterations, mean over response tokens before the iteration's updates; line: the target, grey: "
+        f"± {BAND:.0%} of it.",
         "",
         f"The gate opens where an iteration's mean entropy is below the target; the band is the target ± {BAND:.0%} "
         "(its width is ours). End: median of the last tenth of the iterations, in nats; 95 % intervals over seeds.",
@@ -109,6 +136,39 @@ def target_entropy(findings: Findings, folder: Path) -> Section:
         when, share = (f"{found.opened[0]} to {found.opened[1]}", f"{found.in_band:.0%}") if found.opened else "––"
         lines.append(f"| {variant} | {found.target:g} | {when} | {share} | {_nats(found.off)} | {_nats(found.added)} |")
     return Section(answers=[h.sentence(v, reference) for v, h in held.items()], text="\n".join(lines))
+
+
+def draw_targets(sources: Sources, targets: Sequence[float], path: Path) -> None:
+    """The entropy of all trainings over iterations, with a band around every target."""
+    from stapo_bench.presenting.figures import lines
+    from stapo_bench.presenting.figures.registry import Plot
+    from stapo_bench.presenting.figures.render import save_data
+    from stapo_bench.presenting.figures.training import lacks_logs, over_iterations
+
+    def draw(axes: Sequence["Axes"], data: "Lines") -> None:
+        for ax in axes:
+            mark_targets(ax, targets)
+        lines.draw(axes, data)
+
+    data = over_iterations(sources, "entropy", "entropy (nats)")
+    plot = Plot(
+        title="Entropy and its target",
+        lacks=lacks_logs,
+        read=lambda _: data,
+        layout=lines.layout_of,
+        draw=draw,
+        note="",
+    )
+    save_data(plot, data, path, "")
+
+
+def mark_targets(ax: "Axes", targets: Sequence[float]) -> None:
+    """A line at every target, and its band."""
+    from stapo_bench.presenting.figures.style import INK
+
+    for target in targets:
+        ax.axhspan((1 - BAND) * target, (1 + BAND) * target, color=INK, alpha=0.12, linewidth=0, zorder=0)
+        ax.axhline(target, color=INK, linewidth=0.6, zorder=1)
 
 
 def aime_gain(findings: Findings, folder: Path) -> Section:
@@ -143,7 +203,56 @@ def aime_gain(findings: Findings, folder: Path) -> Section:
                     f"{in_words(decoding)}: on the AIME-like tasks {variant} is {verdict} from {reference}: "
                     f"{in_points(difference)} points ({percent}, {len(base)} seeds)."
                 )
-    return Section(answers=answers, text="\n".join(lines))
+    return Section(answers=answers, text="\n".join([*lines, *_printed(findings)]))
+
+
+def _printed(findings: Findings) -> Iterator[str]:
+    """The same gains as the tables of the methods' papers hold them, as lines of the page."""
+    objectives = objective_names(findings.experiment.variants)
+    rows = [row for variant in findings.variants for row in PRINTED.get(objectives.get(variant, ""), ())]
+    if not rows:
+        return
+    yield ""
+    yield (
+        "Printed, of the mean of AIME24 and AIME25, one training each, models of 1.5B to 32B parameters: the smallest "
+        "and the largest gain among a row's checkpoints. Where the two sides are of two tables, protocols differ."
+    )
+    yield ""
+    yield "| Printed | Table | checkpoints | points | percent |"
+    yield "|---|---|---|---|---|"
+    for table, method, beside, other in rows:
+        gains = printed_gains(table, method, beside, other)
+        points, percents = map(_ends, zip(*gains, strict=True))
+        source = "; ".join(dict.fromkeys(load_published(name).title for name in (table, beside)))
+        yield f"| {method} over {other} | {source} | {len(gains)} | {points} | {percents} % |"
+
+
+def printed_gains(table: str, method: str, beside: str, other: str) -> list[tuple[float, float]]:
+    """A printed method's gains over another on the mean of AIME24 and AIME25: as it is, and over the other's mean.
+
+    A pair for every model and way of decoding that both have.
+
+    >>> [(round(gain, 3), round(share, 3)) for gain, share in printed_gains("lp_reg", "LpReg_on", "lp_reg", "GRPO_on")]
+    [(0.042, 0.104)]
+    """
+    means = [
+        {
+            (row.model, row.regime): mean(row.scores[task] for task in AIME)
+            for row in load_published(name).rows
+            if row.method == wanted and all(task in row.scores for task in AIME)
+        }
+        for name, wanted in ((table, method), (beside, other))
+    ]
+    return [(means[0][key] - base, means[0][key] / base - 1) for key, base in means[1].items() if key in means[0]]
+
+
+def _ends(fractions: Sequence[float]) -> str:
+    """The smallest and the largest in percent, once where they are one.
+
+    >>> _ends([0.02, -0.011, 0.01]), _ends([0.02])
+    ('-1.1 to +2.0', '+2.0')
+    """
+    return " to ".join(dict.fromkeys(signed(end) for end in (min(fractions), max(fractions))))
 
 
 def _on_aime(scores: Sequence[RunScore]) -> list[Mapping[str, Outcomes]]:
