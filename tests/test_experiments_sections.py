@@ -289,7 +289,8 @@ def test_the_gain_on_aime_is_of_those_two_tasks_alone():
     assert "STARE-O1" not in found.text
     # A's mean is (4.5 + 6.5) / 24 = 0.458: 25 points are 54.5 % of it.
     assert "| B | T=1.0, top-p 1.0 | +25.0 [" in found.text and "+54.5 %" in found.text
-    assert found.answers[0].endswith("points (+54.5 %, 5 seeds).")
+    ends = r"\[[^]]+\] on seeds like these, \[[^]]+\] on seeds and problems like these"
+    assert re.search(rf"from A: \+25\.0 points \(\+54\.5 %\), {ends} \(5 seeds\)\.$", found.answers[0])
 
 
 def planned(*components):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stapo_bench.analysis import RunScore, changes_by_task, load_published, means_by_task
-from stapo_bench.presenting import signed
+from stapo_bench.presenting import change_interval, signed
 from stapo_bench.presenting.figures import Sources
 from stapo_bench.records import Outcomes
 from stapo_bench.statistics import LEVEL, SEED_ERRORS, Difference, holm, over_seeds
@@ -177,10 +177,10 @@ def aime_gain(findings: Findings, folder: Path) -> Section:
     lines = [
         f"## Mean of the two AIME-like tasks, minus {reference}'s",
         "",
-        f"In points, and in percent of {reference}'s mean, with 95 % intervals on {SEED_ERRORS[1]}; p by Holm.",
+        f"In points, and in percent of {reference}'s mean, with 95 % intervals; p by Holm, on {SEED_ERRORS[1]}.",
         "",
-        "| Variant | Decoding | points | percent | p (Holm) |",
-        "|---|---|---|---|---|",
+        f"| Variant | Decoding | {' | '.join(SEED_ERRORS)} | percent | p (Holm) |",
+        "|" + "---|" * (4 + len(SEED_ERRORS)),
     ]
     answers = []
     for decoding, scores in findings.scores.items():
@@ -189,19 +189,24 @@ def aime_gain(findings: Findings, folder: Path) -> Section:
             continue
         level = mean(float(np.nanmean(task)) for task in means_by_task(base))
         found = {
-            variant: over_seeds(changes_by_task(base, _on_aime(of_variant)), SEED_ERRORS[1])
+            variant: [over_seeds(changes_by_task(base, _on_aime(of_variant)), error) for error in SEED_ERRORS]
             for variant, of_variant in scores.items()
             if variant != reference and variant not in untrained and variant not in findings.same
         }
-        adjusted = holm([difference.p_value for difference in found.values()])
-        for (variant, difference), p in zip(found.items(), adjusted, strict=True):
-            percent = f"{100 * difference.value / level:+.1f} %"
-            lines.append(f"| {variant} | {in_words(decoding)} | {in_points(difference)} | {percent} | {p:.3f} |")
+        adjusted = holm([differences[1].p_value for differences in found.values()])
+        for (variant, differences), p in zip(found.items(), adjusted, strict=True):
+            percent = f"{100 * differences[0].value / level:+.1f} %"
+            cells = " | ".join(in_points(difference) for difference in differences)
+            lines.append(f"| {variant} | {in_words(decoding)} | {cells} | {percent} | {p:.3f} |")
             if variant in findings.told:
                 verdict = "told apart" if p < LEVEL else "not told apart"
+                intervals = ", ".join(
+                    f"{change_interval(difference.interval())} on {error}"
+                    for difference, error in zip(differences, SEED_ERRORS, strict=True)
+                )
                 answers.append(
                     f"{in_words(decoding)}: on the AIME-like tasks {variant} is {verdict} from {reference}: "
-                    f"{in_points(difference)} points ({percent}, {len(base)} seeds)."
+                    f"{signed(differences[0].value)} points ({percent}), {intervals} ({len(base)} seeds)."
                 )
     return Section(answers=answers, text="\n".join([*lines, *_printed(findings)]))
 
