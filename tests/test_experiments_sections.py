@@ -225,6 +225,8 @@ def test_a_target_entropy_is_held_or_not(tmp_path, monkeypatch):
         ("gated", 2): [0.5, 0.4, 0.2, 0.1],
         ("plain", 1): [0.4, 0.3, 0.2, 0.1],
         ("plain", 2): [0.5, 0.3, 0.2, 0.1],
+        ("other", 1): [0.4, 0.3, 0.2, 0.2],
+        ("other", 2): [0.5, 0.3, 0.2, 0.2],
     }
     trainings = []
     for (variant, seed), entropies in curves.items():
@@ -241,11 +243,12 @@ def test_a_target_entropy_is_held_or_not(tmp_path, monkeypatch):
     # Ends 0.2 and 0.1: -0.1 and -0.2 from 0.3, mean -0.15, standard error 0.05, t_0.975(1) = 12.706: -0.15 -+ 0.635;
     # +0.1 and 0 from the plain one's: +0.05 -+ 0.635.
     assert "| gated | 0.3 | 2 to 3 | 17% | -0.150 [-0.785, +0.485] | +0.050 [-0.585, +0.685] |" in found.text
+    assert "| other | none | – | – | – | +0.100 [–] |" in found.text
     assert "plain |" not in found.text.split("|---")[-1]
     assert found.answers[0].startswith("gated's gate opens at iteration 2 to 3; from there on entropy is within 10% of")
     for training in trainings:
         training.config.objective["max_entropy"] = 0.05
-        if training.variant == "plain":
+        if training.variant != "gated":
             training.config.objective = {"name": "justrl"}
     never = targets.target_entropy(results, tmp_path)
     assert never.answers == ["gated's entropy never falls below its target of 0.05 nats (2 seeds)."]

@@ -20,7 +20,7 @@ from stapo_bench.statistics import LEVEL, SEED_ERRORS, Difference, holm, over_se
 from stapo_train.experiments.design import Training, in_words
 from stapo_train.experiments.findings import Findings, counted
 from stapo_train.experiments.provenance import objective_names
-from stapo_train.experiments.section import Section, in_points
+from stapo_train.experiments.section import Section, in_numbers, in_points
 from stapo_train.inspect.stability import read_entropies
 from stapo_train.objectives import build
 
@@ -66,6 +66,20 @@ def time_in_band(entropies: Sequence[float], target: float) -> tuple[int | None,
     return first, sum(abs(entropy - target) <= BAND * target for entropy in later) / len(later)
 
 
+def end_of(entropies: Sequence[float]) -> float:
+    """The median of the last tenth of a training's entropies.
+
+    >>> end_of([0.5] * 20 + [0.3, 0.2])
+    0.25
+    """
+    return median(entropies[-max(1, len(entropies) // 10) :])
+
+
+def added(curves: Sequence[Sequence[float]], reference: Sequence[Sequence[float]]) -> Difference:
+    """By how much entropies end above the reference's of the same seeds."""
+    return _over_seeds([end_of(curve) - end_of(other) for curve, other in zip(curves, reference, strict=True)])
+
+
 @dataclass(frozen=True, kw_only=True)
 class Held:
     """How a gated method's entropy stands to its target, over seeds. Entropies in nats."""
@@ -79,16 +93,15 @@ class Held:
 
     @classmethod
     def of(cls, target: float, curves: Sequence[Sequence[float]], reference: Sequence[Sequence[float]]) -> "Held":
-        """From the mean entropies by iteration of each seed, in one order. End: the median of the last tenth."""
+        """From the mean entropies by iteration of each seed, in one order."""
         firsts, shares = zip(*(time_in_band(curve, target) for curve in curves), strict=True)
         opened = [first for first in firsts if first is not None]
-        ends, others = ([median(c[-max(1, len(c) // 10) :]) for c in found] for found in (curves, reference))
         return cls(
             target=target,
             opened=(min(opened), max(opened)) if opened else None,
             in_band=float(np.nanmean(shares)) if opened else float("nan"),
-            off=_over_seeds([end - target for end in ends]),
-            added=_over_seeds([end - other for end, other in zip(ends, others, strict=True)]),
+            off=_over_seeds([end - target for end in map(end_of, curves)]),
+            added=added(curves, reference),
             num_seeds=len(curves),
         )
 
@@ -99,7 +112,7 @@ class Held:
         return (
             f"{variant}'s gate opens at iteration {self.opened[0]} to {self.opened[1]}; from there on entropy is "
             f"within {BAND:.0%} of its target, {self.target:g} nats, in {self.in_band:.0%} of the iterations; it ends "
-            f"{_nats(self.off)} nats from it, {_nats(self.added)} from where {reference}'s ends "
+            f"{in_numbers(self.off)} nats from it, {in_numbers(self.added)} from where {reference}'s ends "
             f"({self.num_seeds} seeds)."
         )
 
@@ -132,9 +145,15 @@ def target_entropy(findings: Findings, folder: Path) -> Section:
         f"| Variant | target | gate opens at iteration | then in band | end minus target | minus {reference}'s end |",
         "|---|---|---|---|---|---|",
     ]
-    for variant, found in held.items():
-        when, share = (f"{found.opened[0]} to {found.opened[1]}", f"{found.in_band:.0%}") if found.opened else "––"
-        lines.append(f"| {variant} | {found.target:g} | {when} | {share} | {_nats(found.off)} | {_nats(found.added)} |")
+    for variant, entropies in curves.items():
+        if variant in held:
+            found = held[variant]
+            when, share = (f"{found.opened[0]} to {found.opened[1]}", f"{found.in_band:.0%}") if found.opened else "––"
+            row = f"{found.target:g} | {when} | {share} | {in_numbers(found.off)} | {in_numbers(found.added)}"
+            lines.append(f"| {variant} | {row} |")
+        elif variant != reference:
+            beside = in_numbers(added(entropies, curves[reference]))
+            lines.append(f"| {variant} | none | – | – | – | {beside} |")
     return Section(answers=[h.sentence(v, reference) for v, h in held.items()], text="\n".join(lines))
 
 
@@ -266,8 +285,3 @@ def _on_aime(scores: Sequence[RunScore]) -> list[Mapping[str, Outcomes]]:
 
 def _over_seeds(values: Sequence[float]) -> Difference:
     return over_seeds([np.array(values)[:, None]], "seeds like these")
-
-
-def _nats(difference: Difference) -> str:
-    interval = difference.interval()
-    return f"{difference.value:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
