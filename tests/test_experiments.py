@@ -215,12 +215,18 @@ def test_a_suite_of_its_own_is_evaluated_and_its_base_pretrained(tmp_path):
     assert {step.command[3] for step in usual.values() if step.kind == "eval"} == {"tiny"}
 
 
+def test_single_tasks_may_be_evaluated_alone(tmp_path):
+    plan = steps.plan(design.load_experiment("low-probability"), tmp_path)
+    asked = {tuple(step.command[2:4]) for step in plan.values() if step.kind == "eval"}
+    assert asked == {("--tasks", "tiny_aime24,tiny_aime25")}
+
+
 def test_a_wrong_description_is_refused(tmp_path):
     for wrong, message in (
         (TOY + "colour: red", "unknown colour"),
         (TOY.replace("reference: JustRL", "reference: Just"), "names of variants, got Just"),
         (TOY + "pairs: [[STAPO, Stapp]]", "names of variants, got Stapp"),
-        (TOY.replace("seeds: search", "seeds: lucky"), "fresh, search, got lucky"),
+        (TOY.replace("seeds: search", "seeds: lucky"), "fresh, search, second, got lucky"),
     ):
         (tmp_path / "toy.yaml").write_text(wrong)
         with pytest.raises(UsageError, match=message):

@@ -218,13 +218,15 @@ def test_regimes_are_counted_over_seeds(tmp_path):
     assert sections.regimes(steady, Path()).answers[:2] == ["Entropy collapses: nowhere.", "It explodes: nowhere."]
 
 
-def test_a_target_entropy_is_held_or_not(tmp_path):
+def test_a_target_entropy_is_held_or_not(tmp_path, monkeypatch):
     # Gated at 0.3 nats, the band 0.27 to 0.33: open from iteration 2 and 3, in the band in 1 of 3 and 0 of 2 after it.
     curves = {
         ("gated", 1): [0.4, 0.28, 0.2, 0.2],
         ("gated", 2): [0.5, 0.4, 0.2, 0.1],
         ("plain", 1): [0.4, 0.3, 0.2, 0.1],
         ("plain", 2): [0.5, 0.3, 0.2, 0.1],
+        ("other", 1): [0.4, 0.3, 0.2, 0.2],
+        ("other", 2): [0.5, 0.3, 0.2, 0.2],
     }
     trainings = []
     for (variant, seed), entropies in curves.items():
@@ -233,22 +235,37 @@ def test_a_target_entropy_is_held_or_not(tmp_path):
         (folder / "metrics.jsonl").write_text("".join(f'{{"entropy": {value}}}\n' for value in entropies))
         objective = {"name": "stare" if variant == "gated" else "justrl"}
         trainings.append(SimpleNamespace(variant=variant, folder=folder, config=SimpleNamespace(objective=objective)))
-    found = targets.target_entropy(
-        SimpleNamespace(trainings=trainings, experiment=SimpleNamespace(reference="plain")), Path()
-    )
+    drawn = []
+    monkeypatch.setattr(targets, "draw_targets", lambda sources, levels, path: drawn.append((sources, levels, path)))
+    results = SimpleNamespace(trainings=trainings, experiment=SimpleNamespace(reference="plain"), sources="logs")
+    found = targets.target_entropy(results, tmp_path)
+    assert drawn == [("logs", [0.3], tmp_path / "target.svg")] and "](target.svg)" in found.text
     # Ends 0.2 and 0.1: -0.1 and -0.2 from 0.3, mean -0.15, standard error 0.05, t_0.975(1) = 12.706: -0.15 -+ 0.635;
     # +0.1 and 0 from the plain one's: +0.05 -+ 0.635.
     assert "| gated | 0.3 | 2 to 3 | 17% | -0.150 [-0.785, +0.485] | +0.050 [-0.585, +0.685] |" in found.text
+    assert "| other | none | – | – | – | +0.100 [–] |" in found.text
     assert "plain |" not in found.text.split("|---")[-1]
     assert found.answers[0].startswith("gated's gate opens at iteration 2 to 3; from there on entropy is within 10% of")
     for training in trainings:
         training.config.objective["max_entropy"] = 0.05
-        if training.variant == "plain":
+        if training.variant != "gated":
             training.config.objective = {"name": "justrl"}
-    never = targets.target_entropy(
-        SimpleNamespace(trainings=trainings, experiment=SimpleNamespace(reference="plain")), Path()
-    )
+    never = targets.target_entropy(results, tmp_path)
     assert never.answers == ["gated's entropy never falls below its target of 0.05 nats (2 seeds)."]
+
+
+def test_a_target_and_its_band_are_drawn():
+    ax = Figure().subplots()
+    targets.mark_targets(ax, [0.3])
+    assert ax.patches[0].get_y() == pytest.approx(0.27) and ax.patches[0].get_height() == pytest.approx(0.06)
+    assert list(ax.lines[0].get_ydata()) == [0.3, 0.3]
+
+
+def test_printed_gains_are_of_the_two_aime_tasks_and_of_models_that_both_tables_have():
+    # By hand: (44.2 + 23.8 - 35.7 - 17.1) / 2 = 7.6 at 7B, ..., 12.9 at 1.5B; of five models DAPO is printed for four.
+    gains = targets.printed_gains("stare", "STARE-O1", "stare_cited", "DAPO")
+    assert [round(100 * points, 2) for points, _ in gains] == [7.6, 4.65, 12.9, 9.15]
+    assert round(100 * gains[0][1], 1) == 28.8  # 15.2 / 52.8
 
 
 def test_the_gain_on_aime_is_of_those_two_tasks_alone():
@@ -263,13 +280,20 @@ def test_the_gain_on_aime_is_of_those_two_tasks_alone():
     better = {"tiny_aime24": 10, "tiny_aime25": 6, "tiny_minerva": 0}
     runs = {"A": run(base), "B": run(better)}
     scores = {"training": {name: [score_of(0.5, found) for _ in range(5)] for name, found in runs.items()}}
+    variants = {"A": ["objective.name=dapo"], "B": ["objective.name=lp-reg"], "C": ["objective.name=stare"]}
     results = SimpleNamespace(
-        experiment=SimpleNamespace(reference="A", untrained=[]), scores=scores, same={}, told=["B"]
-    )
+        experiment=SimpleNamespace(reference="A", untrained=[], variants=variants),
+        scores=scores, variants=["A", "B"], same={}, told=["B"],
+    )  # fmt: skip
     found = targets.aime_gain(results, Path())
+    # Printed: (50.83 + 37.92 - 46.04 - 34.38) / 2 = 4.165, which is 10.4 % of 40.21. C has no finished seed.
+    assert "| LpReg_on over GRPO_on | Lp-Reg | 1 | +4.2 | +10.4 % |" in found.text
+    assert "| Lp-Reg over DAPO | Cited in STARE's table | 2 | -1.4 to +0.7 | -4.3 to +2.3 % |" in found.text
+    assert "STARE-O1" not in found.text
     # A's mean is (4.5 + 6.5) / 24 = 0.458: 25 points are 54.5 % of it.
     assert "| B | T=1.0, top-p 1.0 | +25.0 [" in found.text and "+54.5 %" in found.text
-    assert found.answers[0].endswith("points (+54.5 %, 5 seeds).")
+    ends = r"\[[^]]+\] on seeds like these, \[[^]]+\] on seeds and problems like these"
+    assert re.search(rf"from A: \+25\.0 points \(\+54\.5 %\), {ends} \(5 seeds\)\.$", found.answers[0])
 
 
 def planned(*components):

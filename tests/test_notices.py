@@ -39,13 +39,14 @@ def test_the_pair_that_two_pages_tell_otherwise():
     assert found == {("JustRL", "STAPO", "training", "main"), ("JustRL", "STAPO", "justrl", "main")}
 
 
-def page(folder, name, *, verdict, grader, seeds=(1, 2), turned=False, rate="1e-4"):
+def page(folder, name, *, verdict, grader, seeds=(1, 2), turned=False, rate="1e-4", tasks=None):
     (folder / name).mkdir()
     about = {
         "variants": {"A": ["objective.name=justrl"], "B": ["objective.name=stapo"]}, "overrides": [f"optim.lr={rate}"],
         "seeds": {"finished": list(seeds)}, "evaluation": {"max-new-tokens": 96}, "graders": [f"math-{grader}"],
         "definitions": {"A": 1, "B": 1}, "cpu_s": {"train": 3600.0},
     }  # fmt: skip
+    about |= {"tasks": tasks} if tasks else {}
     pair = "B,A" if turned else "A,B"
     (folder / name / "manifest.json").write_text(json.dumps(about))
     (folder / name / "page.md").write_text("# title\n\n**Why?**\n\n- So.\n")
@@ -72,9 +73,10 @@ def test_of_two_pages_that_differ_the_one_of_the_earlier_grader_says_so(tmp_path
         {"verdict": "worse", "turned": True},
         {"verdict": "tied", "seeds": (1, 3)},
         {"verdict": "tied", "rate": "2e-4"},
+        {"verdict": "tied", "tasks": ["tiny_aime24"]},
     ],
 )
-def test_the_same_verdict_the_other_way_round_or_other_seeds_are_no_disagreement(tmp_path, other):
+def test_the_same_verdict_the_other_way_round_or_other_seeds_or_tasks_are_no_disagreement(tmp_path, other):
     one = page(tmp_path, "one", verdict="better", grader=3)
     page(tmp_path, "other", grader=9, **other)
     assert len(list(verdicts(one))) == 1 and disagreements(one) == []

@@ -17,7 +17,6 @@ from bench.reanalysis.pages import verdict
 from bench.reanalysis.record import DataSet, Run, Table
 from bench.reanalysis.series import CHECKPOINTS
 from stapo_bench.errors import StapoError
-from stapo_train.experiments.archive import pack
 
 MARK = "zebra"  # in every problem and completion, and on no page
 
@@ -129,15 +128,17 @@ def test_claims_are_told_in_the_words_of_the_experiments_that_stand(tmp_path):
         "regime": ["JustRL's entropy o"],
         "spurious": ["STAPO silences h", "STAPO on STAPO's rollouts i", "On j"],
         "knights": [f"T=1.0, top-p 1.0: {name} and GRPO k" for name in ("AR", "Lopti", "AR + Lopti")],
-        "low-probability": ["T=1.0, top-p 1.0: Not enough data to tell STARE l", "STARE's entropy stability m"],
+        "low-probability": [
+            f"T={decoding}: on the AIME-like tasks {name} l"
+            for decoding in ("1.0, top-p 1.0", "0.7, top-p 0.9")
+            for name in ("STARE", "Lp-Reg")
+        ]
+        + ["STARE's gate opens m", "Lp-Reg's entropy stability n"],
         "mechanism": [f"{code} of it" for code in ("T1", "S1", "S3", "N1", "N2", "U2", "U3", "H2")],
     }
     for name, answers in told.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "summary.json").write_text(json.dumps({"answers": answers}))
-    curve = "".join(f'{{"entropy": {value}}}\n' for value in (0.5, 0.29, 0.2)).encode()
-    names = [f"trainings/{name}-s{seed}-x/metrics.jsonl" for name in ("stare", "justrl") for seed in (1, 2)]
-    pack(dict.fromkeys(names, curve), tmp_path / "low-probability")
     text = claims.page(tmp_path)
     assert (
         "Entropy collapses c It explodes d ([stability](../experiments/stability/page.md)) JustRL's entropy o" in text
@@ -145,11 +146,6 @@ def test_claims_are_told_in_the_words_of_the_experiments_that_stand(tmp_path):
     assert all(answer in text for answers in told.values() for answer in answers)
     # By hand: 57 - 39 points of 500 answers each at 3B, 90.8 - 77 at 7B; sampling error is at most 6 points.
     assert "mean of the tasks of known size: +13.8 to +18.0 points (these problems: shown 2;" in text
-    # Below 0.3 from iteration 2 on; 0.29 is in the band, 0.2 is not.
-    assert (
-        "STARE's gate opens at iteration 2 to 2; from there on entropy is within 10% of its target, 0.3 nats, in 50%"
-        in text
-    )
     assert "earlier day" not in text
     about = {"graders": ["math-3"], "cpu_s": {"train": 3600.0}}
     (tmp_path / "sensitivity" / "manifest.json").write_text(json.dumps(about))

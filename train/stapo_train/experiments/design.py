@@ -19,8 +19,15 @@ _TRAIN = Path(__file__).resolve().parents[2]
 HERE = _TRAIN / "experiments"
 CONFIGS = _TRAIN / "configs" / "tiny"
 
-SEEDS: Mapping[str, tuple[int, ...]] = {"fresh": (101, 102, 103, 104, 105), "search": (1, 2, 3)}
-"""Settings are searched with the search seeds and measured with the fresh ones, by which nothing is ever chosen."""
+SEEDS: Mapping[str, tuple[int, ...]] = {
+    "fresh": (101, 102, 103, 104, 105),
+    "search": (1, 2, 3),
+    "second": (201, 202, 203, 204, 205),
+}
+"""Settings are searched with the search seeds and measured with the fresh ones, by which nothing is ever chosen.
+
+The second ones are for predictions about methods that were seen with the fresh ones.
+"""
 
 PRETRAIN = "pretrain."
 """How settings of the base model begin."""
@@ -46,6 +53,7 @@ class Experiment:
     overrides: Sequence[str] = ()  # of every training
     left_out: str = ""  # of what the compared methods' authors do; said at the head of the page
     suite: str = "tiny"  # the tasks of every evaluation
+    tasks: Sequence[str] = ()  # evaluate these alone, of whatever suite
     evaluation: Mapping[str, int] = field(default_factory=dict)  # options of ``stapo-bench eval`` on top of EVALUATION
 
     @property
@@ -72,6 +80,11 @@ class Experiment:
     def options(self) -> dict[str, int]:
         """Options of ``stapo-bench eval``."""
         return {**EVALUATION, **self.evaluation}
+
+    @property
+    def evaluated(self) -> Sequence[str]:
+        """What ``stapo-bench eval`` is told to evaluate."""
+        return ["--tasks", ",".join(self.tasks)] if self.tasks else ["--suite", self.suite]
 
 
 EVALUATION = {"max-new-tokens": 96}

@@ -159,7 +159,8 @@ def _trained(about: Mapping[str, Any], variant: str) -> str:
     own: Sequence[str] = about["variants"][variant]
     settings = dict(pair.split("=", 1) for pair in (*_common(about), *own))
     kind = settings if own else {name: value for name, value in settings.items() if name.startswith(PRETRAIN)}
-    return str((sorted(kind.items()), about["seeds"]["finished"], sorted(about["evaluation"].items())))
+    evaluated = (sorted(about["evaluation"].items()), about.get("tasks"))
+    return str((sorted(kind.items()), about["seeds"]["finished"], evaluated))
 
 
 def _common(about: Mapping[str, Any]) -> list[str]:

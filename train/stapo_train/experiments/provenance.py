@@ -33,6 +33,7 @@ def provenance(findings: Findings, command: str) -> dict[str, Any]:
         "seeds": {"asked": list(experiment.used_seeds), "finished": list(findings.seeds)},
         "overrides": list(experiment.overrides),
         "evaluation": experiment.options,
+        **({"tasks": list(experiment.tasks)} if experiment.tasks else {}),
         "graders": sorted({score.grader for score in findings.sources.scores}),
         "variants": {name: list(own) for name, own in experiment.variants.items()},
         "definitions": definitions(experiment.variants),
@@ -111,7 +112,8 @@ def how(findings: Findings, about: dict[str, Any]) -> Iterator[str]:
     yield f"- One base model {alike}: intervals say nothing about another one, nor about larger models."
     if findings.experiment.decodings:
         limits = ", ".join(f"{name} {value}" for name, value in about["evaluation"].items())
-        yield f"- Evaluated with {limits}; graded by {', '.join(about['graders'])}."
+        alone = f" on {', '.join(about['tasks'])} alone" if "tasks" in about else ""
+        yield f"- Evaluated with {limits}{alone}; graded by {', '.join(about['graders'])}."
     common = ", ".join(about["overrides"]) or "none"
     yield f"- Settings on top of `train/configs/tiny/_recipe.yaml`, of all trainings: {common}; of a variant:"
     for name, own in about["variants"].items():

@@ -53,7 +53,7 @@ def plan(experiment: Experiment, out: Path, num_seeds: int | None = None) -> dic
         steps += [_train(t, experiment.dumps) for t in all_trainings if t.config and t.seed == seed]
         for evaluation in all_evaluations:
             if evaluation.training.seed == seed:
-                steps.append(_evaluate(evaluation, experiment.suite, experiment.options))
+                steps.append(_evaluate(evaluation, experiment.evaluated, experiment.options))
                 steps += [_grade(evaluation, grader) for grader in experiment.graders]
     return {step.name: step for step in steps}
 
@@ -94,9 +94,9 @@ def is_trained(training: Training) -> bool:
     return True
 
 
-def _evaluate(evaluation: Evaluation, suite: str, options: dict[str, int]) -> Step:
+def _evaluate(evaluation: Evaluation, evaluated: Sequence[str], options: dict[str, int]) -> Step:
     training = evaluation.training
-    command = ["stapo-bench", "eval", "--suite", suite, "--ckpt", str(evaluation.checkpoint)]
+    command = ["stapo-bench", "eval", *evaluated, "--ckpt", str(evaluation.checkpoint)]
     command += ["--decoding", evaluation.decoding, "--seed", str(training.seed), "--out", str(evaluation.folder)]
     for name, value in options.items():
         command += [f"--{name}", str(value)]
