@@ -38,7 +38,10 @@ run stapo-bench launch eval_array | grep -- '--shard' >/dev/null
 run stapo-train --help >/dev/null
 # Every task file reads, and the generated suite has the content its digests name.
 run python -c '
+from importlib.metadata import version
+from stapo_bench import __version__
 from stapo_bench.tasks import load_problems, load_task, task_names
+assert version("stapo-bench") == __version__
 assert len(task_names("paper")) == len(task_names("tiny")) == 6
 problems = sum(len(load_problems(load_task(name))) for name in task_names("tiny"))
 print("wheel:", problems, "tiny problems from", __import__("stapo_bench").__file__)

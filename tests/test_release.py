@@ -24,7 +24,7 @@ def read(name):
 def test_one_version_everywhere():
     citation = yaml.safe_load(read("CITATION.cff"))
     assert citation["version"] == stapo_bench.__version__
-    assert f'version = "{stapo_bench.__version__}"' in read("pyproject.toml")
+    assert re.findall(r"^version = (.+)$", read("pyproject.toml"), re.MULTILINE) == []  # the package has the code's own
     versions = re.findall(r"^## (.+)$", read("CHANGELOG.md"), re.MULTILINE)
     assert versions[0] == "Unreleased" and versions[1] == stapo_bench.__version__
 
