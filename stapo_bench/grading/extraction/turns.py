@@ -72,8 +72,8 @@ _IMPERATIVE = regex(r"(?!(?:What|How|Which|Who|When|Is|Are|Does|In)\b)")
 _ANSWERED = regex(r"\?\W*\w")
 _WORD = regex(r"[A-Za-z]+|\d+")
 
-_LINE = regex(r"\n")
 _SENTENCE = regex(r"(?<=[.!?])(?:\s+|(?=[A-Z]))|\n")
+_SENTENCE_END = regex(r"([.!?])(?:\s+|(?=[A-Z]))")
 
 
 def without_loop(text: str) -> str:
@@ -82,8 +82,8 @@ def without_loop(text: str) -> str:
     tail = end[-MAX_LOOP:]
     if tail.count(_last_words(tail)) < 3:
         return text
-    for separator in (_LINE, _SENTENCE):
-        pieces = [piece for piece in separator.split(tail) if piece.strip()]
+    for lines in (tail, _SENTENCE_END.sub(lambda stop: f"{stop[1]}\n", tail)):
+        pieces = [piece for piece in lines.split("\n") if piece.strip()]
         if len(pieces) < 3:
             continue
         last = pieces[-1].strip()
