@@ -104,23 +104,25 @@ def asked_by(question: str) -> Asked:
     question = question[:MAX_QUESTION]
     bases = [_base(next(group for group in match.groups() if group)) for match in _BASE.finditer(question)]
     letters = _LETTER.findall(question)
+    asking = _asking(question)
+    rounded = _ROUNDED.search(question) is not None
     return Asked(
-        percent=_PERCENT.search(question) is not None,
+        percent="cent" in question.lower() and _PERCENT.search(question) is not None,
         base=bases[-1] if bases and bases[-1] != 10 else None,
-        unit=_unit(question),
+        unit=_unit(question, asking),
         letter=letters[-1] if letters else None,
-        rounded=_ROUNDED.search(question) is not None,
-        to_place=_TO_PLACE.search(question) is not None,
+        rounded=rounded,
+        to_place=rounded and _TO_PLACE.search(question) is not None,
         count=_COUNT.search(question) is not None,
         general=asks_for_all(question),
         options=_options(question),
-        words=frozenset(word.lower() for part in _asking(question) for word in _WORD.findall(part)),
+        words=frozenset(word.lower() for part in asking for word in _WORD.findall(part)),
     )
 
 
-def _unit(question: str) -> str | None:
+def _unit(question: str, asking: list[str]) -> str | None:
     """The one unit that the question asks for, behind what asks: the units of what is given do not count."""
-    words = [next(filter(None, match.groups())) for part in _asking(question) for match in _UNIT.finditer(part)]
+    words = [next(filter(None, match.groups())) for part in asking for match in _UNIT.finditer(part)]
     asked = {word for word in words if word in units.WORDS and isinstance(units.canonical(word), tuple)}
     if asked and _TEMPERATURE.search(question):
         asked -= {"degree", "degrees"}  # those of a thermometer are no angle

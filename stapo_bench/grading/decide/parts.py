@@ -25,6 +25,8 @@ def labelled(text: str) -> list[str] | None:
     for mark in (NEXT_PART, NEXT_VALUE):
         if mark in text:
             return text.split(mark)
+    if text.count(")") < 2:
+        return None
     bare = _STYLED_LABEL.sub(r" \1 ", text).strip(" $")
     found = list(_LABEL.finditer(bare))
     names = tuple(match[1] or match[2] for match in found)

@@ -7,6 +7,7 @@ after a closed thinking section counts before text in it.
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from stapo_bench.grading.extraction.boxes import Box, based, boxes, join, measured
 from stapo_bench.grading.extraction.chains import chain_end
@@ -91,6 +92,7 @@ def _section(text: str) -> str | None:
     return answer_in(one_section(text))
 
 
+@lru_cache(maxsize=1)  # every reading of a completion asks for the same one
 def one_section(text: str) -> str:
     """A section of a completion as plain text, up to where a new question begins."""
     text = with_digits(with_points(plain_text(without_loop(text))))

@@ -83,7 +83,7 @@ def plain_text(text: str) -> str:
         text = _TAG.sub(_untagged, text)
     if ">" in text:
         text = _ARROW.sub("\u2192", text)
-    if "box" in text:
+    if "\\bbox" in text or "\\enclose" in text:
         text = _OTHER_BOX.sub(r"\\boxed", text)
     text = _plain_signs(text)
     if "&" in text:
@@ -92,7 +92,8 @@ def plain_text(text: str) -> str:
         text = _ALPHABETS.sub(lambda m: unicodedata.normalize("NFKC", m[0]), text.translate(_PLAIN))
     if "|" in text:
         text = _plain_rows(text)
-    if text.rstrip().endswith("]"):
+    end = text.rstrip()[-2:]
+    if end[1:] == "]" and end[0].isdigit():
         text = _CITATION.sub("", text)
     if "`" in text:
         text = _FENCE.sub(_unfenced, text)

@@ -29,7 +29,7 @@ _ASKS = (
     r"|Is|Are|Does|Do|Can|A|An|The)\b)"
 )
 _NEXT = regex(
-    rf"""^[ \t>\#*_]*(?:
+    rf"""^[ \t>\#*_]*(?=[\w\[])(?:
       \[?(?:User|Human|Student|Customer)\]?\s*[*_]*:
     | \[(?:User|Human|Student|Customer)\]
     | (?:Instruction|Input)s?\s*[*_]*:
@@ -72,25 +72,35 @@ _IMPERATIVE = regex(r"(?!(?:What|How|Which|Who|When|Is|Are|Does|In)\b)")
 _ANSWERED = regex(r"\?\W*\w")
 _WORD = regex(r"[A-Za-z]+|\d+")
 
-_LINE = regex(r"\n")
 _SENTENCE = regex(r"(?<=[.!?])(?:\s+|(?=[A-Z]))|\n")
+_SENTENCE_END = regex(r"([.!?])(?:\s+|(?=[A-Z]))")
 
 
 def without_loop(text: str) -> str:
     """The text without its last line or sentence where that is a cut-off copy of one that stands twice before it."""
     end = text.rstrip()
-    for separator in (_LINE, _SENTENCE):
-        pieces = [piece for piece in separator.split(end[-MAX_LOOP:]) if piece.strip()]
+    tail = end[-MAX_LOOP:]
+    if tail.count(_last_words(tail)) < 3:
+        return text
+    for lines in (tail, _SENTENCE_END.sub(lambda stop: f"{stop[1]}\n", tail)):
+        pieces = [piece for piece in lines.split("\n") if piece.strip()]
         if len(pieces) < 3:
             continue
         last = pieces[-1].strip()
         for period in range(1, min(MAX_PERIOD, (len(pieces) - 1) // 2) + 1):
             whole, before = pieces[-1 - period].strip(), pieces[-1 - 2 * period].strip()
+            if whole == last or not whole.startswith(last) or not before.endswith(whole):
+                continue
             # What loops over several sentences is thought that found no end, unless it gives the answer.
-            gives = period == 1 or _GIVEN.search(" ".join(pieces[-1 - period : -1]))
-            if gives and whole != last and whole.startswith(last) and before.endswith(whole):
+            if period == 1 or _GIVEN.search(" ".join(pieces[-1 - period : -1])):
                 return end[: len(end) - len(last)]
     return text
+
+
+def _last_words(text: str) -> str:
+    """What stands behind the last stop or line end but those at the very end: no line or sentence begins within it."""
+    bare = text.rstrip(".!?")
+    return text[max(bare.rfind(sign) for sign in ".!?\n") + 1 :].strip()
 
 
 def until_end_token(text: str) -> str:
@@ -101,7 +111,7 @@ def until_end_token(text: str) -> str:
     """
     if opening := _ASSISTANT.match(text):
         text = text[opening.end() :]
-    for match in _END.finditer(text):
+    for match in _END.finditer(text) if "<" in text or "INST]" in text else ():
         if text[: match.start()].strip():
             return text[: match.start()]
     return text

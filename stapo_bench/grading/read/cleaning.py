@@ -4,7 +4,7 @@ Nothing here changes a value. What carries meaning but no layout (``\text``, uni
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read.characters import GREEK, in_ascii
@@ -138,7 +138,14 @@ def spell_plainly(text: str) -> str:
     if "\\" in text or "{,}" in text:
         return _plain_latex(text)
     if any(c in text for c in "<>=!.+") and not text.isalnum():
-        for pattern, spelling in _SPELLINGS_WITHOUT_LATEX:
+        text = _spelled(text, _SPELLINGS_WITHOUT_LATEX)
+    return text
+
+
+def _spelled(text: str, spellings: Iterable[tuple[re.Pattern[str], str]]) -> str:
+    """The text in these spellings; most stand in no answer, and a search costs less than a substitution."""
+    for pattern, spelling in spellings:
+        if pattern.search(text):
             text = pattern.sub(spelling, text)
     return text
 
@@ -157,9 +164,7 @@ def _plain_latex(text: str) -> str:
     text = _DELIMITERS.sub(" ", text)
     text = _LAYOUT.sub(" " if "\\right " in text else "", text)
     text = _RESTYLE.sub("", text)
-    for pattern, spelling in _SPELLINGS:
-        text = pattern.sub(spelling, text)
-    text = plain_units(_EMPTY.sub("", text))
+    text = plain_units(_EMPTY.sub("", _spelled(text, _SPELLINGS)))
     if "\\frac" in text:
         text = _MIXED_DEGREES.sub(r"(\1+\2)", text)
     return _NUMBER_AS_TEXT.sub(r"\1", text)
@@ -244,6 +249,8 @@ def _without_stops(text: str) -> str:
 
 def _unquoted(text: str) -> str:
     """The text without quotes around all of it; a single one is a prime, or the sign of feet or inches."""
+    if not text.startswith(("'", '"', "`")):
+        return text
     for opening, closing in (("``", "''"), ('"', '"'), ("'", "'"), ("`", "`"), ("`", "'")):
         inner = text[len(opening) : -len(closing)]
         if len(text) > len(opening + closing) and text == opening + inner + closing:
