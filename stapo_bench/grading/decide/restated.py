@@ -43,6 +43,8 @@ def restates(answer: str, gold: str, question: str) -> bool:
     >>> restates("3^{20}", "3486784401", "Which is larger, $2^{30}$ or $3^{20}$?")
     False
     """
+    if answer == gold:
+        return False
     asked = _asked_for(question)
     if asked is None or (given := _tree(answer)) != asked.tree or (value := _tree(gold)) is None:
         return False

@@ -50,10 +50,11 @@ def _part(text: str) -> str | None:
 def prose_of(completion: str) -> str | None:
     """The end of the section that answers, where that is prose; None where a box, a tag or JSON holds the answer."""
     text = _last_section(completion)
-    explicit = tagged(text) is not None or boxes(text) != [] or json_reply(text) is not None
+    explicit = boxes(text) != [] or tagged(text) is not None or json_reply(text) is not None
     return None if explicit else text[-MAX_TAIL:]
 
 
 def _last_section(completion: str) -> str:
     """What stands behind the thinking, up to where a new question begins."""
-    return one_section(THINK_END.split(until_end_token(completion[-BEFORE_BOX:]))[-1])
+    text = until_end_token(completion[-BEFORE_BOX:])
+    return one_section(THINK_END.split(text)[-1] if "<" in text or "◁" in text else text)
