@@ -4,15 +4,16 @@
 # is no GPU), the vLLM engine (on a CPU too), the report in a browser, the site with its notebooks, our grader inside
 # inspect_ai and verifiers, mutations of a small module; and trainings on several processes, in .venv itself.
 #
-#   scripts/integration.sh [lm-eval] [trl] [low-memory] [verl] [triton] [report] [site] [adapters] [mutation] [ranks] [vllm]   # default: all
+#   scripts/integration.sh [lm-eval] [trl] [report] [verl] [mutation] [vllm] [site] [adapters] [low-memory] [triton] [ranks]   # default: all
 #
-# Two parts run at a time, as most leave one of two cores idle; verl, vllm and ranks have processes of their own, and run
-# alone behind them. The environments are made beside the tests. Those of lm-eval (.venv-lm-eval), TRL (.venv-trl), adapters of peft and
-# moments in 8 bits of torchao (.venv-low-memory), Triton (.venv-triton), the report (.venv-report: Selenium and axe-core;
-# Chromium is the system's), the site (.venv-site) and mutations (.venv-mutation) are layers over .venv; vLLM's
-# (.venv-vllm, 3 GB) and verl's (.venv-verl, 2 GB) want other versions and stand alone, as does that of inspect_ai,
-# verifiers and python-flint (.venv-adapters). All are made once, and again when their files change. A part that cannot
-# run here says why in one line and is skipped; a test that fails fails the script.
+# Two parts run at a time, as most leave one of two cores idle; verl and vllm start Ray, whose clusters on one machine
+# would find each other, and run one after the other. The environments are made beside the tests. Those of lm-eval
+# (.venv-lm-eval), TRL (.venv-trl), adapters of peft and moments in 8 bits of torchao (.venv-low-memory), Triton
+# (.venv-triton), the report (.venv-report: Selenium and axe-core; Chromium is the system's), the site (.venv-site) and
+# mutations (.venv-mutation) are layers over .venv; vLLM's (.venv-vllm, 3 GB) and verl's (.venv-verl, 2 GB) want other
+# versions and stand alone, as does that of inspect_ai, verifiers and python-flint (.venv-adapters). All are made once,
+# and again when their files change. A part that cannot run here says why in one line and is skipped; a test that fails
+# fails the script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/environment.sh
@@ -235,27 +236,26 @@ lane() {
     return "$failed"
 }
 
-parts=($(printf '%s\n' ${@:-lm-eval trl low-memory verl triton report site adapters mutation ranks vllm} | awk '!seen[$0]++'))
-beside=() alone=()
+parts=($(printf '%s\n' ${@:-lm-eval trl report verl mutation vllm site adapters low-memory triton ranks} | awk '!seen[$0]++'))
+with_ray=() others=()
 for part in "${parts[@]}"; do
     declare -F "part_${part//-/_}" >/dev/null || {
         echo "scripts/integration.sh: unknown part '$part': expected lm-eval, trl, low-memory, verl, triton, vllm, report, site, adapters, mutation or ranks" >&2
         exit 2
     }
-    case "$part" in verl | vllm | ranks) alone+=("$part") ;; *) beside+=("$part") ;; esac
+    # TRL's with them, so that both take equally long.
+    case "$part" in trl | verl | vllm) with_ray+=("$part") ;; *) others+=("$part") ;; esac
 done
-make_ahead $(for part in "${beside[@]}" "${alone[@]}"; do echo "$part"; [ "$part" != site ] || echo report; done)
+make_ahead $(for part in "${parts[@]}"; do echo "$part"; [ "$part" != site ] || echo report; done)
 if [ "${#parts[@]}" = 1 ]; then
     "part_${parts[0]//-/_}"
     tidy
     exit
 fi
-half=$(((${#beside[@]} + 1) / 2))
 failed=0
-lane "${beside[@]::half}" & first="$!"
-lane "${beside[@]:half}" & second="$!"
+lane "${with_ray[@]}" & first="$!"
+lane "${others[@]}" & second="$!"
 wait "$first" || failed=1
 wait "$second" || failed=1
-lane "${alone[@]}" & wait "$!" || failed=1
 [ "$failed" = 1 ] || tidy
 exit "$failed"

@@ -65,14 +65,14 @@ def until(holds) -> bool:
     [
         ("SIGTERM", "trl lm-eval"),
         ("SIGTERM", "trl"),
-        ("SIGTERM", "trl ranks"),
+        ("SIGTERM", "lm-eval ranks"),
         ("SIGHUP", "trl"),
         ("SIGINT", "trl lm-eval"),
     ],
 )
 def test_what_it_started_ends_with_it(start, tmp_path, name, parts):
     script = start(HANGING, *parts.split())
-    expected = 1 if parts == "trl ranks" else len(parts.split())  # ranks runs alone, behind the others
+    expected = 1 if parts == "lm-eval ranks" else len(parts.split())  # these two run one after the other
     try:
         first = script.stdout.readline()
         files = lambda: list(tmp_path.glob(".venv*/bin/python.started"))  # noqa: E731
