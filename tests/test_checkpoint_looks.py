@@ -62,6 +62,7 @@ def test_ordinary_intervals_at_every_look_would_be_wrong_far_more_often():
     assert alarms / 30 > 0.3
 
 
+@pytest.mark.slow(reason="delays by simulation, 36 trainings of eight checkpoints")
 def test_half_of_the_samples_find_the_gain_nearly_as_soon():
     rng, used, delays = np.random.default_rng(7), [], []
     for gain in [0.1, 0.2, 0.3] * 12:

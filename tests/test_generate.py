@@ -23,6 +23,8 @@ from stapo_bench.sampling.evaluation import evaluate
 from stapo_bench.sampling.generate import sole_writer
 from stapo_bench.sampling.identity import started_now
 
+pytestmark = pytest.mark.usefixtures("graded_here")
+
 
 @pytest.fixture
 def impatient(monkeypatch) -> None:

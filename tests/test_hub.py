@@ -133,6 +133,7 @@ def test_the_revision_of_the_task_file_decides_which_rows_come(hub, client):
     assert error.startswith(f"task sums: cannot load {SET} from the hub (it has no revision 'ffffff")
 
 
+@pytest.mark.slow(reason="one more process that loads datasets, for four task files")
 def test_other_content_than_the_task_names_and_what_the_hub_does_not_have_are_one_line(client):
     renamed = client.task_file()
     renamed.write_text(renamed.read_text().replace("answer: final_answer", "answer: gold"))

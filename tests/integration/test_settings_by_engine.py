@@ -205,6 +205,7 @@ class Watched:
             yield completion
 
 
+@pytest.mark.slow(reason="hundreds of thoughts, and what follows them, by each engine")
 @pytest.mark.parametrize("engine", ENGINES[:-1])
 def test_a_thought_is_that_of_its_sample_and_what_is_behind_its_end_follows_from_it(engines, drawer, engine, tmp_path):
     watched = Watched(engines(engine))
@@ -276,6 +277,7 @@ def answer(turn: str) -> str:
     return f"<output>{said}</output>"
 
 
+@pytest.mark.slow(reason="replies with calls, turn by turn and once more without, by each engine")
 @pytest.mark.parametrize("engine", ENGINES[:2])
 def test_calls_are_answered_where_they_end_and_the_reply_goes_on_behind(engines, drawer, engine):
     """Read token by token: which calls are there, what the calculator says of them, and where a reply is cut off."""
