@@ -205,7 +205,6 @@ class Watched:
             yield completion
 
 
-@pytest.mark.slow(reason="hundreds of thoughts, and what follows them, by each engine")
 @pytest.mark.parametrize("engine", ENGINES[:-1])
 def test_a_thought_is_that_of_its_sample_and_what_is_behind_its_end_follows_from_it(engines, drawer, engine, tmp_path):
     watched = Watched(engines(engine))
