@@ -81,6 +81,7 @@ def test_it_is_another_training_than_without(folder):
     assert plain != weights
 
 
+@pytest.mark.slow(reason="seven trainings, two of which are stopped")
 def test_stopped_and_made_longer_it_ends_as_an_unbroken_one(folder):
     run.train(ahead(folder, iterations=4, checkpoint__every=2, out=str(folder / "whole")))
     for stop in (1, 3):  # before any checkpoint, and past one

@@ -15,6 +15,8 @@ from stapo_bench.runs import grade_run
 from stapo_bench.runs.store import read_samples
 from stapo_bench.sampling.evaluation import evaluate
 
+pytestmark = pytest.mark.usefixtures("graded_here")
+
 serve = pytest.fixture(serving)
 
 BASE = {"id": "Qwen/Qwen3-1.7B", "root": "/models/Qwen3-1.7B", "parent": None}

@@ -77,9 +77,13 @@ def test_startup(measure):
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("replicas", ("--replicas", "2", "--problems", "2", "--samples", "4", "--token-s", "0.0001")),
-        ("store", ("--samples", "500", "1000", "--characters", "100")),
         ("open_requests", ("--requests", "50")),
+        pytest.param(
+            "replicas",
+            ("--replicas", "2", "--problems", "2", "--samples", "4", "--token-s", "0.0001"),
+            marks=SLOW,
+        ),
+        pytest.param("store", ("--samples", "500", "1000", "--characters", "100"), marks=SLOW),
         pytest.param("importing", ("--samples", "1000", "--characters", "80"), marks=SLOW),
         pytest.param("engine", ("--requests", "8", "--slots", "4", "--max-new-tokens", "8"), marks=SLOW),
         pytest.param("ranks", ("--ranks", "1", "2", "--iterations", "1", "--prompts", "4"), marks=SLOW),
@@ -149,6 +153,7 @@ def gpu_day(monkeypatch):
     return gpu_day_program.main
 
 
+@pytest.mark.slow(reason="a part that is given up after its second")
 def test_a_failed_part_is_named_and_the_others_run(gpu_day, tmp_path, capsys):
     assert gpu_day(["--out", str(tmp_path), "--limit", "1"]) == 1
     out = capsys.readouterr().out
@@ -163,6 +168,7 @@ def test_a_failed_part_is_named_and_the_others_run(gpu_day, tmp_path, capsys):
     assert (tmp_path / "gpu_day" / "linear.log").read_text() == "21\n"
 
 
+@pytest.mark.slow(reason="a day started five times, most with a part that is given up after its second")
 def test_started_again_the_day_goes_on_where_it_was(gpu_day, tmp_path, capsys, monkeypatch):
     started = []
     real = gpu_day_program.run

@@ -110,8 +110,17 @@ def place(tmp_path, dump, make_run, request):
     return made
 
 
-@pytest.mark.parametrize("kind", DAMAGE)
-@pytest.mark.parametrize("name", READ)
+NESTED = pytest.mark.slow(reason="YAML that is nested 100,000 deep takes a second in each reader")
+
+
+def marks(name: str, kind: str) -> tuple[pytest.MarkDecorator, ...]:
+    """One reader of YAML stays."""
+    return (NESTED,) if kind == "deep" and name.endswith(".yaml") and name != "config.yaml" else ()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [pytest.param(name, kind, marks=marks(name, kind)) for name in READ for kind in DAMAGE]
+)
 def test_damage_is_one_line_that_names_the_file(place, monkeypatch, name, kind):
     for module in (foreign_files, sealed):
         monkeypatch.setattr(module, "LONGEST_LINE", 1 << 16)

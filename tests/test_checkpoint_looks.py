@@ -41,6 +41,7 @@ def test_the_levels_of_all_checkpoints_add_up_to_five_in_a_hundred():
     assert quantile_of(1) == pytest.approx(2.4977, abs=1e-4)  # Phi(2.4977) = 1 - 0.025 / 4
 
 
+@pytest.mark.slow(reason="a rate of false alarms by simulation")
 def test_trainings_that_change_nothing_hardly_ever_show_a_change():
     rng = np.random.default_rng(5)
     alarms = sum(any(look.state in ("better", "worse") for look in training(rng, 0.0)[0]) for _ in range(80))
@@ -61,6 +62,7 @@ def test_ordinary_intervals_at_every_look_would_be_wrong_far_more_often():
     assert alarms / 30 > 0.3
 
 
+@pytest.mark.slow(reason="delays by simulation, 36 trainings of eight checkpoints")
 def test_half_of_the_samples_find_the_gain_nearly_as_soon():
     rng, used, delays = np.random.default_rng(7), [], []
     for gain in [0.1, 0.2, 0.3] * 12:

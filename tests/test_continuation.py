@@ -190,7 +190,8 @@ def test_a_failure_says_what_is_safe_and_a_run_with_gaps_what_it_lacks(tmp_path,
     assert f"{options.out} holds 7 of its 12 samples: 'stapo-bench eval' draws the others" in watch.getvalue()
 
 
-def test_two_cannot_continue_into_one_run(tmp_path, options):
+def test_two_cannot_continue_into_one_run(tmp_path, options, monkeypatch):
+    monkeypatch.setattr("stapo_bench.sampling.generate._PATIENCE_S", 0.05)
     run(options)
     with pytest.raises(StapoError, match="out of luck"):
         go_on(options, 20, Chain(fail_after=2))

@@ -97,6 +97,7 @@ def test_honest_runs_of_low_entropy_alarm_in_less_than_one_of_a_hundred():
     assert alarms == 0
 
 
+@pytest.mark.slow(reason="a rate of false alarms by simulation")
 def test_runs_as_certain_as_the_bound_allows_alarm_in_less_than_one_of_a_hundred():
     """Texts of 100 to 3000 tokens, of which one comes with the largest probability that its length allows."""
     rng = np.random.default_rng(6)

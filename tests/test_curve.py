@@ -47,6 +47,7 @@ def test_values_gains_and_the_first_step_above():
     assert curve_sentence(found).startswith("The first checkpoint clearly above s0 is s2 (+")
 
 
+@pytest.mark.slow(reason="coverage by simulation")
 def test_the_whole_curve_lies_in_the_bands_95_times_in_100():
     rng = np.random.default_rng(1)
     covered = alone = 0

@@ -38,7 +38,10 @@ def test_several_seeds_in_a_sentence():
     )
 
 
-@pytest.mark.parametrize("name", ["regime", "stability-search"])
+SEVERAL = pytest.mark.slow(reason="a page of all the trainings that the table is made from")
+
+
+@pytest.mark.parametrize("name", [pytest.param("regime", marks=SEVERAL), "stability-search"])
 def test_a_page_without_its_runs_is_made_from_its_archive(name, tmp_path):
     folder = tmp_path / name
     folder.mkdir()

@@ -43,9 +43,13 @@ def test_what_goes_out_and_what_comes_back(serve):
     assert server.url not in str(identity)
 
 
-def test_every_passing_fault_is_tried_again_and_no_sample_is_lost_or_doubled(serve):
+HANGS = pytest.mark.slow(reason="answers that do not come are waited for, five seconds")
+
+
+@pytest.mark.parametrize("last", ["abort", pytest.param("hang", marks=HANGS)])
+def test_every_passing_fault_is_tried_again_and_no_sample_is_lost_or_doubled(serve, last):
     server = serve()
-    faults = ["500", "503", "429", "drop", "garbage", "cut", "empty", "abort", "hang"]
+    faults = ["500", "503", "429", "drop", "garbage", "cut", "empty", "abort", last]
     server.fault = lambda seed, attempt: faults[(seed + attempt) % len(faults)] if attempt < seed % 4 else "answer"
     engine = OpenAIEngine([server.url], retries=QUICK, concurrency=16)
     completions = list(engine.generate(make_requests(60), PARAMS))
@@ -145,7 +149,10 @@ def test_a_server_with_fewer_places_than_requests_answers_them_all(serve, refusa
     assert max(server.attempts.values()) > 4
 
 
-@pytest.mark.parametrize("refusal", ["full", "full503"])
+TOLD = pytest.mark.slow(reason="the pauses of requests that are told to wait, once more")
+
+
+@pytest.mark.parametrize("refusal", ["full", pytest.param("full503", marks=TOLD)])
 def test_a_server_that_only_tells_to_wait_ends_the_run(serve, refusal, monkeypatch):
     monkeypatch.setattr(servers, "LONGEST_PAUSE_S", 0.3)
     server = serve()

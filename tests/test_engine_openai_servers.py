@@ -119,6 +119,7 @@ EVERY_KEY = sorted(
 )  # fmt: skip
 
 
+@pytest.mark.slow(reason="two servers in processes of their own, one killed")
 def test_one_of_two_servers_killed_mid_run_costs_nothing(start_process, tmp_path, capsys, monkeypatch):
     urls = [start_process(dies_after=30), start_process()]
     code, said = draw(tmp_path, urls, capsys, monkeypatch)
@@ -128,6 +129,7 @@ def test_one_of_two_servers_killed_mid_run_costs_nothing(start_process, tmp_path
         OpenAIEngine(urls, retries=QUICK)
 
 
+@pytest.mark.slow(reason="four servers in processes of their own, two killed")
 def test_both_servers_killed_is_one_line_and_the_run_goes_on_later(start_process, tmp_path, capsys, monkeypatch):
     urls = [start_process(dies_after=30) for _ in range(2)]
     code, said = draw(tmp_path, urls, capsys, monkeypatch)

@@ -63,7 +63,7 @@ HAS_COMPILER = any(map(shutil.which, ("cc", "gcc", "clang"))) and sys.platform.s
     ("name", "stride", "least"),
     [
         pytest.param("eval", 7, 6, marks=pytest.mark.slow(reason="an evaluation for every call that fails")),
-        ("grade", 3, 2),
+        pytest.param("grade", 3, 2, marks=pytest.mark.slow(reason="a command for every call that fails")),
         ("export", 1, 3),
         pytest.param("stapo-train", 24, 4, marks=pytest.mark.slow(reason="a training for every call that fails")),
     ],

@@ -93,6 +93,7 @@ def test_labels_are_of_what_is_there(day):
     assert "holds more than was asked for now: tiny_aime24 30 problems × 8 samples (now asked 30 × 2)" in smaller.stderr
 
 
+@pytest.mark.usefixtures("graded_here")
 def test_a_table_marks_parts_of_tasks_and_scores_of_the_token_limit(day):
     (day / "cut.yaml").write_text("success: 0.1\ntruncated: 0.9\n")
     (day / "half.yaml").write_text("success: 0.6\ntruncated: 0.4\n")

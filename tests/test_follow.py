@@ -29,6 +29,8 @@ from stapo_bench.runs import num_lines
 from stapo_bench.sampling import FollowOptions, follow
 from stapo_bench.sampling import following as module
 
+pytestmark = pytest.mark.usefixtures("graded_here")
+
 
 def test_the_base_gets_all_samples_and_a_clear_gain_fewer(training):
     base, first, second = followed(options(training))

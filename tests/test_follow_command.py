@@ -25,6 +25,8 @@ from stapo_bench.sampling import EvalOptions, FollowOptions
 from stapo_bench.sampling import following as module
 from stapo_bench.sampling.following import read_log
 
+pytestmark = pytest.mark.usefixtures("graded_here")
+
 
 def test_what_cannot_be_followed_is_refused(training, tmp_path):
     with pytest.raises(StapoError, match="nowhere: expected a folder with the checkpoints of a training, found none"):

@@ -154,7 +154,15 @@ CASES = {
 HARMLESS = {"config: {'text_config': 3}", "config: {'tie_word_embeddings': 'x'}", "config: {'eos_token_id': 'x'}"}
 
 
-@pytest.mark.parametrize("case", CASES)
+TELLING = ("tokenizer_class", "auto_map", "tokenizer_file", "chat_template': 'x")  # code, files, memory
+LOADED = pytest.mark.slow(reason="a tokenizer is loaded, and most often a model, for each")
+
+
+def marks(case: str) -> tuple[pytest.MarkDecorator, ...]:
+    return (LOADED,) if case.startswith("tokenizer: ") and not any(each in case for each in TELLING) else ()
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=marks(case)) for case in CASES])
 def test_a_hostile_checkpoint_is_one_clear_line(folder, evaluate, monkeypatch, case):
     monkeypatch.setattr("stapo_bench.tasks.prompts.CPU_S", 0.5)
     CASES[case](folder)

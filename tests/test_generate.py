@@ -23,11 +23,20 @@ from stapo_bench.sampling.evaluation import evaluate
 from stapo_bench.sampling.generate import sole_writer
 from stapo_bench.sampling.identity import started_now
 
+pytestmark = pytest.mark.usefixtures("graded_here")
+
+
+@pytest.fixture
+def impatient(monkeypatch) -> None:
+    """Whoever finds a writer at work gives way at once."""
+    monkeypatch.setattr("stapo_bench.sampling.generate._PATIENCE_S", 0.05)
+
 
 def open_nothing(*_arguments: object) -> None:
     raise AssertionError("an engine was opened")
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("is_new", [True, False])
 def test_a_second_writer_is_refused_before_it_opens_an_engine(tmp_path, monkeypatch, is_new):
     options = make_options(tmp_path, engine=EngineOptions(name="scripted"), samples=1, max_new_tokens=4096)
@@ -45,6 +54,7 @@ def test_a_second_writer_is_refused_before_it_opens_an_engine(tmp_path, monkeypa
         evaluate(more, watch=io.StringIO())
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_shard_is_held_while_its_engine_opens(tmp_path, monkeypatch):
     options = make_options(tmp_path, samples=1)
     refused = []
@@ -78,6 +88,7 @@ def test_what_another_writer_stored_between_the_look_and_the_lock_is_not_drawn_a
     assert scan_keys(options.out, 0)[1] == 0
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_run_next_to_one_that_is_being_drawn_is_not_refused(tmp_path):
     options = make_options(tmp_path, samples=1)
     run(options)

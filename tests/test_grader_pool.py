@@ -40,7 +40,10 @@ def _importable(monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+ASLEEP = pytest.mark.slow(reason="a grader asleep is waited for; with all faults at once it is, too")
+
+
+@pytest.mark.parametrize("fault", [pytest.param(name, marks=ASLEEP if name == "sleep" else ()) for name in FAULTS])
 def test_a_fault_costs_its_own_pair_only(fault):
     pairs = [("1", "1"), ("2", "3"), (fault, "1"), ("4", "4"), ("5", "6")]
     with faulty_pool() as pool:
@@ -198,7 +201,10 @@ def test_inside_a_daemonic_process(inherited):
         assert outcomes(pool.grade([("1", "2")])) == ["INCORRECT"]  # the child did not end the parent's workers
 
 
-@pytest.mark.parametrize("closes", [False, True])
+WAITS = pytest.mark.slow(reason="graders that sleep for a second and a half, once more")
+
+
+@pytest.mark.parametrize("closes", [pytest.param(False, marks=WAITS), True])
 def test_a_fork_while_the_pool_is_busy(closes):
     def child() -> None:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)

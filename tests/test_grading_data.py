@@ -37,6 +37,7 @@ def distinct_golds() -> dict[str, Gold]:
     return {row["answer"]: gold_of(row) for name in files for row in rows(name)}
 
 
+@pytest.mark.slow(reason="a grade for each of fourteen thousand golds")
 def test_every_gold_is_its_own_answer() -> None:
     golds = distinct_golds()
     failed = [a for a, gold in golds.items() if grade_answer(rf"\boxed{{{a}}}", gold).outcome is not Outcome.CORRECT]
@@ -62,6 +63,7 @@ def test_a_changed_digit_of_a_gold_is_never_accepted() -> None:
     assert not unequal, unequal
 
 
+@pytest.mark.slow(reason="two thousand labelled responses graded once more, with their questions")
 def test_agreement_with_the_question_is_not_lower() -> None:
     questions = {row["id"]: row["problem"] for name in LABELLED for row in rows(f"{name}.jsonl")}
     golds = {row["id"]: gold_of(row) for row in rows("olympiadbench.jsonl")}

@@ -108,7 +108,11 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+MANY = ("megabyte of sums", "megabyte of letters", "nested series")  # "megabyte of digits" and "long sum" stay
+LONG = pytest.mark.slow(reason="more than a second each, with every gold")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=LONG if name in MANY else ()) for name in HOSTILE])
 def test_hostile_answer(name: str, empty_folder: Path) -> None:
     answer = HOSTILE[name]
     is_too_long = len(answer) > 20_000  # and refused for it, whatever the gold

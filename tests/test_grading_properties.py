@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,8 +65,19 @@ def test_a_changed_digit_is_never_accepted(a: int, data: st.DataObject) -> None:
 
 
 @QUICK
-@given(expressions())
+@given(expressions(depth=2))
 def test_reflexive_beyond_identical_text(expression: str) -> None:
+    assert_reflexive(expression)
+
+
+@pytest.mark.slow(reason="expressions of eight numbers or more, twice their own")
+@QUICK
+@given(expressions())
+def test_reflexive_beyond_identical_text_of_long_expressions(expression: str) -> None:
+    assert_reflexive(expression)
+
+
+def assert_reflexive(expression: str) -> None:
     assert correct(f"0+{expression}", expression)
     assert correct(rf"\left({expression}\right)\cdot 1", expression)
 

@@ -106,6 +106,7 @@ def client(hub, tmp_path) -> Client:
     return Client(tmp_path, hub.endpoint)
 
 
+@pytest.mark.slow(reason="three processes that load datasets")
 def test_rows_come_checked_under_our_columns_then_from_the_cache(hub, client):
     file = client.task_file(digest=digest_of(NEW))
     (problems,) = client.load(file)
@@ -132,6 +133,7 @@ def test_the_revision_of_the_task_file_decides_which_rows_come(hub, client):
     assert error.startswith(f"task sums: cannot load {SET} from the hub (it has no revision 'ffffff")
 
 
+@pytest.mark.slow(reason="one more process that loads datasets, for four task files")
 def test_other_content_than_the_task_names_and_what_the_hub_does_not_have_are_one_line(client):
     renamed = client.task_file()
     renamed.write_text(renamed.read_text().replace("answer: final_answer", "answer: gold"))
@@ -147,7 +149,10 @@ def test_other_content_than_the_task_names_and_what_the_hub_does_not_have_are_on
     assert columns == f"{SET}: expected column gold, got question, final_answer, unit, subfield"
 
 
-@pytest.mark.parametrize("how", ["failing", "gone", "offline"])
+OTHER = pytest.mark.slow(reason="another command that loads datasets")
+
+
+@pytest.mark.parametrize("how", [pytest.param("failing", marks=OTHER), "gone", pytest.param("offline", marks=OTHER)])
 def test_a_hub_out_of_reach_fails_at_once_with_one_line(hub, client, how):
     file = client.task_file()
     reason = {"failing": "the hub answered 503", "gone": "the hub is out of reach", "offline": "HF_HUB_OFFLINE is set"}

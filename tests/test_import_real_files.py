@@ -71,6 +71,7 @@ def counts(path: Path) -> tuple[int, set[int]]:
     return len(found.problems), {problem.num_samples for problem in found.problems.values()}
 
 
+@pytest.mark.slow(reason="every file of real outputs is read")
 def test_every_file_is_counted_as_its_index_does_or_turned_away_with_the_true_reason(files):
     wrong = []
     for row, path in files:

@@ -23,7 +23,11 @@ POPULATIONS = {
     "mostly unsolved": lambda rng, size: rng.random(size) * (rng.random(size) < 0.3),  # 70 % have rate 0
 }
 MEANS = {"spread out": 0.5, "hard": 0.3 / 3.3, "easy": 3.0 / 3.3, "mostly unsolved": 0.15}
-DESIGNS = [(30, 32), (30, 4), (500, 4)]
+DESIGNS = [
+    (30, 32),
+    (30, 4),
+    pytest.param(500, 4, marks=pytest.mark.slow(reason="coverage by simulation, of large benchmarks")),
+]
 
 
 def sample_matrix(rng, rates, num_samples):

@@ -206,6 +206,7 @@ def test_outcomes_by_the_interval():
     assert pair == pytest.approx(math.log(3))
 
 
+@pytest.mark.slow(reason="six trainings, and twice a page with its figures")
 def test_the_command_goes_on_where_it_was_and_writes_the_page(tmp_path, monkeypatch):
     tiny = {name: replace(setting, **vars_of_small()) for name, setting in itertools.islice(study.SETTINGS.items(), 3)}
     monkeypatch.setattr(command, "PLAN", [((101, 102), tiny)])

@@ -155,6 +155,7 @@ def test_runs_find_their_methods(trained, make_run):
     assert methods_among(runs[:4]) == []
 
 
+@pytest.mark.slow(reason="every figure of methods, and a report of all their runs")
 def test_figures_and_report_show_them(trained):
     pytest.importorskip("matplotlib")
     sources = Sources(runs=sorted(trained.glob("*-*")))

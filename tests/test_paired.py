@@ -120,12 +120,12 @@ def test_pairing_takes_the_difficulty_out_of_the_error():
 
 
 SIZES = [(30, 32), (100, 4)]
+MANY = pytest.mark.slow(reason="6,000 comparisons each")
 
 
-@pytest.mark.parametrize("difficulty", ["spread out", "hard"])
+@pytest.mark.parametrize("difficulty", ["spread out", pytest.param("hard", marks=MANY)])
 @pytest.mark.parametrize(
-    ("num_problems", "num_samples"),
-    [(30, 4), *(pytest.param(*size, marks=pytest.mark.slow(reason="6,000 comparisons each")) for size in SIZES)],
+    ("num_problems", "num_samples"), [(30, 4), *(pytest.param(*size, marks=MANY) for size in SIZES)]
 )
 def test_size_is_five_percent(num_problems, num_samples, difficulty):
     """No difference: the same rates for these problems, mean-zero differences between problems for the other error."""
@@ -220,6 +220,7 @@ def test_an_interval_reaches_further_to_where_the_gains_are_rare_and_large():
     assert plain.high - 0.05 == pytest.approx(0.05 - plain.low)
 
 
+@pytest.mark.slow(reason="coverage by simulation, 4,000 pairs of runs")
 def test_gains_of_few_problems_are_covered():
     """70 % of the problems cannot gain, 30 % gain 23 points; a plain t interval covers less."""
     rng = np.random.default_rng(19)

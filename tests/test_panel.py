@@ -12,8 +12,11 @@ from stapo_bench.grading.pool import grade_many
 from stapo_bench.grading.registry import GRADERS, get_grader
 from stapo_bench.records import Gold
 
+OTHERS = pytest.mark.slow(reason="a process for each of the other graders, most of which load sympy")
+QUICK = ("math", "strict", "math-verify")
 
-@pytest.mark.parametrize("name", GRADERS)
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in QUICK else OTHERS) for name in GRADERS])
 def test_every_grader_grades_and_names_itself(name):
     if name == "inspect":
         pytest.importorskip("inspect_ai", reason="its own environment runs it")

@@ -82,6 +82,7 @@ def test_predicted_and_realised_errors_agree_on_held_out_halves(num_problems, nu
         assert 0.9 < np.mean(ratios[error]) < 1.1
 
 
+@pytest.mark.slow(reason="errors by simulation, 3,000 pairs of runs")
 def test_predicted_errors_are_those_with_which_held_out_halves_vary():
     """Realised: the spread of the difference itself over repetitions, not another estimate of it."""
     rng = np.random.default_rng(6)
@@ -243,6 +244,7 @@ def test_the_sentence_says_where_more_problems_help_more(make_run):
     assert re.search(r", \d+ for these problems \(these runs leave open \d+ to \d+, and \d+ to \d+\)\.\*\*$", first)
 
 
+@pytest.mark.slow(reason="sixty pairs of runs, written, read and planned from")
 def test_a_plan_does_not_send_to_more_problems_and_deny_that_they_help(make_run):
     rng = np.random.default_rng(0)
     open_ = 0
@@ -277,6 +279,7 @@ def pilots(seed, num_pilots):
         yield tuple(sample_matrix(rng, 1 / (1 + np.exp(-x)), 2) for x in (logits, logits + rng.normal(0.4, 0.3, 30)))
 
 
+@pytest.mark.slow(reason="power by simulation, sixty pilots with their redraws")
 def test_small_pilots_name_a_range_and_do_not_call_noise_hopeless():
     """True w = 0.299, tau^2 = 0.0035: N = 8.6 finds ten points. Taking the pilot for certain, 18 of 100 despair."""
     detect, like = 0.10, "problems like these"

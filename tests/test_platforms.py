@@ -113,6 +113,7 @@ def test_two_files_are_compared_and_judged(folder):
     assert "62.50" in (folder / "two files é.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow(reason="nine commands, and the grading processes that they start, on the bare platform")
 def test_import_grade_score_table_compare_audit_report_and_export(folder):
     runs = ("runs of mine/one", "runs of mine/two")
     for run, shift in zip(runs, (0, 1), strict=True):
@@ -141,6 +142,7 @@ def test_import_grade_score_table_compare_audit_report_and_export(folder):
     assert "größer" in (folder / "out é.csv").read_text(encoding="utf-8-sig")
 
 
+@pytest.mark.slow(reason="a grader that sleeps is waited for, four seconds")
 def test_a_grade_that_never_ends_is_ended_and_the_others_are_kept(folder):
     code = """
 from stapo_bench.grading.pool import GraderPool, Limits

@@ -19,6 +19,8 @@ from stapo_bench.records import Completion, SampleKey, SamplingParams
 from stapo_bench.sampling.eval_options import sampling_params
 from stapo_bench.sampling.evaluation import evaluate
 
+pytestmark = pytest.mark.usefixtures("graded_here")
+
 serve = pytest.fixture(serving)
 
 WORDS = [f"{a}{b}" for a in ("ba", "do", "ke", "li", "mu", "no", "pi", "ru", "se", "ta") for b in "klmnrst"]

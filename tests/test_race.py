@@ -82,6 +82,7 @@ def test_a_tool_is_given_files_and_what_it_refuses_is_named(tmp_path):
     assert "no such tool" in lost["refused"]
 
 
+@pytest.mark.slow(reason="a process that spends its limits of processor time")
 def test_who_takes_too_long_is_refused_for_that_file_alone(tmp_path):
     np.savez(tmp_path / "a.npz", runs=np.ones((1, 2, 6, 1)), truths=np.zeros(1))
     np.savez(tmp_path / "b.npz", runs=np.zeros((1, 2, 6, 1)), truths=np.zeros(1))

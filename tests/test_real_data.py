@@ -42,6 +42,7 @@ def test_a_script_with_known_rates_gives_them_back(tmp_path, evaluate):
         assert abs(score["value"] - rate) < 4 * math.sqrt(rate * (1 - rate) / num_samples), task.name
 
 
+@pytest.mark.slow(reason="a model samples for six benchmarks, some of whose prompts have thousands of tokens")
 def test_a_tiny_random_model_generates_for_all_six(tmp_path, evaluate):
     from stapo_train.tiny.pretrain import PretrainConfig, make_model, make_tokenizer
 

@@ -206,6 +206,7 @@ def test_every_run_of_the_record_is_on_a_page():
         assert all(set(pair) <= names for pair in data_set.comparisons)
 
 
+@pytest.mark.slow(reason="a published data set of trainings measured again")
 def test_the_record_gives_the_summary_again(tmp_path):
     """The data set that rests on no grader of ours, measured again."""
     data = Path(os.environ.get("STAPO_BENCH_DATA", "nowhere"))

@@ -35,8 +35,17 @@ def test_longer_prompts_are_left_out_and_that_is_said(folder, capsys):
         short_enough(problems, make_config(folder, data={**at_most, "max_prompt_tokens": 1}), tokenizer)
 
 
+MORE = pytest.mark.slow(reason="two more trainings")
+
+
 @pytest.mark.parametrize(
-    ("keep", "keep_every", "numbers"), [(None, None, (1, 2, 3)), (1, None, (3,)), (2, None, (2, 3)), (1, 2, (2, 3))]
+    ("keep", "keep_every", "numbers"),
+    [
+        pytest.param(None, None, (1, 2, 3), marks=MORE),
+        (1, None, (3,)),
+        pytest.param(2, None, (2, 3), marks=MORE),
+        (1, 2, (2, 3)),
+    ],
 )
 def test_the_newest_checkpoints_are_kept_and_those_of_every_so_many_iterations(
     folder, monkeypatch, keep, keep_every, numbers

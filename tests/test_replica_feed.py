@@ -149,6 +149,7 @@ def test_replicas_are_not_called_silent_where_nobody_listened(monkeypatch, tmp_p
     assert told == [] and len(found) == len(asked) == len(REQUESTS)
 
 
+@pytest.mark.slow(reason="a process that hangs is waited for, and ended by force")
 def test_what_a_hung_replica_is_at_is_drawn_by_the_others_too(opened, alone, monkeypatch):
     monkeypatch.setattr("stapo_bench.engines.ledger.PATIENCE_S", 1.0)
     monkeypatch.setattr("stapo_bench.engines.replicas._LOOK_SECONDS", 0.1)
@@ -171,7 +172,7 @@ def test_what_a_hung_replica_is_at_is_drawn_by_the_others_too(opened, alone, mon
 def test_one_that_was_only_slow_is_heard_again(opened, alone, monkeypatch):
     monkeypatch.setattr("stapo_bench.engines.ledger.PATIENCE_S", 0.3)
     monkeypatch.setattr("stapo_bench.engines.replicas._LOOK_SECONDS", 0.1)
-    engine = opened("{spread: 1.0, token_s: 0.0005}", "2")
+    engine = opened("{spread: 1.0, token_s: 0.0001}", "2")
     told: list[str] = []
     engine.tell = lambda line: (told.append(line), os.kill(slow, signal.SIGCONT))
     slow = pids(engine)[0]
@@ -181,4 +182,4 @@ def test_one_that_was_only_slow_is_heard_again(opened, alone, monkeypatch):
     found += generation
     assert {completion.key: completion for completion in found} == alone and len(found) == len(REQUESTS)
     assert told and not [line for line in told if "still silent" in line] and is_alive(slow)  # it was never ended
-    assert len(list(engine.generate(REQUESTS, LONG))) == len(REQUESTS) and len(pids(engine)) == 2
+    assert len(list(engine.generate(REQUESTS[:50], LONG))) == 50 and len(pids(engine)) == 2

@@ -39,7 +39,9 @@ def test_replicas_draw_what_one_process_draws_call_after_call(opened, alone):
     assert not any(map(is_alive, before))
 
 
-@pytest.mark.parametrize("victims", [1, 2])
+@pytest.mark.parametrize(
+    "victims", [1, pytest.param(2, marks=pytest.mark.slow(reason="two of three processes killed"))]
+)
 def test_a_killed_replica_s_work_goes_on_elsewhere(opened, alone, victims):
     engine = opened("{spread: 1.0, token_s: 0.0002}")
     told: list[str] = []
@@ -161,6 +163,7 @@ def test_a_generation_that_is_left_leaves_no_process_behind(opened):
     assert not any(map(is_alive, before))
 
 
+@pytest.mark.slow(reason="processes that draw against the clock, up to three times")
 def test_a_long_tail_holds_nobody_back(opened):
     """Two replicas of 16 sequences at once are as fast as 32 machines that take from one list."""
     script = "{spread: 1.0, median_tokens: 300, success: 1.0, token_s: 0.0005}"

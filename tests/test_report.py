@@ -22,6 +22,8 @@ from stapo_bench.presenting.report.page import Contents, render_page, without_in
 from stapo_bench.presenting.tables.rows import Cell, Row
 from stapo_bench.runs.sealed import seal
 
+pytestmark = pytest.mark.usefixtures("graded_here")
+
 runs = pytest.fixture(two_runs)
 
 

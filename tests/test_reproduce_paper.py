@@ -177,6 +177,7 @@ def test_finished_means_the_last_iteration(plan, tmp_path):
     assert "global_step_40/actor" in convert.script
 
 
+@pytest.mark.slow(reason="all commands of a stage, with their figures")
 def test_the_curves_are_drawn_from_what_verl_logs(plan, tmp_path):
     """At toy size: two steps of every method, as the plug-in writes them; the stage's own commands."""
     logged = {"actor/entropy": 0.5, "critic/score/mean": 0.25, "response_length/mean": 40.0}

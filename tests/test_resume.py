@@ -109,7 +109,12 @@ def num_stored_bytes(run_dir: Path) -> int:
     return sum(path.stat().st_size for path in segments(run_dir))
 
 
-@pytest.mark.parametrize(("num_shards", "num_kills"), [(1, 5), (3, 2)])
+KILLS = pytest.mark.slow(reason="up to nine processes, most of them killed")
+
+
+@pytest.mark.parametrize(
+    ("num_shards", "num_kills"), [(1, 2), *(pytest.param(*how, marks=KILLS) for how in ((1, 5), (3, 2)))]
+)
 def test_killed_again_and_again_it_ends_with_the_samples_of_an_unbroken_run(tmp_path, unbroken, num_shards, num_kills):
     random_ = random.Random(num_shards)
     for _ in range(num_kills):
@@ -158,6 +163,7 @@ def test_samples_of_a_run_under_other_settings_are_found_among_ours(tmp_path):
     run(options)
 
 
+@pytest.mark.slow(reason="three commands in processes of their own, one stopped by Ctrl-C")
 def test_scored_from_another_terminal_and_stopped_by_ctrl_c_it_ends_as_if_nothing_had_been(tmp_path):
     tasks = ",".join(make_task(tmp_path, name) for name in ("one", "two"))
     script = tmp_path / "script.yaml"

@@ -227,6 +227,7 @@ def test_while_sampling_they_are_lines(stapo, tmp_path, monkeypatch):
     assert not [cell for row in rows for cell in row if re.match(r"\s*[=+@]|\s*-\D", cell)]
 
 
+@pytest.mark.slow(reason="six commands, each a process of its own")
 def test_a_closed_or_full_standard_error_ends_nothing_and_a_full_output_is_an_error(tmp_path):
     metadata = {"num_problems": 1, "title": "Sums"}
     task = {"task": "sums", "repeats": 2, "doc_to_text": "{{problem}}", "metadata": metadata}

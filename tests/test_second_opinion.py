@@ -48,6 +48,7 @@ def test_other_verdicts_are_those_of_math():
         assert ours.grader == f"math-sympy-1+{theirs.grader}"
 
 
+@pytest.mark.slow(reason="a grading process that loads sympy is killed and started again")
 def test_what_takes_too_long_is_an_error_and_no_verdict():
     hard = r"\int_0^1 \sin(\exp(x^{7})) \log(1 + \cos(x^{5})) \sqrt{1 + x^{9}} \, dx"
     with GraderPool(1, grader="math-sympy", limits=Limits(cpu_s=0.3)) as pool:

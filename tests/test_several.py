@@ -153,6 +153,7 @@ def test_the_noise_of_the_skewness_makes_no_claims():
     assert np.mean(ratios) > 0.985
 
 
+@pytest.mark.slow(reason="a rate of false alarms by simulation, sixty sets of six runs")
 def test_six_equal_models_are_seldom_told_apart():
     rng, false, alone = np.random.default_rng(0), dict.fromkeys(ERROR_NAMES, 0), 0
     for _ in range(60):

@@ -24,7 +24,13 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 RUN = [page for page in [ROOT / "README.md", *PAGES] if "```console" in page.read_text(encoding="utf-8")]
 
 
-@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+EACH = pytest.mark.slow(reason="the commands of a page, each a process of its own")
+FIRST = ("README", "start", "run-folder")  # what a stranger reads first stays, and a page that reads what others write
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, id=page.stem, marks=[] if page.stem in FIRST else EACH) for page in RUN]
+)
 def test_a_page_shows_what_its_commands_print(page, tmp_path):
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     for command, shown, printed in run_page(page, tmp_path):

@@ -135,10 +135,11 @@ def kill(writer: "subprocess.Popen[bytes]") -> None:
     writer.communicate()
 
 
+SIX_KILLS = pytest.param(1, 6, marks=pytest.mark.slow(reason="six kills at least, each of a process of its own"))
 EIGHT = pytest.param(8, 2, marks=pytest.mark.slow(reason="eight processes, started again for each kill"))
 
 
-@pytest.mark.parametrize(("num_shards", "num_kills"), [(1, 6), EIGHT])
+@pytest.mark.parametrize(("num_shards", "num_kills"), [(1, 2), SIX_KILLS, EIGHT])
 def test_killed_at_any_moment_every_sample_is_there_exactly_once(tmp_path, num_shards, num_kills):
     random_ = random.Random(num_shards)
     num_torn = 0

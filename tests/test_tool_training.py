@@ -152,6 +152,7 @@ def test_the_trainers_log_probs_are_the_engines_and_lengths_are_the_policys(tmp_
     assert sorted(dump.batch.outputs(row) for row in range(8)) == sorted(of_second_half)
 
 
+@pytest.mark.slow(reason="three trainings with tool calls, one stopped")
 def test_stopped_and_resumed_it_ends_with_the_same_weights(tmp_path, training):
     run.train(make_config(tmp_path, out=str(tmp_path / "whole"), **training))
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):

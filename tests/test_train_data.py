@@ -119,6 +119,7 @@ def test_dapo_math_17k_has_the_known_counts(dapo, changes, count):
     assert len(data.filter_rows(rows, replace(settings, **changes))) == count
 
 
+@pytest.mark.slow(reason="seventeen thousand problems are searched for those of six benchmarks")
 def test_our_search_finds_what_the_marks_of_dapo_math_17k_say(dapo):
     settings, rows = dapo
     bare = [{key: row[key] for key in ("id", "problem", "answer")} for row in rows]
@@ -157,6 +158,7 @@ def from_hub(folder: Path, endpoint: str, *asked: dict) -> list:
     return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
+@pytest.mark.slow(reason="a process that loads datasets reads a set six times")
 def test_a_hub_set_is_read_and_filtered_as_a_file_is(tmp_path):
     rows = [
         {"prompt": row["problem"], "solution": row["answer"], "messages": [{"role": "user", "content": "x"}]}

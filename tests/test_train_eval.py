@@ -69,6 +69,7 @@ def test_no_weight_depends_on_it_and_its_scores_are_those_of_its_runs(folder, ca
     assert evaluate(again).num_sampled == 0
 
 
+@pytest.mark.slow(reason="five trainings with evaluations, three of which die")
 def test_what_a_kill_left_of_an_evaluation_is_completed_and_nothing_drawn_again(folder, monkeypatch):
     run.train(evaluated(folder, out=str(folder / "whole")))
     asked = []
@@ -121,6 +122,7 @@ def test_what_a_finished_evaluation_took_stays_when_the_run_is_resumed(folder, m
     assert stopped(resume=True) == first
 
 
+@pytest.mark.slow(reason="four trainings with evaluations, one of which is stopped")
 def test_made_longer_and_drawn_ahead_it_goes_on(folder):
     run.train(evaluated(folder, iterations=4, rollout__ahead=1, out=str(folder / "whole")))
     run.train(evaluated(folder, iterations=2, rollout__ahead=1))

@@ -227,11 +227,19 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
+MORE = pytest.mark.slow(reason="three more trainings, one of which is stopped")
+
+
 @pytest.mark.parametrize(
     "name",
-    ["state/step-000002/optimizer.safetensors", "state/step-000002/state.json", "state/rollouts-000003.jsonl",
-     "checkpoints/step-000002/model.safetensors", "config.yaml"],
-)  # fmt: skip
+    [
+        "state/step-000002/optimizer.safetensors",
+        "state/step-000002/state.json",
+        pytest.param("state/rollouts-000003.jsonl", marks=MORE),
+        pytest.param("checkpoints/step-000002/model.safetensors", marks=MORE),
+        pytest.param("config.yaml", marks=MORE),
+    ],
+)
 def test_what_a_run_goes_on_from_is_checked(folder, monkeypatch, name):
     config = make_config(folder)
     update = run.update

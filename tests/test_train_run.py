@@ -230,7 +230,12 @@ def test_a_begun_run_is_not_overwritten_by_accident(folder, monkeypatch):
         run.train(config)
 
 
-@pytest.mark.parametrize("name", ["grpo", "20-entropy", "lopti", "clip-cov"])
+OTHERS = pytest.mark.slow(reason="three trainings, one of which is stopped, once more")
+
+
+@pytest.mark.parametrize(
+    "name", ["grpo", pytest.param("20-entropy", marks=OTHERS), "lopti", pytest.param("clip-cov", marks=OTHERS)]
+)
 def test_other_objectives_resume_to_the_same_bits(folder, name):
     settings = {"objective": {"name": name}}
     run.train(make_config(folder, out=str(folder / "whole"), **settings))

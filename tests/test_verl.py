@@ -182,6 +182,7 @@ def test_a_prompt_format_as_a_chat_template_gives_the_same_text(prompt_format):
     assert chat_template("chat") is None
 
 
+@pytest.mark.slow(reason="two commands, each a process that loads datasets")
 def test_the_command_writes_what_a_config_trains_on(tmp_path):
     source = tmp_path / "some.jsonl"
     rows = [{"problem": f"{i} + 1?", "answer": str(i + 1)} for i in (3, 4, 3)]  # one is there twice
@@ -199,6 +200,7 @@ def test_the_command_writes_what_a_config_trains_on(tmp_path):
     assert ran.stderr.startswith("verl-data: ") and ran.stderr.count("\n") == 1
 
 
+@pytest.mark.slow(reason="the compiler's front end, for eleven sizes")
 def test_entropies_in_chunks_are_compiled_once_whatever_the_number_of_rows():
     """A program for all rows at once, for a chunk and for one row; verl's loop needs one per number of chunks."""
     from torch._dynamo.testing import CompileCounter

@@ -12,13 +12,15 @@ from stapo_bench.presenting.report import watch
 from stapo_bench.presenting.report.page import Contents, render_page
 from stapo_bench.presenting.report.watch import Page, Server, state
 
+pytestmark = pytest.mark.usefixtures("graded_here")
+
 runs = pytest.fixture(two_runs)
 
 
 @pytest.fixture
 def server():
     found = Server(0, Page("v1", b"<p>one</p>"))
-    thread = threading.Thread(target=found.serve_forever, daemon=True)
+    thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     yield found
     found.shutdown()

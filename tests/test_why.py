@@ -13,6 +13,7 @@ from stapo_bench.errors import StapoError
 from stapo_bench.presenting.why import render_why, why_sentence
 
 
+@pytest.mark.slow(reason="a pair of runs, graded and compared, for every planted cause, twice")
 def test_planted_causes_are_found_and_parts_sum_to_the_gap():
     result = measure(2 * len(CAUSES))
     assert result["found"] >= 13, result

@@ -276,6 +276,7 @@ def answer(turn: str) -> str:
     return f"<output>{said}</output>"
 
 
+@pytest.mark.slow(reason="replies with calls, turn by turn and once more without, by each engine")
 @pytest.mark.parametrize("engine", ENGINES[:2])
 def test_calls_are_answered_where_they_end_and_the_reply_goes_on_behind(engines, drawer, engine):
     """Read token by token: which calls are there, what the calculator says of them, and where a reply is cut off."""
