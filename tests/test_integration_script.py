@@ -75,10 +75,10 @@ def test_what_it_started_ends_with_it(start, tmp_path, name, parts):
     expected = 1 if parts == "lm-eval ranks" else len(parts.split())  # these two run one after the other
     try:
         first = script.stdout.readline()
-        files = lambda: list(tmp_path.glob(".venv*/bin/python.started"))  # noqa: E731
-        assert until(lambda: len(files()) == expected)
-        pids = " ".join(path.read_text() for path in files()).split()
-        assert len(pids) == 2 * expected and all(map(runs, pids))
+        told = lambda: " ".join(path.read_text() for path in tmp_path.glob(".venv*/bin/python.started")).split()  # noqa: E731
+        assert until(lambda: len(told()) == 2 * expected)
+        pids = told()
+        assert all(map(runs, pids))
         os.kill(script.pid, signal.Signals[name])
         assert script.wait(60) == -signal.Signals[name]
         assert until(lambda: not any(map(runs, pids)))
