@@ -14,7 +14,9 @@ from stapo_bench.grading.compare.spread import elements, rows, spread
 from stapo_bench.grading.decide.text_answers import same_time, time
 from stapo_bench.grading.evaluate import compare_reals, exact, refill
 from stapo_bench.grading.extraction.formulas import hide_formulas
-from stapo_bench.grading.read import parse
+from stapo_bench.grading.read import parse, region_in_words
+from stapo_bench.grading.read.lexer import lex
+from stapo_bench.grading.read.number_parser import in_base
 from stapo_bench.grading.tree import Kind, Node, mul, num, sym
 from stapo_bench.records import Outcome
 
@@ -124,6 +126,12 @@ def test_inequalities_hold_where_they_do_point_by_point(quotient, value, sign):
         # "When" beside a number restricts it, beside a formula it says where it holds.
         (r"42 \text{ when } n = 1", "42", False),
         (r"x^2 \text{ when } x > 0", "x^2", True),
+        (r"x = 5 \text{ where } x = 5", "5", True),  # says it twice, and nothing else
+        (r"5 \text{ if } m \mid n", r"5 \text{ if } m \mid n", True),
+        (r"5 \text{ if } m \mid n", r"5 \text{ if } n \mid m", False),
+        # Terms that are left out, where those on both sides of the dots fit together.
+        (r"8, 9, \ldots, 11, 12", "8, 9, 10, 11, 12", True),
+        (r"8, 9, \ldots, 10, 12", "8, 9, 10, 11, 12", False),
         # Ends that cannot be sorted.
         (r"(a, \infty)", r"(a, \infty)", True),
         (r"(a, \infty)", r"(a, -\infty)", False),
@@ -174,3 +182,25 @@ def test_all_that_stands_before_a_matrix_goes_inside():
     product = Node(Kind.PRODUCT, (*factors, matrix))
     assert rows(product) == [(mul(*factors, num(3)), mul(*factors, sym("y")))]
     assert rows(Node(Kind.PRODUCT, (matrix, matrix))) is None  # a product of two is none of them
+
+
+def test_digits_of_the_largest_base():
+    assert in_base("z", 36).value == 35
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("x is between 2 exclusive and 5 inclusive", "(2, 5]"),
+        ("x is between 2 and 5 inclusive", "[2, 5]"),
+        ("x is not between 2 and 5 inclusive", None),
+        ("x is greater than 0, so x is at least 3 and less than 5", "[3, 5)"),  # the last two bounds
+    ],
+)
+def test_intervals_in_words(words, found):
+    assert region_in_words(words) == found
+
+
+def test_four_letters_side_by_side_may_be_a_product():
+    assert [token.text for token in lex("abcd")] == ["a", "b", "c", "d"]
+    assert [token.text for token in lex("bcdfg")] == ["bcdfg"]

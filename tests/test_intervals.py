@@ -41,6 +41,14 @@ def coverage(truth, intervals):
     return np.mean([i.low <= truth <= i.high for i in intervals])
 
 
+def test_degrees_of_scores_are_those_of_problems_or_of_samples_whichever_are_more():
+    # Student's t_0.975: 3.182 with 3 degrees, 4.303 with 2.
+    assert ordinary_quantile(np.array([[0.2], [0.4], [0.6], [0.8]]), "these problems") == pytest.approx(
+        3.1824, abs=1e-4
+    )
+    assert ordinary_quantile(np.array([[0.2, 0.1], [0.4, 0.3]]), "these problems") == pytest.approx(4.3027, abs=1e-4)
+
+
 def test_one_problem_shows_nothing_of_others_and_warns_of_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
