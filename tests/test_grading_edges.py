@@ -8,7 +8,7 @@ from stapo_bench.grading import grade_answer
 from stapo_bench.grading.compare.chains import _stated
 from stapo_bench.grading.compare.conditional import same_conditions
 from stapo_bench.grading.compare.measure import same_ratio
-from stapo_bench.grading.compare.regions import reads_as_region, region, same_region
+from stapo_bench.grading.compare.regions import _same_end, reads_as_region, region, same_region
 from stapo_bench.grading.compare.renaming import bound_variable, same_letters, same_names
 from stapo_bench.grading.compare.spread import elements, rows, spread
 from stapo_bench.grading.decide.text_answers import same_time, time
@@ -17,7 +17,7 @@ from stapo_bench.grading.extraction.formulas import hide_formulas
 from stapo_bench.grading.read import parse, region_in_words
 from stapo_bench.grading.read.lexer import lex
 from stapo_bench.grading.read.number_parser import in_base
-from stapo_bench.grading.tree import Kind, Node, mul, num, sym
+from stapo_bench.grading.tree import Kind, Node, mul, negate, num, sym
 from stapo_bench.records import Outcome
 
 
@@ -169,6 +169,12 @@ def test_names_by_hand():
     assert bound_variable(sym("f(t)"), sym("f(x)")) == {"t": "x"}
     assert bound_variable(sym("f(t)"), sym("g(x)")) is bound_variable(sym("f(x)"), sym("f(x)")) is None
     assert same_letters(sym("cab"), mul(*map(sym, "abc"))) and not same_letters(sym("CAB"), mul(*map(sym, "ABC")))
+
+
+def test_the_two_ends_of_the_line_are_two():
+    infinity = sym("infty")
+    assert _same_end(infinity, infinity) and not _same_end(infinity, negate(infinity))
+    assert not _same_end(infinity, num(0))
 
 
 def test_a_half_open_interval_is_no_point():
