@@ -1,9 +1,12 @@
 """Micro-batches and packed rows: what goes together, what is run, and that nothing is lost."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from stapo_bench.records import ToolOutput
 from stapo_train.batch import collate, micro_batches, nothing_to_run
 from stapo_train.check.toy import toy_objective
 from stapo_train.train_records import Rollout
@@ -57,6 +60,16 @@ def test_rows_of_similar_length_go_together_as_many_as_fit(packed, max_tokens, m
     batch = collate(rollouts, np.ones(5), torch.float32, torch.device("cpu"))
     micros = micro_batches(batch, [4, 2, 0, 1, 3], max_tokens, torch.device("cpu"), packed)
     assert [batch.stats.sequence[micro.tokens].unique().tolist() for micro in micros] == made
+
+
+def test_what_tools_wrote_stands_between_the_response_tokens():
+    told = (ToolOutput(1, (90,)), ToolOutput(1, (91, 92)), ToolOutput(3, (93,)))  # behind the first token twice
+    one = replace(rollout(1, (1, 2), (3, 4, 5, 6)), tool_outputs=told)
+    batch = collate([one, rollout(2, (7,), (8,))], np.array([1.0, -1.0]), torch.float32, torch.device("cpu"))
+    assert batch.laid_out(0) == ([1, 2, 3, 90, 91, 92, 4, 5, 93, 6], [2, 6, 7, 9])
+    assert batch.laid_out(1) == ([7, 8], [1])
+    (micro,) = micro_batches(batch, [0, 1], max_tokens=100, device=torch.device("cpu"), packed=True)
+    assert (micro.predictor.tolist(), micro.taken.tolist()) == ([1, 5, 6, 8, 10], [3, 4, 5, 6, 8])
 
 
 def test_packed_rows_by_hand():

@@ -155,7 +155,7 @@ def runs(make_run):
     return list(found.values())
 
 
-def test_the_table_has_groups_where_they_are_asked_for(runs):
+def test_the_table_has_groups_where_they_are_asked_for(runs, make_run):
     plain = CliRunner().invoke(cli, ["table", *map(str, runs)]).output
     asked = CliRunner().invoke(cli, ["table", *map(str, runs), "--groups"]).output
     assert asked.startswith(plain.rstrip("\n")) and "groups:" not in plain
@@ -163,6 +163,9 @@ def test_the_table_has_groups_where_they_are_asked_for(runs):
     assert "| worst | " in asked.split("groups: problems like these")[1]
     done = CliRunner().invoke(cli, ["table", str(runs[0]), "--groups"])
     assert done.exit_code != 0 and str(done.exception).endswith("decoding and grader, got 1 run")
+    other = make_run("other", {"products": outcome(0, seed=9).astype(float).tolist()})
+    done = CliRunner().invoke(cli, ["table", str(runs[0]), str(other), "--groups"])
+    assert str(done.exception).endswith("decoding and grader, got 2 runs, no two alike")
     done = CliRunner().invoke(cli, ["table", *map(str, runs), "--groups", "--format", "csv"])
     assert done.exit_code != 0 and "--groups: expected with --format md" in str(done.exception)
 

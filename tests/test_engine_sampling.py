@@ -91,6 +91,12 @@ def test_nucleus_of_a_flat_distribution_over_a_large_vocabulary():
     assert mask[1].nonzero().squeeze(-1).tolist() == [*range(2049), 4095]
 
 
+@pytest.mark.parametrize("size", [4, 5])
+def test_weights_that_are_no_numbers_give_a_token_that_there_is(size):
+    weights = torch.full((1, size), float("nan"))
+    assert inverse_cdf(weights, torch.tensor([0.5], dtype=torch.float64)).tolist() == [size - 1]
+
+
 def test_inverse_cdf_at_the_boundaries():
     # Cumulative 0.25, 0.25, 0.75, 1: token 1 has no mass and is never drawn, whatever falls on its edge.
     weights = torch.tensor([[0.25, 0.0, 0.5, 0.25]]).repeat(5, 1)

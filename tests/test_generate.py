@@ -17,6 +17,7 @@ from eval_setup import FakeEngine, make_options, run
 from stapo_bench.engines import EngineOptions
 from stapo_bench.engines.scripted import Script, ScriptedEngine
 from stapo_bench.errors import StapoError
+from stapo_bench.records import Request, SamplingParams
 from stapo_bench.runs.manifest import About
 from stapo_bench.runs.store import read_samples, scan_keys
 from stapo_bench.sampling.evaluation import evaluate
@@ -52,6 +53,28 @@ def test_a_second_writer_is_refused_before_it_opens_an_engine(tmp_path, monkeypa
             assert evaluate(options, watch=io.StringIO()).num_sampled == 0
     with pytest.raises(AssertionError, match="an engine was opened"):
         evaluate(more, watch=io.StringIO())
+
+
+class ProbedEngine(FakeEngine):
+    """Of which nobody knows what it does: it is probed with a request of the run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.probed: list[Request] = []
+
+    def probe(self, request: Request, params: SamplingParams) -> list[str]:
+        assert not self.requested, "expected the probe before the first sample"
+        self.probed.append(request)
+        return [f"warning: min_p is not kept to, {params.max_new_tokens} tokens are"]
+
+
+def test_what_a_probe_finds_is_said_before_the_first_sample(tmp_path):
+    options, engine, watch = make_options(tmp_path, samples=2), ProbedEngine(), io.StringIO()
+    evaluate(replace(options, samples=1), engine=FakeEngine(), watch=io.StringIO())
+    evaluate(options, engine=engine, watch=watch)
+    assert [request.key for request in engine.probed] == [engine.requested[0].key]  # one that is missing
+    assert engine.probed[0].key.sample_index == 1
+    assert watch.getvalue().count("warning: min_p is not kept to, 16 tokens are\n") == 1
 
 
 @pytest.mark.usefixtures("impatient")

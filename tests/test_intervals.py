@@ -1,5 +1,7 @@
 """Intervals cover what they claim: measured on simulated benchmarks whose success rates are known."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -41,6 +43,22 @@ def typical_rates(rng, population, num_problems):
 
 def coverage(truth, intervals):
     return np.mean([i.low <= truth <= i.high for i in intervals])
+
+
+def test_degrees_of_scores_are_those_of_problems_or_of_samples_whichever_are_more():
+    # Student's t_0.975: 3.182 with 3 degrees, 4.303 with 2.
+    assert ordinary_quantile(np.array([[0.2], [0.4], [0.6], [0.8]]), "these problems") == pytest.approx(
+        3.1824, abs=1e-4
+    )
+    assert ordinary_quantile(np.array([[0.2, 0.1], [0.4, 0.3]]), "these problems") == pytest.approx(4.3027, abs=1e-4)
+
+
+def test_one_problem_shows_nothing_of_others_and_warns_of_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isnan(clustered_variance(np.array([[1.0, 0.0]])))
+    # Means 1/2 and 1: s^2 = 2 (1/4)^2 = 1/8, of two problems.
+    assert clustered_variance(np.array([[1.0, 0.0], [1.0, 1.0]])) == 1 / 16
 
 
 @pytest.mark.parametrize("population", POPULATIONS)

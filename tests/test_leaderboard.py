@@ -63,6 +63,7 @@ def test_names_of_strangers_do_nothing_and_the_page_runs_no_script(make_run):
     runs = [make_run("a", {"t": [EASY, HARD] * 5}, **evil), make_run("b", {"t": [EASY, EASY] * 5}, **evil)]
     page = render_leaderboard(runs)
     assert "<script" not in page and "&lt;script&gt;alert(1)&lt;/script&gt;\\u202e" in page
+    assert "connect-src &#39;none&#39;" in page  # nor asks it anybody for news
     assert "default-src &#39;none&#39;" in page and "http" not in page.replace("http-equiv", "")
 
 

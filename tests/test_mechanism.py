@@ -232,6 +232,14 @@ def vars_of_small():
     return {"contexts": 2, "vocabulary": 40, "iterations": 2, "mini_batches": 1, "prompts": 2, "length": 4}
 
 
+def test_the_page_tells_how_far_noise_alone_moves_entropy():
+    name = next(name for name in study.SETTINGS if name.startswith("noise"))
+    ends = {1: (1.0, 1.5), 2: (2.0, 2.7)}  # + 0.5 and + 0.7: 0.6 +- 12.706 * 0.1, Student's with one degree
+    runs = {(name, seed): [{"entropy": end, "drift": 0.0} for end in (a, 9.0, b)] for seed, (a, b) in ends.items()}
+    (row,) = [line for line in page._noise(runs) if line.startswith("| 0.")]
+    assert row.split("|")[2].strip() == "+0.600 [-0.671, +1.871]"
+
+
 def test_the_noise_that_the_page_expects():
     # eta^2 E[A^2] / (N C): 4 * (7/8)(1 - 2/256) / (4*8*8 * 4)
     setting = replace(SMALL, lr=2.0)

@@ -65,6 +65,20 @@ def test_json_holds_both_errors_apart(trained):
     assert [(m["method"], m["seeds"]) for m in found["methods"]] == [("JUSTRL", [0, 1, 2]), ("GRPO", [0, 1, 2])]
 
 
+def test_the_deviation_is_that_of_the_seeds_scores(make_run, tmp_path):
+    # One task, three seeds that solve 1, 2 and 3 of 4 problems: 0.25, 0.5 and 0.75, a standard deviation of 0.25.
+    for name, start in (("a", 1), ("b", 0)):
+        for seed in range(3):
+            rows = {"t": [[float(i < start + seed)] for i in range(4)]}
+            place = {"checkpoint": f"runs/{name}-{seed}/checkpoints/step-5", "step": 5, "method": name}
+            make_run(f"{name}-{seed}", rows, identity={"seed": seed}, about=place)
+    found = compare_methods([read_method(str(tmp_path / f"{name}-*")) for name in "ab"])
+    assert [(score.value, score.deviation) for score in found.methods] == [
+        (pytest.approx(0.5), pytest.approx(0.25)),
+        (pytest.approx(0.25), pytest.approx(0.25)),
+    ]
+
+
 def test_methods_that_are_not_told_apart_share_ranks(make_run, tmp_path):
     rng = np.random.default_rng(0)
     for name in ("a", "b", "c"):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from store_setup import make_sample, write
 
 from stapo_bench.errors import StapoError
-from stapo_bench.records import Sample, SampleKey
+from stapo_bench.records import Sample, SampleKey, ToolOutput
 from stapo_bench.runs import locks, sample_writer, store
 
 # -- lines ------------------------------------------------------------------------------------------------------------
@@ -55,6 +55,28 @@ def test_a_line_that_is_no_sample_says_why(change, message):
     del values["crc32"]  # the line is one that somebody wrote by hand
     with pytest.raises(ValueError, match=message):
         store.sample_from_line(json.dumps(values).encode())
+
+
+@pytest.mark.parametrize(
+    ("places", "num_drawn", "is_taken"),
+    [
+        ([0, 5], 5, True),  # before the first token and behind the last
+        ([3, 3], 5, True),  # two tools one after the other
+        ([6], 5, False),
+        ([3, 2], 5, False),
+        ([-1], 5, False),
+        ([1], 0, False),
+        ([2**31 - 1], None, True),  # of a reply of unknown length
+        ([2**31], None, False),
+    ],
+)
+def test_what_tools_wrote_stands_within_the_reply(places, num_drawn, is_taken):
+    stored = [[place, [7, 8]] for place in places]
+    if is_taken:
+        assert store.read_outputs(stored, num_drawn) == tuple(ToolOutput(place, (7, 8)) for place in places)
+    else:
+        with pytest.raises(ValueError, match="expected a number of tokens from"):
+            store.read_outputs(stored, num_drawn)
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"), st.integers(0, 100))))

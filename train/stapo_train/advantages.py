@@ -48,7 +48,7 @@ def group_advantages(
         members = (group_ids == group) & ~np.isnan(rewards)
         graded = rewards[members]
         # Equal rewards must give exactly 0 whatever the rounding: mean([0.1] * 3) is not 0.1.
-        if len(graded) < 2 or (graded == graded[0]).all():
+        if (graded == graded[:1]).all():  # or of one, or of none
             continue
         scale = graded.std(ddof=1) + EPS if divide_by_std else 1.0
         advantages[members] = (graded - graded.mean()) / scale
