@@ -57,12 +57,20 @@ def test_a_finished_run_in_an_archive_is_found_finished_and_shown(stapo, small, 
     assert contents(small / "a") == before
 
 
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
-def test_without_flock_a_lease_names_its_owner(tmp_path, monkeypatch, number):
+@pytest.fixture(params=[errno.ENOLCK])
+def _without_flock(request, monkeypatch):
     def no_flock(*_arguments):
-        raise OSError(number, os.strerror(number))
+        raise OSError(request.param, os.strerror(request.param))
 
     monkeypatch.setattr(fcntl, "flock", no_flock)
+
+
+without_flock = pytest.mark.usefixtures("_without_flock")
+
+
+@without_flock
+@pytest.mark.parametrize("_without_flock", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP], indirect=True)
+def test_without_flock_a_lease_names_its_owner(tmp_path):
     path = tmp_path / ".lock"
     with locks.locked(path):
         lease = (tmp_path / ".lock.lease").read_text()
@@ -70,11 +78,8 @@ def test_without_flock_a_lease_names_its_owner(tmp_path, monkeypatch, number):
     assert not locks.is_locked(path)
 
 
+@without_flock
 def test_a_lease_that_is_renewed_is_held(tmp_path, monkeypatch):
-    def no_flock(*_arguments):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "flock", no_flock)
     monkeypatch.setattr(locks, "LEASE_SECONDS", 4.0)
     path = tmp_path / ".lock"
     with locks.locked(path):
@@ -87,11 +92,8 @@ def test_a_lease_that_is_renewed_is_held(tmp_path, monkeypatch):
         pass
 
 
+@without_flock
 def test_a_lease_that_is_not_renewed_is_taken_over(tmp_path, monkeypatch):
-    def no_flock(*_arguments):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "flock", no_flock)
     monkeypatch.setattr(locks, "LEASE_SECONDS", 0.6)
     path = tmp_path / ".lock"
     with locks.locked(path):
@@ -105,11 +107,8 @@ def test_a_lease_that_is_not_renewed_is_taken_over(tmp_path, monkeypatch):
     lock.release()
 
 
+@without_flock
 def test_whoever_lost_its_lease_is_stopped(tmp_path, monkeypatch, capsys):
-    def no_flock(*_arguments):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "flock", no_flock)
     monkeypatch.setattr(locks, "LEASE_SECONDS", 0.3)
     with heeding_ctrl_c(), pytest.raises(KeyboardInterrupt), locks.locked(tmp_path / ".lock"):
         (tmp_path / ".lock.lease").unlink()
