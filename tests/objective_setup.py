@@ -1,8 +1,19 @@
 """Token statistics in numbers, the loss of an objective on them, and gradients that are the same."""
 
+import pytest
 import torch
 
 from stapo_train.objective import TokenStats, policy_loss, select
+from stapo_train.objectives import REGISTRY
+
+OF_EACH_KIND = ("grpo", "20-entropy", "lopti", "lp-reg", "stapo")
+"""Of all tokens, of a quantile, in two phases, beside a proxy, and the silenced."""
+
+
+def every_objective(*without: str):
+    """For ``pytest.mark.parametrize``: every name but these; in the quick run those of ``OF_EACH_KIND`` alone."""
+    slow = pytest.mark.slow(reason="the same once more for each of the other objectives")
+    return [pytest.param(name, marks=[] if name in OF_EACH_KIND else slow) for name in REGISTRY if name not in without]
 
 
 def stats(probs, entropy=None, advantages=None, old=None, sequence=None):

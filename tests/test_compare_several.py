@@ -179,6 +179,7 @@ def test_the_figure_joins_those_that_are_not_told_apart(runs):
     assert legend_of(ax) == ["not told apart", "shown to be tied"]
 
 
+@pytest.mark.slow(reason="the overview of a report of four runs, twice")
 def test_the_report_has_runs_together(runs):
     (view,) = overview(Sources(runs=runs)).several
     assert view.sentences == ("best is the best of 4 runs on problems like these.",)

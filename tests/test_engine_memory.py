@@ -82,18 +82,20 @@ class MemoryRunsOut(TorchDispatchMode):
 @pytest.mark.parametrize(
     "watch, place",
     [
-        (MemoryRunsOut.calls, (transformers.Qwen3ForCausalLM, "forward")),
-        (MemoryRunsOut.calls, (TransformersEngine, "_prefill_together")),
-        (MemoryRunsOut.calls, (SlotCache, "_reserve")),
         (MemoryRunsOut.calls, (SlotCache, "insert")),
-        (MemoryRunsOut.calls, (SlotCache, "move")),
         *(
             pytest.param(
-                MemoryRunsOut.operations,
-                (RunningBatch, name),
-                marks=pytest.mark.slow(reason="thirty evaluations, each short of memory at another operation"),
+                watch,
+                place,
+                marks=pytest.mark.slow(reason="thirty evaluations, each short of memory at another place"),
             )
-            for name in ("fill", "advance", "close_gaps")
+            for watch, place in (
+                (MemoryRunsOut.calls, (transformers.Qwen3ForCausalLM, "forward")),
+                (MemoryRunsOut.calls, (TransformersEngine, "_prefill_together")),
+                (MemoryRunsOut.calls, (SlotCache, "_reserve")),
+                (MemoryRunsOut.calls, (SlotCache, "move")),
+                *((MemoryRunsOut.operations, (RunningBatch, name)) for name in ("fill", "advance", "close_gaps")),
+            )
         ),
     ],
     ids=lambda value: value[1] if isinstance(value, tuple) else value.__name__,

@@ -46,6 +46,8 @@ ENDLESS = {
     "the page of an error": (b"HTTP/1.1 500 No\r\nContent-Length: 900\r\n\r\n", ONE_BY_ONE),
 }
 
+MORE = pytest.mark.slow(reason="two seconds for each place where an answer may have no end")
+
 
 def sends(start, parts, pause_s):
     """A server's act: the start, then part after part until the client has gone."""
@@ -64,7 +66,10 @@ def sends(start, parts, pause_s):
     return act
 
 
-@pytest.mark.parametrize("what", ENDLESS)
+@pytest.mark.parametrize(
+    "what",
+    [pytest.param(what, marks=[] if what in ("headers, one by one", "a chunk's size") else MORE) for what in ENDLESS],
+)
 @pytest.mark.parametrize("pause_s", [0.0, 0.05])  # at once, and so slowly that no two bytes are far apart
 def test_an_answer_that_never_ends_is_given_up_in_time_and_in_little_memory(serve, monkeypatch, what, pause_s):
     monkeypatch.setattr("stapo_bench.engines.http.LARGEST_ANSWER", 1 << 20)

@@ -18,6 +18,7 @@ from stapo_train.experiments import costs, design, gradients, index, pages, sect
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent / "train" / "experiments"
+EACH = pytest.mark.slow(reason="one after the other, every experiment that stands there")
 
 
 TOY = """
@@ -162,7 +163,13 @@ def check_partial_pages(out):
         pages.write_page(toy, out, Path("partial/toy"))
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[] if path.stem in ("main", "stability-search") else EACH)
+        for path in sorted(FOLDER.glob("*.yaml"))
+    ],
+)
 def test_every_experiment_can_be_planned(path, tmp_path):
     experiment = design.load_experiment(path.stem)
     if experiment.seeds == "search":  # looks for a regime, and says nothing about methods

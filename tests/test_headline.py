@@ -167,6 +167,7 @@ def test_equal_runs_have_equal_narrow_intervals_that_are_not_empty():
         assert found[error].width == pytest.approx(2 * 1.96 * (1 / 16 / 900) ** 0.5 / 0.5, rel=0.1)
 
 
+@pytest.mark.slow(reason="four runs of 30 problems, 16 samples each")
 def test_the_table_pairs_runs_of_one_seed(make_run):
     rng = np.random.default_rng(5)
     numbers = rng.random((30, 16))

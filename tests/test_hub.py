@@ -122,6 +122,7 @@ def test_rows_come_checked_under_our_columns_then_from_the_cache(hub, client):
     assert len(hub.requests) == num_requests + 1
 
 
+@pytest.mark.slow(reason="a process that loads datasets")
 def test_the_revision_of_the_task_file_decides_which_rows_come(hub, client):
     old = commit_of(files_of(OLD))
     problems, error = client.load(

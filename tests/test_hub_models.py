@@ -105,11 +105,16 @@ except StapoError as error:
 @pytest.mark.parametrize(
     ("name", "revision", "environment", "words"),
     [
-        ("made-up/other", "", {}, "no such folder here, and on the hub there is no such model"),
-        (MODEL, "v9", {}, "on the hub it has no revision 'v9'"),
         (f"{MODEL}@v9", "", {}, "on the hub it has no revision 'v9'"),
-        (MODEL, "", {"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE is set; no copy of it in the cache"),
-        (MODEL, "v1", {"HF_ENDPOINT": "http://127.0.0.1:9"}, f"hf download {MODEL} --revision v1"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow(reason="a process for each way of not having a model"))
+            for case in (
+                ("made-up/other", "", {}, "no such folder here, and on the hub there is no such model"),
+                (MODEL, "v9", {}, "on the hub it has no revision 'v9'"),
+                (MODEL, "", {"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE is set; no copy of it in the cache"),
+                (MODEL, "v1", {"HF_ENDPOINT": "http://127.0.0.1:9"}, f"hf download {MODEL} --revision v1"),
+            )
+        ),
     ],
 )
 def test_what_cannot_be_had_is_one_line(machine, name, revision, environment, words):

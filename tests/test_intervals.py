@@ -26,9 +26,11 @@ POPULATIONS = {
 }
 MEANS = {"spread out": 0.5, "hard": 0.3 / 3.3, "easy": 3.0 / 3.3, "mostly unsolved": 0.15}
 DESIGNS = [
-    (30, 32),
     (30, 4),
-    pytest.param(500, 4, marks=pytest.mark.slow(reason="coverage by simulation, of large benchmarks")),
+    *(
+        pytest.param(*size, marks=pytest.mark.slow(reason="coverage by simulation, of more samples and problems"))
+        for size in ((30, 32), (500, 4))
+    ),
 ]
 
 

@@ -93,18 +93,23 @@ NO_STATISTICS = Needs(zero_advantage_statistics=False, zero_advantage_gradient=F
 @pytest.mark.parametrize(
     ("written", "needs", "is_true"),
     [
-        (Dapo, LEAST, True),
-        (AboveMean, Needs(), True),
-        (AboveMean, Needs(zero_advantage_gradient=False), True),
         (AboveMean, Needs(current_policy="few", zero_advantage_gradient=False), True),
         (AboveMean, LEAST, False),
-        (AboveMean, NO_STATISTICS, False),
-        (Likely, NO_STATISTICS, True),
-        (Likely, LEAST, False),
-        (PullsOnAll, Needs(current_policy="none", zero_advantage_statistics=False), True),
-        (PullsOnAll, LEAST, False),
-        (ReadsThreshold, Needs(zero_advantage_gradient=False), True),
-        (ReadsThreshold, Needs(current_policy="few", zero_advantage_gradient=False), False),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow(reason="all checks of an objective, for each of ten more"))
+            for case in (
+                (Dapo, LEAST, True),
+                (AboveMean, Needs(), True),
+                (AboveMean, Needs(zero_advantage_gradient=False), True),
+                (AboveMean, NO_STATISTICS, False),
+                (Likely, NO_STATISTICS, True),
+                (Likely, LEAST, False),
+                (PullsOnAll, Needs(current_policy="none", zero_advantage_statistics=False), True),
+                (PullsOnAll, LEAST, False),
+                (ReadsThreshold, Needs(zero_advantage_gradient=False), True),
+                (ReadsThreshold, Needs(current_policy="few", zero_advantage_gradient=False), False),
+            )
+        ),
     ],
 )
 def test_what_a_class_says_that_it_needs_is_found_true_or_not(written, needs, is_true, monkeypatch):

@@ -220,6 +220,7 @@ class AnyFrame:
         return self.table.__arrow_c_stream__(requested_schema)
 
 
+@pytest.mark.slow(reason="imports three libraries of tables")
 def test_frames_of_polars_and_of_arrow_s_protocol_are_those_of_pandas():
     pl, pa, pd = (pytest.importorskip(name) for name in ("polars", "pyarrow", "pandas"))
     rng = np.random.default_rng(3)

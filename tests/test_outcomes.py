@@ -63,8 +63,11 @@ def refused(*paths, options=()):
     return error
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-@pytest.mark.parametrize("ks", [(1, 1), (32, 32), (4, 7)])
+MORE = pytest.mark.slow(reason="the same by another format and other numbers of samples")
+
+
+@pytest.mark.parametrize("ending", ["csv", pytest.param("parquet", marks=MORE)])
+@pytest.mark.parametrize("ks", [pytest.param((1, 1), marks=MORE), pytest.param((32, 32), marks=MORE), (4, 7)])
 @pytest.mark.parametrize("seed_b", [0, 5])
 def test_two_runs_and_their_exported_tables_have_equal_numbers(make_run, tmp_path, ending, ks, seed_b):
     pytest.importorskip("pyarrow")

@@ -103,6 +103,7 @@ def test_facts_of_invented_files(summary):
     }
 
 
+@pytest.mark.slow(reason="pages and figures of a whole record")
 def test_a_measured_record_makes_pages_without_a_text_of_it(summary, tmp_path):
     write(summary, tmp_path / "pages", (HERD,))
     written = {path.name: path.read_text() for path in (tmp_path / "pages").iterdir()}

@@ -78,6 +78,7 @@ def test_without_flock_a_lease_names_its_owner(tmp_path):
     assert not locks.is_locked(path)
 
 
+@pytest.mark.slow(reason="waits for most of a lease")
 @without_flock
 def test_a_lease_that_is_renewed_is_held(tmp_path, monkeypatch):
     monkeypatch.setattr(locks, "LEASE_SECONDS", 4.0)

@@ -32,7 +32,14 @@ def strict(serve):
     return server
 
 
-@pytest.mark.parametrize("refuses", LEFT_OUT, ids=lambda refuses: refuses.__name__)
+MORE = pytest.mark.slow(reason="an evaluation for each way to refuse that servers are known to have")
+
+
+@pytest.mark.parametrize(
+    "refuses",
+    [pytest.param(refuses, marks=MORE if number % 4 else []) for number, refuses in enumerate(LEFT_OUT)],
+    ids=lambda refuses: refuses.__name__,
+)
 def test_what_is_off_and_refused_is_left_out_and_the_run_says_so(small, stapo, strict, refuses):
     strict.refuses = refuses
     code, _, error = stapo(*EVAL, "--decoding", "training", *REST, strict.url)

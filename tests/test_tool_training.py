@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from objective_setup import every_objective
 from tool_setup import USE, Clerk, ids_of, request
 from train_setup import grade_by_hash, make_base, make_config, result, stop_after
 
@@ -18,7 +19,6 @@ from stapo_train.check.computed import TOLERANCE, distance, loss_and_gradient, p
 from stapo_train.check.toy import toy_batch, toy_objective, toy_policy
 from stapo_train.config import RolloutConfig
 from stapo_train.inspect.dump import load_dump
-from stapo_train.objectives import REGISTRY
 from stapo_train.rollout import sample_rollouts
 from stapo_train.rollout_files import load_rollouts, save_rollouts
 from stapo_train.train_records import Rollout
@@ -83,7 +83,7 @@ def as_prompts(batch: Batch) -> Batch:
     return replace(batch, rows=tuple(rows), starts=tuple(starts), tool_outputs=())
 
 
-@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize("name", every_objective())
 def test_a_tools_tokens_are_to_every_objective_what_a_prompts_are(name):
     objective = toy_objective(name)
     batch = with_outputs(toy_batch(objective))

@@ -102,6 +102,7 @@ def dapo() -> tuple[DataConfig, list[dict]]:
     return settings, data.read_jsonl(settings)
 
 
+@pytest.mark.slow(reason="reads seventeen thousand problems")
 @pytest.mark.parametrize(
     ("changes", "count"),
     [

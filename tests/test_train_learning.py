@@ -42,10 +42,8 @@ def check_rise(curve: list[float]) -> None:
     assert last - first > RISE, f"the reward went from {first:.3f} to {last:.3f}: {curve}"
 
 
-SLOW = pytest.mark.slow(reason="a training for every objective; that of the method the table is about stays")
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name == "stapo" else SLOW) for name in REGISTRY])
+@pytest.mark.slow(reason="a training for every objective")
+@pytest.mark.parametrize("name", REGISTRY)
 def test_the_reward_rises(name, base, tmp_path):
     curve = train(base, tmp_path, name, **SMALL_GROUPS.get(name, {}))
     assert 0.25 < curve[0] < 0.5  # the base model knows the answer and does not always give it

@@ -5,13 +5,15 @@ from dataclasses import replace
 
 import pytest
 import torch
-from objective_setup import assert_same
+from objective_setup import assert_same, every_objective
 
 from stapo_train.batch import micro_batches
 from stapo_train.check.computed import loss_and_gradient
 from stapo_train.check.toy import toy_batch, toy_objective, toy_policy
 from stapo_train.objectives import REGISTRY
 from stapo_train.update import Step, accumulate_gradient, optimizer_step
+
+IN_PHASES = [name for name, objective in REGISTRY.items() if objective.num_phases > 1]
 
 
 def gradient(policy, total):
@@ -33,7 +35,7 @@ def accumulated(name, method="exact", stale=0.3, settings=None):
     return exact, gradient(policy, total), total
 
 
-@pytest.mark.parametrize("name", [name for name, objective in REGISTRY.items() if objective.num_phases == 1])
+@pytest.mark.parametrize("name", every_objective(*IN_PHASES))
 def test_the_cheapest_exact_way_gives_the_exact_gradient(name):
     exact, found, total = accumulated(name)
     assert_same(found, exact.gradient)
@@ -139,7 +141,7 @@ def test_where_no_row_runs_nothing_is_clipped():
     assert (record.clip_high_share, record.clip_low_share, record.loss) == (0.0, 0.0, 0.0)
 
 
-@pytest.mark.parametrize("name", [name for name, objective in REGISTRY.items() if objective.num_phases == 1])
+@pytest.mark.parametrize("name", every_objective(*IN_PHASES))
 def test_the_first_step_is_the_same_for_every_split_in_float32(name):
     # ln rho is rounding alone there: an objective that reads its sign would step along noise.
     objective = toy_objective(name)

@@ -122,9 +122,12 @@ COMMANDS = {
     "import": (["import", "rows.jsonl", "--out", "imported"], ("importing rows.jsonl", "samples")),
     "arena": (["arena", "rows.jsonl", "--graders", "math"], ("grading by math", "answers")),
 }
+EACH = pytest.mark.slow(reason="every command that reads runs, twice")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in ("score", "compare", "import") else EACH) for name in COMMANDS]
+)
 def test_a_command_that_takes_long_says_how_far_it_is_and_prints_the_same(name, make_run, tmp_path, monkeypatch):
     for run, row in (("a", [1.0, 0.0]), ("b", [1.0, 1.0]), ("c", [0.0, 0.0])):
         make_run(run, {"t": [row] * 6})

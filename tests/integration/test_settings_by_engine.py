@@ -38,6 +38,7 @@ from tool_setup import tool_options  # noqa: E402
 
 from stapo_train.tiny.random_model import END  # noqa: E402
 
+pytestmark = pytest.mark.slow(reason="some thousand tokens for each setting of an engine")
 needs_vllm = pytest.mark.skipif(
     importlib.util.find_spec("vllm") is None, reason="vLLM is not installed: scripts/integration.sh runs this"
 )
