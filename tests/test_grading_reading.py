@@ -108,6 +108,8 @@ def _full_budget():
         ("3e2", num(300, Fraction(100))),
         ("3.e2", num(300, Fraction(100))),
         # Quantities.
+        (r"5 \text{ J/(kg \cdot K)}", quantity(num(5), "J/ kg K")),
+        (r"\text{2 \cdot 3}", mul(num(2), num(3))),
         ("5 ft 6 in", add(quantity(num(5), "ft"), quantity(num(6), "in"))),
         (r"5 \text{ m}^{-2}", quantity(num(5), "m ^-2")),
         (r"90^\circ F", quantity(num(90), "degF")),
