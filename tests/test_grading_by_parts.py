@@ -15,17 +15,16 @@ from stapo_bench.grading.extraction.clauses import without_reasons
 from stapo_bench.grading.extraction.concluding import conclusion
 from stapo_bench.grading.extraction.extraction import _heading
 from stapo_bench.grading.extraction.languages import with_points
-from stapo_bench.grading.extraction.lists import block, last_items
-from stapo_bench.grading.extraction.markup import json_reply, plain_text
+from stapo_bench.grading.extraction.lists import block
+from stapo_bench.grading.extraction.markup import plain_text
 from stapo_bench.grading.extraction.statements import has_contrast, stated
-from stapo_bench.grading.extraction.turns import until_similar_question, without_loop
+from stapo_bench.grading.extraction.turns import until_similar_question
 from stapo_bench.grading.read import parse
 from stapo_bench.grading.read.answer_parser import _answers, _bracket
 from stapo_bench.grading.read.conditions import _membership
 from stapo_bench.grading.read.expression_parser import ExpressionParser
 from stapo_bench.grading.read.lexer import lex
 from stapo_bench.grading.tree import Refusal, sym
-from stapo_bench.grading.units import NEXT_VALUE
 from stapo_bench.records import Gold
 
 
@@ -198,55 +197,3 @@ def test_which_sentence_concludes():
 def test_a_line_that_asks_nothing_does_not_hide_the_question_behind_it():
     text = "2\nIn total there are two.\nEvaluate 11 mod 4.\n3"
     assert until_similar_question(text, "Evaluate 10 mod 4.", lambda part: True) == text[:25]
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ('{"answer": 5}', "5"),
-        ('So {"answer": [-2, 5]}.', "-2, 5"),
-        ('{"answer": 5}\nDone with all this', "5"),
-        ('{"answer": 5} and that was all of it', None),
-        ('{"answer": 5', None),
-        ('Answer: { "answer": 5}', None),
-        ("x = 5}", None),
-        ('text\n{"a": 1, "answer": 7}\n', "7"),
-        ('{"x": 1, "y": 2}', "x = 1, y = 2"),
-        ('{"roots": [4, -4]}', "4, -4"),
-        ("{'answer': 5}", "5"),
-        ('{"answer": {"x": 1}}', "x = 1"),
-        ('{"note": "hi", "steps": [1]}', None),
-        ('```json\n{"answer": 9}\n``` ok ok ok', "9"),
-    ],
-)
-def test_replies_in_json(text, answer):
-    assert json_reply(text) == answer
-
-
-@pytest.mark.parametrize(
-    ("lines", "values"),
-    [
-        (["The values are:", "- x = 1", "- y = 2"], "x = 1, y = 2"),
-        (["roots", "- x = 1", "- y = 2"], "x = 1, y = 2"),
-        (["Values:", "- ab = 1", "- cd = 2"], f"1{NEXT_VALUE}2"),
-        (["Nothing here", "- 1", "- 2"], "1, 2"),
-        (["x = 1", "y = 2"], "x = 1, y = 2"),
-        (["Nothing here", "- x = 1", "- y = 2"], None),
-        (["x = 0", "- x = 1", "- y = 2"], None),
-        (["- 1"], None),
-    ],
-)
-def test_lines_that_list_values(lines, values):
-    assert block(lines, len(lines) - 1) == values
-
-
-def test_as_many_items_as_are_wanted():
-    assert last_items("So\n- 1\n- 2", 2) == f"1{NEXT_VALUE}2"
-    for text, wanted in (("- 0\n- 1\n- 2", 2), ("So\n- 1\n- 2", 1), ("So\n1\n- 2", 2), ("- 1\n- 2", 2)):
-        assert last_items(text, wanted) is None
-
-
-def test_a_cut_off_copy_is_gone_behind_two_whole_ones():
-    assert without_loop("It is 5.\nIt is 5.\nIt is 5.\nIt is") == "It is 5.\nIt is 5.\nIt is 5.\n"
-    for text in ("It is 5.\nIt is 5.", "It is 5.\nIt is", "5"):
-        assert without_loop(text) == text

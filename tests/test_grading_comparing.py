@@ -44,7 +44,6 @@ def _full_budget():
         (r"\frac{1}{3} = 0.33", None),
         (r"x = \frac{1}{3} \approx 0.33", r"x = \frac{1}{3}"),
         ("x = y = 3", "x = y = 3"),
-        ("x + 1 = 2", "x + 1 = 2"),
         ("1 < 2", "1 < 2"),
     ],
 )
@@ -225,7 +224,6 @@ MATRIX = r"\begin{pmatrix} 1 & 2 \cr 3 & 4 \end{pmatrix}"
         ("1:2:3", "2:4:6", True),
         ("1:2:3", "2:4:7", False),
         ("1:2", "1:2:3", False),
-        ("(1, 2)", "1:2", False),
         # Angles and units.
         (r"180^\circ", r"\pi", True),
         (r"\pi", r"180^\circ", True),
@@ -256,11 +254,14 @@ MATRIX = r"\begin{pmatrix} 1 & 2 \cr 3 & 4 \end{pmatrix}"
         ("0.5", r"50\%", True),
         (r"50\%", "0.5", True),
         (r"50\%", "50", False),
+        # Names of one thing.
+        ("y = x^2", "f(x) = x^2", True),
+        ("Area = 3", "y = 3", True),
+        ("g(t) = t^2", "f(x) = x^2", False),
         # Sets and matrices.
         ("1", r"\{1\}", True),
         (r"\{1\}", "1", False),
         ("1", r"\{1, 2\}", False),
-        (r"\{1, 1\}", r"\{1\}", True),
         (r"\{1, 2\}", r"\{1\}", False),
         (MATRIX, "((1, 2), (3, 4))", True),
         (MATRIX, f"2{MATRIX}", False),

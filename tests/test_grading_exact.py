@@ -182,6 +182,15 @@ def test_the_budget_is_so_many_steps():
     spend(MAX_STEPS)
 
 
+def test_steps_of_a_factorial_modulo_a_prime():
+    # The call, its argument, and 50,000 factors, twenty of which cost a step.
+    steps = 2 + 2500
+    spend(MAX_STEPS - steps)
+    assert residue(call("factorial", num(50_000)), {}, 7) == 0
+    with pytest.raises(TooLarge):
+        spend()
+
+
 def test_steps_of_a_comparison_at_high_precision():
     q = 2**3000 + 1
     left, right = call("sqrt", num(4 * q)), Node(Kind.PRODUCT, (num(2), call("sqrt", num(q))))

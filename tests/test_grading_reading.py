@@ -69,6 +69,7 @@ def _full_budget():
         (r"\sin x \sqrt{2}", call("sin", mul(X, call("sqrt", num(2))))),
         # Values of functions are names of their own; (1) behind another letter is a factor.
         ("f^{-1}(x)", sym("f^-1(x)")),
+        ("f^{n}(x)", mul(power(sym("f"), sym("n")), X)),
         ("f(2)", sym("f(2)")),
         ("P(0)", sym("P(0)")),
         ("P (0)", mul(sym("P"), num(0))),

@@ -1,0 +1,123 @@
+"""What replies and sentences say, by hand: JSON, lists, parts, loops, and the values among the words."""
+
+import pytest
+
+from stapo_bench.grading.evaluate import refill
+from stapo_bench.grading.extraction.formulas import hide_formulas
+from stapo_bench.grading.extraction.lists import block, last_items
+from stapo_bench.grading.extraction.markup import json_reply
+from stapo_bench.grading.extraction.readings import stated_parts
+from stapo_bench.grading.extraction.spans import spans
+from stapo_bench.grading.extraction.spoken import spoken
+from stapo_bench.grading.extraction.tokens import tokens
+from stapo_bench.grading.extraction.turns import until_similar_question, without_loop
+from stapo_bench.grading.units import NEXT_VALUE
+
+
+@pytest.fixture(autouse=True)
+def _full_budget():
+    refill()
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ('{"answer": 5}', "5"),
+        ('So {"answer": [-2, 5]}.', "-2, 5"),
+        ('{"answer": 5}\nDone with all this', "5"),
+        ('{"answer": 5} and that was all of it', None),
+        ('{"answer": 5', None),
+        ('Answer: { "answer": 5}', None),
+        ("x = 5}", None),
+        ('text\n{"a": 1, "answer": 7}\n', "7"),
+        ('{"x": 1, "y": 2}', "x = 1, y = 2"),
+        ('So {"roots": [4, -4]}.', "4, -4"),
+        ("{'answer': 5}", "5"),
+        ('{"answer": {"x": 1}}', "x = 1"),
+        ('{"note": "hi", "steps": [1]}', None),
+        ('```json\n{"answer": 9}\n``` ok ok ok', "9"),
+    ],
+)
+def test_replies_in_json(text, answer):
+    assert json_reply(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("lines", "values"),
+    [
+        (["The values are:", "- x = 1", "- y = 2"], "x = 1, y = 2"),
+        (["roots", "- x = 1", "- y = 2"], "x = 1, y = 2"),
+        (["Values:", "- ab = 1", "- cd = 2"], f"1{NEXT_VALUE}2"),
+        (["Nothing here", "- 1", "- 2"], "1, 2"),
+        (["x = 1", "y = 2"], "x = 1, y = 2"),
+        (["Nothing here", "- x = 1", "- y = 2"], None),
+        (["x = 0", "- x = 1", "- y = 2"], None),
+        (["- 1"], None),
+    ],
+)
+def test_lines_that_list_values(lines, values):
+    assert block(lines, len(lines) - 1) == values
+
+
+def test_as_many_items_as_are_wanted():
+    assert last_items("So\n- 1\n- 2", 2) == f"1{NEXT_VALUE}2"
+    for text, wanted in (("- 0\n- 1\n- 2", 2), ("So\n- 1\n- 2", 1), ("So\n1\n- 2", 2), ("- 1\n- 2", 2)):
+        assert last_items(text, wanted) is None
+
+
+def test_a_cut_off_copy_is_gone_behind_two_whole_ones():
+    assert without_loop("It is 5.\nIt is 5.\nIt is 5.\nIt is") == "It is 5.\nIt is 5.\nIt is 5.\n"
+    for text in ("It is 5.\nIt is 5.", "It is 5.\nIt is", "5", "x 5\nIt is 5\nx 5\n5"):
+        assert without_loop(text) == text
+
+
+def test_a_part_is_its_value_or_else_its_words():
+    assert stated_parts("(a) So it is blue.\n(b) It is 5.", 2) == ["blue", "5"]
+    assert stated_parts("(a) It is 4.\n(b) ", 2) is stated_parts("(a) It is 4.", 2) is None
+
+
+def test_half_of_its_words_make_a_line_like_the_question():
+    for line, ends in (("Evaluate 11 red blue.", True), ("Evaluate 10 red blue.", False)):  # two of four, one of four
+        text = f"2\n{line}\n3"
+        shown = until_similar_question(text, "Evaluate 11 mod 4.", lambda part: True)
+        assert shown == ("2" if ends else text)
+
+
+def test_characters_that_stand_for_formulas_stand_for_these_alone():
+    assert hide_formulas("it \ue000 5 é").text == "it   5 é"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "values"),
+    [
+        ("2xy = 5", ["2xy = 5"]),
+        ("so xy is", []),
+        ("= ab.", ["ab"]),
+        ("x/ab", ["x/ab"]),
+        ("abc^2", ["abc^2"]),
+        ("is a cat", []),
+        ("a(n) = 2", ["a(n) = 2"]),
+        ("{a}", ["{a}"]),
+        ("I = 2", ["I = 2"]),
+        ("I am", []),
+        ("no = 2", ["2"]),
+        ("the 5 th", ["5"]),
+        ("it is 5 m", [r"5 \text{ m }"]),
+        ("it is 5m", ["5m"]),
+        ("5 in total", ["5"]),
+        ("3 ft 2 in", [r"3 \text{ ft } 2 \text{ in }"]),
+        ("5 million", [r"5 \text{ million }"]),
+        ("5 percent", ["5 %"]),
+        ("am 5", ["5"]),
+        ("x = y o 3", ["x = y  or  3"]),
+        ("ten 5", ["10", "5"]),
+        ("the min", []),
+    ],
+)
+def test_the_values_among_the_words(sentence, values):
+    assert [span.text for span in spans(tokens(sentence))] == values
+
+
+def test_dots_between_signs_are_terms_left_out():
+    assert spoken("1 + 2 + ⋯ + 9") == spoken("1 + 2 + … + 9") == spoken("1 + 2 + ... + 9") == r"1 + 2 + \ldots  + 9"
+    assert spoken("2 … 9") == "2 … 9"
