@@ -11,6 +11,9 @@ from stapo_bench.grading.extraction.spans import spans
 from stapo_bench.grading.extraction.spoken import spoken
 from stapo_bench.grading.extraction.tokens import tokens
 from stapo_bench.grading.extraction.turns import until_similar_question, without_loop
+from stapo_bench.grading.extraction.words import in_words
+from stapo_bench.grading.read import parse
+from stapo_bench.grading.read.characters import in_ascii
 from stapo_bench.grading.units import NEXT_VALUE
 
 
@@ -53,6 +56,10 @@ def test_replies_in_json(text, answer):
         (["Nothing here", "- x = 1", "- y = 2"], None),
         (["x = 0", "- x = 1", "- y = 2"], None),
         (["- 1"], None),
+        (["Values:", "- only 5", "- only 6"], None),
+        (["Values:", "- 5 apples", "- 6 pears"], None),
+        (["Values:", "- ab: 5 apples", "- cd: 6 pears"], f"5{NEXT_VALUE}6"),
+        (["Values:", "- five", "- six"], None),
     ],
 )
 def test_lines_that_list_values(lines, values):
@@ -121,3 +128,28 @@ def test_the_values_among_the_words(sentence, values):
 def test_dots_between_signs_are_terms_left_out():
     assert spoken("1 + 2 + ⋯ + 9") == spoken("1 + 2 + … + 9") == spoken("1 + 2 + ... + 9") == r"1 + 2 + \ldots  + 9"
     assert spoken("2 … 9") == "2 … 9"
+
+
+@pytest.mark.parametrize(
+    ("clause", "verdict"),
+    [
+        ("the series diverges", "diverges"),
+        ("the series never diverges", None),
+        ("it is undefined", "undefined"),
+        ("it is not undefined", None),
+        ("the equation has no solutions", "no solutions"),
+    ],
+)
+def test_verdicts_in_words_and_what_denies_them(clause, verdict):
+    assert in_words(clause) == verdict
+
+
+def test_marks_above_digits_stay_and_others_go():
+    for text, plain in (("3\u0305", "3\u0305"), ("0.16\u0305", "0.16\u0305"), ("x\u0305", "x"), ("\u03053", "3")):
+        assert in_ascii(text) == plain
+
+
+def test_ten_is_the_base_in_each_base():
+    named = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
+    for name, base in (named | {"eleven": 11, "twelve": 12, "sixteen": 16, "binary": 2, "octal": 8, "hex": 16}).items():
+        assert parse(f"10_{{{name}}}").value == base
