@@ -3,6 +3,7 @@
 import pytest
 
 from stapo_bench.grading.evaluate import refill
+from stapo_bench.grading.extraction.for_question import _until_remark, _without_last
 from stapo_bench.grading.extraction.formulas import hide_formulas
 from stapo_bench.grading.extraction.lists import block, last_items
 from stapo_bench.grading.extraction.markup import json_reply
@@ -153,3 +154,46 @@ def test_ten_is_the_base_in_each_base():
     named = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
     for name, base in (named | {"eleven": 11, "twelve": 12, "sixteen": 16, "binary": 2, "octal": 8, "hex": 16}).items():
         assert parse(f"10_{{{name}}}").value == base
+
+
+@pytest.mark.parametrize(
+    ("behind", "is_remark"),
+    [
+        ("It took her 2 days.", True),
+        ("Recall that 2 days are left.", True),
+        ("It took her long.", False),  # has no number, so nothing to take for the answer
+        ("So it took her 2 days.", False),
+        ("Actually she took 2 days.", False),
+        ("She sold 40 apples before.", False),  # speaks of what is asked
+        ("This gives 64 in all.", False),
+    ],
+)
+def test_what_a_conclusion_is_followed_by(behind, is_remark):
+    question, conclusion = "How many apples did Ann sell?", "So Ann sold 32 apples."
+    text = f"{conclusion} {behind}"
+    assert _until_remark(text, question, question) == (conclusion if is_remark else text)
+    for other in ("Ann sold 32 apples.", "So Ann sold 32 apples?"):  # concludes nothing
+        assert _until_remark(f"{other} {behind}", question, question) == f"{other} {behind}"
+
+
+def test_the_value_of_the_letter_that_is_asked_for():
+    for text, shown in (
+        ("Thus x = 3. The other root is 5.", "Thus x = 3."),
+        ("x = 3. y = 5.", "x = 3."),
+        ("Thus x = 3. Then x is 5.", "Thus x = 3. Then x is 5."),
+        ("Thus x = 3 and so on. The rest is 5.", "Thus x = 3 and so on. The rest is 5."),
+    ):
+        assert _until_remark(text, "Find x.", "Find x.") == shown
+
+
+def test_a_summary_and_a_rounded_value_behind_the_answer_are_gone():
+    def shown(text, question):
+        return _without_last(text, question, lambda part: True)
+
+    summary, exact = "In summary, Ann has 3 and 4.", "It is 1/3. Numerically, 0.33."
+    assert shown(f"So it is 7. {summary}", "Ann has 3 and 4 apples. How many?") == "So it is 7. "
+    assert shown(f"It is 7. {summary}", "Ann has 3 and 4 apples. How many?") == f"It is 7. {summary}"
+    assert shown(f"So it is 7. {summary}", "Ann has 3 apples. How many?") == f"So it is 7. {summary}"
+    assert shown(exact, "Give the exact value.") == "It is 1/3. "
+    assert shown(exact, "Give the value.") == exact
+    assert shown("Numerically, 0.33.", "Give the exact value.") == "Numerically, 0.33."
