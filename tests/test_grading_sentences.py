@@ -3,6 +3,7 @@
 import pytest
 
 from stapo_bench.grading.evaluate import refill
+from stapo_bench.grading.extraction.boxes import boxes
 from stapo_bench.grading.extraction.for_question import _until_remark, _without_last
 from stapo_bench.grading.extraction.formulas import hide_formulas
 from stapo_bench.grading.extraction.lists import block, last_items
@@ -120,6 +121,11 @@ def test_characters_that_stand_for_formulas_stand_for_these_alone():
         ("x = y o 3", ["x = y  or  3"]),
         ("ten 5", ["10", "5"]),
         ("the min", []),
+        ("the value 3,5", ["3,5"]),
+        ("the values 3,5", ["3, 5"]),
+        ("a, b = 3,5", ["b = 3, 5"]),  # two letters, so two values
+        ("2 or x equals 3", ["2", "3"]),
+        ("2 or x gives 3", ["2  or  x", "3"]),
     ],
 )
 def test_the_values_among_the_words(sentence, values):
@@ -197,3 +203,20 @@ def test_a_summary_and_a_rounded_value_behind_the_answer_are_gone():
     assert shown(exact, "Give the exact value.") == "It is 1/3. "
     assert shown(exact, "Give the value.") == exact
     assert shown("Numerically, 0.33.", "Give the exact value.") == "Numerically, 0.33."
+
+
+@pytest.mark.parametrize(
+    ("text", "contents"),
+    [
+        (r"\boxed{1}\boxed{2}", ["1", "2"]),
+        (r"\boxed{\boxed{2}}", [r"\boxed{2}"]),
+        (r"So \boxed{12} so \boxed{12} so \boxed{1", ["12"]),  # a loop that was cut off
+        (r"So \boxed{12} so \boxed{12} now \boxed{1", None),
+        (r"So \boxed{12} so \boxed{13} so \boxed{1", None),
+        (r"So \boxed{12} so \boxed{12} so \boxed{3", None),
+        (r"So \boxed{12} so \boxed{1", None),
+    ],
+)
+def test_boxes_up_to_one_that_is_cut_off(text, contents):
+    found = boxes(text)
+    assert found is None if contents is None else [box.content for box in found] == contents
