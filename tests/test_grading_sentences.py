@@ -2,12 +2,13 @@
 
 import pytest
 
+from stapo_bench.grading import grade_answer
 from stapo_bench.grading.evaluate import refill
 from stapo_bench.grading.extraction.boxes import boxes
 from stapo_bench.grading.extraction.for_question import _until_remark, _without_last
 from stapo_bench.grading.extraction.formulas import hide_formulas
 from stapo_bench.grading.extraction.lists import block, last_items
-from stapo_bench.grading.extraction.markup import json_reply
+from stapo_bench.grading.extraction.markup import json_reply, tagged
 from stapo_bench.grading.extraction.readings import stated_parts
 from stapo_bench.grading.extraction.spans import spans
 from stapo_bench.grading.extraction.spoken import spoken
@@ -17,6 +18,7 @@ from stapo_bench.grading.extraction.words import in_words
 from stapo_bench.grading.read import parse
 from stapo_bench.grading.read.characters import in_ascii
 from stapo_bench.grading.units import NEXT_VALUE
+from stapo_bench.records import Outcome
 
 
 @pytest.fixture(autouse=True)
@@ -126,6 +128,10 @@ def test_characters_that_stand_for_formulas_stand_for_these_alone():
         ("a, b = 3,5", ["b = 3, 5"]),  # two letters, so two values
         ("2 or x equals 3", ["2", "3"]),
         ("2 or x gives 3", ["2  or  x", "3"]),
+        ("2, x equals 3", ["2", "3"]),
+        ("3-x", ["3-x"]),
+        ("3 - x", ["3 - x"]),
+        ("5 – it", ["5"]),
     ],
 )
 def test_the_values_among_the_words(sentence, values):
@@ -220,3 +226,21 @@ def test_a_summary_and_a_rounded_value_behind_the_answer_are_gone():
 def test_boxes_up_to_one_that_is_cut_off(text, contents):
     found = boxes(text)
     assert found is None if contents is None else [box.content for box in found] == contents
+
+
+def test_an_answer_tag_may_stay_open_before_one_line():
+    assert tagged("So <answer>5") == "5"
+    for text in ("<answer>5\n6", "<answer>...", "<answer>5 <b", "<answer>"):
+        assert tagged(text) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "outcome"),
+    [
+        ("What is $k$?", "k = 3, m = 5", Outcome.CORRECT),
+        ("What is $k$?", "m = 3, k = 5", Outcome.INCORRECT),
+        ("What is $x$?", "k = 3, m = 5", Outcome.INCORRECT),
+    ],
+)
+def test_of_several_letters_the_one_asked_for_counts(question, answer, outcome):
+    assert grade_answer(rf"\boxed{{{answer}}}", "3", question=question).outcome is outcome
