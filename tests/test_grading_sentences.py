@@ -188,6 +188,14 @@ def test_what_a_conclusion_is_followed_by(behind, is_remark):
         assert _until_remark(f"{other} {behind}", question, question) == f"{other} {behind}"
 
 
+def test_what_states_nothing_is_no_remark_on_the_conclusion():
+    question, text = (
+        "How many apples did Ann sell?",
+        "So Ann sold 32 apples. It took her 2 days. Let me know if it helps.",
+    )
+    assert _until_remark(text, question, question) == "So Ann sold 32 apples."
+
+
 def test_the_value_of_the_letter_that_is_asked_for():
     for text, shown in (
         ("Thus x = 3. The other root is 5.", "Thus x = 3."),
