@@ -1,5 +1,7 @@
 """Single lines of the grader by hand: lists, labels, chains, clauses and balls, each beside what it must not be."""
 
+from fractions import Fraction
+
 import pytest
 
 from stapo_bench.grading import grade_answer
@@ -8,7 +10,8 @@ from stapo_bench.grading.compare.chains import collapsed
 from stapo_bench.grading.compare.conditional import same_clause
 from stapo_bench.grading.compare.equations import _vanishes
 from stapo_bench.grading.compare.regions import _pieces_as_written
-from stapo_bench.grading.decide.asserted import asserts
+from stapo_bench.grading.decide.asserted import _is_ratio, _lists, _rivals, _shares, _uncompared, asserts
+from stapo_bench.grading.decide.decision import _goes_on, _in_base, _in_order_of_letters, _states_identity, _with_point
 from stapo_bench.grading.decide.parts import labelled, listed
 from stapo_bench.grading.decide.verdict import Question
 from stapo_bench.grading.decide.word_rules import option_with_text
@@ -17,9 +20,10 @@ from stapo_bench.grading.extraction import extract_answer
 from stapo_bench.grading.extraction.boxes import measured
 from stapo_bench.grading.extraction.chains import chain_end
 from stapo_bench.grading.extraction.endings import is_finished
+from stapo_bench.grading.extraction.for_question import _by_chain, _by_quantity
 from stapo_bench.grading.extraction.markup import plain_text
 from stapo_bench.grading.extraction.spans import spans
-from stapo_bench.grading.extraction.statements import stated
+from stapo_bench.grading.extraction.statements import _emphasised, bare, sentences, stated, without_stop
 from stapo_bench.grading.extraction.tokens import tokens
 from stapo_bench.grading.read import parse
 from stapo_bench.grading.read.lexer import lex
@@ -123,3 +127,162 @@ def test_a_long_text_is_finished_by_its_stop():
 def test_a_program_is_no_text_and_a_fenced_line_is():
     assert plain_text("```python\na = 1\nb = 2\n```").strip() == ""
     assert plain_text("```\n7\n```").strip() == plain_text("```python\n7\n```").strip() == "7"
+
+
+def test_shares_and_ratios_in_sentences():
+    assert _shares(("1", "3", None)) == [Fraction(1, 4), Fraction(3, 4)]
+    assert _shares(("0", "0", None)) == []
+    assert _is_ratio("it is 1 to 3", "2:6")
+    for sentence, gold in (("1:3, then 1:2", "1:3"), ("none", "1:3"), ("1:2", "half")):  # the last one counts
+        assert not _is_ratio(sentence, gold)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "question", "lists_both"),
+    [
+        ("red and blue", None, True),
+        ("blue and red", None, True),
+        ("blue and red", "List them in order.", False),
+        ("red, blue and green", None, False),
+        ("red and blue and green", None, False),
+        ("not red and blue", None, False),
+        ("red", None, False),
+        ("green", None, False),
+    ],
+)
+def test_a_sentence_lists_two_words_and_no_third(sentence, question, lists_both):
+    assert _lists(sentence, ["red", "blue"], question) is lists_both
+
+
+def test_what_else_an_answer_in_words_might_have_been():
+    assert {"blue", "green"} <= _rivals(["red"], "Is it red, blue or green?")
+    assert _rivals(["tom"], "Is it Tom or Ann?") == {"ann"}
+    assert _rivals(["tom"], "Is it Ann or Bob?") == set()
+    assert len(_rivals(["sunday"], "")) == 6
+    assert _uncompared(["ann", "than", "tom"]) == {"ann"}
+
+
+@pytest.mark.parametrize(
+    ("given", "gold", "goes_on"),
+    [
+        ("3.14", "3.1", True),
+        ("x = 3.14", "3.1", True),
+        ("3.10", "3.1", False),
+        ("3", "3.1", False),
+        ("3.14", "3", False),
+    ],
+)
+def test_a_decimal_that_goes_on_behind_the_golds_last_place(given, gold, goes_on):
+    assert _goes_on(given, gold) is goes_on
+
+
+@pytest.mark.parametrize(
+    ("answer", "pointed"),
+    [
+        ("0,125", "0.125"),
+        ("x = -4,5 cm", "x = -4.5 cm"),
+        ("1,5² = 2,25", "1.5² = 2.25"),
+        ("12,3456", "12.3456"),
+        ("1,500", None),  # thousands
+        ("(4,5)", None),
+        ("a,b = 4,5", None),
+        ("1.5", None),
+        ("5", None),
+    ],
+)
+def test_decimal_commas_of_one_number(answer, pointed):
+    assert _with_point(answer) == pointed
+
+
+@pytest.mark.parametrize(
+    ("answer", "ordered"),
+    [
+        ("z = 3, x = 1, y = 2", "(1, 2, 3)"),
+        ("y = 1 + 1 = 2, x = 1", "(1, 2)"),
+        ("x = 1, x = 2", None),
+        ("x = 1", None),
+        ("x = 1, 2", None),
+        ("ab = 1, c = 2", None),
+        ("1 = 1, x = 2", None),
+    ],
+)
+def test_values_of_letters_are_a_tuple_in_their_order(answer, ordered):
+    assert _in_order_of_letters(answer, Gold(answer="(1,2,3)")) == ordered
+    assert _in_order_of_letters(answer, Gold(answer="6")) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "base", "same"),
+    [
+        ("101_2", "101", 2, True),
+        ("101", "101_2", 2, True),
+        ("0101", "101_2", 2, True),
+        ("0b101", "101", 2, True),
+        ("0x1F", "1f", 16, True),
+        ("102", "101_2", 2, False),
+        ("101", "101", 2, None),
+        ("101_2", "101_2", 2, None),
+        ("101_2", "101", 3, None),
+        ("101_2", "5", 2, None),  # may be in decimal
+    ],
+)
+def test_digits_with_their_base_on_one_side(answer, gold, base, same):
+    assert _in_base(answer, Gold(answer=gold), base) is same
+
+
+def test_an_identity_has_the_golds_form_on_its_right():
+    assert _states_identity("x + x = 2x", Gold(answer="2x"))
+    for answer, gold in (("x + x = 2x", "4"), ("x = 2x", "2x"), ("x + x = x + x", "x+x"), ("x + x = 2x = 2x", "2x")):
+        assert not _states_identity(answer, Gold(answer=gold))
+
+
+def test_sentences_and_what_stands_around_them():
+    assert list(sentences("It is 5. So 6.")) == ["It is 5.", "So 6."]
+    assert list(sentences("Mr. Smith has 5")) == ["Mr. Smith has 5"]
+    assert list(sentences("e.g. 5. Yes")) == ["e.g. 5.", "Yes"]
+    for sentence, words in (
+        ("It is 5!.", "It is 5!"),
+        ("**5**.", "5"),
+        ("It is 1.2.3...", "It is 1.2.3..."),
+        ("5。", "5"),
+    ):
+        assert without_stop(sentence) == words
+    for line, content in (("> ## e", "e"), ("| a | b |", "b"), ("| a | b", "| a | b"), ("a | b | c", "a | b | c")):
+        assert bare(line) == content
+
+
+@pytest.mark.parametrize(
+    ("sentence", "bold"),
+    [
+        ("So it is **5**.", "5"),
+        ("It is **5** and **6**.", "6"),
+        ("**Answer:** 5 or so", None),
+        ("**5**", None),
+        ("The value **x** : 5 is here", None),
+    ],
+)
+def test_the_last_bold_part_of_a_sentence(sentence, bold):
+    assert _emphasised(sentence) == bold
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "answer"),
+    [
+        ("mean: 4 median: 4.8", "What is the mean?", "mean: 4"),
+        ("mean: 4, median: 4.8 mode: 3", "Find the median", "mean: 4, median: 4.8"),
+        ("mean: 4 median: 4.8", "What is the median?", None),
+        ("mean: 4\nmedian: 4.8", "Find the mean", None),
+        ("mean: 4 median: 5", "Find the mean and median", None),
+    ],
+)
+def test_one_quantity_of_a_row(text, question, answer):
+    assert _by_quantity(text, question) == answer
+
+
+def test_a_chain_answers_what_is_to_be_evaluated():
+    assert _by_chain("2+3 = 5\n3+3 = 6", "Compute 2+3.") == "2+3 = 5"
+    assert _by_chain("2 + 3 = 5\n3+3 = 6", "Compute $2+3$.") == "2 + 3 = 5"
+    assert _by_chain("1+3 = 4\n3+3 = 6", "Compute 2+3.") is None
+    assert _by_chain("2+3 = 5", "Compute 2+3.") is None
+    assert _by_chain("2+3 = 5\nThis is x = 5", "Compute 2+3.") is None
+    assert _by_chain("2+3 = 5\n3+3 = 6", "Add 2 and 3.") is None

@@ -17,6 +17,7 @@ from stapo_bench.grading.evaluate import (
     spend,
 )
 from stapo_bench.grading.evaluate.budget import MAX_STEPS
+from stapo_bench.grading.evaluate.constants import _digits
 from stapo_bench.grading.evaluate.rationals import residue
 from stapo_bench.grading.read import parse
 from stapo_bench.grading.tree import Kind, Node, Refusal, call, num, power, sym
@@ -180,6 +181,20 @@ def test_the_budget_is_so_many_steps():
         spend()
     refill()
     spend(MAX_STEPS)
+
+
+def test_digits_are_three_bits_each_above_and_below():
+    assert _digits(num(Fraction(7, 1000))) == (3 + 10) // 3
+    assert _digits(Node(Kind.SUM, (num(Fraction(1, 8)), num(5)))) == (1 + 4) // 3 + (3 + 1) // 3
+
+
+def test_steps_of_a_factorial_modulo_a_prime():
+    # The call, its argument, and 50,000 factors, twenty of which cost a step.
+    steps = 2 + 2500
+    spend(MAX_STEPS - steps)
+    assert residue(call("factorial", num(50_000)), {}, 7) == 0
+    with pytest.raises(TooLarge):
+        spend()
 
 
 def test_steps_of_a_comparison_at_high_precision():

@@ -3,8 +3,19 @@
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 
-from stapo_bench.grading.compare.pieces import Piece, complement, intersection, merge
-from stapo_bench.grading.tree import num
+import pytest
+
+from stapo_bench.grading.compare.pieces import INFINITY, MINUS_INFINITY, Piece, complement, intersection, merge
+from stapo_bench.grading.compare.regions import _pieces_as_written, reads_as_region, turned, variable
+from stapo_bench.grading.evaluate import refill
+from stapo_bench.grading.read import parse
+from stapo_bench.grading.tree import Refusal, num, sym
+
+
+@pytest.fixture(autouse=True)
+def _full_budget():
+    refill()
+
 
 POINTS = [Fraction(half, 2) for half in range(5)]
 """All ends, and what lies half way between them."""
@@ -36,3 +47,60 @@ def test_sets_of_pieces_hold_the_points_that_they_should():
             first, second = merged
             gap = second.low.value - first.high.value
             assert gap > 0 or (gap == 0 and not (first.high_closed or second.low_closed)), (a, b)
+
+
+A, B = sym("a"), sym("b")
+
+
+@pytest.mark.parametrize(
+    ("written", "ends"),
+    [
+        (r"a < x \le b", (A, B, False, True)),
+        (r"a \le x < b", (A, B, True, False)),
+        (r"b > x \ge a", (A, B, True, False)),
+        (r"b \ge x > a", (A, B, False, True)),
+        ("x < a", (MINUS_INFINITY, A, False, False)),
+        (r"x \le a", (MINUS_INFINITY, A, False, True)),
+        ("x > a", (A, INFINITY, False, False)),
+        (r"x \ge a", (A, INFINITY, True, False)),
+        (r"x \in (a, b]", (A, B, False, True)),
+        ("a < x > b", None),
+        ("2x < a", None),
+        (r"x \ne a", None),
+    ],
+)
+def test_ends_that_are_letters_stay_as_written(written, ends):
+    if ends is None:
+        with pytest.raises(Refusal):
+            _pieces_as_written(parse(written))
+    else:
+        (piece,) = _pieces_as_written(parse(written))
+        assert (piece.low, piece.high, piece.low_closed, piece.high_closed) == ends
+
+
+@pytest.mark.parametrize(
+    ("notation", "is_region", "letter"),
+    [
+        (r"(1, \infty)", True, None),
+        ("(1, 2, 3)", False, None),
+        (r"(1, 2, \infty)", False, None),
+        (r"\mathbb{R}", True, None),
+        ("R", False, None),
+        ("x < 1", True, "x"),
+        ("x = 1", False, "x"),
+        (r"x \ne 1", True, "x"),
+        (r"x < 1 \text{ or } x = 2", True, "x"),
+        (r"x < 1 \text{ and } x = 2", False, "x"),
+        (r"x = 1 \text{ or } x = 2", False, "x"),
+        ("x < 1, x > 3", True, "x"),
+        ("x < 1, y > 3", False, None),
+        (r"x < 1, x \ne 0", True, "x"),
+    ],
+)
+def test_what_speaks_of_a_set_of_numbers(notation, is_region, letter):
+    assert reads_as_region(parse(notation)) is is_region
+    assert variable(parse(notation)) == letter
+
+
+def test_a_chain_turned_keeps_its_meaning():
+    assert turned(parse(r"1 < x \le 3")) == parse(r"3 \ge x > 1")

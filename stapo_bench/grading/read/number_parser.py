@@ -99,14 +99,13 @@ def read_number(text: str) -> tuple[Fraction, Fraction | None]:
     mantissa, _, exponent_text = text.lower().partition("e")
     if len(mantissa) > MAX_DIGITS or len(exponent_text) > 5:
         raise Refusal("number too long")
-    whole, point, decimals = mantissa.partition(".")
+    whole, _, decimals = mantissa.partition(".")
     exponent = int(exponent_text or 0)
     if abs(exponent) > MAX_DIGITS:
         raise Refusal("exponent too large")
     digits = int((whole + decimals) or "0")
     unit = Fraction(10) ** (exponent - len(decimals))
-    exact = not exponent_text and not decimals
-    return digits * unit, None if exact or (point and not decimals and not exponent_text) else unit
+    return digits * unit, unit if exponent_text or decimals else None
 
 
 def in_base(digits: str, base: int) -> Node:
