@@ -236,3 +236,20 @@ def test_after_a_sync_the_next_lines_wait_again(tmp_path, monkeypatch):
             counted.append(len(writer.append(make_sample(index))))
     # due at 110, ten seconds after the start, and at 120; the last waits for the end
     assert counted == [0, 0, 3, 0, 0, 3, 0]
+
+
+@pytest.mark.parametrize(("took_s", "due_s"), [(0.0, 0.5), (0.0005, 0.5), (0.01, 5.0), (1.0, 30.0)])
+def test_a_slow_disk_is_synced_less_often(tmp_path, monkeypatch, took_s, due_s):
+    """Every half a second, but at most a 500th of the time, and within half a minute at the latest."""
+    now, fsync = [100.0], os.fsync
+    monkeypatch.setattr(sample_writer, "Pace", partial(Pace, clock=lambda: now[0]))
+    with sample_writer.SegmentWriter(tmp_path, "shard0of1") as writer:
+        writer.append(make_sample(0))
+        now[0] = 101.0
+        monkeypatch.setattr(os, "fsync", lambda fd: (now.__setitem__(0, now[0] + took_s), fsync(fd))[1])
+        assert len(writer.append(make_sample(1))) == 2
+        begin = now[0]
+        now[0] = begin + due_s - 0.001
+        assert writer.append(make_sample(2)) == []
+        now[0] = begin + due_s + 0.001
+        assert len(writer.append(make_sample(3))) == 2
