@@ -92,6 +92,43 @@ def test_the_last_line_of_a_key_counts_and_another_version_begins_anew(tmp_path)
     assert dict(grades.read_grades(tmp_path, "math").outcomes) == {other: (Outcome.CORRECT, "7")}
 
 
+@pytest.mark.parametrize(
+    ("there", "grader", "advice"),
+    [
+        ([], "math", "found none; run 'stapo-bench grade RUN'"),
+        (["strict"], "math", "found strict; run 'stapo-bench grade RUN'"),
+        (["math"], "strict", "found math; run 'stapo-bench grade RUN --grader strict'"),
+        (["math"], "judge-m", "found math; run 'stapo-bench grade RUN --judge FOLDER'"),
+        ([], "own-reported", "found none; such verdicts come with imported files alone"),
+        (
+            ["math", "qwen-reported"],
+            "somebody-elses-reported",
+            "found math, qwen-reported; such verdicts come with imported files alone; name one that is there: "
+            "--grader math",
+        ),
+        (["qwen-reported"], "qwn-reported", "found qwen-reported; did you mean 'qwen-reported'?"),
+        (
+            ["qwen-reported"],
+            "math",
+            "found qwen-reported; name what came along: --grader qwen-reported; where the golds are known, "
+            "run 'stapo-bench grade RUN'",
+        ),
+    ],
+)
+def test_grades_that_are_not_there_are_named_with_the_way_to_them(tmp_path, there, grader, advice):
+    (tmp_path / "grades").mkdir()
+    for name in there:
+        (tmp_path / "grades" / f"{name}.jsonl").write_text("")
+    with pytest.raises(StapoError) as refusal:
+        grades.stream_grades(tmp_path, grader)
+    assert str(refusal.value).replace(str(tmp_path), "RUN") == f"RUN: expected grades by '{grader}', {advice}"
+
+
+def test_grades_by_no_grader_are_refused_with_those_that_are_there(tmp_path):
+    with pytest.raises(UsageError, match=r"unknown grader 'mth' .*did you mean 'math'"):
+        grades.stream_grades(tmp_path, "mth")
+
+
 # --- folders, files and pace -----------------------------------------------------------------------------------------
 
 
