@@ -134,6 +134,9 @@ def test_a_part_of_a_batch_keeps_names_and_numbers_its_rollouts_anew():
     assert part.stats.advantages.tolist() == [3.0, 3.0, 1.0, 1.0]
     assert part.stats.key.tolist() == batch.stats.key[[3, 4, 0, 1]].tolist()
     assert part.starts == (0, 2)
+    nothing = batch.select_rows([])
+    assert (nothing.rows, nothing.starts, nothing.tool_outputs) == ((), (), ())
+    assert len(nothing.row_advantages) == len(nothing.stats.key) == 0
 
 
 def test_the_batches_of_all_ranks_end_to_end():
