@@ -146,6 +146,18 @@ def test_runs_under_other_settings_stand_beside_each_other(tmp_path):
     assert [next(names).name for _ in range(3)] == ["run", "run-2", "run-3"]
 
 
+def test_a_folder_that_cannot_be_written_is_refused_as_it_is_made(tmp_path, monkeypatch):
+    folder.make_folder(tmp_path / "new" / "run")
+    assert (tmp_path / "new" / "run").is_dir()
+
+    def read_only(*_):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(folder, "open_own", read_only)
+    with pytest.raises(StapoError, match=r"cannot write to .*run: Read-only file system; choose another --out"):
+        folder.make_folder(tmp_path / "new" / "run")
+
+
 def test_a_run_stays_under_the_first_rule_that_stops_it(make_run):
     run = make_run("run", {"t": [[1, 0]]})
     assert manifest.load_manifest(run).about.stopping is None

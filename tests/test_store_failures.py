@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from functools import partial
 from pathlib import Path
 
@@ -201,6 +202,16 @@ def test_a_writer_whose_first_line_was_torn_leaves_nothing(tmp_path):
     os.truncate(path, path.stat().st_size - 1)
     assert sample_writer.repair(tmp_path, "shard0of1") == 1
     assert path.read_bytes() == b""
+
+
+def test_a_writer_touches_no_file_that_is_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(sample_writer.uuid, "uuid4", lambda: uuid.UUID(int=0))
+    there = tmp_path / "samples" / "0002-shard0of1-00000000.jsonl"
+    there.parent.mkdir()
+    there.touch()
+    with pytest.raises(StapoError, match="cannot write .*: File exists; 0 samples of this writer are safe there"):
+        write(tmp_path, [make_sample(0)])
+    assert there.read_bytes() == b""
 
 
 def test_a_new_segment_is_in_its_folder_before_its_first_sample_is_safe(tmp_path, monkeypatch):
