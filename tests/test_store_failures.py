@@ -209,7 +209,7 @@ def test_a_writer_touches_no_file_that_is_there(tmp_path, monkeypatch):
     there = tmp_path / "samples" / "0002-shard0of1-00000000.jsonl"
     there.parent.mkdir()
     there.touch()
-    with pytest.raises(StapoError, match="cannot write .*: File exists; 0 samples of this writer are safe there"):
+    with pytest.raises(StapoError, match=r"cannot write .*: File exists; 0 samples of this writer are safe there"):
         write(tmp_path, [make_sample(0)])
     assert there.read_bytes() == b""
 
