@@ -64,3 +64,8 @@ def test_groups_of_any_size_in_any_order(rows, shift, random):
     order = list(range(len(rows)))
     random.shuffle(order)
     np.testing.assert_allclose(group_advantages(rewards[order], groups[order]), advantages[order], atol=1e-12)
+
+
+def test_an_infinite_reward_is_named():
+    with pytest.raises(ValueError, match="expected numbers, or NaN where nothing is known, got -inf at 2"):
+        one_group([np.nan, 1.0, -np.inf, np.inf])

@@ -1,6 +1,7 @@
 """Micro-batches and packed rows: what goes together, what is run, and that nothing is lost."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -133,3 +134,21 @@ def test_a_part_of_a_batch_keeps_names_and_numbers_its_rollouts_anew():
     assert part.stats.advantages.tolist() == [3.0, 3.0, 1.0, 1.0]
     assert part.stats.key.tolist() == batch.stats.key[[3, 4, 0, 1]].tolist()
     assert part.starts == (0, 2)
+    nothing = batch.select_rows([])
+    assert (nothing.rows, nothing.starts, nothing.tool_outputs) == ((), (), ())
+    assert len(nothing.row_advantages) == len(nothing.stats.key) == 0
+
+
+def test_the_batches_of_all_ranks_end_to_end():
+    rollouts = [rollout(1, (1,), (2, 3)), rollout(2, (1,), ()), rollout(3, (4, 5), (6,))]
+    rollouts[2] = replace(rollouts[2], tool_outputs=(ToolOutput(1, (90,)),))
+    batch = collate(rollouts, np.array([1.0, 2.0, 3.0]), torch.float32, torch.device("cpu"))
+    other_rank_has_the_same = SimpleNamespace(gather=lambda x: torch.cat([x, x]))
+    whole = batch.of_all_ranks(other_rank_has_the_same, rollouts * 2)
+    assert whole.stats.sequence.tolist() == [0, 0, 2, 3, 3, 5]
+    assert whole.starts == (0, 2, 2, 3, 5, 5)
+    assert whole.rows == batch.rows * 2 and whole.tool_outputs == batch.tool_outputs * 2
+    assert whole.row_advantages.tolist() == [1.0, 2.0, 3.0] * 2
+    assert whole.stats.advantages.tolist() == [1.0, 1.0, 3.0] * 2
+    assert whole.stats.key.tolist() == batch.stats.key.tolist() * 2
+    assert whole.stats.ref_log_probs is None

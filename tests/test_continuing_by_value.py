@@ -1,6 +1,7 @@
 """How samples that were cut off go on, by hand: thinking that is ended, contexts, and what an engine is told."""
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,7 @@ from stapo_bench.engines import EngineOptions
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, PromptStyle, SampleKey, SamplingParams
 from stapo_bench.runs import SERVED
-from stapo_bench.sampling import engine_cache
+from stapo_bench.sampling import ContinueOptions, continuation, continue_run, engine_cache
 from stapo_bench.sampling.continuation import _is_served
 from stapo_bench.sampling.rests import Continuation
 from stapo_bench.sampling.thinking import check_end, check_room, end_ids, is_thinking, thinking_fields
@@ -103,6 +104,34 @@ def test_a_joined_text_ends_before_a_stop_text_across_the_cut():
 def test_who_goes_on(text, reason, context, goes_on):
     going = Continuation(Rest(context), PARAMS, [eval_task("a", 1, 1)], None)
     assert going.can_continue(cut(text, finish_reason=reason)) == goes_on
+
+
+def test_a_sample_without_its_tokens_cannot_go_on():
+    going = Continuation(Rest(), PARAMS, [eval_task("a", 1, 1)], None)
+    with pytest.raises(StapoError, match="a/0/0: its token ids are not stored, so it cannot be continued"):
+        list(going.generate({SampleKey("a", "0", 0): cut("ab", token_ids=None)}))
+    # To an engine that takes text alone they do not matter.
+    text_alone = Continuation(Rest(), PARAMS, [eval_task("a", 1, 1, ids=False)], None)
+    (found,) = text_alone.generate({SampleKey("a", "0", 0): cut("ab", token_ids=None)})
+    assert (found.completion, found.num_tokens, found.token_ids) == ("abend", 5, None)
+
+
+@pytest.mark.parametrize(
+    ("imported", "prompt_format", "tool", "message"),
+    [
+        ("evalscope", "base", None, r"its samples were imported \(evalscope\); only runs sampled here continue"),
+        (None, "message", None, "a server that chats cannot go on"),
+        (None, "base", "calculator", "replies to t call a tool and cannot be continued"),
+        (None, "base", None, "expected more than the run's 30, got 30"),
+    ],
+)
+def test_what_cannot_go_on_is_refused(monkeypatch, imported, prompt_format, tool, message):
+    task = SimpleNamespace(prompt_format=prompt_format, tool=tool)
+    identity = SimpleNamespace(tasks={"t": task}, sampling=replace(PARAMS, max_new_tokens=30))
+    old = SimpleNamespace(run_dir="run", imported=imported, identity=identity)
+    monkeypatch.setattr(continuation, "load_manifest", lambda _: old)
+    with pytest.raises(StapoError, match=message):
+        continue_run(ContinueOptions(run_dir=Path("run"), max_new_tokens=30))
 
 
 def test_what_was_still_thinking_at_the_budget_ends_it():

@@ -1,12 +1,16 @@
 """Copies are said while sampling: once, early, and not of honest samples."""
 
 import io
+import math
 from dataclasses import replace
+from itertools import pairwise
 
+import pytest
 from eval_setup import FakeEngine, make_options
 from store_setup import make_sample
 
 from stapo_bench.records import SampleKey, SamplingParams
+from stapo_bench.sampling import copy_watch
 from stapo_bench.sampling.copy_watch import CopyWatch
 from stapo_bench.sampling.evaluation import evaluate
 from stapo_bench.sampling.progress import Progress
@@ -96,6 +100,49 @@ def test_a_problems_first_eight_samples_are_looked_at_and_no_further_one():
             yield from watch.see(replace(sample, problem_id=problem, sample_index=index, num_tokens=6000))
 
     assert (len(list(lines(7))), len(list(lines(8)))) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "spoken"),
+    [
+        ("aa aa", 0),
+        ("aa aa aa", 1),
+        ("ab aa aa aa", 0),
+        ("ab aa aa aa aa", 1),
+        ("a aa aa aa", 0),  # of one sample nothing is known, and it counts
+    ],
+)
+def test_problems_without_copies_weigh_against_those_with_them(rows, spoken):
+    """A text of 664 tokens has a likelihood of e^-3 at most: twice on a problem E_i is 16.06, the mean of r e^3.
+
+    Over n problems and m without copies E is the mean of 1.30^n 0.98^m, 4.01^n 0.8^m and 14.56^n 0.1^m: 77 of two,
+    1,051 of three, 121 of three beside one without, and 1,568 of four beside it; it speaks from 1,000 on.
+    """
+    texts = [(str(problem), index, text) for problem, row in enumerate(rows.split()) for index, text in enumerate(row)]
+    watch = CopyWatch([SampleKey("aime24", problem, index) for problem, index, _ in texts], TRAINING)
+    lines = []
+    for problem, index, text in texts:
+        drawn = replace(make_sample(0, text), problem_id=problem, sample_index=index, num_tokens=664)
+        lines += watch.see(drawn)
+    assert len(lines) == spoken
+    num_repeated = rows.split().count("aa")
+    assert all(f"on {num_repeated} of {len(rows.split())} problems" in line for line in lines)
+
+
+def test_many_problems_are_not_looked_at_with_each_sample(monkeypatch):
+    """The next look comes when there is a hundredth more of samples, or one more of fewer than a hundred."""
+    looks = []
+    monkeypatch.setattr(copy_watch, "copy_evidence", lambda repeated, _: (looks.append(len(repeated)), (0.0, 0.2))[1])
+    monkeypatch.setattr(copy_watch, "problem_evidence", lambda texts: 0.0)
+    watch = CopyWatch([SampleKey("aime24", str(i), 0) for i in range(1000)], TRAINING)
+    for i in range(1000):
+        assert list(watch.see(replace(make_sample(0), problem_id=str(i), sample_index=0))) == []
+    assert looks[:100] == list(range(1, 101))
+    assert all(1 <= after - before <= max(1, before / 100) for before, after in pairwise(looks))
+    assert len(looks) < 400
+    looks.clear()
+    monkeypatch.setattr(copy_watch, "problem_evidence", lambda texts: -math.inf)
+    assert list(CopyWatch([make_sample(0).key], TRAINING).see(make_sample(0))) == [] == looks  # it repeats nothing
 
 
 def test_a_line_that_stays_on_a_terminal_is_not_redrawn_over():

@@ -175,6 +175,11 @@ def test_majority_equals_brute_force_over_subsets(samples):
         assert maj_at_k(*gaps, k) == pytest.approx(got)
 
 
+def test_a_problem_of_which_nothing_is_decided_has_no_majority():
+    correct, classes = np.array([[NAN, NAN, NAN], [1.0, 1.0, 0.0]]), np.array([[0, 1, 1], [0, 0, 1]])
+    assert maj_at_k(correct, classes, 3) == 1.0
+
+
 def test_answer_classes_compare_with_a_representative():
     equal = {("0.5", "1/2"), ("3.0", "3")}
     classes = answer_classes(

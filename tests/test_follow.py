@@ -28,6 +28,7 @@ from stapo_bench.presenting import write_curve
 from stapo_bench.runs import num_lines
 from stapo_bench.sampling import FollowOptions, follow
 from stapo_bench.sampling import following as module
+from stapo_bench.sampling.merging import in_shards, merged, merged_folder
 
 pytestmark = pytest.mark.usefixtures("graded_here")
 
@@ -238,6 +239,28 @@ def test_waiting_is_told_once_from_the_beginning_and_once_more_after_a_checkpoin
 
 def test_until_leaves_later_steps_out(training):
     assert [entry.step for entry in followed(options(training, once=False, until=15))] == [None, 10]
+
+
+def test_shards_that_are_merged_are_not_merged_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("stapo_bench.sampling.merging.subprocess", None)
+    folder = merged_folder(tmp_path, 20)
+    assert folder == tmp_path / "merged" / "step-000020"
+    folder.mkdir(parents=True)
+    assert merged(tmp_path / "actor", tmp_path, 20) == folder and in_shards(tmp_path / "actor")
+
+
+def test_a_checkpoint_of_which_samples_are_missing_is_not_judged(training, monkeypatch):
+    complete = ByWeights.complete
+
+    def lacking(self, request):
+        given_up = self.name == "step-000020" and request.key.sample_index == 0
+        return replace(complete(self, request), finish_reason="error" if given_up else "stop")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ByWeights, "complete", lacking)
+        with pytest.raises(StapoError, match=f"the engine gave up on {NUM_PROBLEMS} samples; run the same command"):
+            followed(options(training))
+    assert followed(options(training))[-1].state == "better"
 
 
 def test_verls_shards_are_merged_once_evaluated_and_removed(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from stapo_bench.engines import EngineOptions
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import Completion, Gold, Problem, Request, SamplingParams, ToolOutput
 from stapo_bench.runs.golds import data_digest
-from stapo_bench.runs.grades import read_grades
+from stapo_bench.runs.grades import append_grades, read_grades
 from stapo_bench.runs.nested import canonical_digest
 from stapo_bench.runs.run_grading import grade_run
 from stapo_bench.runs.store import sample_from_line, sample_to_line, segments
@@ -167,6 +167,14 @@ def test_the_judge_sees_what_the_rule_rejects_and_writes_a_file_of_its_own(run, 
     again = FakeJudge({})
     assert judged(run, again, tmp_path / "nowhere").num_kept == 9  # all judged: no data, no questions
     assert again.asked == []
+
+
+def test_where_there_is_nothing_to_judge_a_file_says_so(run, tmp_path):
+    append_grades(run, "math", "math-11", [])
+    for _ in range(2):
+        found = judged(run, FakeJudge({}, default="die"), tmp_path / "nowhere")
+        assert (found.num_graded, found.num_kept) == (0, 0)
+        assert json.loads((run / "grades/judge-m.jsonl").read_text()) == {"grader": found.grader}
 
 
 def test_the_judge_reads_no_call_of_a_tool_and_no_output(run, tmp_path):

@@ -344,3 +344,19 @@ def test_stare_rounds_its_share_up(eligible, weighed):
 def test_stare_bounds_the_ratio_of_failed_tokens_at_ten():
     s = stats([0.8], old=[0.01], advantages=[-1.0])  # rho = 80
     assert loss(s, build("stare")) == pytest.approx(10)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "lacking", "message"),
+    [
+        ("grpo", {"kl_beta": 0.5}, "ref_log_probs", "kl_beta 0.5: expected ref_log_probs in the token statistics"),
+        ("lp-reg", {}, "proxy_log_probs", "lp-reg: expected proxy_log_probs in the token statistics"),
+        ("stare", {}, "batch_entropy", "stare: expected batch_entropy in the token statistics"),
+    ],
+)
+def test_statistics_that_an_objective_needs_and_has_not_are_named(name, settings, lacking, message):
+    objective, whole = build(name, **settings), stats([0.5, 0.2])
+    whole = replace(whole, ref_log_probs=whole.log_probs)
+    loss(whole, objective)
+    with pytest.raises(ValueError, match=message):
+        loss(replace(whole, **{lacking: None}), objective)

@@ -317,6 +317,15 @@ def test_problems_limit_what_seeds_can_show():
     assert math.isnan(seeds_needed(spread([np.array([[0.1, 0.3]])]), 0.02, BOTH).number)
 
 
+@pytest.mark.parametrize("of_problems", [((1e-4, 3),), ((0.5e-4, 2), (0.5e-4, 2))])
+def test_seeds_that_hardly_differ_leave_the_degrees_of_the_problems(of_problems):
+    # One task of three problems has two degrees, and so have two equally spread tasks of two. With t_0.975(2) = 4.3027
+    # a power of 80 % asks for 5.65 standard errors, which are 0.01, by scipy's noncentral t.
+    found = Spread(of_seeds=((1e-12, 5),), of_problems=of_problems)
+    needed = [seeds_needed(found, 0.01 * effect, BOTH).number for effect in (5.6, 5.7)]
+    assert needed == [math.inf, 2]
+
+
 def test_that_many_seeds_have_the_power():
     rng, deviation, detect = np.random.default_rng(2), 0.02, 0.02
     number = int(seeds_needed(of_seeds(deviation**2), detect, SEEDS).number)

@@ -126,3 +126,29 @@ def test_reading_a_run_loads_no_posix_locks():
         "import stapo_bench.presenting.report.page, stapo_bench.runs.export"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_lock_that_was_never_taken_is_not_made(tmp_path):
+    assert not locks.is_locked(tmp_path / ".lock")
+    assert list(tmp_path.iterdir()) == []
+    with locks.locked(tmp_path / ".lock"):
+        assert locks.is_locked(tmp_path / ".lock") and locks.try_lock(tmp_path / ".lock") is None
+    assert not locks.is_locked(tmp_path / ".lock")
+
+
+def test_a_file_system_with_locks_says_so_also_while_one_is_held(tmp_path):
+    assert locks.has_locks(tmp_path)
+    with locks.locked(tmp_path / "probe.lock"):
+        assert locks.has_locks(tmp_path)
+
+
+@without_flock
+def test_a_file_system_without_locks_says_so(tmp_path):
+    assert not locks.has_locks(tmp_path)
+
+
+@without_flock
+@pytest.mark.parametrize("_without_flock", [errno.EIO], indirect=True)
+def test_what_is_no_lack_of_locks_is_raised(tmp_path):
+    with pytest.raises(OSError, match="Input/output error"):
+        locks.try_lock(tmp_path / ".lock")

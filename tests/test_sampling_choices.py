@@ -2,6 +2,7 @@
 
 import errno
 import io
+import math
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from stapo_bench.sampling import eval_options, evaluation, following
 from stapo_bench.sampling.eval_options import EvalOptions, for_checkpoint, run_folders, samples_asked
 from stapo_bench.sampling.eval_tasks import EvalTask
 from stapo_bench.sampling.preflight import asked_format, check_context
+from stapo_bench.statistics import CheckpointLook, Interval
 
 PARAMS = SamplingParams(temperature=1.0, top_p=1.0, max_new_tokens=20)
 ASKED = EvalOptions(checkpoint=None, decoding="justrl", tasks=(), out=Path("o"), sampling=PARAMS)
@@ -67,6 +69,16 @@ def test_greedy_decoding_has_one_sample():
 
 def entry(number, step, checkpoint, state="better"):
     return following.Entry(number=number, step=step, checkpoint=str(checkpoint), run=f"r{number}", state=state)
+
+
+def test_the_last_look_at_a_checkpoint_is_what_stays_of_it():
+    begun = entry(2, 10, "c", "begun")
+    look = CheckpointLook(state="open", stop=True, rounds=6, value=0.25, interval=Interval(low=-0.5, high=math.inf))
+    found = begun.seen(look)
+    assert not begun.has_ended and found.has_ended
+    assert (found.state, found.rounds, found.value, found.low, found.high) == ("open", 6, 0.25, -0.5, math.inf)
+    unknown = begun.seen(replace(look, value=math.nan, interval=Interval(low=math.nan, high=math.nan)))
+    assert (unknown.value, unknown.low, unknown.high) == (None, None, None)
 
 
 def test_what_is_followed_next_and_when_it_is_over(steps, tmp_path):

@@ -167,7 +167,15 @@ def test_six_equal_models_are_seldom_told_apart():
     assert all(count <= 7 for count in false.values())  # of 60 at 5 %: 8 or more in 1 of 100
 
 
-@pytest.mark.parametrize("degrees", [2.0, 5.0])
+def test_the_fewest_degrees_of_the_judged_pairs_count():
+    few = alike(2, 4)[0, 1]
+    with_first = [(0, 1), (0, 2)]
+    judged, others = ({**alike(3, 29), pair: few} for pair in ((0, 1), (1, 2)))
+    assert judge_together(judged, with_first)[0, 1] == judge_together(alike(3, 4), with_first)[0, 1]
+    assert judge_together(others, with_first) == judge_together(alike(3, 29), with_first)
+
+
+@pytest.mark.parametrize("degrees", [1.0, 2.0, 5.0])
 def test_one_contrast_of_errors_that_are_estimated_has_students_t(degrees):
     draws = _largest_t(np.random.default_rng(0), np.array([[1.0, -1.0]]) / math.sqrt(2.0), degrees, 100_000)
     for level in (0.5, 0.8, 0.95):

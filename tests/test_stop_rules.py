@@ -4,7 +4,9 @@ import pytest
 
 from stapo_bench.errors import StapoError
 from stapo_bench.runs.loaded_run import load_run
-from stapo_bench.sampling.stop_rules import decided_against
+from stapo_bench.sampling import stop_rules
+from stapo_bench.sampling.stop_rules import against_base, decided_against
+from stapo_bench.statistics import CheckpointLook, Interval
 
 LONGER = {"sampling": {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 128}}
 
@@ -38,6 +40,21 @@ def test_the_same_weights_under_other_settings_are_a_question_of_their_own(make_
     identity = {"checkpoint": {"digest": "finished"}, **LONGER}
     decision = decided_against(finished).decide(load_run(make_run("longer", {"t": [[1] * 16] * 12}, identity=identity)))
     assert decision.stop and decision.reason.endswith(" points")
+
+
+@pytest.mark.parametrize(
+    ("state", "stop", "said"),
+    [
+        ("better", True, "better: -1.5 points over finished after 4 rounds"),
+        ("open", False, "-1.5 points over finished after 4 rounds"),
+        ("open", True, "-1.5 points over finished after 4 rounds, which all rounds will hardly decide"),
+    ],
+)
+def test_what_is_said_of_a_checkpoint(finished, monkeypatch, state, stop, said):
+    look = CheckpointLook(state=state, stop=stop, rounds=4, value=-0.015, interval=Interval(low=-0.1, high=0.1))
+    monkeypatch.setattr(stop_rules, "look_at_checkpoint", lambda *_: look)
+    found = against_base(finished, 1).decide(None)
+    assert (found.stop, found.reason, found.rounds, found.value) == (stop, said, 4, -0.015)
 
 
 def test_a_run_without_the_tasks_is_no_opponent(make_run, finished):

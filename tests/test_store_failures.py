@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from functools import partial
 from pathlib import Path
 
@@ -203,6 +204,16 @@ def test_a_writer_whose_first_line_was_torn_leaves_nothing(tmp_path):
     assert path.read_bytes() == b""
 
 
+def test_a_writer_touches_no_file_that_is_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(sample_writer.uuid, "uuid4", lambda: uuid.UUID(int=0))
+    there = tmp_path / "samples" / "0002-shard0of1-00000000.jsonl"
+    there.parent.mkdir()
+    there.touch()
+    with pytest.raises(StapoError, match=r"cannot write .*: File exists; 0 samples of this writer are safe there"):
+        write(tmp_path, [make_sample(0)])
+    assert there.read_bytes() == b""
+
+
 def test_a_new_segment_is_in_its_folder_before_its_first_sample_is_safe(tmp_path, monkeypatch):
     """An fsync of a file does not save its name: a power cut would lose the segment with all that it holds."""
     synced, fsync = [], os.fsync
@@ -236,3 +247,20 @@ def test_after_a_sync_the_next_lines_wait_again(tmp_path, monkeypatch):
             counted.append(len(writer.append(make_sample(index))))
     # due at 110, ten seconds after the start, and at 120; the last waits for the end
     assert counted == [0, 0, 3, 0, 0, 3, 0]
+
+
+@pytest.mark.parametrize(("took_s", "due_s"), [(0.0, 0.5), (0.0005, 0.5), (0.01, 5.0), (1.0, 30.0)])
+def test_a_slow_disk_is_synced_less_often(tmp_path, monkeypatch, took_s, due_s):
+    """Every half a second, but at most a 500th of the time, and within half a minute at the latest."""
+    now, fsync = [100.0], os.fsync
+    monkeypatch.setattr(sample_writer, "Pace", partial(Pace, clock=lambda: now[0]))
+    with sample_writer.SegmentWriter(tmp_path, "shard0of1") as writer:
+        writer.append(make_sample(0))
+        now[0] = 101.0
+        monkeypatch.setattr(os, "fsync", lambda fd: (now.__setitem__(0, now[0] + took_s), fsync(fd))[1])
+        assert len(writer.append(make_sample(1))) == 2
+        begin = now[0]
+        now[0] = begin + due_s - 0.001
+        assert writer.append(make_sample(2)) == []
+        now[0] = begin + due_s + 0.001
+        assert len(writer.append(make_sample(3))) == 2

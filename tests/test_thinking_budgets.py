@@ -234,6 +234,15 @@ def test_what_a_run_between_lacks_is_missing(options):
     assert all(len(samples(result.run_dir)) == NUM_PROBLEMS * 2 for result in again)
 
 
+def test_what_the_first_run_lacks_is_missing_once(tmp_path, options):
+    engine = Thinker(gives_up=("one-4", BUDGETS[0]))
+    server = EngineOptions(name="openai", base_urls=("http://127.0.0.1:9/v1",))
+    asked = replace(options, out=tmp_path / "one", max_new_tokens=LIMIT, engine=server)
+    with EngineCache(engine) as engines:
+        found = list(evaluate_to_budgets(asked, BUDGETS, engines=engines, watch=io.StringIO()))
+    assert [result.num_missing for result in found] == [2, 0, 0]
+
+
 def test_a_budget_whose_end_leaves_no_token_or_cannot_be_counted_is_refused(tmp_path, options, monkeypatch):
     draw(options, Thinker())
     num_end = len(END_OF_THINKING)  # 12 + 11 tokens: 24 leave one for the answer, 23 leave none

@@ -5,7 +5,11 @@ import math
 import pytest
 import torch
 
-from stapo_train.token_statistics import token_distribution
+from stapo_train.token_statistics import (
+    logit_gradient_norm_bounds,
+    logit_gradient_norm_squared,
+    token_distribution,
+)
 
 
 def test_token_distribution_by_hand():
@@ -46,3 +50,27 @@ def test_the_min_p_proxy_is_that_of_the_sampling_temperature_and_held_fixed():
     # squared and rescaled: 25, 9, 4 of 38; 4 < 0.2 * 25 is cut
     assert found.proxy_log_probs.item() == pytest.approx(math.log(25 / 34))
     assert not found.proxy_log_probs.requires_grad
+
+
+@pytest.mark.parametrize("probs", [[0.25, 0.25, 0.25, 0.25], [0.7, 0.1, 0.15, 0.05], [0.01, 0.97, 0.01, 0.01]])
+def test_the_norm_of_a_gradient_by_the_logits_is_autograds_and_between_its_bounds(probs):
+    logits = torch.tensor([probs], dtype=torch.float64).log().requires_grad_()
+    found = token_distribution(logits, torch.tensor([0]), temperature=1.0)
+    weight = torch.tensor(-2.0, dtype=torch.float64)
+    (gradient,) = torch.autograd.grad(weight * found.log_probs.sum(), logits)
+    taken = found.log_probs.detach().exp()
+    norm = logit_gradient_norm_squared(weight, taken, found.sum_squares).item()
+    assert norm == pytest.approx((gradient**2).sum().item())
+    low, high = (bound.item() for bound in logit_gradient_norm_bounds(weight, taken, found.entropy, 4))
+    assert low - 1e-12 <= norm <= high + 1e-12
+    if len(set(probs)) == 1:  # where all tokens are as likely both are the norm: 4 (1 - 2 / 4 + 1 / 4)
+        assert (low, norm, high) == (pytest.approx(3.0),) * 3
+
+
+@pytest.mark.parametrize(
+    ("taken", "temperature", "message"),
+    [([0], 1.0, r"expected one token id for each of the logits \[2, 3\], got \[1\]"), ([0, 1], 0.0, "got 0.0")],
+)
+def test_logits_and_tokens_that_do_not_fit_are_refused(taken, temperature, message):
+    with pytest.raises(ValueError, match=message):
+        token_distribution(torch.zeros(2, 3), torch.tensor(taken), temperature)

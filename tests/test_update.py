@@ -7,11 +7,13 @@ import pytest
 import torch
 from objective_setup import assert_same, every_objective
 
+from stapo_train import update
 from stapo_train.batch import micro_batches
 from stapo_train.check.computed import loss_and_gradient
 from stapo_train.check.toy import toy_batch, toy_objective, toy_policy
+from stapo_train.objective import select
 from stapo_train.objectives import REGISTRY
-from stapo_train.update import Step, accumulate_gradient, optimizer_step
+from stapo_train.update import GradientSum, Step, accumulate_gradient, optimizer_step
 
 IN_PHASES = [name for name, objective in REGISTRY.items() if objective.num_phases > 1]
 
@@ -139,6 +141,7 @@ def test_where_no_row_runs_nothing_is_clipped():
     record = optimizer_step(policy, optimizer, silent, Step(objective=objective, clip_norm=1.0, first=True))
     assert record.num_tokens == len(silent.stats.key) > 0
     assert (record.clip_high_share, record.clip_low_share, record.loss) == (0.0, 0.0, 0.0)
+    assert (record.ratio_mean, record.kl_to_old, record.grad_norm, record.skipped) == (1.0, 0.0, 0.0, None)
 
 
 @pytest.mark.parametrize("name", every_objective(*IN_PHASES))
@@ -172,3 +175,32 @@ def test_a_gradient_that_is_not_finite_leaves_the_weights_alone():
     record = optimizer_step(policy, optimizer, broken, Step(objective=objective, clip_norm=1.0, first=True))
     assert record.skipped is not None and "nan" in record.skipped
     assert all(torch.equal(a, b) for a, b in zip(before, policy.model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("loss", "slope", "skipped"),
+    [(3.0, 1.0, None), (math.inf, 1.0, "loss inf, gradient norm "), (3.0, math.inf, "loss 3.0, gradient norm inf")],
+)
+def test_a_step_is_left_out_where_the_loss_or_the_gradient_is_not_finite(monkeypatch, loss, slope, skipped):
+    objective = toy_objective("justrl")
+    policy, batch = toy_policy(objective), toy_batch(objective)
+    selection = select(batch.stats, objective)
+
+    def accumulate(*_):
+        for p in policy.model.parameters():
+            assert p.grad is None  # what an earlier failure may have left is gone
+            p.grad = torch.full_like(p, slope * selection.divisor)
+        metrics = {"tokens": torch.tensor(8), "ratio": torch.tensor(12.0), "clipped_high": torch.tensor(2)}
+        return GradientSum(selection=selection, numerator=loss * selection.divisor, metrics=metrics)
+
+    monkeypatch.setattr(update, "accumulate_gradient", accumulate)
+    parameters = list(policy.model.parameters())
+    parameters[0].grad = torch.ones_like(parameters[0])
+    before = [p.detach().clone() for p in parameters]
+    optimizer = torch.optim.SGD(parameters, lr=1.0)
+    record = optimizer_step(policy, optimizer, batch, Step(objective=objective, clip_norm=1.0, first=True))
+    moved = [not torch.equal(a, b) for a, b in zip(before, parameters, strict=True)]
+    assert moved == [skipped is None] * len(parameters)
+    assert (record.skipped or "").startswith(skipped or "") and (record.skipped is None) == (skipped is None)
+    assert (record.ratio_mean, record.clip_high_share) == (1.5, 2 / len(batch.stats.key))
+    assert all(p.grad is None for p in parameters)

@@ -174,7 +174,7 @@ def _remove_beginnings(folder: Path, names: Sequence[str]) -> None:
     locks = [file for file in files if file.name.startswith(".") and ".lock" in file.name]
     if any(file not in locks and file.name not in names for file in files):
         return
-    if not any(is_locked(lock) for lock in locks if lock.suffix == ".lock"):
+    if not any(is_locked(lock) for lock in locks if lock.name.endswith(".lock")):  # ".lock" itself has no suffix
         for file in folder.iterdir():
             file.unlink()
 

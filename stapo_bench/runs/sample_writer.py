@@ -162,7 +162,7 @@ class SegmentWriter:
         """What was drawn is not where it was written: what is there is counted."""
         assert self._file is not None
         self._pending = []
-        self.num_safe = min(self.num_safe, whole_lines(self._path)) if is_file(self._path, self._file) else 0
+        self.num_safe = whole_lines(self._path) if is_file(self._path, self._file) else 0
         return StapoError(
             f"{self._path}: expected {self._num_drawn} new samples in it, {self.num_safe} are there: it was deleted, "
             "moved or replaced meanwhile; put it back if it was moved, and run the same command again"

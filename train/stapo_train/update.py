@@ -169,7 +169,7 @@ def _gradient(parameter: Tensor) -> Tensor:
 
 
 def _add(a: Metrics, b: Metrics) -> Metrics:
-    return {name: a.get(name, torch.zeros(())) + value for name, value in b.items()} if a else dict(b)
+    return {name: a[name] + value for name, value in b.items()} if a else b
 
 
 def _record(total: GradientSum, loss: float, grad_norm: float, skipped: str | None) -> UpdateRecord:
