@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from stapo_train.experiments import arithmetic, calls, gradients, silenced
+from stapo_train.experiments import arithmetic, gradients, silenced
 from stapo_train.experiments.section import in_points
 
 
@@ -194,39 +194,3 @@ def test_the_words_shown_are_the_most_frequent_ones():
     tallies = [silenced.Tally(kept_words=Counter([*once, "m"])), silenced.Tally(kept_words=Counter(["m", "l"]))]
     shown = ", ".join(f"`{letter!r}` 1" for letter in once[:10])  # of those seen once the first by letters
     assert silenced._words("A", "STAPO", "kept", tallies) == f"- A, STAPO, kept: `'m'` 3, `'l'` 2, {shown}"
-
-
-def test_calls_of_a_tool_by_hand(monkeypatch):
-    def reply(task, *outputs):
-        return SimpleNamespace(task=task, tool_outputs=[SimpleNamespace(token_ids=range(n)) for n in outputs])
-
-    # Seed 1: two calls in one reply of two, 6 tokens; seed 2: one call in each of two, 4 tokens. "u" has no tool.
-    replies = {
-        1: [reply("t", 2, 4), reply("t"), reply("u", 9)],
-        2: [reply("t", 1), reply("t", 3), reply("u")],
-    }
-    tasks = {"t": SimpleNamespace(tool="calculator"), "u": SimpleNamespace(tool=None)}
-    about = SimpleNamespace(identity=SimpleNamespace(tasks=tasks))
-    monkeypatch.setattr(calls, "load_manifest", lambda seed: about)
-    monkeypatch.setattr(calls, "read_samples", replies.get)
-    assert calls.calls_of(1) == {"t": calls.Calls(per_reply=1.0, share=0.5, told=3.0)}
-    assert calls.calls_of(2) == {"t": calls.Calls(per_reply=1.0, share=1.0, told=2.0)}
-    scores = [
-        SimpleNamespace(tasks=[SimpleNamespace(title="With", value=a), SimpleNamespace(title="Without", value=b)])
-        for a, b in ((0.5, 0.25), (0.6, 0.25))
-    ]
-    results = SimpleNamespace(
-        scores={"training": {"A": scores}}, seeds=[1, 2], folder=lambda variant, seed, decoding: seed
-    )
-    found = calls.calls(results, Path())
-    # Mean 0.55, standard error 0.05, t_0.975(1) = 12.706: within 0 and 100 %. Told 2.5 -+ 6.35, no less than 0 held.
-    assert found.text.splitlines()[2:] == [
-        "T=1.0, top-p 1.0; means over seeds with 95 % intervals for seeds like these.",
-        "",
-        "| Variant | With | Without | calls per reply | replies that call | tool's tokens per reply |",
-        "|---|---|---|---|---|---|",
-        "| A | 55.0 [0.0, 100.0] | 25.0 [–] | 1.00 [nan, nan] | 75.0 [0.0, 100.0] | 2.50 [-3.85, 8.85] |",
-    ]
-    assert found.answers == ["A: with 55.0 % [0.0, 100.0], without 25.0 % [–]; 1.00 [nan, nan] calls per reply."]
-    monkeypatch.setattr(calls, "read_samples", lambda seed: [reply("u")])
-    assert calls.calls_of(1) == {}
