@@ -123,6 +123,7 @@ def test_rankings_stand_below_each_other_as_high_as_their_rows():
     alone = [ranking.layout_of([each]).height for each in (one, two)]
     again = ranking.layout_of([one, one]).height - alone[0]  # a panel without what stands above all
     assert found.height - alone[1] == pytest.approx(again)
+    assert alone[1] > alone[0]
     assert alone[1] - alone[0] == pytest.approx(ranking.layout_of([ranked([0.5] * 6, [])]).height - alone[1])
 
 
@@ -252,3 +253,5 @@ def test_a_bar_reaches_from_bound_to_bound_and_a_count_stands_behind_it():
     assert ax.get_ylim() == (3.5, -0.5)
     assert tokens.gradients_layout([found] * 4).rows == tokens.layout_of([found] * 4).rows == 2
     assert tokens.gradients_layout([found]).height < tokens.layout_of([found]).height
+    heights = [tokens.gradients_layout([found] * number).height for number in (1, 4, 7)]  # rows of three panels
+    assert heights[2] - heights[1] == pytest.approx(heights[1] - heights[0])
