@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from matplotlib.figure import Figure
 
 from stapo_train.experiments import endings
 from stapo_train.experiments.design import load_experiment
@@ -51,3 +52,22 @@ def test_a_page_without_its_runs_is_made_from_its_archive(name, tmp_path):
     write_page(load_experiment(name), Path("runs/experiments/none-here"), folder)
     for made in ("page.md", "summary.json", "manifest.json"):
         assert (folder / made).read_text() == (RESULTS / name / made).read_text()
+
+
+def test_each_setting_has_a_row_in_the_order_of_the_experiment(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, file, **_: drawn.append(figure))
+    endings.draw({"A": [0.2], "B": [1.3, 1.4], "C": [4.5]}, tmp_path / "endings.svg")
+    (ax,) = drawn[0].axes
+    bounds, rows = ax.lines[:4], ax.lines[4:]
+    assert [line.get_xdata()[0] for line in bounds] == [0.25, 1.0, 1.25, 4.0]
+    assert len({line.get_linestyle() for line in bounds}) == 3  # collapse and explosion alike
+    assert [list(zip(*line.get_data(), strict=True)) for line in rows] == [[(0.2, 0)], [(1.3, 1), (1.4, 1)], [(4.5, 2)]]
+    names = {label.get_position()[1]: label.get_text() for label in ax.get_yticklabels()}
+    assert names == {0: "A", 1: "B", 2: "C"}
+    low, high = ax.get_ylim()
+    assert 2 < low < 3 and -1 < high < 0  # the first on top, each whole
+    assert ax.get_xscale() == "log" and {0.25, 1.0, 1.25, 4.0} <= set(ax.get_xticks())
+    assert [label.get_text() for label in ax.get_xticklabels()] == [f"{tick:g}" for tick in ax.get_xticks()]
+    endings.draw({name: [1.0] for name in "ABCDEF"}, tmp_path / "endings.svg")
+    assert drawn[1].get_figheight() > drawn[0].get_figheight()

@@ -332,6 +332,39 @@ def test_signs_that_another_grader_turns_are_counted(make_run):
     assert section.text.splitlines()[3].startswith("  - b and a (+33.3): grader 'strict' sees the opposite sign")
 
 
+def test_what_truncation_and_graders_could_turn_is_told_by_pair(make_run):
+    (ours,) = results_of({"training": {"A": 3, "B": 5}}).comparisons["training"]
+    other = replace(ours, effects=(ours.effects[0], replace(ours.effects[1], verdict="worse")))
+    cut = {"finish_reason": "length"}
+    runs = {
+        "A": make_run("a", {"t": [[1, 0], [0, 0]]}, sample=lambda *at: cut if at[1:] == (1, 0) else {}),
+        "B": make_run("b", {"t": [[1, 1], [0, 0]]}, sample=lambda *at: {}),
+        "C": make_run("c", {"t": [[1, 1], [1, 1]]}, sample=lambda *at: {}),
+    }
+    scored = [SimpleNamespace(tasks=[SimpleNamespace(num_truncated=n, num_samples=2000)]) for n in (1, 0)]
+    found = SimpleNamespace(
+        experiment=SimpleNamespace(reference="A", untrained=["C"], graders=["strict"]),
+        variants=["A", "B", "C"], seeds=[1], scores={"training": {"A": scored[:1], "B": scored[1:]}},
+        comparisons={"training": [ours]}, folder=lambda variant, seed, decoding: runs[variant],
+        graded=lambda *_: {}, compared=lambda _: [other],
+    )  # fmt: skip
+    section = evaluation_questions.flips(found, Path())
+    # B is right once more than A, whose one sample that was cut off could make up for that; C three times more.
+    assert section.answers == [
+        "T=1.0, top-p 1.0: of 4,000 samples 1 are cut off, which could turn the sign of a task in 1 of 2 pairs of "
+        "checkpoints; by grader strict 1 of 1 verdicts over seeds are others "
+        "(B: not enough data becomes worse), and 0 signs of pairs."
+    ]
+    (head, _, told, *risks) = section.text.splitlines()
+    assert head.startswith("## ") and told == f"- {section.answers[0]}"
+    flip = "truncated samples (25.0 % of A, 0.0 % of B) could flip the sign: between 0.0 and +25.0 points"
+    assert set(risks) == {f"  - b and a (+25.0), T: {flip}"}
+    found.seeds = []
+    assert "in 0 of 0 pairs" in evaluation_questions.flips(found, Path()).answers[0]
+    found.seeds, found.variants = [1], ["B", "C"]
+    assert "in 0 of 0 pairs" in evaluation_questions.flips(found, Path()).answers[0]
+
+
 def test_verdicts_that_another_grader_turns_are_named():
     (ours,) = results_of({"training": {"A": 3, "B": 5}}).comparisons["training"]
     seeds, both = ours.effects

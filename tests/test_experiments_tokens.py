@@ -1,6 +1,7 @@
 """The experiments' look at tokens: steps of a solution, which of them are silenced, norms of gradients."""
 
 import math
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -143,3 +144,53 @@ def test_gradient_norms_by_hand(monkeypatch, tmp_path):
         found, weight=np.ones(1), low=np.array([0.5]), high=np.array([0.8125]), identity=np.array([0.625])
     )
     assert gradients._gap(between) == pytest.approx(0.4)
+
+
+def test_the_silenced_tokens_of_an_experiment_in_rows_and_sentences(monkeypatch, tmp_path):
+    # "3 + 4 = 8" is wrong; of its tokens the mask takes the 8, of all others none, and "So " is a candidate that it
+    # leaves: two candidates, one silenced token. The looser mask takes both, the others none.
+    texts = ["So ", "3", " + ", "4", " = ", "8"]
+    here = [False] * 6
+    wrong, both = [*here[:5], True], [True, *here[1:5], True]
+    takes = {"STAPO": wrong, "STAPO, tau_p 0.05": both}
+    rollouts = {
+        mask: [silenced.Rollout(texts=texts, candidate=both, silenced=takes.get(mask, here))] for mask in silenced.MASKS
+    }
+    for seed in (1, 2):
+        for iteration in ("02", "10"):
+            (tmp_path / f"A{seed}" / "dumps" / f"iteration-{iteration}").mkdir(parents=True)
+            (tmp_path / f"A{seed}" / "dumps" / f"iteration-{iteration}" / "dump.json").write_text("")
+    made = [SimpleNamespace(variant="A", folder=tmp_path / f"A{seed}") for seed in (1, 2)]
+    assert [dump.name for dump in silenced.dumps(made[0].folder)] == ["iteration-02", "iteration-10"]
+    monkeypatch.setattr(silenced, "read_rollouts", lambda dump: rollouts)
+    shares = {"A1": [0.01, 0.03], "A2": [0.0, 0.02]}  # 2 % and 1 %
+    monkeypatch.setattr(
+        silenced, "read_training", lambda folder: SimpleNamespace(column=lambda name: shares[folder.name])
+    )
+    found = silenced.spurious(SimpleNamespace(variants=["A", "B"], trainings=made), tmp_path)
+    assert found.answers[0] == "A silences 1.500 % of all response tokens over training (1.000 to 2.000 % by seed)."
+    assert len(found.answers) == 1 + len(silenced.MASKS)
+    assert found.answers[2] == "STAPO (v1-v3) on A's rollouts: no token is silenced."
+    # Two seeds with two dumps each: 24 tokens, 20 of them in the four wrong steps; 8 candidates, 4 of them there.
+    rows = [line for line in found.text.splitlines() if line.startswith("| A |")]
+    assert rows[0] == (
+        "| A | STAPO | 24 | 8 | 4 | 83.3 %, 50.0 %, 100.0 % | +50.0 [–] "
+        "| 0.0 %, 0.0 %, 0.0 % | 0.0 [–] | 4 of 4 | 0 of 0 |"
+    )
+    assert rows[1].endswith("| 24 | 8 | 0 | 83.3 %, 50.0 %, – | – | 0.0 %, 0.0 %, – | – | 0 of 4 | 0 of 0 |")
+    assert "| A | STAPO, tau_p 0.05 | 24 | 8 | 8 | 83.3 %, 50.0 %, 50.0 % | 0.0 [–] |" in rows[2]
+    columns = found.text.splitlines()[4:6]
+    assert {line.count("|") for line in (*columns, *rows)} == {12}
+    words = found.text.partition("Most frequent texts:\n\n")[2].splitlines()
+    assert words[:3] == [
+        "- A, STAPO, silenced: `'8'` 4", "- A, STAPO, kept: `'So '` 4", "- A, STAPO (v1-v3), silenced: none",
+    ]  # fmt: skip
+    nothing = silenced.spurious(SimpleNamespace(variants=["B"], trainings=[]), tmp_path)
+    assert not nothing.answers and nothing.text.endswith("No rollout with a positive advantage was kept.")
+
+
+def test_the_words_shown_are_the_most_frequent_ones():
+    once = [chr(ord("a") + i) for i in range(13)]
+    tallies = [silenced.Tally(kept_words=Counter([*once, "m"])), silenced.Tally(kept_words=Counter(["m", "l"]))]
+    shown = ", ".join(f"`{letter!r}` 1" for letter in once[:10])  # of those seen once the first by letters
+    assert silenced._words("A", "STAPO", "kept", tallies) == f"- A, STAPO, kept: `'m'` 3, `'l'` 2, {shown}"

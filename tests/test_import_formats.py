@@ -1,6 +1,7 @@
 """Formats of other tools: filters and repeats of lm-eval, details of lighteval, columns that are named."""
 
 import csv
+import json
 
 import pytest
 from eval_setup import make_task
@@ -10,7 +11,7 @@ from stapo_bench.analysis import score_run
 from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import StatedSampling
 from stapo_bench.runs import grade_run, load_manifest, read_grades, read_problems
-from stapo_bench.runs.importing import ImportOptions, Stated, import_run
+from stapo_bench.runs.importing import ImportOptions, Stated, import_run, opening
 from stapo_bench.runs.importing.matching import candidates_of
 
 pytestmark = pytest.mark.usefixtures("graded_here")
@@ -173,3 +174,18 @@ def test_a_task_of_a_file_is_known_by_its_place_and_one_of_ours_by_its_name(tmp_
     theirs, ours = candidates_of([make_task(tmp_path, "sums"), "aime24"], tmp_path)
     assert theirs.file == str((tmp_path / "sums.yaml").resolve()) and theirs.problems is not None
     assert (ours.task.name, ours.file) == ("aime24", None)
+
+
+@pytest.mark.parametrize("block", [2, 3, 7, 100])
+def test_a_list_is_read_in_blocks_of_any_size(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(opening, "_BLOCK", block)
+    monkeypatch.setattr(opening, "LONGEST_LINE", 30)
+    values = [{"a": 12345678}, [1, 23, 456], "ab, [c]", -1500.25, 1.5e-30, 2e22, None, True, {}, 12, 3456789]
+    path = tmp_path / "list.json"
+    for indent in (None, 1):
+        path.write_text(f" {json.dumps(values, indent=indent)}\n", encoding="utf-8-sig")
+        assert list(opening._json_list(path)) == values  # longer than a line may be, which each value may be by itself
+    for damaged in ('[1, "' + "a" * 40 + '", ', '[1, "a', "[1, 2", "[1, x]"):
+        path.write_text(damaged)
+        with pytest.raises(ValueError):
+            list(opening._json_list(path))

@@ -87,6 +87,45 @@ def test_the_status_tells_the_share_by_weight_and_the_time_left(tmp_path, monkey
     # 100 + 50 of 400 in 60 s: 0.4 s per unit of weight, 250 units left: 100 s, which is 2 min.
     line = status_line([whole, half, later], lanes=2, began=40.0)
     assert line == "[ 1:00] half 3/6 | 38%, about 2 min left"
+    # Nothing is worked on yet, nor is a twentieth: the weights count, 400 and 390 over two lanes, which is 3 min.
+    plan = [
+        Job(name="first", command=(), weight=20, log=half.log, process=object()),
+        Job(name="b", command=(), weight=380),
+    ]
+    assert status_line(plan[1:], lanes=2, began=99.0) == "[ 0:01]  | 0%, about 3 min left"
+    assert status_line(plan, lanes=2, began=25.0) == "[ 1:15] first 3/6 | 2%, about 3 min left"
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("", ("starting", 0.0)),
+        ("step 1/8\rstep 3/8", ("3/8", 0.375)),  # the last one
+        ("500/1,000 steps", ("500/1,000", 0.5)),
+        ("9/8", ("9/8", 1.0)),
+        ("0/0", ("0/0", 0.0)),
+        ("3/8" + " " * 4093, ("3/8", 0.375)),  # the last 4096 bytes are read
+        ("3/8" + " " * 4096, ("starting", 0.0)),
+    ],
+)
+def test_how_far_a_job_is_by_what_it_printed_last(tmp_path, written, told):
+    one = Job(name="one", command=(), weight=1, log=tmp_path / "one.log")
+    assert one.progress() == ("", 0.0)  # not started
+    one.process = object()
+    assert one.progress() == ("", 0.0)  # nothing is written yet
+    one.log.write_text(written)
+    assert one.progress() == told
+    one.done = True
+    assert one.progress() == ("done", 1.0)
+
+
+def test_a_line_of_status_is_printed_now_and_then(tmp_path, monkeypatch, capsys):
+    def lines(every_s):
+        monkeypatch.setattr(jobs, "LINE_EVERY_S", every_s)
+        run_jobs([job(tmp_path, "nap", "sleep 0.2")], lanes=1)
+        return [line for line in capsys.readouterr().out.splitlines() if "min left" in line]
+
+    assert len(lines(0.0)) >= 2 and len(lines(time.monotonic() - 5.0)) == 1  # at once, and not again so soon
 
 
 # -- nothing outlives a runner ----------------------------------------------------------------------------------------

@@ -310,3 +310,58 @@ def test_the_line_parts_what_grows_from_what_falls():
     figure._heat(axis, runs, [["a", "b"], ["absent", "c"]], "entropy", 2.0)
     assert [text.get_text() for text in axis.texts] == ["2.00", "0.50", "–", "0.25"]
     assert [line.get_xydata().tolist() for line in axis.lines] == [[[0.5, -0.5], [0.5, 0.5]]]
+
+
+def test_lines_part_rows_too_and_cells_far_from_1_are_written_in_white():
+    from matplotlib.figure import Figure
+
+    axis = Figure().subplots()
+    ends = {"a": 2.0, "b": 0.5, "c": 0.25, "d": 0.25}
+    runs = {(name, seed): ended(entropy=end) for name, end in ends.items() for seed in (1, 2)}
+    image = figure._heat(axis, runs, [["a"], ["b"], ["c"], ["d"]], "entropy", 2.0)
+    assert [line.get_xydata().tolist() for line in axis.lines] == [[[-0.5, 0.5], [0.5, 0.5]]]
+    assert [(text.get_position(), text.get_text()) for text in axis.texts] == [
+        ((0, 0), "2.00"), ((0, 1), "0.50"), ((0, 2), "0.25"), ((0, 3), "0.25"),
+    ]  # fmt: skip
+    assert [text.get_color() for text in axis.texts] == ["black", "black", "white", "white"]  # |ln| 0.69 and 1.39
+    assert image.get_clim() == (-2.0, 2.0) and axis.get_ylim() == (-0.5, 3.5)  # the first row below
+    assert image.get_array().flatten().tolist() == pytest.approx([math.log(end) for end in ends.values()])
+    # The geometric mean over seeds: of 2 and 8 it is 4.
+    assert figure._end({("a", 1): ended(tail=2.0), ("a", 2): ended(tail=8.0)}, "a", "tail") == pytest.approx(4.0)
+    assert math.isnan(figure._end({}, "a", "tail"))
+
+
+def test_a_run_in_a_row_by_hand():
+    def run(entropies, shares):
+        plain = {"tail": 0.5, "useful": 0.5, "harmful": 0.0, "clipped_high": 0.0, "clipped_low": 0.25}
+        return [{**plain, "entropy": e, "masked": m} for e, m in zip(entropies, shares, strict=True)]
+
+    # Entropy ends at 2 and 1 times its start; masked 0.02 and 0.04 of the tokens after the start, whose 0.5 is no step.
+    runs = {
+        ("justrl useful", 1): run((1.0, 5.0, 2.0), (0.5, 0.01, 0.03)),
+        ("justrl useful", 2): run((2.0, 5.0, 2.0), (0.5, 0.04, 0.04)),
+    }
+    assert list(page._runs(runs))[6:] == ["| JustRL useful | 2 | 1.50 | 1.00 | 1.00 | – | 3.00 | 0.00 | 25.00 |"]
+    assert page._label("noise top 0.4") == "noise top 0.4"
+
+
+def test_the_verdict_names_what_came_out_as_predicted():
+    cases = {case.code: case for case in study.CASES}
+
+    def verdict(*held):
+        told = {True: "as predicted", False: "not told from 0"}
+        return page._verdict([(case, None, told[code in held]) for code, case in cases.items()])
+
+    assert verdict() == (
+        "Entropy grows where one of these holds: none that was tried. S2T takes some or all of that growth in 0 of 5 "
+        "such cases."
+    )
+    assert verdict("U1", "C4", "M2", "U2") == (
+        "Entropy grows where one of these holds: rare tokens help; the upper clip is wide. S2T takes some or all of "
+        "that growth in 2 of 5 such cases."
+    )
+    lowers = verdict("S1", "S3", "U2", "U3")
+    assert lowers.endswith(
+        "in 2 of 5 such cases. It lowers entropy as well where nothing makes it grow. What helps is silenced with the "
+        "rest."
+    )

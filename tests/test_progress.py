@@ -169,3 +169,16 @@ def test_a_line_of_a_log_has_the_running_score_of_each_task_of_which_a_round_is_
         "a 1/4 b 0/4 c 0/2 · 0.1 samples/s · 5 tokens/s · ETA 0:01:30"
         f" · avg@k of whole rounds so far, % [95 %: these problems]: a 50.00 {a}, b 100.00 {b}\n"
     )
+
+
+@pytest.mark.parametrize(("terminal", "shown"), [(True, ["1", "2", "3"]), (False, ["1", "3"])])
+def test_a_terminal_shows_every_iteration_and_a_log_the_first_and_the_last_within_seconds(terminal, shown):
+    class Stream(io.StringIO):
+        def isatty(self):
+            return terminal
+
+    line = training_log.ProgressLine(0, 3, stream=(stream := Stream()), quiet_s=1e6)
+    plain = {"reward": 0.5, "entropy": 1.0, "response_length": 8.0, "num_kept": 4, "num_tokens": 4}
+    for iteration in (1, 2, 3):
+        line.show(SimpleNamespace(iteration=iteration, **plain))
+    assert [told.split()[1].partition("/")[0] for told in stream.getvalue().splitlines()] == shown

@@ -4,13 +4,14 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from cli_setup import one_line
 from eval_setup import make_task
 
-from stapo_bench.analysis import curve_of
+from stapo_bench.analysis import curve_of, score_run
 from stapo_bench.analysis.curve import curve
 from stapo_bench.engines import EngineOptions
 from stapo_bench.errors import StapoError, UsageError
@@ -350,3 +351,22 @@ def test_runs_that_differ_in_more_than_their_budget_are_no_curve(make_run):
         curve_of(runs, "math")
     with pytest.raises(StapoError, match="expected runs with budgets of their own, got 8 in b8 and b8"):
         curve_of([*runs, runs[0]], "math")
+
+
+def test_the_command_ends_with_the_curve_where_there_are_several_budgets(make_run, small, stapo, monkeypatch):
+    runs = [budget_run(make_run, 8, [[1, 0], [0, 1]], 14), budget_run(make_run, 16, [[1, 1], [0, 1]], 20)]
+
+    def finished(options, budgets, end, engines):
+        for _, run in zip(budgets, runs, strict=False):
+            yield SimpleNamespace(run_dir=run, num_repeated=0, num_missing=0)
+
+    monkeypatch.setattr("stapo_bench.sampling.evaluate_to_budgets", finished)
+    monkeypatch.setattr("stapo_bench.presenting.finish_run", lambda run, **_: score_run(run, "math"))
+    command = ("eval", "--engine", "scripted", "--ckpt", "script.yaml", "--decoding", "justrl", "--tasks", "sums.yaml")
+    command = (*command, "--data-dir", ".", "--max-new-tokens", "64", "--samples", "2", "--out", "run")
+    printed = {}
+    for budgets in ("8", "8,16"):
+        code, printed[budgets], error = stapo(*command, "--thinking-budget", budgets)
+        assert code == 0, error
+    assert "| Run | budget |" not in printed["8"] and printed["8,16"].count("| Run | budget |") == 1
+    assert "\n| b16 | 16 | 20 | 75.00 |" in printed["8,16"]

@@ -17,8 +17,9 @@ from stapo_bench.errors import StapoError
 from stapo_bench.records import Outcome
 from stapo_bench.runs.checkpoint import read_checkpoint
 from stapo_train import run
-from stapo_train.config import OptimConfig
+from stapo_train.config import CheckpointConfig, OptimConfig
 from stapo_train.optimizer_file import load_optimizer
+from stapo_train.run_folder import RunFolder
 from stapo_train.training_log import ZeroGradientNotice
 
 pytestmark = pytest.mark.usefixtures("graded_by_hash")
@@ -297,3 +298,23 @@ def test_a_problem_that_fills_the_models_positions_is_refused_before_the_first_i
     with pytest.raises(StapoError, match="problem long: expected a prompt of 1 to 127 tokens"):
         run.train(config)
     assert not (folder / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("keep", "keep_every", "left"),
+    [
+        (None, None, [5, 10, 15, 20, 25, 30, 35, 40, 45]),
+        (2, None, [35, 40, 45]),  # the two newest, and the last iteration's
+        (2, 20, [20, 35, 40, 45]),
+        (1, 10, [10, 20, 30, 40, 45]),
+        (9, None, [5, 10, 15, 20, 25, 30, 35, 40, 45]),
+    ],
+)
+def test_which_checkpoints_are_kept(tmp_path, keep, keep_every, left):
+    folder = RunFolder.__new__(RunFolder)  # whose making takes a whole config
+    folder.path, folder._iterations = tmp_path, 45
+    folder._checkpoints = CheckpointConfig(every=5, keep=keep, keep_every=keep_every)
+    for step in range(5, 50, 5):
+        (tmp_path / "checkpoints" / f"step-{step:06d}").mkdir(parents=True)
+    folder._prune()
+    assert sorted(int(path.name[5:]) for path in (tmp_path / "checkpoints").iterdir()) == left

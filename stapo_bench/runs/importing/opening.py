@@ -182,7 +182,7 @@ def _json_list(path: Path) -> Iterator[Any]:
                 if ended or len(text) - at > LONGEST_LINE:
                     raise
                 end = -1
-            if end < 0 or (end == len(text) and not ended):  # a number might go on in the next block
+            if end < 0 or (end > len(text) - 3 and not ended):  # a number may go on in the next block: 1, 1. or 1e+
                 more = file.read(max(_BLOCK, len(text) - at))
                 ended = not more
                 if ended and end < 0 and at >= len(text):
