@@ -182,18 +182,25 @@ def test_a_training_step_has_our_gradient(name, accumulate, checkpoint, tmp_path
     check_same(name, found.recorder.gradients[0], found.logs[0], expected)
 
 
-@pytest.mark.parametrize("name", MAIN)
-def test_two_ranks_have_the_gradient_of_one(name, checkpoint, tmp_path):
+@pytest.fixture(scope="module")
+def on_two_ranks(checkpoint, tmp_path_factory) -> Path:
+    """A folder for each of the main objectives, trained one after another by two processes."""
+    folder = tmp_path_factory.mktemp("ranks")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", __file__]
     ran = subprocess.run(
-        [*command, str(checkpoint), name, "2", str(tmp_path)],
-        env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=180, check=False,
+        [*command, str(checkpoint), str(folder), *MAIN],
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-3000:]
-    first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
+    return folder
+
+
+@pytest.mark.parametrize("name", MAIN)
+def test_two_ranks_have_the_gradient_of_one(name, checkpoint, on_two_ranks):
+    first, second = (torch.load(on_two_ranks / name / f"{rank}.pt", weights_only=True) for rank in (0, 1))
     assert torch.equal(first, second)
     expected = ours(model_of(checkpoint), planted(checkpoint, name), name)
-    check_same(name, first, json.loads((tmp_path / "log.json").read_text()), expected)
+    check_same(name, first, json.loads((on_two_ranks / name / "log.json").read_text()), expected)
 
 
 @pytest.mark.parametrize("name", ["stapo", "grpo"])
@@ -345,12 +352,15 @@ def test_what_a_script_says_of_the_objective_itself_is_taken(tmp_path):
     integration._check(objective_of("dr-grpo"), settings(tmp_path, 2, scale_rewards="none"))
 
 
-def one_rank(checkpoint: str, name: str, accumulate: str, folder: str) -> None:
-    found = train(Path(checkpoint), name, settings(Path(folder), int(accumulate), ranks=2))
-    rank = found.trainer.accelerator.process_index
-    torch.save(found.recorder.gradients[0], Path(folder) / f"{rank}.pt")
-    if rank == 0:
-        (Path(folder) / "log.json").write_text(json.dumps(found.logs[0]))
+def one_rank(checkpoint: str, folder: str, *names: str) -> None:
+    for name in names:
+        out = Path(folder) / name
+        out.mkdir(exist_ok=True)
+        found = train(Path(checkpoint), name, settings(out, accumulate=2, ranks=2))
+        rank = found.trainer.accelerator.process_index
+        torch.save(found.recorder.gradients[0], out / f"{rank}.pt")
+        if rank == 0:
+            (out / "log.json").write_text(json.dumps(found.logs[0]))
 
 
 if __name__ == "__main__":
