@@ -75,13 +75,13 @@ def test_four_signs_of_two_values_are_spread():
 @pytest.mark.parametrize(
     ("response", "gold", "right"),
     [
-        ("0.333333333", r"\frac13", False),
-        ("0.3333333333", r"\frac13", True),  # ten digits stand for what has no finite decimal
-        ("0.3333333334", r"\frac13", True),  # within one unit of its last place
-        ("0.3333333335", r"\frac13", False),
+        ("0.33333333333333", r"\frac13", False),
+        ("0.333333333333333", r"\frac13", True),  # fifteen digits stand for what has no finite decimal
+        ("0.333333333333334", r"\frac13", True),  # within one unit of its last place
+        ("0.333333333333335", r"\frac13", False),
         ("0.12500000001", r"\frac18", False),  # 1/8 has one
         ("3.14159265359", r"\pi", False),  # digits are not pi
-        ("1.4142135624", r"\sqrt2", True),
+        ("1.41421356237310", r"\sqrt2", True),
         ("0.990", "1.0", True),  # one percent, and half a unit in the last place
         ("0.989", "1.0", False),
         ("1.010", "1.0", True),

@@ -25,7 +25,7 @@ from stapo_bench.grading.tree import (
 
 PERCENT = num(Fraction(1, 100))
 MAX_SHARE = Fraction(1, 100)
-LONG_DECIMAL = 10  # digits from which a rounded decimal stands for an exact number that has no finite one
+LONG_DECIMAL = 15  # digits from which a rounded decimal stands for an exact number that has no finite one
 
 
 @dataclass(frozen=True, kw_only=True)

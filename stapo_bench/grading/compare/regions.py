@@ -181,6 +181,12 @@ def _coefficients(node: Node, name: str) -> tuple[Fraction, Fraction, Fraction]:
     return a, b, c
 
 
+def _is_multiple_or_sum(node: Node) -> bool:
+    """Whether a tree is 2n or n + 1: its values are not those of n."""
+    linear = node.kind in (Kind.SUM, Kind.PRODUCT) and {part.kind for part in node.args} == {Kind.NUMBER, Kind.SYMBOL}
+    return linear and len(free_symbols(node)) == 1
+
+
 def _half(sign: str, bound: Node) -> Region:
     """Where a variable is below, above or at a bound."""
     if sign == "=":
@@ -204,6 +210,8 @@ def _absolute(sign: str, inner: Node, bound: Node) -> Region:
 
 def same_region(left: Node, right: Node) -> bool:
     """Whether two notations describe the same set of reals."""
+    if left.label == right.label == "in" and left.args[0] == right.args[0]:
+        left, right = left.args[1], right.args[1]
     try:
         a, b = region(left), region(right)
     except Refusal:
@@ -224,6 +232,8 @@ def _pieces_as_written(node: Node) -> Region:
     if node.kind in (Kind.TUPLE, Kind.SET):
         return _pieces(node)
     if node.kind is Kind.RELATION and node.label == "in":
+        if _is_multiple_or_sum(node.args[0]):
+            raise Refusal("no membership of a variable")
         return _pieces_as_written(node.args[1])
     if (
         node.kind is Kind.RELATION

@@ -41,7 +41,7 @@ _PERCENT = regex(
     re.IGNORECASE,
 )
 _UNIT = regex(
-    r"\bhow many (?:more |total |full |whole )?([A-Za-z]+)\b(?! (?:an?|per|each|every)\b)"
+    r"\bhow many (?:more |total |full |whole )?((?:(?:square|cubic) )?[A-Za-z]+)\b(?! (?:an?|per|each|every)\b)"
     r"|(?:,|\bmeasured|\banswer|\bexpressed|\bgiven?|\bcm|\b\w+) in (?:the )?([A-Za-z]+)(?=[?,.)]|$)|\((?:in "
     r")?([A-Za-z]+)\)",
     re.IGNORECASE,
@@ -123,7 +123,8 @@ def asked_by(question: str) -> Asked:
 def _unit(question: str, asking: list[str]) -> str | None:
     """The one unit that the question asks for, behind what asks: the units of what is given do not count."""
     words = [next(filter(None, match.groups())) for part in asking for match in _UNIT.finditer(part)]
-    asked = {word for word in words if word in units.WORDS and isinstance(units.canonical(word), tuple)}
+    known = [word for word in words if word.rpartition(" ")[2] in units.WORDS]  # "square feet"
+    asked = {word for word in known if isinstance(units.canonical(word), tuple)}
     if asked and _TEMPERATURE.search(question):
         asked -= {"degree", "degrees"}  # those of a thermometer are no angle
     asked = {word for word in asked if not re.search(rf"\b{word} ?(?:[²³]|\$?\^)", question)}  # "in cm² ... in cm"

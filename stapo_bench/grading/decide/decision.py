@@ -14,7 +14,7 @@ from stapo_bench.grading.decide.asserted import asserts
 from stapo_bench.grading.decide.by_trees import by_mathematics
 from stapo_bench.grading.decide.free_constants import with_constants_of
 from stapo_bench.grading.decide.parts import labelled, listed, without_names
-from stapo_bench.grading.decide.restated import restates
+from stapo_bench.grading.decide.restated import APPROXIMATELY, restates
 from stapo_bench.grading.decide.verdict import Question, Verdict
 from stapo_bench.grading.decide.word_rules import by_words
 from stapo_bench.grading.patterns import regex
@@ -105,8 +105,8 @@ def _not_as_asked(extracted: str, gold: Gold, asked: Asked | None) -> Verdict | 
 
 
 def _goes_on(extracted: str, gold: str) -> bool:
-    """Whether an answer is a decimal of more places than a gold that is one."""
-    given, target = _PLACES.match(clean(extracted).lstrip("≈ ")), _PLACES.match(clean(gold))
+    """Whether an answer is, or is rounded to, a decimal of more places than a gold that is one."""
+    given, target = _PLACES.match(APPROXIMATELY.split(clean(extracted))[-1].lstrip()), _PLACES.match(clean(gold))
     return given is not None and target is not None and len(given[1].rstrip("0")) > len(target[1])
 
 

@@ -1,9 +1,10 @@
 r"""Arithmetic that the question asks to evaluate, given back as it stands: ``2^{10}`` to "Evaluate $2^{10}$" for 1024.
 
 Only the question's last sentence is read, and only where it asks for the value of one formula and of nothing else. A
-quotient of two numbers, a percentage and a root are values as they stand, unless a decimal or a simpler form is asked
-for; so is what holds a constant or a letter, but a relation that is to be solved is none. A gold with a point may be
-rounded, and settles nothing.
+quotient of two numbers, a percentage and a root that is no whole number are values as they stand, unless a decimal or a
+simpler form is asked for; so is what holds a constant or a letter, but what is to be solved, factored or expanded is
+none. A rounding behind it ("2^20 ≈ 1.05 million") makes no exact value of it. A gold with a point may be rounded, and
+settles nothing.
 """
 
 import re
@@ -18,7 +19,8 @@ from stapo_bench.grading.tree import Kind, Node, Refusal
 MAX_FORMULA = 200  # characters of the question's last sentence
 _SENTENCE_END = regex(r"[.?。？]\s|\n|。")
 _ASKS = regex(
-    r"(?:what(?:['’]s| is)|how much is|evaluate|compute|calculate|simplify|solve(?: the (?:inequality|equation))?"
+    r"(?:what(?:['’]s| is)|how much is|evaluate|compute|calculate|simplify|factor(?:i[sz]e)?|expand"
+    r"|solve(?: the (?:inequality|equation))?"
     r"|work out|find|determine|give"
     r"|berechnen? ?(?:sie)?|bestimmen? ?(?:sie)?|was ist|wie ?viel ist|calcul(?:e[rz]?|a)|combien (?:fait|font|vaut)"
     r"|cuánto es|cuál es|halla|вычислите|найдите|сколько будет|计算|求)\b:?"
@@ -30,6 +32,9 @@ _OF_TWO = regex(r"(?:the )?(sum|difference|product) of (\$[^$]+\$|\d+) and (\$[^
 _SIGN_OF = {"sum": "+", "difference": "-", "product": "*"}
 _LAYOUT = regex(r"\\[()\[\]]|\$|的值$|=\s*$")
 _AS_DECIMAL = regex(r",? (?:(?:as|in|into|to) (?:an? )?decimals?(?: form)?|als Dezimalzahl|en décimal)$", re.IGNORECASE)
+_IN_FULL = regex(r",? (?:completely|fully|exactly)$", re.IGNORECASE)
+_ASKS_FORM = ("simplify", "factor", "expand")
+APPROXIMATELY = regex(r"≈|\\approx(?![A-Za-z])")
 _ARITHMETIC = frozenset({Kind.NUMBER, Kind.SUM, Kind.PRODUCT, Kind.POWER, Kind.CALL})
 
 
@@ -40,19 +45,26 @@ def restates(answer: str, gold: str, question: str) -> bool:
     (True, False)
     >>> restates("6/8", "3/4", r"Simplify $\frac{6}{8}$."), restates("6/8", "3/4", r"Compute $\frac{6}{8}$.")
     (True, False)
+    >>> restates("2^3 ≈ 8.0", "8", "Evaluate $2^3$."), restates("x^2-1", "(x-1)(x+1)", "Factor $x^2-1$ completely.")
+    (True, True)
     >>> restates("3^{20}", "3486784401", "Which is larger, $2^{30}$ or $3^{20}$?")
     False
     """
     if answer == gold:
         return False
     asked = _asked_for(question)
-    if asked is None or (given := _tree(answer)) != asked.tree or (value := _tree(gold)) is None:
+    exact, *rounded = APPROXIMATELY.split(answer) if asked else [answer]
+    if asked is None or (given := _tree(exact)) != asked.tree or (value := _tree(gold)) is None:
         return False
+    if rounded:
+        return not _is_value(given) and value.ulp is None
     if asked.simplified and value != given:
         return True
     if asked.as_decimal:
         return value.kind is Kind.NUMBER
-    return not _is_value(given) and _is_value(value) and value.kind is not Kind.CALL and value.ulp is None
+    is_square = given.kind is Kind.CALL and value.kind is Kind.NUMBER  # the root of a square is no value yet
+    evaluated = _is_value(value) and value.kind is not Kind.CALL and value.ulp is None
+    return evaluated and (is_square or not _is_value(given))
 
 
 class _Asked(NamedTuple):
@@ -70,15 +82,17 @@ def _asked_for(question: str) -> _Asked | None:
     asks = _ASKS.match(last)
     if asks is None:
         return None
-    formula = _AS_DECIMAL.sub("", last[asks.end() :])
-    as_decimal = formula != last[asks.end() :]
+    formula = _IN_FULL.sub("", last[asks.end() :])
+    as_decimal = _AS_DECIMAL.search(formula) is not None
+    formula = _AS_DECIMAL.sub("", formula)
     if named := _OF_TWO.match(formula):
         formula = f"({named[2]}){_SIGN_OF[named[1]]}({named[3]})"
     tree = _tree(_LAYOUT.sub("", formula).strip())
     solved = asks[0].lower().startswith("solve") and tree is not None and tree.kind is Kind.RELATION
-    if tree is None or tree.kind is Kind.NUMBER or not (solved or _is_arithmetic(tree)):
+    form = asks[0].lower().startswith(_ASKS_FORM)
+    if tree is None or tree.kind is Kind.NUMBER or not (solved or form or _is_arithmetic(tree)):
         return None
-    return _Asked(tree, as_decimal, solved or asks[0].lower().startswith("simplify"))
+    return _Asked(tree, as_decimal, solved or form)
 
 
 def _is_arithmetic(node: Node) -> bool:

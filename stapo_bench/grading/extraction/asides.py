@@ -23,6 +23,7 @@ _ASIDE = regex(
     r"|(?:the|this) (?:condition|restriction)s?\b[^:]*\b(?:is|are) (?:also |indeed )?(?:satisfied|fulfilled|met)\W*$"
     r"|(?:la )?(?:condición|condition|condizione)\b.*\b(?:se cumple|vérifiée|respectée|soddisfatta)\W*$"
     r"|(?:die )?bedingung\b.*\berfüllt\W*$|условие\b.*\bвыполн\w+\W*$"
+    r"|(?:my|the) (?:earlier|previous|first|former|old)\b[^.;]*\b(?:was|is) (?:a mistake|an error|wrong|incorrect)\W*$"
     r"|if you (?:have|need|want)|would you|do you|is there|any (?:other )?questions|good luck|happy|great|nice"
     r"|that'?s it|in case|proof|difficulty|tags?\b|source|i (?:think|believe|guess|feel|am"
     r"|don['’]t see)\b[^=\d\ue000-\uf8ff]*$|i['’]m\b|that['’]?s? (?:is )?(?:the |my )?(?:final )?answer)",

@@ -36,6 +36,8 @@ _FACTOR_BEHIND = regex(
     r"(?:\s|\\[,;! ]|\.)*(?:\$|\\[)\]])"
 )
 _COEFFICIENT = regex(r"[=≈$]\s*([-−]?\d{1,6})(?:\s|\\[,;:! ])*$")  # "= 3\boxed{\sqrt{2}}"
+_EQUALS = regex(r"\s*=\s*([-−]?\d+(?:\.\d+)?)(?=[\s,;$]|\.(?!\d)|\Z)(?!\s*[-+*/^=])")
+_ALONE = regex(r"(?:^|[\n$.:,;]|\\[(\[]|(?<![\\A-Za-z])[A-Za-z]{2,} )\s*$")  # no term or factor before it
 _NO_NUMBER = regex(r"\s*(?:\\sqrt|\\pi|[a-zA-Z](?![a-zA-Z]))")
 _LOGARITHM = regex(
     r"\\log\$?\s{0,3}(?:denotes|means|is|stands for|=)\s{0,3}(?:the\s)?\$?(?:\\log_\{?10|common log|(?:base"
@@ -164,6 +166,9 @@ def has_labels(text: str) -> bool:
 def _signed(text: str, box: Box) -> str:
     """The content of a box with the minus sign before it: ``x = -\\boxed{8}``."""
     content = box.content.strip()
+    goes_on = _EQUALS.match(text[box.end : box.end + MAX_FACTOR])
+    if goes_on and _ALONE.search(text[max(0, box.start - MAX_SAID) : box.start]):  # "\\boxed{\\sqrt{144}} = 12"
+        content = f"{content} = {goes_on[1]}"
     before, behind = _factors(text, box)
     if before or behind:
         return f"{before}({content}){behind}"

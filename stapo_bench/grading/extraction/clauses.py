@@ -64,7 +64,7 @@ _CONSEQUENCE = regex(
     r"[,;:—–-]\s*(?:and\s+)?(?:so|hence|thus|therefore|consequently|then|which means|from which|meaning|it follows"
     r"|that is|in other words|(?:or )?in (?:\w+ )?(?:form|notation|terms)|namely|altogether|in total"
     r"|which (?:comes to|amounts to|totals|gives|makes|equals|leaves|yields|reads|simplifies to|evaluates to)|donc"
-    r"|also|daher|somit|luego|поэтому|значит)\b(?: that)?"
+    r"|also|daher|somit|luego|поэтому|значит|(?:rounded )?to the nearest \w+)\b(?: that)?"
     r"|\s(?:so|hence|thus|therefore)\s(?=\d|[a-z] ?=|the\b|it\b|there\b)"
     r"|[,，;；]\s*(?:所以|因此|故|即|于是|よって|ゆえに)",
     re.IGNORECASE,

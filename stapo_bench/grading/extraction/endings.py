@@ -20,7 +20,7 @@ def is_finished(text: str) -> bool:
     """Whether the text ends as a text does; a short one, or a last line of a few words, needs no full stop."""
     tail = text.rstrip()
     last = tail[tail.rfind("\n") + 1 :]
-    return (
+    return tail[-1:] != "=" and (
         tail[-1:] in ".!?:)]*$`}>。！"
         or (len(text) < MIN_CUT_OFF and tail[-1:] != "," and not _OPEN_WORD.search(tail))
         or len(last) < MAX_LAST

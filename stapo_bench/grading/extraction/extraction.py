@@ -14,7 +14,7 @@ from stapo_bench.grading.extraction.chains import chain_end
 from stapo_bench.grading.extraction.endings import MIN_CUT_OFF, breaks_off, is_finished
 from stapo_bench.grading.extraction.formulas import FORMULA, is_money
 from stapo_bench.grading.extraction.grids import grid
-from stapo_bench.grading.extraction.hedges import LEFT_OPEN, leaves_open
+from stapo_bench.grading.extraction.hedges import LEFT_OPEN, OR_ELSE, leaves_open
 from stapo_bench.grading.extraction.languages import GIVES_UP, answer_phrases, is_taken_back, with_points
 from stapo_bench.grading.extraction.lists import BULLET
 from stapo_bench.grading.extraction.markup import NO_VALUE, json_reply, plain_text, tagged
@@ -50,6 +50,12 @@ _REASON_BEHIND = regex(
 _CONDITION = regex(r"\b(?:where|for|if|when|with|unless|provided)\b", re.IGNORECASE)
 _NOT_BUT = regex(r"not\b", re.IGNORECASE)
 _COPULA = regex(r"\s(?:is|are|equals|est|vaut|ist|beträgt|es|son|è|é)\s", re.IGNORECASE)
+_WRONG = regex(r"\b(?:wrong|incorrect|mistaken)\s+$", re.IGNORECASE)  # "a common wrong answer is 9"
+_OF_ANOTHER = regex(  # "a student claims the answer is 9"
+    r"\b(?:an?|another|the|one|some) (?:other |of the )?(?:students?|friend|classmate|colleague|teacher|person|people)"
+    r"\b[^.;:]*\b(?:claim|say|said|think|thought|believe|wr[io]te|g[eo]t|insist)s?\b[^.;:]*$",
+    re.IGNORECASE,
+)
 _UNSAID = regex(  # "12, which fails"
     r",\s+(?:(?:which|that|it|this)(?:['’]s| is)?\s)?(?:wrong|incorrect|false|fails|divided by)\b[^,.]*\W*$",
     re.IGNORECASE,
@@ -158,12 +164,18 @@ def _phrase(text: str) -> str | None:
             maxsplit=1,
         )[0]
         before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        said_before = before[-MAX_STATED:]
+        disputed = _OF_ANOTHER.search(said_before) and re.search(r"\d", text[match.end() + len(line) :])
+        if disputed or _WRONG.search(said_before):
+            continue
         if before.count("(") > before.count(")"):  # "(So the answer is 52.)"
             line = line[: line.rfind(")")].rstrip(" .") if ")" in line else line
         if leaves_open(line):
             return LEFT_OPEN
         if found := _cut(line):
             behind = text[match.end() :].lstrip(" \n*:：")[len(line) :].lstrip(" .")
+            if OR_ELSE.match(behind):
+                return LEFT_OPEN
             instead = stated(behind) if is_taken_back(behind[:MAX_RETRACTION]) else None
             return instead or _in_prose(line, found)
     return None

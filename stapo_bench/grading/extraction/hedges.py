@@ -15,13 +15,16 @@ _LEAVES_OPEN = regex(
     rf"|\d,? unless\b[^.;]*(?:\b(?:is|be|give\w*)|=) ?{_VALUE}"
     rf"|\d,? (?:although|though|but|while|yet|however)\b[^;]{{0,30}}?{_VALUE}[^;]*\b(?:equally|also|just as|as well)\b"
     r"[^;]*\b(?:plausible|possible|likely|valid|good|right|correct|defensible)\b"
+    r"|\d[^.]{0,120}\b(?:not (?:sure|certain|clear)|unsure|unclear|don['’]t know) (?:which|whether)\b"
     r"|\b(?:either|both) (?:way|one|answers?|values?|readings?|interpretations?)\b[^.;]*\b(?:works?|fine|plausible"
     r"|defensible|depend\w*|be (?:right|correct|meant|accepted))\b",
     re.IGNORECASE,
 )
+OR_ELSE = regex(r"\W*(?:Or|Maybe|Perhaps|Alternatively)\b[^.;]{0,30}?\b(?:could|might|may)(?: also| well)? be \S*\d")
 # Every sentence that leaves an answer open has one of these; the others, which are most, are not searched.
 _WORDS = (
     "maybe", "perhaps", "possibl", "conceivabl", "might", "may", "could", "unless", "equally", "also", "either", "both",
+    " which ", " whether ",
     " if ", " when ", " depending", "just as", "as well",
 )  # fmt: skip
 
@@ -31,6 +34,8 @@ def leaves_open(sentence: str) -> bool:
 
     >>> leaves_open("The answer is probably 4, maybe 5."), leaves_open("It is 4 (or 5 if zero counts).")
     (True, True)
+    >>> leaves_open("I get 4 and 5, and I am not sure which is right.")
+    True
     >>> leaves_open("It is 4, or 4.0 as a decimal."), leaves_open("Maybe it is not 4, but it is 5.")
     (False, False)
     """

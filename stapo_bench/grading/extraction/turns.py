@@ -35,16 +35,20 @@ _NEXT = regex(
     | (?:Instruction|Input)s?\s*[*_]*:
     | (?:Q|Question|Problem|Exercise|Example|Task|Prompt)\s*(?:\d+[a-z]?)?\s*[*_]*[.:)]{_ASKS}
     | (?:Question|Problem|Exercise|Example|Task)\s+\d+[a-z]?\s*[*_]*$
-    | (?:Now\s+)?(?:consider|try|here\s+is|let's\s+(?:try|consider|look\s+at))\s+(?:a|an|another|the)\s+
+    | (?:Now\s+)?(?:consider|try|here(?:['’]s|\s+is)|let's\s+(?:try|consider|look\s+at))\s+(?:a|an|another|the)\s+
       (?:(?:follow-?up|new|next|similar|related|different|second)\s+)?(?:question|problem|exercise|example)\b
     | (?:Now,?\s+)?(?:for\s+)?(?:(?:the|a|an)\s+)?(?:next|another|follow-?up|similar|new)\s+
       (?:question|problem|exercise|task)\b
+    | (?:Bonus|Homework|Practice|Follow-?up)(?:\s+(?:question|problem|exercise)s?)?\s*:?[*_]*$
+    | (?:you|people|students|readers)\s+(?:(?:might|may|could|often|will)\s+)?also\s+ask\b
+    | now\s+(?:you\s+try|try\s+(?:it|this|these|one)\b) | (?:now\s+)?(?:it['’]s\s+)?your\s+turn\b
     | (?:\u95ee\u9898|\u9898\u76ee|\u95ee|\u554f\u984c|Frage|Aufgabe|Pregunta|Domanda
       |\u0412\u043e\u043f\u0440\u043e\u0441|\u0417\u0430\u0434\u0430\u0447\u0430)
       \s*\d*\s*[:\uff1a]
     )""",
     re.VERBOSE | re.MULTILINE | re.IGNORECASE,
 )
+_GLUED = regex(r"(?<=[^\s#])###(?= ?(?:Instruction|Input|Question|Problem|User|Human)\b)", re.IGNORECASE)
 _ASKED = regex(
     r"\n[ \t]*\n(?:[#*_-]{3,}[ \t]*\n\s*)?[ \t*]*(?:What (?:is|are|was|will)|How (?:many|much|long|far|old)|Which"
     r"|Who|Find|Compute|Evaluate"
@@ -71,6 +75,13 @@ _ASKING = regex(
 _IMPERATIVE = regex(r"(?!(?:What|How|Which|Who|When|Is|Are|Does|In)\b)")
 _ANSWERED = regex(r"\?\W*\w")
 _WORD = regex(r"[A-Za-z]+|\d+")
+
+_NUMBER = regex(r"\d+(?:\.\d+)?")
+_LINE = regex(r"\n([ \t]*\n)?[ \t*_>]*([A-Z][^\n]{8,300})")  # behind a blank line, or not
+_ORDERS = regex(
+    r"(?:^|[.,] )(?:Find|Solve|Compute|Calculate|Evaluate|Determine|Simplify|Factor|Expand|Convert|Express)\b"
+)
+_OPENING = regex(r"(?<!\\)\b[^\W\d_]+")
 
 _SENTENCE = regex(r"(?<=[.!?])(?:\s+|(?=[A-Z]))|\n")
 _SENTENCE_END = regex(r"([.!?])(?:\s+|(?=[A-Z]))")
@@ -135,6 +146,29 @@ def until_similar_question(text: str, question: str, gives_answer: Callable[[str
         alike = match[2].lower() in asked and 2 * len(words & asked) >= len(words) and not _ANSWERED.search(match[1])
         if count < MAX_TURNS and alike and gives_answer(text[: match.start()]):
             return text[: match.start()]
+    return _until_new_numbers(text, question, gives_answer)
+
+
+def _until_new_numbers(text: str, question: str, gives_answer: Callable[[str], bool]) -> str:
+    """The text up to the first line behind an answer that opens like the question and asks about a new number.
+
+    >>> _until_new_numbers("It is 5.\\n\\nTom has 7 figs. How many?", "Tom has figs: 4 + 1. How many?", bool)
+    'It is 5.'
+    >>> _until_new_numbers("It is 5.\\nTom has 7 figs.", "Tom has figs: 4 + 1. How many?", bool)
+    'It is 5.\\nTom has 7 figs.'
+    """
+    opening, known = _OPENING.findall(question)[:3], set(_NUMBER.findall(question))
+    for match in _LINE.finditer(text) if opening and "\n" in text else ():
+        gap, line = match.groups()
+        asks, mark, behind = line.rpartition("?")
+        asks = asks if mark else line
+        if _OPENING.findall(line)[:3] != opening or not (mark or ("=" not in line and _ORDERS.search(line))):
+            continue
+        if gap is None and (len(opening) < 3 or (mark and behind.strip())):
+            continue  # a step
+        before = text[: match.start()]
+        if set(_NUMBER.findall(asks)) - known - set(_NUMBER.findall(before)) and gives_answer(before):
+            return before
     return text
 
 
@@ -151,6 +185,7 @@ def until_next_question(text: str, gives_answer: Callable[[str], bool]) -> str:
         before = text[: match.start()].rstrip()
         if _GIVEN.search(before[before.rfind("\n") + 1 :]) and gives_answer(before):
             return before
+    text = _GLUED.sub("\n###", text) if "###" in text else text
     for count, match in enumerate(_NEXT.finditer(text)):
         if count >= MAX_TURNS:
             break

@@ -34,7 +34,7 @@ from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.units import IN_SENTENCE, NEXT_PART, NEXT_READING, NEXT_VALUE
 from stapo_bench.records import Gold, Grade, Outcome
 
-GRADER_VERSION = "math-11"
+GRADER_VERSION = "math-12"
 # The gold's own text decides its type; "text" forces a comparison of words, and "multi", "set" and "tuple" make every
 # comma a separator. A type that is none of these changes nothing in a ``Gold``, where it may be another tool's word.
 ANSWER_TYPES = ("number", "expression", "tuple", "interval", "set", "multi", "equation", "matrix", "text")
