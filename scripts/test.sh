@@ -12,8 +12,10 @@ if [[ " $* " != *" -m"* ]]; then
     echo "scripts/test.sh: without the slow tests; with them, as .ci/run does: scripts/test.sh -m 'slow or not slow'"
     set -- -m "not slow" "$@"
 fi
-# One process per core, one thread each; who has nothing left takes from the end of another's tests.
-OMP_NUM_THREADS=1 python -m pytest -n auto --dist worksteal "$@" || {
+# Three processes on two cores, of one thread each: tests that wait for servers and children leave a core idle. Who has
+# nothing left takes from the end of another's tests.
+processes="$(($(getconf _NPROCESSORS_ONLN) * 3 / 2))"
+OMP_NUM_THREADS=1 python -m pytest -n "$processes" --dist worksteal "$@" || {
     code=$?
     [ "$code" != 5 ] || echo "scripts/test.sh: no test ran; if all of them are slow: scripts/test.sh -m slow FILE" >&2
     wait "$types" || true

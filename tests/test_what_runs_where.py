@@ -62,7 +62,8 @@ def started(tmp_path):
 
 def test_slow_tests_are_left_out_and_it_is_said(started):
     told, printed = started("scripts/test.sh tests/test_seeds.py")
-    assert told == ["-m", "pytest", "-n", "auto", "--dist", "worksteal", "-m", "not slow", "tests/test_seeds.py"]
+    processes = str(os.sysconf("SC_NPROCESSORS_ONLN") * 3 // 2)
+    assert told == ["-m", "pytest", "-n", processes, "--dist", "worksteal", "-m", "not slow", "tests/test_seeds.py"]
     assert printed == (
         "scripts/test.sh: without the slow tests; with them, as .ci/run does: scripts/test.sh -m 'slow or not slow'\n"
     )
