@@ -44,7 +44,7 @@ _NAMED = regex(r"(?:[A-Za-z]{3,} ?){1,3}:\s*(\S.*)")  # "Total: 52"
 # "42 (since 42^2 = 1764)"; only from the first of several spaces: from each of them takes the square of their number
 _REASON_BEHIND = regex(
     r"(?<!\s)\s+(?:\((?:since|because|as|for|check\w*|verif\w*|which|note|that is)\b[^()]*(?:\([^()]*\)[^()]*)*\)"
-    r"|\((?:[^()=]|\([^()]*\))*=[^()]*(?:\([^()]*\)[^()]*)*\)|\[[a-z]{4,}[^\[\]]*\])\W*$",
+    r"|\((?:[^()=]|\([^()]*\))*=[^()]*(?:\([^()]*\)[^()]*)*\)|\[[a-z]{2,}\b[^\[\]]*\])\W*$",
     re.IGNORECASE,
 )
 _CONDITION = regex(r"\b(?:where|for|if|when|with|unless|provided)\b", re.IGNORECASE)

@@ -63,10 +63,11 @@ _REMARK = regex(
     re.IGNORECASE,
 )
 _RESULTS = regex(
-    r"\b(?:gives?|giving|makes?|making|yields?|leaves?|leaving|comes?|totals?|altogether|results?|becomes?|remains?|left)\b"
-    r"|=|\W*that\b",
+    r"\b(?:gives?|giving|makes?|making|yields?|leaves?|leaving|leads?|comes?|totals?|altogether|results?|becomes?|remains?"
+    r"|left)\b|=|\W*(?:that|(?:the|its) (?:\w+ )?(?:answers?|limit|roots?|solutions?|values?))\b",
     re.IGNORECASE,
 )
+_NUMBERED = regex(r"\n\s*(?:Problem|Question|Exercise|Example|Task)\s+\d+\s*[.:)]?\s*$", re.IGNORECASE)
 _CORRECTS = regex(r"\W*(?:actually|wait|no\b|but|however|correction|hmm|rather|instead|oops)\b", re.IGNORECASE)
 _ASKING = regex(r"\b(?:what|how|which|who|where|when|find|compute|calculate|determine)\b.*", re.IGNORECASE | re.DOTALL)
 _PROPER = regex(r"(?<=[^.?!:\s]\s)[A-Z][a-z]+|\b[A-Z][a-z]+(?=['’]s\b)")
@@ -139,8 +140,9 @@ def _until_alike(text: str, asked: str, question: str, gives_answer: Callable[[s
             continue
         others = _words_of(sentence)
         alike = 5 * len(words & others) >= 3 * len(words | others)
-        if alike and set(_NUMBER.findall(sentence)) - numbers and gives_answer(text[: match.start()]):
-            return text[: match.start()]
+        before = _NUMBERED.sub("", text[: match.start()])  # "Problem 12. What is ...?"
+        if alike and set(_NUMBER.findall(sentence)) - numbers and gives_answer(before):
+            return before
     return text
 
 

@@ -58,7 +58,8 @@ _REPEATED = regex(
 _EXACT = regex(r"[√π/\ue000-\uf8ff]")
 _BOLD = regex(r"(?<![\w)}])\*\*(?=\S)|(?<=\S)\*\*(?![\w({\\-])")
 _CONTRAST = regex(
-    r"(?:,?\s+(?:instead of|rather than|as opposed to|in contrast to|and not|but not)"
+    r"(?:,?\s+(?:instead of|rather than|as opposed to|in contrast to|and not|but not|und nicht|(?:an)?statt"
+    r"|et non|et pas|au lieu de|plutôt que|en (?:lugar|vez) de|invece di|вместо|а не)"
     r"|(?:,\s*|\s[(])(?:not|nicht|y no|et non|non|а не))\s"
     r"(?:(?!;|,?\s(?:so|hence|thus|therefore|also|donc|daher)\b).)*|，?而不是.*",
     re.IGNORECASE,
