@@ -93,4 +93,4 @@ def test_any_two_runs_are_chosen_and_show_the_verdict_that_compare_prints(three,
     assert verdict == printed["sentence"]
     last = report.run("return [...document.querySelectorAll('.pair details')].at(-1).id.split('-')[1]")
     report.open(f"#overview/{last}")
-    assert report.run(shown) == ["1 2"] and report.complaints() == []
+    assert report.until(shown) == ["1 2"] and report.complaints() == []
