@@ -80,10 +80,13 @@ def test_groups_that_differ_by_their_lengths_alone_make_room_for_others(folder, 
 
     monkeypatch.setattr(run, "sample_rollouts", cut)
     monkeypatch.setattr(run, "grade", lambda *args: [replace(r, reward=0.0) for r in grade_by_hash(*args)])
+    stored, save = [], run.save_rollouts
+    monkeypatch.setattr(run, "save_rollouts", lambda *args: (stored.extend(r.reward for r in args[2]), save(*args)))
     config = make_config(folder, iterations=1, rollout__max_rounds=3, reward={"overlong_buffer": 4})
     ((mean, _),) = result(run.train(config))[1]
     assert rounds == [4, 4, 4]
     assert mean == -0.3125  # half of -(1/4 + 2/4 + 3/4 + 4/4) / 4, as rewards are 0 and 1
+    assert stored == [-0.125, -0.25, -0.375, -0.5] * 4  # what a resumed run goes on from is short of the penalty, too
 
 
 def test_a_rollout_that_the_engine_gave_up_on_is_left_out(folder, monkeypatch):
