@@ -191,6 +191,7 @@ def test_words_that_are_no_one_number(words):
         ("Il y a donc dix-sept cas.", "Il y a donc 17 cas."),
         ("Il y a donc vingt et un cas.", "Il y a donc 21 cas."),
         ("Il y a donc trente-deux cas.", "Il y a donc 32 cas."),
+        ("Il y a donc trente-deux cas.", "Il y a donc 32 cas."),
         ("Il y a donc soixante cas.", "Il y a donc 60 cas."),
         ("Il y a donc soixante-neuf cas.", "Il y a donc 69 cas."),
         ("Il y a donc soixante-dix-neuf cas.", "Il y a donc 79 cas."),
