@@ -159,6 +159,7 @@ def test_the_ways_out_work(monkeypatch, folder):
     fake = install(monkeypatch, FakeVllm(free_share=0.6, cached=9000))
     opened(folder, gpu_memory=0.5, positions=8192)
     assert (fake.asked["gpu_memory_utilization"], fake.asked["max_model_len"]) == (0.5, 8192)
+    assert fake.asked["trust_remote_code"] is False
 
 
 @pytest.mark.parametrize(("asked", "expected"), [(None, 32_768), (8192, 8192), (40_000, 32_768)])

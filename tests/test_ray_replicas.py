@@ -21,6 +21,7 @@ EIGHT = {"CPU": 64.0, "GPU": 8.0, "memory": 1e12}
         ([EIGHT, {"CPU": 2.0, "GPU": 4.0}], "auto", 1, 10),  # each wants a CPU too
         ([EIGHT], "3", 2, 3),
         ([{"CPU": 2.0}, {"CPU": 2.0}], "4", 1, 4),
+        ([{"CPU": 1.0}], "1", 1, 1),
     ],
 )
 def test_replicas_by_the_machines_that_have_room(nodes, replicas, each, number):
