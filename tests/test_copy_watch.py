@@ -129,6 +129,20 @@ def test_problems_without_copies_weigh_against_those_with_them(rows, spoken):
     assert all(f"on {num_repeated} of {len(rows.split())} problems" in line for line in lines)
 
 
+def test_problems_of_which_nothing_came_yet_weigh_nothing():
+    """Three of two copies are told, as above, whatever else the run will ask."""
+    watch = CopyWatch(
+        [SampleKey("aime24", str(problem), index) for problem in range(9) for index in range(2)], TRAINING
+    )
+    lines = []
+    for problem in range(3):
+        for index in range(2):
+            drawn = replace(make_sample(0, "a"), problem_id=str(problem), sample_index=index, num_tokens=664)
+            lines += watch.see(drawn)
+    (line,) = lines
+    assert "on 3 of 3 problems" in line
+
+
 def test_many_problems_are_not_looked_at_with_each_sample(monkeypatch):
     """The next look comes when there is a hundredth more of samples, or one more of fewer than a hundred."""
     looks = []

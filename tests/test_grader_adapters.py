@@ -98,3 +98,10 @@ def test_importing_the_grader_loads_no_other_package():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[0] in ("[] False", "['stapo_bench'] False")
+
+
+def test_a_gold_with_a_question_of_its_own_keeps_it():
+    reward = grader_reward("math", workers=1)
+    gold = {"answer": r"10\%", "question": "What percent of 50 is 5?"}
+    assert reward(prompts=[""], completions=[r"\boxed{10}"], gold=[gold]) == [1.0]
+    assert reward(prompts=[""], completions=[r"\boxed{10}"], gold=[{"answer": r"10\%"}]) == [0.0]
