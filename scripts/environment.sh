@@ -8,8 +8,8 @@ root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 export OMP_WAIT_POLICY=PASSIVE TOKENIZERS_PARALLELISM=false
 # Containers often forbid it: then each of the hundreds of processes that tests start compiles every file again.
 unset PYTHONDONTWRITEBYTECODE
-# A file is compiled when it is first imported. pip would compile all of every package, for half the time of an
-# installation, most of them for nothing.
+# Python compiles a file when it is first imported; pip would compile every file of every package, which takes as long as
+# the rest of the installation.
 export PIP_COMPILE=0
 
 source "$root/scripts/find_python.sh"

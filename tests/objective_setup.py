@@ -7,7 +7,7 @@ from stapo_train.objective import TokenStats, policy_loss, select
 from stapo_train.objectives import REGISTRY
 
 OF_EACH_KIND = ("grpo", "20-entropy", "lopti", "lp-reg", "stapo")
-"""Of all tokens, of a quantile, in two phases, beside a proxy, and the silenced."""
+"""A loss over all tokens, one over a quantile of entropy, two phases, a proxy's statistics, a mask of rare tokens."""
 
 
 def every_objective(*without: str):

@@ -238,12 +238,12 @@ MATRIX = r"\begin{pmatrix} 1 & 2 \cr 3 & 4 \end{pmatrix}"
         ("2j", "2i", True),
         ("3j", "2i", False),
         ("2j + i", "2i", False),
-        # Decimals for exact numbers: ten digits, and none where the gold has a finite one or is one of pi.
+        # Decimals for exact numbers: fifteen digits, and none where the gold has a finite one or is one of pi.
         ("0.333333333333333", r"\frac{1}{3}", True),
-        ("0.333333333", r"\frac{1}{3}", False),
+        ("0.33333333333333", r"\frac{1}{3}", False),
         ("0.20000000001", r"\frac{1}{5}", False),
         ("1.41421356237310", r"\sqrt{2}", True),
-        ("1.41421356", r"\sqrt{2}", False),
+        ("1.4142135623731", r"\sqrt{2}", False),
         ("3.14159265358979", r"\pi", False),
         ("0.5", r"\sin 30^\circ", True),
         # Infinities.

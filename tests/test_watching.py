@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from stapo_bench.cli import cli
+from stapo_bench.engines.waiting import Waiting
 from stapo_bench.errors import watched, watching
 
 HOW_FAR = r"{} [\d,]+/[\d,]+ {} · [\d,.]+ {}/s · ETA \d:\d\d:\d\d"
@@ -55,6 +56,23 @@ def test_a_terminal_has_one_line_that_is_gone_at_the_end():
     assert first == "\x1b[2Kreading 0/3 letters · 0.0 letters/s · ETA ?\n"
     assert second == "\x1b[2Kreading 1/3 letters · 0.5 letters/s · ETA 0:00:04\n"
     assert rest[-2:] == ["\x1b[2K\n", ""]  # wiped, and the cursor where the line stood
+
+
+def test_what_is_waited_for_is_told_at_once_and_again_after_half_a_minute():
+    now, told = [0.0], []
+    waiting = Waiting("9 times", clock=lambda: now[0])
+    waiting.answered(told.append)
+    assert not told
+    for now[0] in (10.0, 11.4, 11.5, 41.4, 41.5):  # the first failure at 10 s
+        waiting.failed("down", told.append)
+    seconds = [line.partition("answered for ")[2].partition(" s;")[0] for line in told]
+    assert seconds == ["2", "32"]  # at 11.5 s and at 41.5 s
+    waiting.answered(told.append)
+    waiting.answered(told.append)
+    assert told[2:] == ["requests are answered again"]
+    now[0] = 100.0
+    waiting.failed("down", told.append)  # a failure of its own, which may pass
+    assert len(told) == 3
 
 
 def test_a_notebook_keeps_every_line_and_gets_those_of_a_log(monkeypatch):
