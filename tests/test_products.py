@@ -121,3 +121,5 @@ def test_the_section_has_means_and_intervals_over_seeds(tmp_path):
     assert f"| A | {score} | {number} |" in section.text
     assert section.answers == [f"A: with {score.replace(' ', ' % ', 1)}; {number} calls per reply."]
     assert "| 100.0 [–] |" in section.text  # every reply of every seed calls
+    found.folder = lambda variant, seed, decoding: runs[1]
+    assert f"| A | {score} | 2.00 [–] | 100.0 [–] |" in calls(found, tmp_path).text  # nothing is known of its error

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stapo_bench.presenting.tables.rows import published_rows, rows_from_runs, rows_from_scores
     from stapo_bench.presenting.tables.table import render_table
     from stapo_bench.presenting.task_texts import render_overlaps, task_card, task_line
-    from stapo_bench.presenting.verdicts import render_comparison, sign_risk
+    from stapo_bench.presenting.verdicts import render_comparison, sign_risk, table_rows
     from stapo_bench.presenting.verdicts_of_regimes import render_regimes
     from stapo_bench.presenting.verdicts_of_several import render_several, render_standings, several_sentence
     from stapo_bench.presenting.verdicts_over_seeds import render_methods, seeds_sentence

@@ -17,7 +17,7 @@ from stapo_bench.analysis import (
 from stapo_bench.engines import sampling_in_words
 from stapo_bench.errors import StapoError, watched
 from stapo_bench.presenting.parity_words import parity_lines
-from stapo_bench.presenting.verdicts import legend, render_comparison, sentence, sign_risk, table_rows, task_cells
+from stapo_bench.presenting.verdicts import legend, remarks_on, render_comparison, sentence, table_rows, task_cells
 from stapo_bench.presenting.verdicts_of_several import (
     GROUPS_MEANING,
     notes_of_several,
@@ -85,14 +85,12 @@ def compare_by(a: ByGrader, b: ByGrader, grader: str) -> Comparison:
 
 
 def comparison_view(found: Comparison) -> ComparisonView:
-    rows = table_rows(found)
-    remarks = [f"{task.title}: {sign_risk(risk)}" for task in rows for risk in task.warnings]
     return ComparisonView(
         sentence=sentence(found),
         about=legend(found),
-        rows=tuple(map(task_cells, rows)),
+        rows=tuple(map(task_cells, table_rows(found))),
         parity=parity_lines(found)[1],
-        remarks=(*remarks, *found.notes),
+        remarks=remarks_on(found),
         markdown=render_comparison(found),
     )
 

@@ -86,5 +86,8 @@ def _share(values: Sequence[float]) -> str:
 
 
 def _mean(values: Iterable[float]) -> str:
+    """A mean number; where all seeds agree, nothing is known of its error."""
     mean, interval = _interval(list(values))
+    if math.isnan(interval.low):
+        return f"{mean:.2f} [–]"
     return f"{mean:.2f} [{interval.low:.2f}, {interval.high:.2f}]"

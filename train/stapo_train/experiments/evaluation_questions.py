@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from stapo_bench.analysis import Comparison, SeedComparison, TaskPlan, compare_runs, plan_runs
-from stapo_bench.presenting import sign_risk, signed
+from stapo_bench.presenting import sign_risk, signed, table_rows
 from stapo_bench.statistics import ERROR_NAMES, POWER, SEED_ERRORS, ErrorName, normal_quantile, seeds_needed
 from stapo_train.experiments.design import in_words
 from stapo_train.experiments.findings import Findings
@@ -113,7 +113,7 @@ def flips(findings: Findings, folder: Path) -> Section:
         tasks = [task for scores in by_variant.values() for score in scores for task in score.tasks]
         cut, drawn = (sum(getattr(task, name) for task in tasks) for name in ("num_truncated", "num_samples"))
         found = [compare_runs(before, after) for before, after in _pairs(findings, decoding, untrained=True)]
-        open_samples = [c for c in found if any(task.warnings for task in (*c.tasks, c.average))]
+        open_samples = [c for c in found if any(task.warnings for task in table_rows(c))]
         notes: list[str] = []
         told = [
             f"of {drawn:,} samples {cut:,} are cut off, which could turn the sign of a task in {len(open_samples)} of "
@@ -130,7 +130,7 @@ def flips(findings: Findings, folder: Path) -> Section:
         answers.append(f"{in_words(decoding)}: {'; '.join(told)}.")
         lines += [f"- {answers[-1]}", *notes]
         for c in open_samples:
-            lines += [f"  - {_named(c)}, {t.title}: {sign_risk(w)}" for t in (*c.tasks, c.average) for w in t.warnings]
+            lines += [f"  - {_named(c)}, {t.title}: {sign_risk(w)}" for t in table_rows(c) for w in t.warnings]
     return Section(answers=answers, text="\n".join(lines))
 
 
