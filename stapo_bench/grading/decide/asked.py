@@ -36,6 +36,8 @@ _PERCENT = regex(
     r"|\b(?:as|in)\s+(?:a\s+|the\s+)?(?:percent(?:age)?s?|per\s?cent)\b(?!\s+points)"
     r"|\b(?:find|what\s+is|what's|what\s+was|determine|calculate|compute|give|state|estimate)\s+the\s+(?:\w+\s+){0,2}"
     r"percent(?:age)?(?:\s+(?:of|by|change|increase|decrease|error|yield|loss|gain|profit|that|which|composition))?\b"
+    r"|\bwie\s?viele? prozent|\b(?:quel|à quel) pourcentage|\b(?:qué|cuál es el) porcentaje|\b(?:сколько|какой) процент"
+    r"|百分之(?:几|多少)|百分比|何パーセント"
     r"|(?:answer|express\w*)\b[^.?]{0,40}\bpercent(?:age)?\b|\bpercent(?:age)?\s+(?:increase|decrease|change"
     r"|error)\s*\?",
     re.IGNORECASE,
@@ -62,6 +64,10 @@ _TEMPERATURE = regex(
 _WORD = regex(r"[A-Za-z]+")
 _COUNT = regex(r"\bhow many\b", re.IGNORECASE)
 _OPTION = regex(r"(?:^|(?<=\s))\(?([A-Fa-f1-6])[).]\s+(?=\S)")
+_LABEL = regex(r"\\(?:textbf|text|mathrm|mathbf|textrm)\s*\{\s*\(?([A-F])\)?\.?\s*\}")
+_LAYOUT = regex(r"\\q?quad|\\[ ,;:~]|(?<!\\)~|\\hspace\*?\{[^{}]*\}")
+_WORDY = regex(r"[A-Za-z]{3}")
+_DENIES = regex(r"\b(?:not|never|neither|nor|cannot|unless|if|or)\b|n['’]t\b", re.IGNORECASE)
 _LABEL_AND_TEXT = regex(r"\(?([A-F])\)?[,:;] *(\S.*)")
 _SENTENCE = regex(r"(?:[^.?!]|\.(?=\d))+[.?!]?")
 _ASKS = regex(
@@ -107,7 +113,7 @@ def asked_by(question: str) -> Asked:
     asking = _asking(question)
     rounded = _ROUNDED.search(question) is not None
     return Asked(
-        percent="cent" in question.lower() and _PERCENT.search(question) is not None,
+        percent=_PERCENT.search(question) is not None,
         base=bases[-1] if bases and bases[-1] != 10 else None,
         unit=_unit(question, asking),
         letter=letters[-1] if letters else None,
@@ -139,15 +145,24 @@ def _asking(question: str) -> list[str]:
 
 def _options(question: str) -> tuple[tuple[str, str], ...]:
     """The options of the question with their labels, which are A, B, ... or 1, 2, ... in order."""
+    if "\\" in question:
+        question = _LAYOUT.sub(" ", _LABEL.sub(r" (\1) ", question))
     found = list(_OPTION.finditer(question))[-MAX_OPTIONS:]
+    while found and found[0][1] not in "Aa1":  # "is 5. What is x? (A) 6"
+        del found[0]
     labels = "".join(match[1].upper() for match in found)
     if len(found) < 3 or labels not in ("ABCDEF"[: len(found)], "123456"[: len(found)]):
         return ()
     ends = [match.start() for match in found[1:]] + [len(question)]
     return tuple(
-        (label, question[match.end() : end].strip(" ,;\n"))
+        (label, _formula(question[match.end() : end].strip(" ,;\n")))
         for label, match, end in zip(labels, found, ends, strict=True)
     )
+
+
+def _formula(option: str) -> str:
+    """An option without the dollar sign that a formula around all options leaves at its end."""
+    return option.strip("$ ") if option.count("$") == 1 else option
 
 
 def without_label(answer: str, asked: Asked) -> str:
@@ -160,6 +175,25 @@ def without_label(answer: str, asked: Asked) -> str:
     said = _LABEL_AND_TEXT.fullmatch(answer)
     option = dict(asked.options).get(said[1]) if said else None
     return said[2] if said and option is not None and clean(said[2]) == clean(option) else answer
+
+
+def option_said(sentence: str, asked: Asked) -> str | None:
+    """The label of the one option whose words a sentence says and does not deny; None where these are none or several.
+
+    >>> asked = asked_by("It is symmetric about (A) the x-axis (B) the y-axis (C) the origin")
+    >>> option_said("So it is a mirror image in the y-axis.", asked), option_said("It is not about the y-axis.", asked)
+    ('B', None)
+    """
+    text = _squeezed(sentence)
+    said = [
+        label for label, option in asked.options if _WORDY.search(option) and f" {_squeezed(option)} " in f" {text} "
+    ]
+    return said[0] if len(said) == 1 and not _DENIES.search(sentence) else None
+
+
+def _squeezed(text: str) -> str:
+    """The text in lower case without dollar signs, stops and repeated blanks."""
+    return " ".join(re.sub(r"[$.,;:*()]", " ", text.lower()).split())
 
 
 def _base(name: str) -> int:

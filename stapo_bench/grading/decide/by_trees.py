@@ -4,6 +4,7 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
+from stapo_bench.grading import units
 from stapo_bench.grading.compare import Contradiction, Rules, reads_as_region, same
 from stapo_bench.grading.decide import text_answers
 from stapo_bench.grading.decide.verdict import Question, Verdict
@@ -18,11 +19,14 @@ _LEAD_IN = regex(
     r"[\s:,]*)+",
     re.IGNORECASE,
 )
+_SENTENCE_OF = regex(r"^\\text\{[^{}]*\b(?:is|are|equals):? ?\} ?(?=\S)")  # "\text{The plane is } x + y = 1"
 _UNIT_LETTERS = regex(
     r"((?:[A-Za-z] = )?[-+]?[\d.,/ ]*\d(?: ?(?:\\times|\\cdot|\*) ?10 ?\^ ?\{?-?\d+\}?)?) "
     # One way to match each text, mm as two letters: two ways would be tried in all combinations.
     r"((?:kg|km|cm|mol|[msgLNJWVKh])(?:\s*(?:(?:[/*]|\\cdot)\s*)?(?:cm|km|kg|mol|[msgLNJWVKh])|\s*\^\s*\{?-?\d\}?)*)"
 )
+_KNOWN_UNITS = units.WORDS | frozenset("Lmsgh")
+_QUOTIENT = regex(r"([-+]?[\d.,]*\d) ?(([A-Za-z]+) ?/ ?([A-Za-z]+))")
 # The name of a probability, a mean, a count: P(X = 2) = ..., E[X] = ..., \\#S = ...
 _MEASURE = regex(
     r"^(?:(?:P|Pr|E|Var|\\Pr|\\mathbb\{[PE]\}|\\text\{(?:P|Pr|E|Var)\})\s*[(\[][^()\[\]]*[)\]]|\\?#\s*\w)\s*=\s*(?=[^=]+$)"
@@ -109,15 +113,21 @@ def _parse_response(response: str, asked: Node) -> Node:
         response = _COLUMN.sub(r"\\begin{pmatrix}\1\\cr \2\\end{pmatrix}", response)
     if asked.kind is Kind.TUPLE and (components := _components(response, len(asked.args))) is not None:
         response = components
-    if not free_symbols(asked) and (unit := _UNIT_LETTERS.fullmatch(response)):
+    if not free_symbols(asked) and (unit := _UNIT_LETTERS.fullmatch(response) or _per_another(response)):
         response = f"{unit[1]} \\text{{{_TIMES.sub(' ', unit[2])}}}"  # "9.8 m/s^2", "5 m": no variable is asked for
     try:
         return parse(response)
     except Refusal:
-        shorter = _LEAD_IN.sub("", re.sub(r"^\\text\{([^{}]*)\}", r"\1 ", response).strip())
+        shorter = _LEAD_IN.sub("", re.sub(r"^\\text\{([^{}]*)\}", r"\1 ", _SENTENCE_OF.sub("", response)).strip())
         if shorter == response or not shorter:
             raise
         return parse(shorter)
+
+
+def _per_another(response: str) -> re.Match[str] | None:
+    """The number and the units of "30 gal/min"; None where one of the words is no unit."""
+    found = _QUOTIENT.fullmatch(response)
+    return found if found and {found[3], found[4]} <= _KNOWN_UNITS else None
 
 
 def _components(text: str, wanted: int) -> str | None:

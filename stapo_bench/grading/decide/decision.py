@@ -9,13 +9,14 @@ from dataclasses import replace
 from functools import lru_cache
 
 from stapo_bench.grading.decide import text_answers
-from stapo_bench.grading.decide.asked import Asked, without_label
+from stapo_bench.grading.decide.asked import Asked, option_said, without_label
 from stapo_bench.grading.decide.asserted import asserts
 from stapo_bench.grading.decide.by_trees import by_mathematics
 from stapo_bench.grading.decide.free_constants import with_constants_of
 from stapo_bench.grading.decide.parts import labelled, listed, without_names
 from stapo_bench.grading.decide.restated import APPROXIMATELY, restates
 from stapo_bench.grading.decide.verdict import Question, Verdict
+from stapo_bench.grading.decide.word_equations import in_letters, words_of
 from stapo_bench.grading.decide.word_rules import by_words
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import clean
@@ -38,13 +39,19 @@ _ONE_NUMBER = regex(  # "x = -4,5 cm", "1,5² = 2,25"; not "(4,5)", nor "a,b = 4
 _LETTER = regex(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")
 _BASED = regex(rf"(\w+) \\text\{{{re.escape(BASE_APART)} (\d+)\)\}}")
 _IN_BASE = regex(r"\(?\s*(?:\\text\s*\{\s*)?([0-9A-Fa-f]+)\s*\}?\s*\)?\s*_\s*\{?\s*(\d{1,2})\s*\}?")
+_ASKS_DECIMAL = regex(
+    r"\bdecimal (?:value|number|form|notation|representation|equivalent|system)|\b(?:to|in|into) (?:a )?decimal\b"
+    r"|\b(?:in|to) base[\s$-]*(?:10|ten)\b",
+    re.IGNORECASE,
+)
 _OPTION = regex(r"\(?[A-Ea-e][).]\s+(?=\S)")  # "B) 6"
 _LETTER_BASE = regex(r"([0-9A-Z]+)_\{?([a-z])\}?")  # of a question that asks in base $b$
 _PREFIXES = {"b": 2, "o": 8, "x": 16}
 _PREFIXED = regex(r"\b0([box])([0-9A-F]+)\b", re.IGNORECASE)
 _DIGITS = regex(r"(?:\\text\s*\{\s*)?([0-9A-Fa-f]+)\s*\}?")
-_LABELLED = regex(r"(?:\\text\s?\{)?\(([A-Fa-f1-6])\)\}?|(?:\\text\s?\{)?([A-F])\}?")
+_LABELLED = regex(r"(?:(?:[Oo]ption|[Cc]hoice) )?(?:(?:\\text\s?\{)?\(([A-Fa-f1-6])\)\}?|(?:\\text\s?\{)?([A-F])\}?)")
 _AS_PERCENT = regex(r"(.+?),?\s+or\s+([^,]+%)")
+_TWICE = regex(r"([^,;]+?),?\s+(?:or|i\.e\.,?|that is,?)\s+([^,;]+)")
 _TUPLE = regex(r"(?:\\left)?\((?=[^()]*,).*\)")
 _NUMBER = regex(r"[-+]?\d+(?:\.\d+)?")
 _MARKED = regex(r"\\(?:overline|bar|dot|hat|tilde|widehat|ddot)\s*\{?\s*(\d+)\s*\}?|(?<=\d)()(?:'+| \\text\{ft\}$)")
@@ -66,8 +73,9 @@ def decide(  # noqa: PLR0911 - one return for each kind of answer
     if len(extracted) > MAX_ANSWER:
         return Verdict(False, f"not comparable: longer than {MAX_ANSWER} characters")
     if extracted.startswith(IN_SENTENCE):
-        said = asserts(extracted.removeprefix(IN_SENTENCE), clean(gold.answer), gold.question)
-        return Verdict(said, "words in a sentence")
+        return _in_sentence(extracted.removeprefix(IN_SENTENCE), gold, asked)
+    if words := words_of(gold.answer):
+        extracted, gold = in_letters(extracted, words), replace(gold, answer=in_letters(gold.answer, words))
     if asked is not None and asked.options:
         extracted = without_label(extracted, asked)
     if (in_order := _in_order_of_letters(extracted, gold)) is not None:
@@ -86,19 +94,38 @@ def decide(  # noqa: PLR0911 - one return for each kind of answer
     verdict = _decide(extracted, gold)
     if verdict.correct:
         return _not_as_asked(extracted, gold, asked) or verdict
+    return _otherwise(extracted, gold, asked) or (_as_asked(extracted, gold, asked) if asked else None) or verdict
+
+
+def _in_sentence(sentence: str, gold: Gold, asked: Asked | None) -> Verdict:
+    """Whether a sentence says the gold's words, or those of the option that it is the label of."""
+    label = _LABELLED.fullmatch(clean(gold.answer).strip())
+    if asked is not None and label is not None and asked.options:
+        return Verdict(option_said(sentence, asked) == (label[1] or label[2]).upper(), "words of an option")
+    return Verdict(asserts(sentence, clean(gold.answer), gold.question), "words in a sentence")
+
+
+def _otherwise(extracted: str, gold: Gold, asked: Asked | None) -> Verdict | None:
+    """The verdict on what is written in another way: read again, said twice, an identity, parts with names; or None."""
     if (again := _read_again(extracted, gold, asked)) is not None:
         return decide(again, gold, asked)
+    if (twice := _TWICE.fullmatch(extracted)) and _decide(twice[1], Gold(answer=twice[2])).correct:
+        first = decide(twice[1], gold, asked)  # "220 cm, or 2.2 m"
+        return first if first.correct else decide(twice[2], gold, asked)
     if _states_identity(extracted, gold):
         return Verdict(True, "the right side of an identity")
     if (named := without_names(listed(gold.answer))) and len(given := listed(extracted)) == len(named):
         return _each(without_names(given) or given, named, gold, asked)
-    return (_as_asked(extracted, gold, asked) if asked else None) or verdict
+    return None
 
 
 def _not_as_asked(extracted: str, gold: Gold, asked: Asked | None) -> Verdict | None:
     """INCORRECT where an answer of the gold's value is not in the form that the question asks for; else None."""
     if gold.question is not None and restates(extracted, gold.answer, gold.question):
         return Verdict(False, "the question's own expression")
+    based = None if _IN_BASE.fullmatch(clean(gold.answer)) else _IN_BASE.fullmatch(clean(extracted))
+    if based and based[2] != "10" and _ASKS_DECIMAL.search(gold.question or ""):
+        return Verdict(False, "the question asks for a decimal number")
     if asked is not None and asked.to_place and _goes_on(extracted, gold.answer):
         return Verdict(False, "not rounded to the place that the question names")
     return None

@@ -33,7 +33,8 @@ def labelled(text: str) -> list[str] | None:
     if len(found) < 2 or found[0].start() or not any(names == row[: len(names)] for row in _ROWS):
         return None
     ends = [match.start() for match in found[1:]] + [len(bare)]
-    return [_JOINT.sub("", bare[match.end() : end]).strip() for match, end in zip(found, ends, strict=True)]
+    parts = [_JOINT.sub("", bare[match.end() : end]).strip() for match, end in zip(found, ends, strict=True)]
+    return [part.removeprefix("$") if part.count("$") == 1 else part for part in parts]
 
 
 def listed(text: str) -> list[str]:

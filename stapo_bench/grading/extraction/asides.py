@@ -5,7 +5,8 @@ import re
 from stapo_bench.grading.patterns import regex
 
 _ASIDE = regex(
-    r"^\W*(?:(?:quick\s|sanity\s|double[ -])?(?:checks?|checking|test(?:ing)?|double-check\w*)\b(?! gives)|verif\w+"
+    r"^[^\w\ue000-\uf8ff]*(?:(?:quick\s|sanity\s|double[ -])?(?:checks?|checking|test(?:ing)?|double-check\w*)\b"
+    r"(?! gives)|verif\w+"
     r"|confidence|i hope|hope\s"
     r"|let me know|thanks?\b|thank\syou"
     r"|feel free|please|as a (?:check|test)|you can(?!['’]t|not)\b|q\.?e\.?d|done\b"
@@ -13,7 +14,7 @@ _ASIDE = regex(
     r"|is (?:the )?(?:correct|final|required))"
     r"|let(?:['’]s| us| me) (?:\w+ )?(?:double[ -]?|re-?)?(?:check|verify|confirm|test)\b"
     r"|we can (?:verify|check)|to (?:verify|check|confirm|double[- ]check)|for (?:comparison|reference|context)"
-    r"|both sides|the (?:left|right)(?:-hand)? side|[LR]HS\b"
+    r"|both sides|the (?:left|right)(?:-hand)? side(?!.*[,;:] (?:and )?(?:so|hence|thus|therefore)\b)|[LR]HS\b"
     r"|then both|before round\w+|(?:substitut\w+|plugging)\b"
     r"(?!.*(?:[,;:]\s[a-z]\s?(?:=|(?:equals|is)\b)|(?:[,;:]|\sand)\s(?:and )?(?:so|hence|thus|therefore)\b"
     r"|,\s(?:the|this) \w+ (?:equals|is)\b)|\b(?:i|we) get\b)"
@@ -24,6 +25,14 @@ _ASIDE = regex(
     r"|(?:la )?(?:condición|condition|condizione)\b.*\b(?:se cumple|vérifiée|respectée|soddisfatta)\W*$"
     r"|(?:die )?bedingung\b.*\berfüllt\W*$|условие\b.*\bвыполн\w+\W*$"
     r"|(?:my|the) (?:earlier|previous|first|former|old)\b[^.;]*\b(?:was|is) (?:a mistake|an error|wrong|incorrect)\W*$"
+    r"|these are (?:all |exactly |precisely |indeed )?the (?:[a-z]+ ){1,4}(?:requested|required|wanted|sought|asked for"
+    r"|in question)\W*$"
+    r"|these (?:[a-z]+ ){0,3}are (?:all |exactly |precisely |indeed )?(?:of )?the (?:[a-z]+ )?(?:solutions|answers"
+    r"|roots|values|numbers|integers|points)\W*$"
+    r"|(?:solution\W{1,4})?(?:to (?:solve|answer|find|evaluate)\b[^,.:=]*?)?"
+    r"\bwe (?:have to|need to|must) (?:first )?(?:substitute|plug|insert)\b"
+    r"(?!.*(?:=|[,;:] (?:so|hence|thus|therefore|which gives)\b))"
+    r"|given:|(?:some|many|other) (?:people|students|readers|authors|textbooks)\b"
     r"|if you (?:have|need|want)|would you|do you|is there|any (?:other )?questions|good luck|happy|great|nice"
     r"|that'?s it|in case|proof|difficulty|tags?\b|source|i (?:think|believe|guess|feel|am"
     r"|don['’]t see)\b[^=\d\ue000-\uf8ff]*$|i['’]m\b|that['’]?s? (?:is )?(?:the |my )?(?:final )?answer)",
@@ -61,10 +70,14 @@ _APPROVAL = regex(
     r"|se cumple|è verificato|confere|(?:всё |все )?(?:сходится|подходит|готово|проверено))\W*",
     re.IGNORECASE,
 )
-_CHECK = regex(r"[\W_]*(?:quick )?(?:check|checking|verification|proof|sanity check)[\W_]*", re.IGNORECASE)
+_CHECK = regex(
+    r"[\W_]*(?:quick )?(?:check|checking|verification|proof|sanity check)[\W_]*"
+    r"|[#\s]*\*\*(?:quick )?(?:check|checking|verification|verify|sanity check)[.:]?\*\*.*",
+    re.IGNORECASE,
+)
 # A remark, which gives the value only where nothing else does.
 _NOTE = regex(
-    r"^\W*(?:note|remember|indeed|alternatively|(?:another|one more) way\b|in percent\b"
+    r"^[^\w\ue000-\uf8ff]*(?:note|remember|indeed|alternatively|(?:another|one more) way\b|in percent\b"
     r"|(?:without|if|had|were)\b.*\bwould)\b",
     re.IGNORECASE,
 )
@@ -89,6 +102,8 @@ _MATHEMATICS = regex(r"[\ue000-\uf8ff+*/^·×√]|\d\s*[-−–]\s*\d")
 _BY_OTHERS = regex(
     r"\bis (?:then |thus |therefore )?(?:the (?:quotient|ratio|sum|product|difference) of (?=.* and )"
     rf"|that of (?=.*(?:\d\s*[-−+*/·×^]\s*\d|[\ue000-\uf8ff]))){_NO_RESULT}"
+    r"|\b(?:which|that) (?:we|you|one) (?:must|can|may|should|need to|have to|still)[a-z ]{0,12}"
+    r" (?:evaluate|compute|calculate|simplify|work out|find|solve|determine)\W*$"
     r"|\b(?:is|are|remains?) to be (?:found|computed|calculated|determined|evaluated)\W*$",
     re.IGNORECASE,
 )

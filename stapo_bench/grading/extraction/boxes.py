@@ -46,7 +46,7 @@ _LOGARITHM = regex(
 _MINUS = regex(
     r"(?:[=≈:(\[,$]|\\[(\[]|\\displaystyle|['’]s|\b(?:is|are|was|equals|gives?|get|yields?|at|to|of|by))"
     r"(?:[ \t]|\\[,;:! ])*\{?(?:[-−–]|minus\b)\}?(?:[ \t]|\\[,;:! "
-    r"])*(?:\$|\\[(\[])?[ \t]*$|[a-z]{3,} (?:[-−–]|minus )(?:\$|\\[(\[])?$"
+    r"])*(?:\$|\\[(\[])?[ \t]*$|[a-z]{3,} (?:[-−–]|− |minus )(?:\$|\\[(\[])?$"
 )
 PART = regex(
     r"(?:^|\n|[.,;:$]\s|(?<=\})\s|\bFor )[ \t*#-]*(?:(?:Part|Question|Answer)\s*)?(?:\(([a-h]|i{1,3}|iv|v|\d)\)"

@@ -12,6 +12,10 @@ _IMPLIED = regex(
 _JOINTS = regex(r"[,;](?:\s+and)?(?:\s|\\[ ,;:q]|(?=\s))| and | or |\\text\s*\{\s*(?:and|or)\s*\}")
 _ARITHMETIC = regex(r"[^A-Za-z=]*\d[^A-Za-z=]*[-−+*/·×÷^√²³][^=]*")
 _LOGARITHM = regex(r"\s*\\?(?:log|ln|lg)\s?(?:_\{?\d+\}?|[₀-₉]+)?\s?[^a-zA-Z=]+")
+_LETTER_IS = regex(r"\s*([A-Za-z])\s*=[^=]+")
+_LETTER_ALONE = regex(r"\s*[A-Za-z](?:_\w|_\{\w+\})?\s*")
+_LETTER = regex(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])|[A-Za-z]{2,}")
+_NAMES = regex(r"\\[A-Za-z]+|\b(?:sqrt|sin|cos|tan|log|ln|pi)\b")
 _SERIES = regex(r"[-+*·×] ?(?:\\ldots|\.\.\.|…|⋯) {0,2}[-+*·×]")  # "1 + 2 + ... + n"
 _OTHER_FORM = regex(r",\s+or\s+[^=,]+$")
 _NAME_SIDE = regex(
@@ -24,7 +28,7 @@ _CALL_SIDE = regex(
 )
 
 
-def chain_end(text: str, goes_on: bool = True) -> str:
+def chain_end(text: str, goes_on: bool = True) -> str:  # noqa: PLR0911 - one return for each kind of chain
     r"""The end of a chain of equalities; an equation, or a value under its name, as it stands.
 
     ``goes_on``: of workings joined by "and" the last gives the end.
@@ -41,6 +45,8 @@ def chain_end(text: str, goes_on: bool = True) -> str:
     name, last = sides[0], sides[-1].strip()
     if "..." in last or "…" in last:
         last = re.split(r"≈|\\approx", last)[-1].strip()
+    if (solved := _solved(text)) is not None:
+        return solved
     parts = _JOINTS.split(_outside_brackets(text))
     if len(parts) > 1:  # several values, each under its name; else one equality after the other
         sides_of = [_sides(part) for part in parts]
@@ -61,6 +67,26 @@ def chain_end(text: str, goes_on: bool = True) -> str:
         ),
     )
     return last if closed or _CALL_SIDE.fullmatch(name) else text
+
+
+def _solved(text: str) -> str | None:
+    """The last of several equations, "n = 12", where those before it are steps: of the same letter, or of numbers.
+
+    >>> _solved("2n = 24 and n = 12"), _solved("7^3 = 343, s = 7")
+    ('n = 12', 's = 7')
+    >>> _solved("x = 4 and y = 7"), _solved("x = 2 and x = 5")
+    (None, None)
+    """
+    *steps, last = _JOINTS.split(text)
+    value = _LETTER_IS.fullmatch(last)
+    if value is None or not steps:
+        return None
+    for step in steps:
+        left, equals, right = step.partition("=")
+        letters = set(_LETTER.findall(_NAMES.sub(" ", step)))
+        if not equals or letters - {value[1]} or _LETTER_ALONE.fullmatch(left) or not (left.strip() and right.strip()):
+            return None
+    return last.strip()
 
 
 def _sides(text: str) -> list[str]:

@@ -14,7 +14,7 @@ MAX_RUNS = 60  # values of a clause, from its end, that are looked at
 MAX_BEFORE = 60  # characters before a value that may hedge it
 _WHICH = (  # that adds a remark, and no result
     r"which(?! (?:is|are|equals|gives|makes|means|comes|simplifies|reduces|evaluates|leaves|leaving|yields|totals"
-    r"|amounts|rounds)\b)"
+    r"|amounts|rounds|brings|takes)\b)"
 )
 _SUBORDINATE = regex(
     r",?\s+\b(?:because|since|as (?:desired|required|claimed|shown|needed|expected|stated|\w+ was)|as (?:we"
@@ -73,7 +73,7 @@ _CONSEQUENCE = regex(
 _OPENING = regex(
     r"\W*(?:since|because|as|if|when|while|although|given that|seeing that)\b.*,\s+(?=(?:the|it|he|she|they|we|you"
     r"|there|this"
-    r"|that|each|his|her|its|their|our)\b[^,]*\b(?:\d|[\ue000-\uf8ff]))"
+    r"|that|each|his|her|its|their|our)\b[^,]*\b(?:\d|[\ue000-\uf8ff])|[\ue000-\uf8ff]\W*$)"
     r"|(?:.*\band )?\b[a-z]{2,}ing (?:[a-z]+ )?(?:by|with|for|from|in) [^,=]*,\s+(?=[a-z] ?=)",
     re.IGNORECASE,
 )
@@ -112,6 +112,18 @@ _ROUGH = regex(
     r"\b(?:about|approximately|approx\.?|roughly|around|circa|environ|etwa|ungefähr|aproximadamente|unos"
     r"|примерно|около)\s*$|[约約大概]\s*$",
     re.IGNORECASE,
+)
+# "which brings the thermometer to −7"
+_BRINGS_TO = regex(
+    r"(?<!would )\b(?:brings?|takes?|moves?|raises?|lowers?|drops?|falls?|rises?|shrinks?|grows?|reduces?|sinks?"
+    r"|climbs?)\b"
+    r"(?: [^\W\d_]+){0,4} to (?:exactly |just )?$"
+    r"|\b(?:leave|keep|write|written|express|expressed|represent|represented)\b(?: \S+){1,3} as $",
+    re.IGNORECASE,
+)
+# "so those are our two solutions, 4 and −1"
+_COUNTS_VALUES = regex(
+    r"\s+(?:[a-z]+ )?(?:solutions|roots|values|numbers|integers|answers|points)\s*[:,(]\s*[-−(\d√π\ue000-\uf8ff]"
 )
 _CALL = regex(r"[A-Za-z\u0370-\u03ff]'*\([a-z]\)")
 _MORE = regex(
@@ -209,7 +221,7 @@ def _in_part(clause: str, hidden: Hidden) -> str | None:
     runs = _firm_runs(clause, pieces)
     if not runs:
         return None
-    firm = [(run, strength) for run in runs if (strength := _strength(pieces, run))]
+    firm = [(run, strength) for run in runs if (strength := _brought(clause, run) or _strength(pieces, run))]
     first = firm[0][0] if firm else runs[0]
     if cut := _SUBORDINATE.search(clause, first.end):
         if firm and _IF.match(cut[0]):
@@ -232,7 +244,9 @@ def _in_part(clause: str, hidden: Hidden) -> str | None:
 def _chosen(clause: str, runs: list[Span], firm: list[tuple[Span, int]], related: list[Span]) -> Span | None:
     """The run that the clause gives: behind a copula, with a relation of its own, behind a verb, or the last."""
     strong = [run for run, strength in firm if strength == 2]
-    strong = [run for run in strong if not run.in_words] or strong
+    strong = [run for run in strong if not run.in_words] or [
+        run for run in strong if not _COUNTS_VALUES.match(clause, run.end)
+    ]
     if both := sorted({*strong, *related}, key=lambda run: run.start):
         return both[-1]
     digits = [run for run in runs if not run.in_words and not run.is_bare_letter]
@@ -248,6 +262,11 @@ def _chosen(clause: str, runs: list[Span], firm: list[tuple[Span, int]], related
         if choice:
             return choice[-1]
     return runs[-1] if len(clause.split()) <= 3 else None
+
+
+def _brought(clause: str, run: Span) -> int:
+    """2 where something is said to be brought to the run; 0 otherwise."""
+    return 2 if _BRINGS_TO.search(clause[: run.start]) else 0
 
 
 def _strength(pieces: list[Token], run: Span) -> int:  # noqa: PLR0911 - one return for each kind of word

@@ -9,10 +9,11 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
+from stapo_bench.grading.extraction.asides import is_by_others, states_nothing
 from stapo_bench.grading.extraction.boxes import Box, based, boxes, join, measured
 from stapo_bench.grading.extraction.chains import chain_end
 from stapo_bench.grading.extraction.endings import MIN_CUT_OFF, breaks_off, is_finished
-from stapo_bench.grading.extraction.formulas import FORMULA, is_money
+from stapo_bench.grading.extraction.formulas import FORMULA, hide_formulas, is_money
 from stapo_bench.grading.extraction.grids import grid
 from stapo_bench.grading.extraction.hedges import LEFT_OPEN, OR_ELSE, leaves_open
 from stapo_bench.grading.extraction.languages import GIVES_UP, answer_phrases, is_taken_back, with_points
@@ -20,7 +21,7 @@ from stapo_bench.grading.extraction.lists import BULLET
 from stapo_bench.grading.extraction.markup import NO_VALUE, json_reply, plain_text, tagged
 from stapo_bench.grading.extraction.numerals import with_digits
 from stapo_bench.grading.extraction.openings import opening_value
-from stapo_bench.grading.extraction.statements import has_contrast, stated
+from stapo_bench.grading.extraction.statements import has_contrast, sentences, stated
 from stapo_bench.grading.extraction.tokens import tokens
 from stapo_bench.grading.extraction.turns import until_end_token, until_next_question, without_loop
 from stapo_bench.grading.patterns import regex
@@ -40,6 +41,7 @@ _LATER = regex(r",? (?:but|however|still|nevertheless)\b|[.;] (?:But|However|Sti
 _BORDER = regex(r"^\|\s+")  # of a table's cell
 _HASHES = regex(r"(?<!#)####(?!#)[ \t]*([^\n]+)")
 _BOLD = regex(r"\*\*([^*\n]{1,300})\*\*")
+_STEP = regex(r"(?:Step|Case|Method|Stage) \d+[:.]")
 _NAMED = regex(r"(?:[A-Za-z]{3,} ?){1,3}:\s*(\S.*)")  # "Total: 52"
 # "42 (since 42^2 = 1764)"; only from the first of several spaces: from each of them takes the square of their number
 _REASON_BEHIND = regex(
@@ -49,6 +51,7 @@ _REASON_BEHIND = regex(
 )
 _CONDITION = regex(r"\b(?:where|for|if|when|with|unless|provided)\b", re.IGNORECASE)
 _NOT_BUT = regex(r"not\b", re.IGNORECASE)
+_NOT_BOTH = regex(r"^[^;]*\d[^;]*; (?:[a-z]{2,} ){3}")  # "7, not 14; doubling it is a slip"
 _COPULA = regex(r"\s(?:is|are|equals|est|vaut|ist|beträgt|es|son|è|é)\s", re.IGNORECASE)
 _WRONG = regex(r"\b(?:wrong|incorrect|mistaken)\s+$", re.IGNORECASE)  # "a common wrong answer is 9"
 _OF_ANOTHER = regex(  # "a student claims the answer is 9"
@@ -60,6 +63,15 @@ _UNSAID = regex(  # "12, which fails"
     r",\s+(?:(?:which|that|it|this)(?:['’]s| is)?\s)?(?:wrong|incorrect|false|fails|divided by)\b[^,.]*\W*$",
     re.IGNORECASE,
 )
+_WITHDRAWN = regex(r"\b(?:I|we)\b[^.]*\b(?:withdraw|retract|take (?:it|this|that) back)\b", re.IGNORECASE)
+# "I first wrote", before a box that is taken back
+_FORMER = regex(
+    r"\b(?:I|we) (?:had |have )?(?:first|earlier|initially|originally|previously)\b[^.\n]*$"
+    r"|\b(?:first|earlier|initial|original|previous) (?:answer|attempt|draft|value|result)\b[^.\n]*$",
+    re.IGNORECASE,
+)
+_GIVES = regex(r"\b(?:obtains?|gets?|gives?|yields?|arrives?|finds?|equals)\b", re.IGNORECASE)
+_HIDDEN = regex(r"[\ue000-\uf8ff]")
 _SPECIAL = regex(r"<\|[\w ]{1,40}\|>|</s>|<eos>|<\|endoftext\|>")
 
 
@@ -118,11 +130,16 @@ def answer_in(text: str) -> str | None:
     return _boxed(text, found) if found else _without_box(text[-MAX_TAIL:])
 
 
-def _boxed(text: str, found: list[Box]) -> str:
-    """The answer in the last boxes, or what takes its place where it is taken back."""
+def _boxed(text: str, found: list[Box]) -> str | None:
+    """The answer in the last boxes, or what takes its place where it is taken back; None where nothing does."""
     behind = text[found[-1].end :].lstrip("$\\)] ")
-    if is_taken_back(behind[:MAX_RETRACTION]) and (instead := _phrase(behind) or stated(behind)) is not None:
-        return instead
+    if is_taken_back(behind[:MAX_RETRACTION]):
+        if len(found) > 1 and _FORMER.search(text, found[-2].end, found[-1].start):
+            return _boxed(text[: found[-1].start], found[:-1])
+        if (instead := _phrase(behind) or stated(behind)) is not None:
+            return instead
+        if _WITHDRAWN.search(behind) and not re.search(r"\d", behind):
+            return None
     return measured(join(text, found), text[: found[-1].start], behind)
 
 
@@ -170,6 +187,7 @@ def _phrase(text: str) -> str | None:
             continue
         if before.count("(") > before.count(")"):  # "(So the answer is 52.)"
             line = line[: line.rfind(")")].rstrip(" .") if ")" in line else line
+        line = line.split("; ", 1)[0] if _NOT_BOTH.search(line) else line
         if leaves_open(line):
             return LEFT_OPEN
         if found := _cut(line):
@@ -236,7 +254,11 @@ def _hashes(text: str) -> str | None:
 
 def _bold(text: str) -> str | None:
     """The last bold text that looks like an answer and not like a sentence or a heading."""
-    found = [b for b in _BOLD.findall(text) if re.search(r"\d|\\|^[A-Za-z]\b", b) and not b.rstrip().endswith(":")]
+    found = [
+        b
+        for b in _BOLD.findall(text)
+        if re.search(r"\d|\\|^[A-Za-z]\b", b) and not b.rstrip().endswith(":") and not _STEP.match(b)
+    ]
     if not found or re.search(r"[a-z]{3,} [a-z]{2,} [a-z]", found[-1]):
         return None
     behind = text[text.rfind(found[-1]) + len(found[-1]) :][:MAX_RETRACTION]
@@ -246,7 +268,8 @@ def _bold(text: str) -> str | None:
         return named[1]
     # A sentence, or the end of the text, and no heading of a step.
     is_last = found[-1].endswith(".") or text.rstrip(" .*\n").endswith(found[-1].rstrip(" .*"))
-    return _in_prose(found[-1], found[-1]) if is_last else found[-1]
+    is_sentence = not _is_readable(found[-1]) and _COPULA.search(found[-1])  # "area is 25π"
+    return _in_prose(found[-1], found[-1]) if is_last or is_sentence else found[-1]
 
 
 def _formula(text: str) -> str | None:
@@ -263,9 +286,17 @@ def _formula(text: str) -> str | None:
     if breaks_off(text, end) or _UNSAID.search(text[-MAX_STATED:]):
         return None
     value = stated(text) if is_finished(text) else None
-    if value is not None or not formulas:
+    if value is not None or not formulas or _tells_nothing(text, formulas[-1]):
         return value
     return chain_end(next(group for group in formulas[-1].groups() if group).strip())
+
+
+def _tells_nothing(text: str, formula: re.Match[str]) -> bool:
+    """Whether the sentence of a formula sets out, checks, or tells a value by others."""
+    line = text[text.rfind("\n", 0, formula.start()) + 1 :].partition("\n")[0]
+    told = [part for part in sentences(hide_formulas(line[-MAX_STATED:]).text) if _HIDDEN.search(part)]
+    is_aside = bool(told) and states_nothing(told[-1], notes=True) and not _GIVES.search(told[-1])
+    return is_aside or (bool(told) and is_by_others(told[-1].rstrip(" .")))
 
 
 def _whole(text: str) -> str | None:

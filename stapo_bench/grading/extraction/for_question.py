@@ -46,7 +46,32 @@ _LONG_WORD = regex(r"[^\W\d_]{3,}")
 _CHAIN = regex(r"(?:[^=\n]+=\s*)+?[-−]?\d[\d,]*(?:\.\d+)?(?=\s*\n|\s+[^\s=+*/:·×÷−^-][^=\n]*=)")
 _QUANTITY = regex(r"\b(?:what is|find|compute|calculate) the ([a-z]+)\b", re.IGNORECASE)
 _SEVERAL = regex(r"(?:\band|,) (?:the |its )?[a-z]{3,}|\beach\b|\bboth\b", re.IGNORECASE)
-_LETTER = regex(r"\b(?:find|determine|compute|what is) (?:the value of )?\$?([a-z])\$?\s*[.?]?$", re.IGNORECASE)
+_ASKS_NOUN = regex(
+    r"\b(?:what(?: is| was|['’]s)|find|determine|compute|calculate) (?:the|its)"
+    r" ((?:[a-z]+ ){0,3}[a-z]{3,}(?: of (?:the |an? )?[a-z]{3,}(?: [a-z]{3,})?)?)",
+    re.IGNORECASE,
+)
+_IS_VALUE = regex(
+    r"\b(?:is|are|equals?|was) (?:exactly |then |thus |therefore )?[-−$(\\√π\d]|(?:is|are|equals?) [^=]*="
+)
+_REFERS = regex(r"\W*(?:he|she|it|this|that|these|they|there|we|so)\b", re.IGNORECASE)
+# One way to match each text: commands and words of up to two letters, longer commands, names of functions, signs.
+_EXPRESSION = (
+    r"(?:[^=A-Za-z\\]|\\[^A-Za-z]|\\?[A-Za-z]{1,2}(?![A-Za-z])|\\[A-Za-z]{3,}"
+    r"|(?:sqrt|sin|cos|tan|exp|log)(?![A-Za-z]))+$"
+)
+_VALUE = regex(r"\d|\$|=|[²³√π]")
+_DERIVATIVE = regex(
+    r"\b(?:find|determine|compute|calculate|what is) \$?(?:\\[dt]?frac\{)?d([a-z])\}?(?:/|\{)d([a-z])", re.IGNORECASE
+)
+_SOLVE = regex(r"\W*Solve (?:the equation |for [a-z]:? )?(.*=.*)", re.IGNORECASE)
+_SINGLE = regex(r"(?<![A-Za-z])[a-z](?![A-Za-z])")
+_LETTER = regex(
+    r"\b(?:find|determine|compute|what is) (?:the value of )?\$?([a-z])\$?\s*[.?]?$"
+    r"|\b(?:find|determine|what is) the (?:smallest|largest|least|greatest|positive|only|unique)\b[a-z ]* \$?([a-z])\$?"
+    r" (?:such|with|for|so|that|satisfying)\b",
+    re.IGNORECASE,
+)
 # "so 12 failed, which is 30% of the class", where the question asks how many
 _COUNTED = regex(r"\bhow many\b(?! percent)", re.IGNORECASE)
 _SHARE = regex(r"(?<=[a-z]), (?:which|that) (?:is|makes|means) [\d.]+ ?(?:%|percent)[^.,;\n]*(?=[.;\n]|$)")
@@ -62,10 +87,13 @@ _REMARK = regex(
     r"|all other|this (?:means|leaves|corresponds)\b.*\bstill\b|(?:he|she|they|it|we) (?:still|started|began)\b)",
     re.IGNORECASE,
 )
-_RESULTS = regex(
+_COMES_TO = (
     r"\b(?:gives?|giving|makes?|making|yields?|leaves?|leaving|leads?|comes?|totals?|altogether|results?|becomes?|remains?"
-    r"|left)\b|=|\W*(?:that|(?:the|its) (?:\w+ )?(?:answers?|limit|roots?|solutions?|values?))\b",
-    re.IGNORECASE,
+    r"|left)\b|="
+)
+_LEADS_TO = regex(rf"{_COMES_TO}|\banswer\b", re.IGNORECASE)
+_RESULTS = regex(
+    rf"{_COMES_TO}|\W*(?:that|(?:the|its) (?:\w+ )?(?:answers?|limit|roots?|solutions?|values?))\b", re.IGNORECASE
 )
 _NUMBERED = regex(r"\n\s*(?:Problem|Question|Exercise|Example|Task)\s+\d+\s*[.:)]?\s*$", re.IGNORECASE)
 _CORRECTS = regex(r"\W*(?:actually|wait|no\b|but|however|correction|hmm|rather|instead|oops)\b", re.IGNORECASE)
@@ -168,7 +196,7 @@ def _without_last(text: str, question: str, gives_answer: Callable[[str], bool])
 def _until_remark(text: str, asked: str, question: str) -> str:
     """Up to the conclusion that speaks of what is asked, where what follows speaks of something else."""
     said = [sentence for line in without_last_remark(text).split("\n")[-4:] for sentence in sentences(line)]
-    while said and states_nothing(said[-1], notes=True):
+    while said and (states_nothing(said[-1], notes=True) or not _VALUE.search(said[-1])):
         said.pop()
     if (
         len(said) < 2
@@ -178,17 +206,33 @@ def _until_remark(text: str, asked: str, question: str) -> str:
         or _CORRECTS.match(said[-1])
     ):
         return text
-    letter = _LETTER.search(asked)
-    for sentence in reversed(said[-1 - MAX_BEHIND : -1]):
-        if letter:
-            of_letter = rf"(?<![A-Za-z\d]){letter[1]} ?= ?"
-            states = re.search(rf"{of_letter}[-−]?[\d√π./]+\W*$", sentence)
-            if states and not re.search(rf"(?<![A-Za-z]){letter[1]}(?![A-Za-z])", said[-1]):
-                return text[: text.rfind(sentence) + len(sentence)]
-        elif concludes(sentence) and _NUMBER.search(sentence) and not sentence.endswith("?"):
+    name, wanted = _name_asked(asked), _noun_asked(asked)
+    for place in range(len(said) - 2, max(-1, len(said) - 2 - MAX_BEHIND), -1):
+        sentence, behind = said[place], said[place + 1 :]
+        if name:
+            is_told = is_remark = _tells_name(name, sentence, behind)
+        elif is_told := bool(wanted) and _IS_VALUE.search(sentence) is not None and wanted <= _stems(sentence):
+            is_remark = not any(map(_still_tells(asked, wanted, sentence), behind))
+        elif is_told := concludes(sentence) and bool(_NUMBER.search(sentence)) and not sentence.endswith("?"):
             is_remark = _speaks_of_another(said[-1], sentence, asked, question)
+        if is_told:
             return text[: text.rfind(sentence) + len(sentence)] if is_remark else text
     return text
+
+
+def _tells_name(name: str, sentence: str, behind: list[str]) -> bool:
+    """Whether a sentence ends with a value under a name that the sentences behind it do not speak of."""
+    told = re.search(rf"(?<![A-Za-z\d]){re.escape(name)} ?= ?{_EXPRESSION}", sentence)
+    again = rf"(?<![A-Za-z]){re.escape(name)}(?![A-Za-z-])"
+    return told is not None and not any(re.search(again, each) for each in behind)
+
+
+def _still_tells(asked: str, wanted: frozenset[str], sentence: str) -> Callable[[str], bool]:
+    """Whether a sentence behind the one that tells what is asked for may tell it anew: by name, more of it, as "it"."""
+    more = _stems(asked) - _stems(sentence)
+    return lambda each: bool(
+        wanted <= _stems(each) or more & _stems(each) or _REFERS.match(each) or _LEADS_TO.search(each)
+    )
 
 
 def _speaks_of_another(last: str, conclusion: str, asked: str, question: str) -> bool:
@@ -202,7 +246,32 @@ def _speaks_of_another(last: str, conclusion: str, asked: str, question: str) ->
     other = subject is not None and subject[1] not in _ENGLISH_OPENINGS and subject[1].lower()[:STEM] not in wanted
     if _RESULTS.search(last):
         return False
-    return bool(of_conclusion & names & wanted) if other else bool(of_conclusion) and not of_last
+    return (
+        bool(of_conclusion & names & wanted)
+        if other
+        else of_last < of_conclusion and not (of_last and _REFERS.match(last))
+    )
+
+
+def _name_asked(asked: str) -> str | None:
+    """The letter, or the derivative, that the question asks for, or the one letter of an equation to be solved.
+
+    >>> _name_asked("Find $x$."), _name_asked(r"Find $\\frac{dy}{dx}$ if $y = x^2$."), _name_asked("Solve $2t = 6$.")
+    ('x', 'dy/dx', 't')
+    """
+    if letter := _LETTER.search(asked):
+        return letter[1] or letter[2]
+    if derivative := _DERIVATIVE.search(asked):
+        return f"d{derivative[1]}/d{derivative[2]}"
+    solved = _SOLVE.match(asked)
+    letters = set(_SINGLE.findall(re.sub(r"\\[A-Za-z]+", " ", solved[1]))) if solved else set()
+    return letters.pop() if len(letters) == 1 else None
+
+
+def _noun_asked(asked: str) -> frozenset[str]:
+    """The stems of what is asked for, where the question names it: "What is the sum of the roots"; else none."""
+    noun = _ASKS_NOUN.search(asked)
+    return _stems(noun[1]) if noun else frozenset()
 
 
 @lru_cache(maxsize=1024)

@@ -81,7 +81,7 @@ _RETRACTED = regex(
     r"|(?:ignore|disregard) (?:that|this|it|my|what|the (?:above|previous|earlier|last|first|box\w*|answer))"
     r"|I (?:forgot|dropped|missed|overlooked|misread"
     r"|miscalculated)"
-    r"|overlook\w*|instead|not \S{1,20},? but|should (?:be|have been|have read)|on (?:second thought|reflection)"
+    r"|overlook\w*|instead(?! of)|not \S{1,20},? but|should (?:be|have been|have read)|on (?:second thought|reflection)"
     r"|(?:retract|withdraw|revise|strike|cross out|amend|fix) (?:that|this|it|the|my)"
     r"|t(?:ake|ook) (?:that|it|this) back|change (?:it|that|this|my)|off by|oops|hold on|no,? wait|forgot)\b|\bNo!"
     r"|\b(?:Korrektur|falsch|Fehler|Irrtum|doch nicht|erreur|faux|pardon|je corrige|error|incorrecto|me equivoqué"
@@ -97,7 +97,7 @@ _UNRETRACTED = regex(
     r"|\berror (?:bars?|bounds?|terms?)\b"
     r"|\bcorrection (?:factor|term)s?\b|\bmistakes? in (?:the|that|this) (?:claim|argument|statement|proof)\b"
     r"|\bshould be (?:enough|noted|clear|sufficient|discarded|rejected|remembered|compared|rounded|obvious"
-    r"|easy|fine)\b"
+    r"|easy|fine|preferred|kept|used|given|left|checked)\b"
     r"|\bhold on to\b|\btake (?:it|that|this) back (?:to|into)\b|\bfaux pas\b|\bIf\b[^.]*\binstead\b"
     r"|\bmarge d['’]erreur",
     re.IGNORECASE,

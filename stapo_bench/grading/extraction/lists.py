@@ -2,7 +2,9 @@
 
 import re
 
+from stapo_bench.grading.extraction.asides import states_nothing
 from stapo_bench.grading.extraction.chains import chain_end
+from stapo_bench.grading.extraction.formulas import hide_formulas
 from stapo_bench.grading.extraction.spans import spans
 from stapo_bench.grading.extraction.tokens import tokens
 from stapo_bench.grading.patterns import regex
@@ -13,7 +15,8 @@ _AROUND = " \t.,;*"
 BULLET = regex(r"^\s*(?:[-*+•–·▪◦‣]|\(?\d{1,2}[.)]|\(?[a-z]\))\s+")
 _DASHED = regex(r"(?<=[a-z])\s+[–—-]\s+(?=[-−$]?\d)")  # "Ann – 10"
 _COUNTED = regex(r" (?!or\b|and\b|per\b)[a-z]{3,}")  # "10 marbles"
-_LEADS_TO = regex(r"^.*(?:\bgives|,? so|⇒|→|=>)\s+(?=[A-Za-z]\s*=)")  # "x - 1 = 0 gives x = 1"
+_JOINED = regex(r",? (?:and|or) ")
+_LEADS_TO = regex(r"^.*(?:\bgives|,? so|⇒|→|=>|=\s*[-−]?\d+:)\s+(?=[A-Za-z]\s*=)")  # "x - 1 = 0 gives x = 1"
 _NAMED_LINE = regex(
     r"^\s*\**([b-zB-Z]|a(?=\s*=)|"
     r"[A-Za-z\u00c0-\u00dd][A-Za-z\u00c0-\u024f'-][A-Za-z\u00c0-\u024f' -]{0,30}?)\**\s*[:=]\**\s*(\S.*)$"
@@ -50,16 +53,22 @@ def block(lines: list[str], last: int) -> str | None:
 
 def last_items(text: str, wanted: int) -> str | None:
     """The values of the list that ends a text, joined, where they are as many as wanted; None of any other text."""
-    lines = [line for line in text.split("\n") if line.strip()]
-    items = [_item(line) for line in lines[-wanted:]]
-    if len(lines) <= wanted or _item(lines[-1 - wanted]) is not None or not all(map(BULLET.match, lines[-wanted:])):
-        return None
-    values = [item[1] for item in items if item is not None]
-    return NEXT_VALUE.join(values) if len(values) == wanted > 1 else None
+    hidden = hide_formulas(text)
+    lines = [line for line in hidden.text.split("\n") if line.strip()]
+    while lines and not BULLET.match(lines[-1]) and states_nothing(lines[-1], notes=True):
+        lines.pop()
+    values: list[str] = []
+    while lines and BULLET.match(lines[-1]) and (item := _item(lines[-1], worked=True)) is not None:
+        values = [*_JOINED.split(item[1]), *values]
+        lines.pop()
+    return NEXT_VALUE.join(map(hidden.shown, values)) if lines and len(values) == wanted > 1 else None
 
 
-def _item(line: str) -> tuple[str, str] | None:
-    """Name and value of a line that is nothing but these: a list item "x = 4", or "Quotient: 7"; None of any other."""
+def _item(line: str, worked: bool = False) -> tuple[str, str] | None:
+    """Name and value of a line that is nothing but these: a list item "x = 4", or "Quotient: 7"; None of any other.
+
+    ``worked``: also the end of an equality, as of "2^2 = 4".
+    """
     name = ""
     bullet = BULLET.match(line)
     content = line[bullet.end() :] if bullet else line
@@ -69,7 +78,8 @@ def _item(line: str) -> tuple[str, str] | None:
     if named := _NAMED_LINE.match(content):
         if (
             re.match(
-                r"(?:answer|check|step|confidence|note|final|solution|problem|question|given|proof|result|q|total|we|so)\b",
+                r"(?:answer|check|step|confidence|note|final|solution|problem|question|given|proof|result|q|total|we|so"
+                r"|complete|expand|factor|simplify|substitute|compute|solve|divide|multiply|add|subtract|use|apply)\b",
                 named[1],
                 re.IGNORECASE,
             )
@@ -92,8 +102,9 @@ def _item(line: str) -> tuple[str, str] | None:
     ):
         return None
     sides = re.split(r"(?<![<>=!:])=(?!=)", runs[0].text)
-    if not name and (len(sides) > 2 or (len(sides) == 2 and re.search(r"[\d+*/]", sides[0]))):
-        return None
+    is_worked = not name and len(sides) > 1 and (len(sides) > 2 or re.search(r"[\d+*/]", sides[0]) is not None)
+    if is_worked:
+        return (name, chain_end(runs[0].text)) if worked else None
     if len(name) == 1 and _PLAIN_LETTER.fullmatch(name):
         return name, f"{name} = {chain_end(runs[0].text)}"
     return name, chain_end(runs[0].text) if name else runs[0].text

@@ -18,6 +18,7 @@ _TAG = regex(
     r"|small|big|ins|html|body|article|blockquote|sup|sub|del|math|font)\b(?:\s[^<>\n]{0,200})?/?>",
     re.IGNORECASE,
 )
+_DRAWING = regex(r"\[asy\].*?(?:\[/asy\]|\Z)", re.DOTALL)
 _STRUCK = regex(r"<(del|s|strike)>.{0,500}?</\1>|~~[^~\n]{1,500}~~", re.IGNORECASE | re.DOTALL)
 _ENTITY = regex(r"&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[A-Za-z]{2,12}\d{0,2});")
 _SCRIPT = regex(r"<(sup|sub)>([^<>]{1,200})</\1>", re.IGNORECASE)
@@ -77,6 +78,8 @@ def plain_text(text: str) -> str:
     """
     if "~~" in text or "<" in text:
         text = _STRUCK.sub(" ", text)
+    if "[asy]" in text:
+        text = _DRAWING.sub(" ", text)
     if "</" in text or "<br" in text:
         text = _SCRIPT_FRACTION.sub(r"\1/\2", text)
         text = _SCRIPT.sub(lambda m: f"{'^' if m[1].lower() == 'sup' else '_'}{{{m[2]}}}", text)

@@ -28,6 +28,7 @@ _SIDE_BY_SIDE = regex(
 _TERM = regex(r"(?<![A-Za-z]{2})\s*[-−+*/^·]\s*\w*[\d)]$")
 _MULTIPLE = regex(r"(?<!\w)\d+[a-z]$")  # "2x = 14" is working
 _LETTER = regex(r"(?:^|\s)([A-Za-z])$")
+_EQUATION = regex(r"\$([A-Za-z]\s*=\s*[-−]?[\d./]+)\$")
 _WORD = regex(r"[^\W\d_][\w'’-]*|[\ue000-\uf8ff]")
 
 
@@ -46,7 +47,7 @@ def named_values(text: str, loose: bool = False) -> list[Named]:
     >>> [pair.value for pair in named_values("So the vertex is at (2, -3); the axis is the line x = 2.")]
     ['(2,  -3)', 'x = 2']
     """
-    hidden = hide_formulas(text[-MAX_NAMED:])
+    hidden = hide_formulas(_EQUATION.sub(r"\1", text[-MAX_NAMED:]))
     found: list[Named] = []
     for line in reversed(hidden.text.split("\n")):
         for sentence in reversed(list(sentences(line))):

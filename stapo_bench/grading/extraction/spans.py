@@ -20,6 +20,9 @@ _UNIT_PRODUCT = regex(r"\\text\{ (\w+) \}\s*[\u00b7*\u22c5]\s*(\w+?(?:/\w+|\u207
 _UNIT_BELOW = regex(r"\\text\{ (\w+) \}/\((\w+)\s*[\u00b7*\u22c5 ]\s*(\w+)\)")
 
 
+_LETTER_BEFORE = regex(r"(?<![A-Za-z\d.])[A-Za-z](?:_\w+)?\s*$")
+
+
 class Span(NamedTuple):
     """A run of mathematics: where it stands, and its text, number words in digits."""
 
@@ -79,10 +82,14 @@ def _trimmed(run: list[Token], several: bool) -> list[Span]:
     if not any(token.kind in ("value", "number") for token in run):
         return []
     in_words = any(token.kind == "number" for token in run)
-    text = "".join(
-        "," if token.text == "," and following.text[:1].isdigit() and not several else _written(token)
-        for token, following in zip(run, [*run[1:], run[-1]], strict=True)
-    )
+    text = ""
+    for token, following in zip(run, [*run[1:], run[-1]], strict=True):
+        if token.text == "," and following.text[:1].isdigit() and not several:
+            text += ","
+        elif token.kind == "unit" and _LETTER_BEFORE.search(text):
+            text += token.text  # no unit stands behind a letter, but the next of a product
+        else:
+            text += _written(token)
     is_letter = len(run) == 1 and len(text) == 1 and text.isalpha()  # a hidden formula is none
     text = _UNIT_PRODUCT.sub(r"\\text{ \1 \2 }", text)
     text = _UNIT_BELOW.sub(lambda m: rf"\text{{ {m[1]}/{m[2]} {m[3]} }}", text)

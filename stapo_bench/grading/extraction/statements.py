@@ -47,6 +47,11 @@ _EQUALITY_ASIDE = regex(
 _PARENTHESIS = regex(r"\s*[(（][^()（）]*?[A-Za-z\u0400-\u04ff]{3,}[^()（）]*(?:\([^()]*\)[^()（）]*)?[)）]")
 # "3, 5 and 7, which are consecutive odds": what follows a value and holds none.
 _PLAIN_REMARK = regex(r"(?<=[\w)%\ue000-\uf8ff]),? which (?:is|are|was|were)\s[^\d\ue000-\uf8ff=;]*$")
+# "5, reached when x = 1"
+_ATTAINED = regex(
+    r"(?<=[\w)\ue000-\uf8ff]),? (?:which is )?(?:reached|attained|achieved|taken|assumed|occurring)"
+    r" (?:when|at|for|where|if)\b.*$"
+)
 # "60 minutes, 10 minutes longer than by train"
 _COMPARED = regex(r"(?<=[\w%)]),\s+(?:which is )?\S+(?: [a-z]+)? (?:more|less|[a-z]{2,}er) (?:[a-z]+ )?than\b[^.;]*$")
 # "9√3, about 15.6", "n(n+1)/2, as can be checked with n = 1": what only repeats the value, or proves it.
@@ -55,6 +60,11 @@ _REPEATED = regex(
     r" \$?[\d.,]+\d(?: [a-z]+){0,2}\)?$|, as (?:can be|is|one|you|we) (?:\w+ )?(?:checked|check|verified|verify|seen"
     r"|see|confirmed|confirm)\b.*$)"
 )
+# "3,500 meters, or about 2.17 miles"
+_IN_OTHER_UNIT = regex(
+    r"(?<=\d )([a-z]+)(?:,? or|,|,? which is|,? that is) (?:about|approximately|roughly|around|≈)"
+    r" \$?[\d.,]*\d (?!\1\b)[a-z]+$"
+)
 _EXACT = regex(r"[√π/\ue000-\uf8ff]")
 _BOLD = regex(r"(?<![\w)}])\*\*(?=\S)|(?<=\S)\*\*(?![\w({\\-])")
 _CONTRAST = regex(
@@ -62,6 +72,11 @@ _CONTRAST = regex(
     r"|et non|et pas|au lieu de|plutôt que|en (?:lugar|vez) de|invece di|вместо|а не)"
     r"|(?:,\s*|\s[(])(?:not|nicht|y no|et non|non|а не))\s"
     r"(?:(?!;|,?\s(?:so|hence|thus|therefore|also|donc|daher)\b).)*|，?而不是.*",
+    re.IGNORECASE,
+)
+# "So instead of 16, the count is 30"
+_CONTRAST_OPENS = regex(
+    r"^(\W*(?:so|thus|hence|therefore)?,? ?)(?:instead of|rather than|statt|anstatt|au lieu de)\s[^,;.]*,\s",
     re.IGNORECASE,
 )
 _MINUTES = regex(r"°\s*\d+\s*(['′])[\s.*]*$")
@@ -220,6 +235,8 @@ def main_clause(sentence: str) -> str:
     clause = re.sub(r"\bi\.\s?e\.,?", "that is", clause).replace(" as well as ", " and ")
     if (repeated := _REPEATED.search(clause)) and _EXACT.search(clause, 0, repeated.start()):
         clause = clause[: repeated.start()]
+    clause = _CONTRAST_OPENS.sub(r"\1", _IN_OTHER_UNIT.sub(r"\1", clause))
+    clause = _ATTAINED.sub("", clause)
     clause = _PLAIN_REMARK.sub("", _COMPARED.sub("", clause))
     clause = clause[match.end() :] if (match := _BUT.search(clause)) else clause
     clause = _NOT_SO.sub(

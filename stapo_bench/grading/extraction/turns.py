@@ -68,6 +68,9 @@ _SETS_OUT = regex(
     re.IGNORECASE,
 )
 
+_LOOKS = regex(
+    r"\W*(?:(?:so|now|next|then),? )?(?:we|i) (?:need|want|have|must|should|will|can)(?: to)? \w*check\b", re.IGNORECASE
+)
 _ASKING = regex(
     r"\n[ \t#*_>\d.)-]*(?:(?:Next|Now|Then|And)[:,]?\s+)?((What|How|Find|Solve|Compute|Calculate|Evaluate|Determine"
     r"|Simplify|Factor|Expand|Write|Convert|Differentiate|Integrate|Express|Which|Who|When|Round|Add|Is|Are|Does|In)\b[^\n]{6,300})"
@@ -103,6 +106,8 @@ def without_loop(text: str) -> str:
             if whole == last or not whole.startswith(last) or not before.endswith(whole):
                 continue
             # What loops over several sentences is thought that found no end, unless it gives the answer.
+            if period == 1 and _LOOKS.match(whole):
+                return ""
             if period == 1 or _GIVEN.search(" ".join(pieces[-1 - period : -1])):
                 return end[: len(end) - len(last)]
     return text

@@ -8,7 +8,18 @@ import re
 from collections.abc import Iterator
 
 from stapo_bench.errors import UsageError, did_you_mean
-from stapo_bench.grading.decide import Verdict, asked_by, decide, decide_at_sight, is_in_words, may_be_region, parts_of
+from stapo_bench.grading.decide import (
+    Verdict,
+    asked_by,
+    decide,
+    decide_at_sight,
+    equation_of,
+    is_in_words,
+    may_be_region,
+    option_said,
+    parts_of,
+    words_of,
+)
 from stapo_bench.grading.evaluate import refill
 from stapo_bench.grading.extraction import (
     all_values,
@@ -34,7 +45,7 @@ from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.units import IN_SENTENCE, NEXT_PART, NEXT_READING, NEXT_VALUE
 from stapo_bench.records import Gold, Grade, Outcome
 
-GRADER_VERSION = "math-12"
+GRADER_VERSION = "math-13"
 # The gold's own text decides its type; "text" forces a comparison of words, and "multi", "set" and "tuple" make every
 # comma a separator. A type that is none of these changes nothing in a ``Gold``, where it may be another tool's word.
 ANSWER_TYPES = ("number", "expression", "tuple", "interval", "set", "multi", "equation", "matrix", "text")
@@ -45,6 +56,7 @@ _WORDS = regex(
     r"(?=[^\W\d_]{3})[^\W\d_]+(?: [^\W\d_]+)*",
     re.IGNORECASE,
 )
+_OPTION = regex(r"(?:\\text\w*\s*\{)?\s*\(?[A-F]\)?\s*\}?")
 _LETTER = regex(r"[A-Za-z]")
 # "litres a day" for a gold in a unit per another
 _QUOTIENT = regex(r"[A-Za-z]\}?\s*/\s*(?:\\text\s*\{\s*)?[A-Za-z]|\bper\b")
@@ -124,6 +136,8 @@ def _gives_answer(part: str) -> bool:
 def _readings(completion: str, gold: Gold) -> Iterator[str]:
     """What the completion may say, the likeliest first."""
     extracted, wanted = extract_answer(completion), parts_of(gold.answer)
+    if (words := words_of(gold.answer)) and (said := equation_of(conclusion(prose_of(completion) or "") or "", words)):
+        yield said
     if is_in_words(gold):
         if extracted is not None:
             yield extracted
@@ -137,6 +151,10 @@ def _readings(completion: str, gold: Gold) -> Iterator[str]:
             yield region
         if _WORDS.fullmatch(extracted) and (value := value_without_words(completion)) is not None:
             yield value
+    if gold.question and _OPTION.fullmatch(gold.answer) and asked_by(gold.question).options:
+        sentence = conclusion(prose_of(completion) or "")
+        if sentence is not None and option_said(sentence, asked_by(gold.question)) is not None:
+            yield f"{IN_SENTENCE}{sentence}"
 
 
 def _asked_for(completion: str, gold: Gold) -> str | None:
@@ -144,11 +162,14 @@ def _asked_for(completion: str, gold: Gold) -> str | None:
     if gold.question is None or (prose := prose_of(completion)) is None or answer_phrases(prose):
         return None
     named = named_values(conclusion(prose) or "")
-    asked = asked_by(gold.question).words
+    asked = asked_by(gold.question)
+    words = {word for word in asked.words if len(word) > 1} | {
+        (asked.letter or "").lower()
+    }  # other letters are formulas'
     names = [match[1] or match[2] if (match := _NOUN.search(name)) else None for name, _ in named]
     if len(names) < 2 or None in names:
         return None
-    of_name = [value for name, (_, value) in zip(names, named, strict=True) if name in asked]
+    of_name = [value for name, (_, value) in zip(names, named, strict=True) if name in words]
     return of_name[0] if len(of_name) == 1 else None
 
 

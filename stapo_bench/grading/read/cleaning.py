@@ -21,7 +21,7 @@ _VANISH = regex(
     r"\\(?:!|/|-)|\\[hv]?phantom\s*(?:\{[^{}]*\}|-|\+)|\\[hv]space\*?\s*\{[^{}]*\}|\\label\s*\{[^{}]*\}|\\tag\s*\{[^{}]*\}"
 )
 _RESTYLE = regex(
-    r"\\(?:math(?:bf|it|sf|tt|normal|cal|scr|frak)|textbf|textit|emph|underline|bm|boldsymbol|pmb|boxed|fbox|mathbin|mathord|mathop|ensuremath|hl|color\s*\{\w*\})(?![A-Za-z])\s*(?=\{)"
+    r"\\(?:math(?:bf|it|sf|tt|normal|cal|scr|frak)|textbf|textit|emph|underline|bm|boldsymbol|pmb|boxed|fbox|mathbin|mathord|mathop|ensuremath|hl|color\s*\{\w*\})(?![A-Za-z])\s*(?=\{|\\[a-z]|[A-Za-z\d](?![A-Za-z]))"
 )
 _LESS_OR_EQUAL = (regex(r"<=|=<"), r"\\le ")
 _GREATER_OR_EQUAL = (regex(r">="), r"\\ge ")
@@ -57,6 +57,7 @@ _SPELLINGS = (
     (regex(r"\\langle(?![A-Za-z])"), "("),
     (regex(r"\\rangle(?![A-Za-z])"), ")"),
     (regex(r"\\frac\s*\{\\text\{([^{}]*)\}\}\s*\{\\text\{([^{}]*)\}\}"), r"\\text{\1/\2}"),
+    (regex(r"(?<![A-Za-z\\])m ?\\(?=(?:measured)?angle\b)"), r"\\"),
     (regex(r"\\colon(?![A-Za-z])"), ":"),
     (regex(r"\\#"), "#"),
     (regex(r"\\_"), "_"),
@@ -69,7 +70,7 @@ _ROW_END = regex(r"\\\\(?:\*|\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm)\s*\])?(?=\s|[-+&
 # No group of thousands follows a leading 0: "0{,}125" is a decimal.
 _THOUSANDS_TEX = regex(r"(?<=\d)(?<!(?<!\d)0)(?:\{,\}|,\\!|\\!,\\!|\\,)\s*(?=\d{3}(?!\d))")
 _DECIMAL_COMMA = regex(r"(?<=\d)\{,\}(?=\d)")
-_MIXED_DEGREES = regex(r"(\d+) ?(\\frac\{\d+\}\{\d+\}) ?(?=\^\{\\circ\})")
+_MIXED_DEGREES = regex(r"(\d+) ?(\\frac(?:\{\d+\}\{\d+\}|\d\d)) ?(?=\^\{\\circ\})")
 _COLOURED = regex(r"\\(?:textcolor|colorbox|fcolorbox\{\w*\})\s*\{#?\w*\}\s*(?=\{)|\\color\s*\{#?\w*\}")
 _COLOURED_GROUP = regex(r"\\(?:color|textcolor)\s*\{#?\w*\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
 _ALIGNED = regex(r"\\begin\s*\{(align(?:ed)?|gather(?:ed)?|split|equation)(\*?)\}(.*?)\\end\s*\{\1\2\}", re.DOTALL)
@@ -91,6 +92,8 @@ _ESCAPED = regex(r"\\\\(?=[A-Za-z])")  # written for a language that escapes bac
 _PRICE = regex(r"\\\$\s*-?[\d.(\\]")
 _DELIMITERS = regex(r"\\[()\[\]](?!\w*pt)")
 _NUMBER_AS_TEXT = regex(r"\\text\{\s*((?:USD )?[-+]?[\d.,]+%?)\s*\}")
+_LETTERS_AS_TEXT = regex(r"\s*\\text\{ ?[A-Za-z] ?\}(?:\^\{?\d\}?)? ?(?:=|[-+*/][^=]*=)")  # \text{F} = \text{ma}
+_LETTER_AS_TEXT = regex(r"\\text\{ ?([A-Za-z]{1,2}) ?\}")
 _BOLD = regex(r"(?<![\w)}])\*\*(?=\S)|(?<=\S)\*\*(?![\w({\\-])|^__|__$")
 _BLANKS = regex(r" {2,}")
 _EMPHASIS = regex(r"^(\*|_)(?=[^\s*_])([^*_]*[^\s*_])\1$")
@@ -167,6 +170,8 @@ def _plain_latex(text: str) -> str:
     text = plain_units(_EMPTY.sub("", _spelled(text, _SPELLINGS)))
     if "\\frac" in text:
         text = _MIXED_DEGREES.sub(r"(\1+\2)", text)
+    if _LETTERS_AS_TEXT.match(text):
+        text = _LETTER_AS_TEXT.sub(r"\1", text)
     return _NUMBER_AS_TEXT.sub(r"\1", text)
 
 
