@@ -34,7 +34,7 @@ def in_letters(text: str, words: tuple[str, ...]) -> str:
     >>> in_letters(r"\text{speed} = distance / time", ("distance", "speed", "time"))
     ' Z  =  Q  /  W '
     """
-    for word, letter in zip(words, _LETTERS, strict=False):
+    for word, letter in zip(words, _LETTERS[: len(words)], strict=True):
         text = re.sub(rf"\\text\w*\s*\{{\s*{word}\s*\}}|\b{word}\b", f" {letter} ", text, flags=re.IGNORECASE)
     return text
 
