@@ -33,6 +33,7 @@ _SIGN_OF = {"sum": "+", "difference": "-", "product": "*"}
 _LAYOUT = regex(r"\\[()\[\]]|\$|的值$|=\s*$")
 _AS_DECIMAL = regex(r",? (?:(?:as|in|into|to) (?:an? )?decimals?(?: form)?|als Dezimalzahl|en décimal)$", re.IGNORECASE)
 _IN_FULL = regex(r",? (?:completely|fully|exactly)$", re.IGNORECASE)
+_UNDER_CONDITION = regex(r"(\$[^$]+\$),? (?:for|where|when|if|assuming|given)\b")
 _ASKS_FORM = ("simplify", "factor", "expand")
 APPROXIMATELY = regex(r"≈|\\approx(?![A-Za-z])")
 _ARITHMETIC = frozenset({Kind.NUMBER, Kind.SUM, Kind.PRODUCT, Kind.POWER, Kind.CALL})
@@ -83,6 +84,7 @@ def _asked_for(question: str) -> _Asked | None:
     if asks is None:
         return None
     formula = _IN_FULL.sub("", last[asks.end() :])
+    formula = given[1] if (given := _UNDER_CONDITION.match(formula)) else formula
     as_decimal = _AS_DECIMAL.search(formula) is not None
     formula = _AS_DECIMAL.sub("", formula)
     if named := _OF_TWO.match(formula):

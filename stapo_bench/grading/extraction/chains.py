@@ -12,6 +12,7 @@ _IMPLIED = regex(
 _JOINTS = regex(r"[,;](?:\s+and)?(?:\s|\\[ ,;:q]|(?=\s))| and | or |\\text\s*\{\s*(?:and|or)\s*\}")
 _ARITHMETIC = regex(r"[^A-Za-z=]*\d[^A-Za-z=]*[-−+*/·×÷^√²³][^=]*")
 _LOGARITHM = regex(r"\s*\\?(?:log|ln|lg)\s?(?:_\{?\d+\}?|[₀-₉]+)?\s?[^a-zA-Z=]+")
+_REASON_BEHIND = regex(r"\\q?quad\s*\(\s*\\text\s*\{\s*(?:since|because|as|check|for|where)\b.*$")
 _LETTER_IS = regex(r"\s*([A-Za-z])\s*=[^=]+")
 _LETTER_ALONE = regex(r"\s*[A-Za-z](?:_\w|_\{\w+\})?\s*")
 _LETTER = regex(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])|[A-Za-z]{2,}")
@@ -36,7 +37,7 @@ def chain_end(text: str, goes_on: bool = True) -> str:  # noqa: PLR0911 - one re
     >>> chain_end("A = \\pi r^2 = 16\\pi"), chain_end("x = 5"), chain_end("gcd(48, 18) = 6"), chain_end("y = 2x + 3")
     ('16\\pi', 'x = 5', '6', 'y = 2x + 3')
     """
-    text = _IMPLIED.split(text)[-1].strip()
+    text = _IMPLIED.split(_REASON_BEHIND.sub("", text))[-1].strip()
     sides = _sides(text)
     if len(sides) > 1 and not _NAME_SIDE.fullmatch(sides[0]) and (other := _OTHER_FORM.search(text)):
         return chain_end(text[: other.start()])

@@ -101,7 +101,7 @@ _HEDGE = regex(
     r"|(?:moins|plus) de|(?:minor|maggior)\w* di"
     r"|меньше|больше|не превосходящ\w+"
     r"|mod|modulo|divisible by|multiple of|power of|multiples of|base|step|case|equation|lemma|theorem|figure"
-    r"|part|modulus|degree|order|dimension)\s*(?:to\s+|be\s+|exactly\s+|a\s+|the\s+)?(?:[^\w\s(]\s*)?$",
+    r"|chapter|exercise|problem|page|section|example|part|modulus|degree|order|dimension)\s*(?:to\s+|be\s+|exactly\s+|a\s+|the\s+)?(?:[^\w\s(]\s*)?$",
     re.IGNORECASE,
 )
 # "On day 4 it is taller than 20 cm" bounds its subject, and gives no value.

@@ -63,7 +63,10 @@ _UNSAID = regex(  # "12, which fails"
     r",\s+(?:(?:which|that|it|this)(?:['’]s| is)?\s)?(?:wrong|incorrect|false|fails|divided by)\b[^,.]*\W*$",
     re.IGNORECASE,
 )
-_WITHDRAWN = regex(r"\b(?:I|we)\b[^.]*\b(?:withdraw|retract|take (?:it|this|that) back)\b", re.IGNORECASE)
+_WITHDRAWN = regex(
+    r"\b(?:I|we)\b[^.]*\b(?:withdraw|retract|take (?:it|this|that) back)\b|\b(?:disregard|ignore) the box",
+    re.IGNORECASE,
+)
 # "I first wrote", before a box that is taken back
 _FORMER = regex(
     r"\b(?:I|we) (?:had |have )?(?:first|earlier|initially|originally|previously)\b[^.\n]*$"

@@ -31,6 +31,9 @@ _NUMERICALLY = regex(
     re.IGNORECASE,
 )
 _THEREFORE = regex(r"\b(?:so|hence|thus|therefore)\b", re.IGNORECASE)
+_ROUNDS = regex(
+    r"\b(?:nearest|round\w*|approximat\w*|estimat\w*|decimals?|significant|numerical\w*)\b|\d\.\d", re.IGNORECASE
+)
 _EXACT = regex(r"\bexact(?:ly)?\b", re.IGNORECASE)
 # "so 150 people like tea, and 100 don't"
 _DENIED = regex(
@@ -70,6 +73,24 @@ _LETTER = regex(
     r"\b(?:find|determine|compute|what is) (?:the value of )?\$?([a-z])\$?\s*[.?]?$"
     r"|\b(?:find|determine|what is) the (?:smallest|largest|least|greatest|positive|only|unique)\b[a-z ]* \$?([a-z])\$?"
     r" (?:such|with|for|so|that|satisfying)\b",
+    re.IGNORECASE,
+)
+# What opens a remark, behind which all are remarks.
+_REMARKS = regex(
+    r"(?:(?<=[.!?:)\]$*])\s+|\n\s*)(?=[*_#>\s-]{0,6}(?:(?:some |a few |one |final |closing |side |an? )?(?:remarks?"
+    r"|comments?|observations?|aside)\b[^.\n]{0,40}[.:]|(?:in|more) general(?:ly)?,|incidentally\b|by the way\b"
+    r"|as an? (?:side note|aside)\b|geometrically,|interestingly\b|fun fact\b|for (?:the )?curious\b"
+    r"|a common mistake\b))",
+    re.IGNORECASE,
+)
+# "If the table were a bench, we would have 24": the last sentence.
+_IF_IT_WERE = regex(
+    r"(?<=[.!?:)\]$*])\s+If (?:the|we|you|it|they|there)\b[^.\n]*\b(?:were|had)\b[^.\n]*\bwould\b"
+    r"[^.\n]*(?:\.(?=\d)[^.\n]*)*\.?\s*$"
+)
+_CONCLUDING = regex(
+    r"(?:^|[.!?:;]\s+|\n\s*)[*_#\s]*(?:so|thus|hence|therefore|consequently|finally|in conclusion|in total|altogether"
+    r"|in our case|here,|the answer|this gives|we (?:get|have|find|obtain))\b|\b(?:final )?answer\b",
     re.IGNORECASE,
 )
 # "so 12 failed, which is 30% of the class", where the question asks how many
@@ -120,11 +141,28 @@ def until_answered(text: str, question: str, gives_answer: Callable[[str], bool]
         text = _SHARE.sub("", text)
     if ("n't" in text or "n’t" in text or " not" in text) and not _ASKS_DENIED.search(asked):
         text = _DENIED.sub("", text)
+    text = _without_remarks(text, asked, gives_answer)
     for rule in (_by_opening, _by_chain, _by_quantity):
         if (found := rule(text, asked)) is not None:
             return found
     text = _without_last(_until_alike(text, asked, question, gives_answer), question, gives_answer)
     return text if answer_phrases(text) else _until_remark(text, asked, question)
+
+
+def _without_remarks(text: str, asked: str, gives_answer: Callable[[str], bool]) -> str:
+    """The text up to the first remark behind an answer: from there nothing concludes, corrects, or names what is asked.
+
+    >>> _without_remarks("It is 6. In general it is n - 1. For 3 it is 2.", "How many?", bool)
+    'It is 6.'
+    """
+    wanted = _noun_asked(asked)
+    for match in _REMARKS.finditer(text):
+        before, behind = text[: match.start()].rstrip(), text[match.start() :]
+        named = wanted and any(wanted <= _stems(each) for line in behind.split("\n") for each in sentences(line))
+        if not (_CONCLUDING.search(behind) or named or is_taken_back(behind)) and gives_answer(before):
+            return before
+    supposed = _IF_IT_WERE.search(text)
+    return text[: supposed.start()] if supposed and gives_answer(text[: supposed.start()]) else text
 
 
 def _by_opening(text: str, asked: str) -> str | None:
@@ -187,7 +225,8 @@ def _without_last(text: str, question: str, gives_answer: Callable[[str], bool])
     numbers = set(_NUMBER.findall(said[-1]))
     data = len(numbers) > 1 and numbers <= set(_NUMBER.findall(question))
     sums_up = data and _IN_SUMMARY.match(said[-1]) and _THEREFORE.search(said[-2])
-    if not sums_up and not (_EXACT.search(question) and _NUMERICALLY.match(said[-1])):
+    is_rounding = _NUMERICALLY.match(said[-1]) and (_EXACT.search(question) or not _ROUNDS.search(question))
+    if not sums_up and not is_rounding:
         return text
     before = text[: text.rfind(said[-1])]
     return before if gives_answer(before) else text

@@ -102,6 +102,7 @@ _UNRETRACTED = regex(
     r"|\bmarge d['’]erreur",
     re.IGNORECASE,
 )
+_STANDS = regex(r"\bno need to change\b|\banswer (?:still )?stands\b", re.IGNORECASE)
 _SUPPOSED = regex(
     r"\b(?:one|you|someone|people|students|many) (?:might|may|could|would|often)\b|\btempt\w+"
     r"|\bcommon\b|\bsome\b|\bothers?\b",
@@ -141,7 +142,7 @@ def is_taken_back(behind: str) -> bool:
     >>> is_taken_back("Wait, 0 counts, too: 9."), is_taken_back("Wait, let me check: yes, it holds.")
     (True, False)
     """
-    if _SUPPOSED.search(behind):
+    if _SUPPOSED.search(behind) or _STANDS.search(behind):
         return False
     if _RETRACTED.search(_UNRETRACTED.sub("", behind)):
         return True

@@ -15,6 +15,7 @@ _AROUND = " \t.,;*"
 BULLET = regex(r"^\s*(?:[-*+•–·▪◦‣]|\(?\d{1,2}[.)]|\(?[a-z]\))\s+")
 _DASHED = regex(r"(?<=[a-z])\s+[–—-]\s+(?=[-−$]?\d)")  # "Ann – 10"
 _COUNTED = regex(r" (?!or\b|and\b|per\b)[a-z]{3,}")  # "10 marbles"
+_ASSIGNED = regex(r"([a-z]\s*=\s*[-−]?[\d./√]+) gives (?![a-z]\s*=)")  # "k = 6 gives (x + 3)²"
 _JOINED = regex(r",? (?:and|or) ")
 _LEADS_TO = regex(r"^.*(?:\bgives|,? so|⇒|→|=>|=\s*[-−]?\d+:)\s+(?=[A-Za-z]\s*=)")  # "x - 1 = 0 gives x = 1"
 _NAMED_LINE = regex(
@@ -90,7 +91,7 @@ def _item(line: str, worked: bool = False) -> tuple[str, str] | None:
     elif not bullet:
         return None
     content = re.sub(r"(?<=[^\s=])\s+\([^()]*\)$", "", content)  # a remark
-    content = _LEADS_TO.sub("", content)
+    content = assigned[1] if (assigned := _ASSIGNED.match(content)) else _LEADS_TO.sub("", content)
     runs = spans(tokens(content))
     behind = content[runs[-1].end :] if runs else ""
     counted = bullet and len(name) > 1 and _COUNTED.fullmatch(behind)

@@ -3,6 +3,7 @@
 import re
 
 from stapo_bench.grading.extraction.boxes import PART, ROWS, TRIES_AGAIN, boxes, each_of
+from stapo_bench.grading.extraction.concluding import conclusion
 from stapo_bench.grading.extraction.extraction import BEFORE_BOX, MAX_TAIL, THINK_END, answer_in, one_section
 from stapo_bench.grading.extraction.languages import answer_phrases
 from stapo_bench.grading.extraction.markup import json_reply, tagged
@@ -16,7 +17,7 @@ _INLINE_PART = regex(r"(?:^|(?<=\s))\(([a-h]|i{1,3}|iv|v)\)(?=[\s:])")
 def value_without_words(completion: str) -> str | None:
     """The value that a response in prose states beside words at its end: "so 3^20 is larger"."""
     prose = prose_of(completion)
-    return None if prose is None or answer_phrases(prose) else stated(prose, words=False)
+    return None if prose is None or answer_phrases(conclusion(prose) or prose) else stated(prose, words=False)
 
 
 def boxes_for(completion: str, wanted: int) -> list[str] | None:

@@ -48,6 +48,9 @@ _PARENTHESIS = regex(r"\s*[(（][^()（）]*?[A-Za-z\u0400-\u04ff]{3,}[^()（）
 # "3, 5 and 7, which are consecutive odds": what follows a value and holds none.
 _PLAIN_REMARK = regex(r"(?<=[\w)%\ue000-\uf8ff]),? which (?:is|are|was|were)\s[^\d\ue000-\uf8ff=;]*$")
 # "5, reached when x = 1"
+_CHECKED = regex(
+    r"(?<=[\w)%°\ue000-\uf8ff])\s?[;,—–-]\s+(?:check|indeed|verification)\b.*$", re.IGNORECASE
+)  # "75°; check: ..."
 _ATTAINED = regex(
     r"(?<=[\w)\ue000-\uf8ff]),? (?:which is )?(?:reached|attained|achieved|taken|assumed|occurring)"
     r" (?:when|at|for|where|if)\b.*$"
@@ -101,6 +104,12 @@ _SUBJECT = regex(
     r"(?:.*\b(?:hence|so|thus|therefore|then|that)\b,?\s+)?"
     r"((?=\S{0,60}[\d\ue000-\uf8ff])\S{1,60}(?:(?:,|,? and|,? or| [=+*/^-]) \S{1,40}){0,6}) (?:is|are)\s+(?:the|our"
     r"|its|their|indeed)\b[^\d=\ue000-\uf8ff]*",
+    re.IGNORECASE,
+)
+# "So seven of the twelve months have 31 days"
+_SOME_OF = regex(
+    r"\W*(?:(?:so|thus|hence|therefore),? )?(\w+) of (?:the|these|those|them)\b(?! (?:is|are|was|were)\b)[^,;=]*?"
+    r" (?:have|has|are|were|do|satisfy|work|remain|contain)\b(?!.*[=,;])",
     re.IGNORECASE,
 )
 _NUMBER_IS = regex(r"\W*(\d[\d,.]*) is the (?:\w+ ){0,3}of\b(?!.*(?:=|,|\b(?:so|hence|thus|therefore|is|are)\b)).*")
@@ -236,12 +245,14 @@ def main_clause(sentence: str) -> str:
     if (repeated := _REPEATED.search(clause)) and _EXACT.search(clause, 0, repeated.start()):
         clause = clause[: repeated.start()]
     clause = _CONTRAST_OPENS.sub(r"\1", _IN_OTHER_UNIT.sub(r"\1", clause))
-    clause = _ATTAINED.sub("", clause)
+    clause = _ATTAINED.sub("", _CHECKED.sub("", clause))
     clause = _PLAIN_REMARK.sub("", _COMPARED.sub("", clause))
     clause = clause[match.end() :] if (match := _BUT.search(clause)) else clause
     clause = _NOT_SO.sub(
         "", _CONTRAST.sub("", _EQUALITY_ASIDE.sub("", _PARENTHESIS.sub(_without_remark, clause)))
     ).strip()
+    counted = _SOME_OF.match(clause)
+    clause = counted[1] if counted else clause
     clause = subject[1] if (subject := _SUBJECT.fullmatch(clause) or _NUMBER_IS.fullmatch(clause)) else clause
     clause = spoken(clause.replace("plus or minus ", "±"))
     clause = _AND_HENCE.sub(r"\1 and ", clause).replace(", and finally ", ", and ")
@@ -275,6 +286,8 @@ def _number(text: str) -> str | None:
 def _yes_or_no(clause: str, hidden: Hidden, value: str | None) -> str | None:
     """The "yes" or "no" that opens a clause, or the text, where the clause states no value of its own."""
     if word := YES_NO.match(clause):
+        if value is not None and clause[word.end() :].strip() == value:
+            return None  # "Yes, −i"
         is_reason = re.match(r"\s*(?:since|because|as|for)\b", clause[word.end() :])
         if value is None or is_reason or not re.search(r"=|\bis\s+[\d\ue000-\uf8ff]", clause):
             return word[1] or word[2]

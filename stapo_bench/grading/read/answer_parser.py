@@ -56,8 +56,10 @@ def parse(text: str, thousands: bool = True) -> Node:
         raise Refusal("too long")
     based = _BASED.fullmatch(text)
     if based:
-        base = based[2] or based[3]
-        return in_base(based[1], int(base) if base.isdigit() else BASE_NAMES.get(base, 0))
+        named = based[2] or based[3]
+        base = int(named) if named.isdigit() else BASE_NAMES.get(named, 0)
+        if base > 10 or based[1].isdigit():  # "4m_p" and "2v_0" are products: no base up to ten has letters
+            return in_base(based[1], base)
     prefixed = _PREFIXED.fullmatch(text)
     if prefixed:
         return in_base(prefixed[2], {"x": 16, "b": 2, "o": 8}[prefixed[1].lower()])
