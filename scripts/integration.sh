@@ -133,7 +133,8 @@ tidy() { compgen -G "$made/*.failed" >/dev/null || { wait "$ahead" || true; rm -
 prepare() {
     local started=$SECONDS
     until [ -e "$made/$1.ready" ] || [ -e "$made/$1.failed" ]; do
-        kill -0 "$ahead" 2>/dev/null || : >"$made/$1.failed"
+        # Looked for once more: what makes them may have ended between the two questions.
+        kill -0 "$ahead" 2>/dev/null || [ -e "$made/$1.ready" ] || : >"$made/$1.failed"
         sleep 0.2
     done
     if [ -e "$made/$1.ready" ]; then

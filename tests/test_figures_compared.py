@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_setup import one_line
+from matplotlib.figure import Figure
 
 from stapo_bench.analysis import compare_outcomes, compare_several, read_sides
 from stapo_bench.presenting.figures import compared, forest, ranking
@@ -51,6 +52,15 @@ def test_several_against_one_point_the_same_way_as_the_sentence(tables, drawn):
     for one, other in ((up.these_problems, down.these_problems), (up.problems_like_these, down.problems_like_these)):
         assert np.allclose([one.low, one.high], [-other.high, -other.low], atol=0.02)  # the other pairs differ
         assert one.low < 5 / 8 < one.high
+
+
+def test_a_line_stands_where_nothing_differs_from_the_one(tables, drawn):
+    compared.save_comparison(compare_several(read_sides(tables), against="base"), Path("a.svg"), "")
+    ((_, [base]),) = drawn
+    ax = Figure(layout="constrained").subplots()
+    forest.draw([ax], [base])
+    upright = [list(line.get_xdata()) for line in ax.get_lines() if list(line.get_ydata()) == [0, 1]]
+    assert upright == [[0.0, 0.0]] and ax.get_xlim()[0] < 0.0
 
 
 def test_several_tables_are_drawn_as_their_order(tables, drawn):

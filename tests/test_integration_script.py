@@ -115,3 +115,16 @@ def test_what_was_printed_is_kept_where_an_environment_cannot_be_made(start, tmp
     (folder,) = tmp_path.glob("tmp.*")
     assert f"trl skipped: its environment cannot be made: error: no room (more in {folder}/trl.log)" in said
     assert (folder / "trl.log").exists()
+
+
+@pytest.mark.parametrize("parts", [["trl"], ["trl", "lm-eval"]])
+def test_an_environment_that_is_ready_at_the_last_moment_has_not_failed(start, tmp_path, parts):
+    # Whether they are still being made is answered when all are, to a part that missed its own just before.
+    (tmp_path / "scripts" / "layers.sh").write_text(
+        "make_layer() { sleep 0.5; }\n"
+        'kill() { while [ "$1" = -0 ] && builtin kill "$@"; do sleep 0.02; done; builtin kill "$@"; }\n'
+    )
+    said, _ = (script := start("true", *parts)).communicate(timeout=60)
+    assert script.returncode == 0
+    assert [said.count(f"integration: {part} tested in") for part in parts] == [1] * len(parts)
+    assert not list(tmp_path.glob("tmp.*"))

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import shutil
 import zipfile
 from itertools import product
@@ -147,6 +148,22 @@ def test_files_that_differ_in_a_seed_are_samples_of_one_task(tmp_path):
         "x": [[0.0, 1.0], [1.0, 0.0]],
         "y": [[0.0, 1.0], [1.0, 0.0]],
     }
+
+
+def test_files_of_equal_seeds_are_compared_sample_by_sample(tmp_path):
+    right = {"a": {"p": (1, 1, 0, 0), "q": (1, 0, 0, 0)}, "b": {"p": (1, 1, 1, 0), "q": (1, 1, 0, 0)}}
+    for (name, items), index in product(right.items(), range(4)):
+        (tmp_path / name).mkdir(exist_ok=True)
+        rows = [f"{item},{scores[index]},{index + 1}" for item, scores in items.items()]
+        path = tmp_path / name / f"sums-seed{index + 1}.csv"
+        path.write_text("\n".join(["item,score,seed", *rows]), encoding="utf-8")
+    (table,) = read_outcomes(tmp_path / "a")
+    assert table.tasks["all items"].seeds.tolist() == [[1, 2, 3, 4]] * 2
+    found = compare_outcomes(tmp_path / "a", tmp_path / "b")
+    difference = found.average.effect("these problems").difference
+    # Differences of samples 0, 0, 1, 0 and 0, 1, 0, 0: variance 1/4 each, of 4 samples; priors 1 / (2 * 16) twice.
+    assert (difference.value, difference.standard_error) == pytest.approx((1 / 4, math.sqrt(3 / 16) / 2))
+    assert "paired by problem and, as the seeds are equal, by sample" in render_comparison(found)
 
 
 def test_what_is_no_side_is_one_line(sides, tmp_path, make_run):

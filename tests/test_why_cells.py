@@ -1,6 +1,7 @@
 """Why a run and a printed cell differ, or the means of several tasks; and the command."""
 
 import json
+import math
 import shutil
 
 import pytest
@@ -88,6 +89,13 @@ def test_a_printed_cell_under_a_smaller_limit_is_measured(justrl):
     # 8 of 32 samples took 40000 tokens, more than 31744: they would have been cut, and wrong.
     assert gap.part("truncation").value == pytest.approx(-0.25)
     assert gap.part("truncation").knowledge == "measured"
+
+
+@pytest.mark.parametrize(("table", "row", "unit"), [("justrl", (), 0.01), ("deepseek_r1", ("1.5B",), 0.1)])
+def test_a_run_without_variance_leaves_the_rounding_of_the_printed_number(justrl, table, row, unit):
+    # All samples are right: no sampling error. Rounded to a unit u, a number is uniform within u / 2: u^2 / 12.
+    rest = why_published(justrl(right=32, limit=31744, truncated=0), table, row).average.part("unexplained")
+    assert rest.standard_error == pytest.approx(unit / 100 * math.sqrt(1 / 12))
 
 
 def test_other_graders_of_the_run_bound_what_a_grader_does(justrl):
