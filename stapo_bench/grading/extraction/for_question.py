@@ -78,9 +78,9 @@ _LETTER = regex(
 # What opens a remark, behind which all are remarks.
 _REMARKS = regex(
     r"(?:(?<=[.!?:)\]$*])\s+|\n\s*)(?=[*_#>\s-]{0,6}(?:(?:some |a few |one |final |closing |side |an? )?(?:remarks?"
-    r"|comments?|observations?|aside)\b[^.\n]{0,40}[.:]|(?:in|more) general(?:ly)?,|incidentally\b|by the way\b"
-    r"|as an? (?:side note|aside)\b|geometrically,|interestingly\b|fun fact\b|for (?:the )?curious\b"
-    r"|a common mistake\b))",
+    r"|comments?|observations?|aside)\b[^.\n]{0,40}[.:]|(?:in|more) general(?:ly)?(?:,| (?:the|if|for|one|we|it|an?)\b)"
+    r"|incidentally\b|by the way\b|as an? (?:side note|aside)\b|geometrically,|interestingly\b|fun fact\b"
+    r"|for (?:the )?curious\b|a common mistake\b))",
     re.IGNORECASE,
 )
 # "If the table were a bench, we would have 24": the last sentence.

@@ -76,6 +76,7 @@ def _item(line: str, worked: bool = False) -> tuple[str, str] | None:
     content = content.replace("**", "").strip().rstrip(_AROUND)
     content = content.removesuffix(" and").removesuffix(" or").rstrip(_AROUND)
     content = _DASHED.sub(": ", content) if bullet else content
+    content = assigned[1] if (assigned := _ASSIGNED.match(content)) else content
     if named := _NAMED_LINE.match(content):
         if (
             re.match(
@@ -91,7 +92,7 @@ def _item(line: str, worked: bool = False) -> tuple[str, str] | None:
     elif not bullet:
         return None
     content = re.sub(r"(?<=[^\s=])\s+\([^()]*\)$", "", content)  # a remark
-    content = assigned[1] if (assigned := _ASSIGNED.match(content)) else _LEADS_TO.sub("", content)
+    content = _LEADS_TO.sub("", content)
     runs = spans(tokens(content))
     behind = content[runs[-1].end :] if runs else ""
     counted = bullet and len(name) > 1 and _COUNTED.fullmatch(behind)

@@ -19,6 +19,11 @@ _TAG = regex(
     re.IGNORECASE,
 )
 _DRAWING = regex(r"\[asy\].*?(?:\[/asy\]|\Z)", re.DOTALL)
+_ARRAY = regex(
+    r"(?<!\{)(?:\$\$|\\\[)?\s*\\begin\{(array|tabular)\}\s*\{[^{}]*\}(.{1,2000}?)\\end\{\1\}\s*(?:\$\$|\\\])?",
+    re.DOTALL,
+)
+_IN_TEXT = regex(r"\\(?:text|mathrm|textbf)\{([^{}]*)\}")
 _STRUCK = regex(r"<(del|s|strike)>.{0,500}?</\1>|~~[^~\n]{1,500}~~", re.IGNORECASE | re.DOTALL)
 _ENTITY = regex(r"&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[A-Za-z]{2,12}\d{0,2});")
 _SCRIPT = regex(r"<(sup|sub)>([^<>]{1,200})</\1>", re.IGNORECASE)
@@ -80,6 +85,8 @@ def plain_text(text: str) -> str:
         text = _STRUCK.sub(" ", text)
     if "[asy]" in text:
         text = _DRAWING.sub(" ", text)
+    if "\\hline" in text:
+        text = _ARRAY.sub(_rows_of, text)
     if "</" in text or "<br" in text:
         text = _SCRIPT_FRACTION.sub(r"\1/\2", text)
         text = _SCRIPT.sub(lambda m: f"{'^' if m[1].lower() == 'sup' else '_'}{{{m[2]}}}", text)
@@ -102,6 +109,14 @@ def plain_text(text: str) -> str:
         text = _FENCE.sub(_unfenced, text)
         text = _CODE.sub(r"\1", text)
     return text
+
+
+def _rows_of(array: re.Match[str]) -> str:
+    """The rows of a table in LaTeX, with bars around them; an array without lines is a matrix, and stays."""
+    if "\\hline" not in array[2]:
+        return array[0]
+    rows = _IN_TEXT.sub(r"\1", array[2].replace("\\hline", "")).split("\\\\")
+    return "".join(f"\n| {' | '.join(cell.strip() for cell in row.split('&'))} |" for row in rows if row.strip()) + "\n"
 
 
 def _plain_signs(text: str) -> str:
