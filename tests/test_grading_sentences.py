@@ -215,7 +215,8 @@ def test_a_summary_and_a_rounded_value_behind_the_answer_are_gone():
     assert shown(f"It is 7. {summary}", "Ann has 3 and 4 apples. How many?") == f"It is 7. {summary}"
     assert shown(f"So it is 7. {summary}", "Ann has 3 apples. How many?") == f"So it is 7. {summary}"
     assert shown(exact, "Give the exact value.") == "It is 1/3. "
-    assert shown(exact, "Give the value.") == exact
+    assert shown(exact, "Give the value.") == "It is 1/3. "
+    assert shown(exact, "Give the value to two decimals.") == exact
     assert shown("Numerically, 0.33.", "Give the exact value.") == "Numerically, 0.33."
 
 

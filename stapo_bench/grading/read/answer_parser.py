@@ -33,6 +33,7 @@ _BASED = regex(
     |\s(?:\\text\{\s*)?\(?(?:in[ ])?base\s*-?\s*\}?\s*(\d{1,2}|[a-z]+)\)?\s*\}?)  # 52 base 8""",
     re.VERBOSE,
 )
+_WITH_FACTOR = regex(r"\d+[A-Za-z]")  # of which no base up to ten has letters
 _RATIO_WORDS = regex(r"(\d+)\s*(?:\\text\{\s*to\s*\}|to)\s*(\d+)")
 _PREFIXED = regex(r"0([xXbBoO])([0-9a-fA-F]+)")
 _RELATION_SIGNS = frozenset({TokenKind.COMMAND, TokenKind.OPERATOR})
@@ -58,7 +59,7 @@ def parse(text: str, thousands: bool = True) -> Node:
     if based:
         named = based[2] or based[3]
         base = int(named) if named.isdigit() else BASE_NAMES.get(named, 0)
-        if base > 10 or based[1].isdigit():  # "4m_p" and "2v_0" are products: no base up to ten has letters
+        if base > 10 or not _WITH_FACTOR.fullmatch(based[1]):  # "4m_p" and "2v_0" are products
             return in_base(based[1], base)
     prefixed = _PREFIXED.fullmatch(text)
     if prefixed:
