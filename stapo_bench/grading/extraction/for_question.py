@@ -85,7 +85,7 @@ _REMARKS = regex(
 )
 # "If the table were a bench, we would have 24": the last sentence.
 _IF_IT_WERE = regex(
-    r"(?<=[.!?:)\]$*])\s+If (?:the|we|you|it|they|there)\b[^.\n]*\b(?:were|had)\b[^.\n]*\bwould\b"
+    r"(?<=[.!?:)\]$*])\s+If (?:the|we|you|it|they|there)\b(?=[^.\n]*\b(?:were|had)\b)(?=[^.\n]*\bwould\b)"
     r"[^.\n]*(?:\.(?=\d)[^.\n]*)*\.?\s*$"
 )
 _CONCLUDING = regex(
