@@ -23,6 +23,7 @@ from stapo_bench.grading.extraction.readings import boxes_for, prose_of
 from stapo_bench.grading.extraction.spans import spans
 from stapo_bench.grading.extraction.statements import _emphasised, stated
 from stapo_bench.grading.extraction.tokens import tokens
+from stapo_bench.grading.units import NEXT_PART
 from stapo_bench.records import Gold
 
 W = "w" * 50_000
@@ -90,7 +91,12 @@ BASE_7, OPEN = r"101 \text{(in base 7)}", "\nSince three to the"
             r"\log 2",
         ),
         (lambda n: has_labels(f"(a) {W[:n]} (b)"), 20_000 - len("(a)  (b)"), True, False),
-        (lambda n: boxes_for(rf"\boxed{{3}}{W[:n]}\boxed{{4}}", 2), 50_000 - 2 * len(r"\boxed{3}"), ["3", "4"], None),
+        (
+            lambda n: boxes_for(rf"\boxed{{3}}{W[:n]}\boxed{{4}}", 2, labels=True),
+            50_000 - 2 * len(r"\boxed{3}"),
+            f"3{NEXT_PART}4",
+            None,
+        ),
         # Prose.
         (lambda n: _whole("7" * n) is not None, 200, True, False),
         (lambda n: firm(f"x at least{' ' * n}7"), 60 - len("at least"), 1, 2),

@@ -30,6 +30,8 @@ for _factor, _names in [
     ("0.000001", "us microsecond microseconds"), ("0.000000001", "ns nanosecond nanoseconds"),
     ("31557600", "yr yrs year years"),
     ("2629800", "month months"),
+    ("1", "Sekunde Sekunden secondes segundos"), ("60", "Minuten minutos"),
+    ("3600", "Stunde Stunden heure heures hora horas"), ("86400", "Tage jours días"),
 ]:  # fmt: skip
     _unit("T", _factor, _names)
 for _factor, _names in [

@@ -68,6 +68,7 @@ _LABEL = regex(r"\\(?:textbf|text|mathrm|mathbf|textrm)\s*\{\s*\(?([A-F])\)?\.?\
 _LAYOUT = regex(r"\\q?quad|\\[ ,;:~]|(?<!\\)~|\\hspace\*?\{[^{}]*\}")
 _WORDY = regex(r"[A-Za-z]{3}")
 _DENIES = regex(r"\b(?:not|never|neither|nor|cannot|unless|if|or)\b|n['’]t\b", re.IGNORECASE)
+_LABEL_BEFORE = regex(r"\(([A-F])\)\s+(\S.*)")
 _LABEL_AND_TEXT = regex(r"\(?([A-F])\)?[,:;] *(\S.*)")
 _SENTENCE = regex(r"(?:[^.?!]|\.(?=\d))+[.?!]?")
 _ASKS = regex(
@@ -172,7 +173,9 @@ def without_label(answer: str, asked: Asked) -> str:
     >>> without_label("B, 12", asked), without_label("B, 11", asked)
     ('12', 'B, 11')
     """
-    said = _LABEL_AND_TEXT.fullmatch(answer)
+    if "\\" in answer and asked.options:
+        answer = _LAYOUT.sub(" ", _LABEL.sub(r"(\1) ", answer)).strip()
+    said = _LABEL_AND_TEXT.fullmatch(answer) or _LABEL_BEFORE.fullmatch(answer)
     option = dict(asked.options).get(said[1]) if said else None
     return said[2] if said and option is not None and clean(said[2]) == clean(option) else answer
 

@@ -38,7 +38,7 @@ _ONE_NUMBER = regex(  # "x = -4,5 cm", "1,5² = 2,25"; not "(4,5)", nor "a,b = 4
 )
 _LETTER = regex(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")
 _BASED = regex(rf"(\w+) \\text\{{{re.escape(BASE_APART)} (\d+)\)\}}")
-_IN_BASE = regex(r"\(?\s*(?:\\text\s*\{\s*)?([0-9A-Fa-f]+)\s*\}?\s*\)?\s*_\s*\{?\s*(\d{1,2})\s*\}?")
+_IN_BASE = regex(r"\(?\s*(?:\\text\s*\{\s*)?([0-9A-Fa-f]+(?:\.[0-9A-Fa-f]+)?)\s*\}?\s*\)?\s*_\s*\{?\s*(\d{1,2})\s*\}?")
 _ASKS_DECIMAL = regex(
     r"\bdecimal (?:value|number|form|notation|representation|equivalent|system)|\b(?:to|in|into) (?:a )?decimal\b"
     r"|\b(?:in|to) base[\s$-]*(?:10|ten)\b",
@@ -48,10 +48,12 @@ _OPTION = regex(r"\(?[A-Ea-e][).]\s+(?=\S)")  # "B) 6"
 _LETTER_BASE = regex(r"([0-9A-Z]+)_\{?([a-z])\}?")  # of a question that asks in base $b$
 _PREFIXES = {"b": 2, "o": 8, "x": 16}
 _PREFIXED = regex(r"\b0([box])([0-9A-F]+)\b", re.IGNORECASE)
-_DIGITS = regex(r"(?:\\text\s*\{\s*)?([0-9A-Fa-f]+)\s*\}?")
+_DIGITS = regex(r"(?:\\text\s*\{\s*)?([0-9A-Fa-f]+(?:\.[0-9A-Fa-f]+)?)\s*\}?")
 _LABELLED = regex(r"(?:(?:[Oo]ption|[Cc]hoice) )?(?:(?:\\text\s?\{)?\(([A-Fa-f1-6])\)\}?|(?:\\text\s?\{)?([A-F])\}?)")
 _AS_PERCENT = regex(r"(.+?),?\s+or\s+([^,]+%)")
 _TWICE = regex(r"([^,;]+?),?\s+(?:or|i\.e\.,?|that is,?)\s+([^,;]+)")
+_FORMULA = regex(r"\$([^$]+)\$")
+_ASKING = regex(r"(?<=[.?!,])\s+")
 _TUPLE = regex(r"(?:\\left)?\((?=[^()]*,).*\)")
 _NUMBER = regex(r"[-+]?\d+(?:\.\d+)?")
 _MARKED = regex(r"\\(?:overline|bar|dot|hat|tilde|widehat|ddot)\s*\{?\s*(\d+)\s*\}?|(?<=\d)()(?:'+| \\text\{ft\}$)")
@@ -85,7 +87,7 @@ def decide(  # noqa: PLR0911 - one return for each kind of answer
         together = NEXT_VALUE in extracted and not verdict.correct  # names may come in any order
         return decide(", ".join(parts), gold, asked) if together else verdict
     if based := _BASED.fullmatch(extracted):
-        plain = _decide(based[1], gold)
+        plain = Verdict(False, "base") if _IN_BASE.fullmatch(clean(gold.answer)) else _decide(based[1], gold)
         return plain if plain.correct else _decide(f"{based[1]}_{{{based[2]}}}", gold)
     if asked is not None and asked.unit and gold.unit is None and _NUMBER.fullmatch(clean(gold.answer)):
         gold = replace(gold, unit=asked.unit)
@@ -112,6 +114,8 @@ def _otherwise(extracted: str, gold: Gold, asked: Asked | None) -> Verdict | Non
     if (twice := _TWICE.fullmatch(extracted)) and _decide(twice[1], Gold(answer=twice[2])).correct:
         first = decide(twice[1], gold, asked)  # "220 cm, or 2.2 m"
         return first if first.correct else decide(twice[2], gold, asked)
+    if (value := _of_formula_asked(extracted, gold)) is not None:
+        return decide(value, gold, asked)
     if _states_identity(extracted, gold):
         return Verdict(True, "the right side of an identity")
     if (named := without_names(listed(gold.answer))) and len(given := listed(extracted)) == len(named):
@@ -165,6 +169,16 @@ def _with_point(extracted: str) -> str | None:
         return None
     pointed = _COMMA.sub(r"\1.\2", extracted)
     return pointed if pointed != extracted else None
+
+
+def _of_formula_asked(extracted: str, gold: Gold) -> str | None:
+    """The right side of "a^2b = 36" where the question's last formulas have its left side; None of any other answer."""
+    left, equals, right = extracted.partition("=")
+    if not equals or gold.question is None or len(extracted) > MAX_CHAIN or "=" in right or len(left.strip()) < 2:
+        return None
+    formulas = _FORMULA.findall(_ASKING.split(gold.question[-MAX_CHAIN:])[-1])
+    named = re.sub(r"\s", "", clean(left))
+    return right.strip() if any(re.sub(r"\s", "", clean(formula)) == named for formula in formulas) else None
 
 
 def _states_identity(extracted: str, gold: Gold) -> bool:

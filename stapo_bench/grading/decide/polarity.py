@@ -48,6 +48,7 @@ _IN_PART = regex(
 _OR = words_of(
     "or maybe perhaps possibly might may could either nor if unless whether probably would were oder ou или si wenn"
 )
+_CONCLUDED = regex(r"[,;:.] (?:and )?(?:so|hence|thus|therefore),? ((?:yes|no),)", re.IGNORECASE)
 _CLAUSE = regex(r"[,;:—]\s")
 _REASON_BEHIND = regex(r",?\s(?:because|since)\b.*", re.IGNORECASE | re.DOTALL)
 _REASON_BEFORE = regex(r"(?:since|as|because)\b", re.IGNORECASE)  # up to the last comma
@@ -62,6 +63,8 @@ def polarity(sentence: str) -> bool | None:
     >>> polarity("Yes, but only for even n."), polarity("No, it is true."), polarity("No, not always.")
     (None, None, False)
     """
+    if concluded := _CONCLUDED.search(sentence):
+        sentence = sentence[concluded.start(1) :]
     if (opens := _OPENS.match(sentence)) and (word := opens[1].lower()) in YES | NO:
         rest = _REASON_BEHIND.sub("", sentence[opens.end(1) :])
         against = (_DENIES.search(rest) or _IN_PART.search(rest)) if word in YES else _AFFIRMS.search(rest)

@@ -9,7 +9,7 @@ _ASIDE = regex(
     r"(?! gives)|verif\w+"
     r"|confidence|i hope|hope\s"
     r"|let me know|thanks?\b|thank\syou"
-    r"|feel free|please|as a (?:check|test)|you can(?!['’]t|not)\b|q\.?e\.?d|done\b"
+    r"|feel free|please|as an? (?:\w+[ -]){0,2}(?:check|test)\b|you can(?!['’]t|not)\b|q\.?e\.?d|done\b"
     r"|this (?:completes|matches|agrees|confirms"
     r"|is (?:the )?(?:correct|final|required))"
     r"|let(?:['’]s| us| me) (?:\w+ )?(?:double[ -]?|re-?)?(?:check|verify|confirm|test)\b"
@@ -17,7 +17,7 @@ _ASIDE = regex(
     r"|both sides|the (?:left|right)(?:-hand)? side(?!.*[,;:] (?:and )?(?:so|hence|thus|therefore)\b)|[LR]HS\b"
     r"|then both|before round\w+|(?:substitut\w+|plugging)\b"
     r"(?!.*(?:[,;:]\s[a-z]\s?(?:=|(?:equals|is)\b)|(?:[,;:]|\sand)\s(?:and )?(?:so|hence|thus|therefore)\b"
-    r"|,\s(?:the|this) \w+ (?:equals|is)\b)|\b(?:i|we) get\b)"
+    r"|,\s(?:the|this) \w+ (?:equals|is)\b|\b(?:i|we|one) (?:get|obtain|find)s?\b))"
     r"|for (?:instance|example)|e\.g|compare|remark|zum vergleich"
     r"|(?:please )?(?:do not|don['’]t) (?:confuse|mistake|mix)\b|(?:it['’]s|it is|it may be|it might be) tempting\b"
     r"|(?:die )?(?:probe|kontrolle)\b|(?:la )?comprobación\b|проверка\b"
@@ -32,7 +32,8 @@ _ASIDE = regex(
     r"|(?:solution\W{1,4})?(?:to (?:solve|answer|find|evaluate)\b[^,.:=]*?)?"
     r"\bwe (?:have to|need to|must) (?:first )?(?:substitute|plug|insert)\b"
     r"(?!.*(?:=|[,;:] (?:so|hence|thus|therefore|which gives)\b))"
-    r"|given:|(?:some|many|other) (?:people|students|readers|authors|textbooks)\b"
+    r"|given:|the (?:solution|method|proof|argument|derivation) (?:uses|relies|is based)\b"
+    r"|(?:some|many|other) (?:people|students|readers|authors|textbooks)\b"
     r"|if you (?:have|need|want)|would you|do you|is there|any (?:other )?questions|good luck|happy|great|nice"
     r"|that'?s it|in case|proof|difficulty|tags?\b|source|i (?:think|believe|guess|feel|am"
     r"|don['’]t see)\b[^=\d\ue000-\uf8ff]*$|i['’]m\b|that['’]?s? (?:is )?(?:the |my )?(?:final )?answer)",
@@ -77,7 +78,7 @@ _CHECK = regex(
 )
 # A remark, which gives the value only where nothing else does.
 _NOTE = regex(
-    r"^[^\w\ue000-\uf8ff]*(?:note|remember|indeed|alternatively|(?:another|one more) way\b|in percent\b"
+    r"^[^\w\ue000-\uf8ff]*(?:note|notice|remember|indeed|alternatively|(?:another|one more) way\b|in percent\b"
     r"|(?:without|if|had|were)\b.*\bwould)\b",
     re.IGNORECASE,
 )

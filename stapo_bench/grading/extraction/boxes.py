@@ -153,6 +153,14 @@ def _name_before(text: str, box: Box) -> str | None:
     return found[1] if found else None
 
 
+def named_boxes(text: str, boxes: list[Box]) -> str | None:
+    """The contents of boxes that give their values each to a name of its own: "A = (1, 0), B = (0, 2)"; else None."""
+    names = [_name_before(text, box) for box in boxes]
+    if None in names or len(set(names)) < len(names):
+        return None
+    return ", ".join(f"{name} = {_signed(text, box)}" for name, box in zip(names, boxes, strict=True))
+
+
 def each_of(text: str, boxes: list[Box]) -> list[str]:
     """The contents of all boxes, each with its sign."""
     return [_signed(text, box) for box in boxes]

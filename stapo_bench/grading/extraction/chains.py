@@ -79,15 +79,29 @@ def _solved(text: str) -> str | None:
     (None, None)
     """
     *steps, last = _JOINTS.split(text)
-    value = _LETTER_IS.fullmatch(last)
-    if value is None or not steps:
+    if not steps:
         return None
+    if (value := _LETTER_IS.fullmatch(last)) is None:
+        return _of_values(steps, last)
     for step in steps:
         left, equals, right = step.partition("=")
         letters = set(_LETTER.findall(_NAMES.sub(" ", step)))
         if not equals or letters - {value[1]} or _LETTER_ALONE.fullmatch(left) or not (left.strip() and right.strip()):
             return None
     return last.strip()
+
+
+def _of_values(steps: list[str], last: str) -> str | None:
+    """The right side of "m + n = 7" behind the values of all its letters.
+
+    >>> _of_values(["m = 1", "n = 6"], "m + n = 7"), _of_values(["m = 1"], "m + n = 7")
+    ('7', None)
+    """
+    values = [_LETTER_IS.fullmatch(step) for step in steps]
+    left, equals, right = last.partition("=")
+    letters = set(_LETTER.findall(_NAMES.sub(" ", left)))
+    known = {value[1] for value in values if value is not None}
+    return right.strip() if equals and letters and None not in values and letters <= known else None
 
 
 def _sides(text: str) -> list[str]:

@@ -29,7 +29,7 @@ _IF = regex(r",?\s+(?:if|unless|provided)\b", re.IGNORECASE)
 _WOULD = regex(r"\bwould\b", re.IGNORECASE)  # of what is not so, beside what is
 _STATES = regex(
     r"=|\b(?:is|are|was|were|has|have|gives?|get|obtain(?:s|ing)?|equals?|becomes?"
-    r"|arrives? at|comes? to|reach(?:es)?|makes?|yields?|totals?)\b",
+    r"|arrives? at|comes? (?:to|out)|reach(?:es)?|makes?|yields?|totals?)\b",
     re.IGNORECASE,
 )
 _SINCE = regex(r"\s*(?:since|because)\b", re.IGNORECASE)
@@ -37,7 +37,8 @@ _LEFT_WITH = frozenset(["up", "us", "her", "him", "them", "leaves", "leaving", "
 _QUOTES = frozenset("\"\u201c\u201d\u201e'\u2019")
 # What opens a clause that gives a reason, a condition or a contrast, and no value.
 _REASON = regex(
-    r"[\s,;]*(?:(?:and|but)\s+)?(?:because|since(?![^,;]*\b(?:it|this|that) (?:means|follows|implies)\b)"
+    r"[\s,;]*(?:(?:and|but)\s+)?(?:because"
+    r"|since(?![^,;]*\b(?:(?:it|this|that) (?:means|follows|implies)|we (?:leave|keep|write))\b)"
     r"|as|if|when|while|whereas|although|though|unless|provided|where"
     r"|with(?![^,;]*\b(?:this|that|it|we|he|she|they) (?:is|are|\w+s)\b)|not|rather"
     r"|instead(?! (?:the|it|we|this|you)\b)|compared|unlike|"
@@ -73,7 +74,9 @@ _CONSEQUENCE = regex(
 _OPENING = regex(
     r"\W*(?:since|because|as|if|when|while|although|given that|seeing that)\b.*,\s+(?=(?:the|it|he|she|they|we|you"
     r"|there|this"
-    r"|that|each|his|her|its|their|our)\b[^,]*\b(?:\d|[\ue000-\uf8ff])|[\ue000-\uf8ff]\W*$)"
+    r"|that|each|his|her|its|their|our)\b[^,]*\b(?:\d|[\ue000-\uf8ff])|[\ue000-\uf8ff]\W*$|\S{1,20} is the\b)"
+    r"|\W*(?:plugging|substituting|using|putting|setting|inserting|taking|with)\b[^:;]*"
+    r"\b(?:we|one) (?:get|obtain|find)s?\s+"
     r"|(?:.*\band )?\b[a-z]{2,}ing (?:[a-z]+ )?(?:by|with|for|from|in) [^,=]*,\s+(?=[a-z] ?=)",
     re.IGNORECASE,
 )
@@ -118,7 +121,8 @@ _BRINGS_TO = regex(
     r"(?<!would )\b(?:brings?|takes?|moves?|raises?|lowers?|drops?|falls?|rises?|shrinks?|grows?|reduces?|sinks?"
     r"|climbs?)\b"
     r"(?: [^\W\d_]+){0,4} to (?:exactly |just )?$"
-    r"|\b(?:leave|keep|write|written|express|expressed|represent|represented)\b(?: \S+){1,3} as $",
+    r"|\b(?:leave|keep|write|written|express|expressed|represent|represented)\b(?: \S+){1,3} as $"
+    r"|\bis the same as $|\bcomes out (?:as|at|to) $",
     re.IGNORECASE,
 )
 # "so those are our two solutions, 4 and −1"
@@ -127,7 +131,7 @@ _COUNTS_VALUES = regex(
 )
 _CALL = regex(r"[A-Za-z\u0370-\u03ff]'*\([a-z]\)")
 _MORE = regex(
-    r"^\s*(?:or\s+(?:more|less|fewer|so|greater|higher|above|below)|and (?:above|over|up)|times\s+(?:as|more"
+    r"^\s*(?:ago\b|or\s+(?:more|less|fewer|so|greater|higher|above|below)|and (?:above|over|up)|times\s+(?:as|more"
     r"|the|larger)|percentage points)",
     re.IGNORECASE,
 )

@@ -68,6 +68,7 @@ _DERIVATIVE = regex(
     r"\b(?:find|determine|compute|calculate|what is) \$?(?:\\[dt]?frac\{)?d([a-z])\}?(?:/|\{)d([a-z])", re.IGNORECASE
 )
 _SOLVE = regex(r"\W*Solve (?:the equation |for [a-z]:? )?(.*=.*)", re.IGNORECASE)
+_INLINE = regex(r"\$[^$]+\$")
 _SINGLE = regex(r"(?<![A-Za-z])[a-z](?![A-Za-z])")
 _LETTER = regex(
     r"\b(?:find|determine|compute|what is) (?:the value of )?\$?([a-z])\$?\s*[.?]?$"
@@ -77,10 +78,13 @@ _LETTER = regex(
 )
 # What opens a remark, behind which all are remarks.
 _REMARKS = regex(
-    r"(?:(?<=[.!?:)\]$*])\s+|\n\s*)(?=[*_#>\s-]{0,6}(?:(?:some |a few |one |final |closing |side |an? )?(?:remarks?"
-    r"|comments?|observations?|aside)\b[^.\n]{0,40}[.:]|(?:in|more) general(?:ly)?(?:,| (?:the|if|for|one|we|it|an?)\b)"
+    r"(?:(?<=[.!?:)\]$*])\s+|\n\s*)(?=[*_#>\s\u2190-\u2bff\ufe0f-]{0,6}"
+    r"(?:(?:some |a few |one |final |closing |side |an? )?(?:remarks?|comments?|observations?|aside)\b[^.\n]{0,40}[.:]"
+    r"|(?:in|more) general(?:ly)?(?:,| (?:the|if|for|one|we|it|an?)\b)"
     r"|incidentally\b|by the way\b|as an? (?:side note|aside)\b|geometrically,|interestingly\b|fun fact\b"
-    r"|for (?:the )?curious\b|a common mistake\b))",
+    r"|for (?:the )?curious\b|(?:a )?common (?:mistake|error|pitfall)s?\b|explanation:"
+    r"|this (?:kind|type|sort) of (?:problem|question)\b|(?:in|for|by) comparison\b"
+    r"|why (?:don['’]t|do|does|did|is|are)\b[^.\n]*\?))",
     re.IGNORECASE,
 )
 # "If the table were a bench, we would have 24": the last sentence.
@@ -249,7 +253,9 @@ def _until_remark(text: str, asked: str, question: str) -> str:
     for place in range(len(said) - 2, max(-1, len(said) - 2 - MAX_BEHIND), -1):
         sentence, behind = said[place], said[place + 1 :]
         if name:
-            is_told = is_remark = _tells_name(name, sentence, behind)
+            more = _stems(_INLINE.sub(" ", asked)) - _stems(sentence)
+            told_behind = any(more & _stems(each) and _IS_VALUE.search(each) for each in behind)
+            is_told = is_remark = _tells_name(name, sentence, behind) and not told_behind
         elif is_told := bool(wanted) and _IS_VALUE.search(sentence) is not None and wanted <= _stems(sentence):
             is_remark = not any(map(_still_tells(asked, wanted, sentence), behind))
         elif is_told := concludes(sentence) and bool(_NUMBER.search(sentence)) and not sentence.endswith("?"):

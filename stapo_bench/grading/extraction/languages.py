@@ -32,6 +32,7 @@ _ENGLISH_PHRASE = (
     r"(?:\*\*|\s|\\text\{){0,8}"
     r"(?:to\s(?:the|this)\s\w{1,20}\s)?(?:is(?!n['’]t)|are(?!n['’]t)|:|=|→|⇒|->|=>|would\sbe|should\sbe|must\sbe)"
     r"(?:\s|\*\*|:|equal\sto|therefore|thus|simply|\\text\{){0,12}"
+    r"|\bI(?:['’]d|['’]ll|\swould)?\s(?:go\swith|choose|pick)\s(?=\W{0,4}[A-J]\b[^A-Za-z]*$)"
 )
 _OTHER_PHRASES = (
     r"(?:r[ée]ponse(?:\s(?:finale|correcte))?\s{0,2}(?:\*\*)?\s{0,2}(?:est|:)"
@@ -83,7 +84,8 @@ _RETRACTED = regex(
     r"|miscalculated)"
     r"|overlook\w*|instead(?! of)|not \S{1,20},? but|should (?:be|have been|have read)|on (?:second thought|reflection)"
     r"|(?:retract|withdraw|revise|strike|cross out|amend|fix) (?:that|this|it|the|my)"
-    r"|t(?:ake|ook) (?:that|it|this) back|change (?:it|that|this|my)|off by|oops|hold on|no,? wait|forgot)\b|\bNo!"
+    r"|t(?:ake|ook) (?:that|it|this) back|change (?:it|that|this|my)|off by|oops|hold on|no,? wait|forgot"
+    r"|upside down)\b|\bNo!|n['’]t (?:quite )?(?:right|correct)\b"
     r"|\b(?:Korrektur|falsch|Fehler|Irrtum|doch nicht|erreur|faux|pardon|je corrige|error|incorrecto|me equivoqué"
     r"|corrijo|ошибка|ошибся|неверно|исправ\w+)\b|错了|不对|有误|更正|纠正|間違|訂正|잘못|정정|틀렸",
     re.IGNORECASE,

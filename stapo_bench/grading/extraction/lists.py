@@ -12,9 +12,10 @@ from stapo_bench.grading.units import NEXT_VALUE
 
 _PLAIN_LETTER = regex(r"[a-z]")
 _AROUND = " \t.,;*"
-BULLET = regex(r"^\s*(?:[-*+•–·▪◦‣]|\(?\d{1,2}[.)]|\(?[a-z]\))\s+")
+BULLET = regex(r"^\s*(?:[-*+•–·▪◦‣→➤]|\(?\d{1,2}[.)]|\(?[a-z]\))\s+")
 _DASHED = regex(r"(?<=[a-z])\s+[–—-]\s+(?=[-−$]?\d)")  # "Ann – 10"
 _COUNTED = regex(r" (?!or\b|and\b|per\b)[a-z]{3,}")  # "10 marbles"
+_LABEL_OF_EQUATIONS = regex(r"^\s*\*\*[^*:\n]*=[^*:\n]*:\*\*")  # "**x = 0 and y = 0:** (0, 0)"
 _ASSIGNED = regex(r"([a-z]\s*=\s*[-−]?[\d./√]+) gives (?![a-z]\s*=)")  # "k = 6 gives (x + 3)²"
 _JOINED = regex(r",? (?:and|or) ")
 _LEADS_TO = regex(r"^.*(?:\bgives|,? so|⇒|→|=>|=\s*[-−]?\d+:)\s+(?=[A-Za-z]\s*=)")  # "x - 1 = 0 gives x = 1"
@@ -73,7 +74,7 @@ def _item(line: str, worked: bool = False) -> tuple[str, str] | None:
     name = ""
     bullet = BULLET.match(line)
     content = line[bullet.end() :] if bullet else line
-    content = content.replace("**", "").strip().rstrip(_AROUND)
+    content = _LABEL_OF_EQUATIONS.sub("", content).replace("**", "").strip().rstrip(_AROUND)
     content = content.removesuffix(" and").removesuffix(" or").rstrip(_AROUND)
     content = _DASHED.sub(": ", content) if bullet else content
     content = assigned[1] if (assigned := _ASSIGNED.match(content)) else content

@@ -2,7 +2,7 @@
 
 import re
 
-from stapo_bench.grading.extraction.boxes import PART, ROWS, TRIES_AGAIN, boxes, each_of
+from stapo_bench.grading.extraction.boxes import PART, ROWS, TRIES_AGAIN, boxes, each_of, named_boxes
 from stapo_bench.grading.extraction.concluding import conclusion
 from stapo_bench.grading.extraction.extraction import BEFORE_BOX, MAX_TAIL, THINK_END, answer_in, one_section
 from stapo_bench.grading.extraction.languages import answer_phrases
@@ -10,7 +10,11 @@ from stapo_bench.grading.extraction.markup import json_reply, tagged
 from stapo_bench.grading.extraction.statements import stated
 from stapo_bench.grading.extraction.turns import until_end_token
 from stapo_bench.grading.patterns import regex
+from stapo_bench.grading.units import NEXT_PART
 
+_AND_BETWEEN = regex(
+    r"\$?,? (?:and|while) [^.\n]{1,40}"
+)  # "the quotient is \boxed{12}, and the remainder is \boxed{5}"
 _INLINE_PART = regex(r"(?:^|(?<=\s))\(([a-h]|i{1,3}|iv|v)\)(?=[\s:])")
 
 
@@ -20,13 +24,17 @@ def value_without_words(completion: str) -> str | None:
     return None if prose is None or answer_phrases(conclusion(prose) or prose) else stated(prose, words=False)
 
 
-def boxes_for(completion: str, wanted: int) -> list[str] | None:
-    """The answers in all boxes of a response, where these are as many as wanted and none takes back another."""
+def boxes_for(completion: str, wanted: int, labels: bool) -> str | None:
+    """The answers in all boxes of a response, where these are as many as wanted and none takes back another.
+
+    ``labels``: parts (a) and (b) are asked for or told; else each box has to give its value to a name.
+    """
     text = _last_section(completion)
     found = boxes(text) or []
     if len(found) != wanted or (found and TRIES_AGAIN.search(text, found[0].end, found[-1].start)):
         return None
-    return each_of(text, found)
+    together = wanted == 2 and _AND_BETWEEN.fullmatch(text, found[0].end, found[1].start) is not None
+    return NEXT_PART.join(each_of(text, found)) if labels or together else named_boxes(text, found)
 
 
 def stated_parts(prose: str, wanted: int) -> list[str] | None:

@@ -44,6 +44,8 @@ _STOP = regex(r"[。！？]|[.!?](?=[\"')*\]]{0,3}(?:\s|$))[\"')*\]]{0,3}")
 _EQUALITY_ASIDE = regex(
     r"(?<=[\w\d)%°²³\ue000-\uf8ff])\s+[(\[][^()\[\]=≈<>]*(?:\([^()]*\)[^()=≈<>]*)*[=≈][^()]*(?:\([^()]*\)[^()]*)*[)\]](?!\s*[=*/^+-])"
 )
+_FORMULA_ASIDE = regex(r"(?<=\$)\s+\(\$[^$()\n]*=[^$()\n]*\$\)")  # "$\sqrt{1764} = 42$ ($42^2 = 1764$)"
+_OPTIONS = regex(r"(?:^|\n)A[.)] [^\n]+\nB[.)] [^\n]+\nC[.)] [^\n]+(?:\n[D-F][.)] [^\n]+)*(?=\n|$)")
 _PARENTHESIS = regex(r"\s*[(（][^()（）]*?[A-Za-z\u0400-\u04ff]{3,}[^()（）]*(?:\([^()]*\)[^()（）]*)?[)）]")
 # "3, 5 and 7, which are consecutive odds": what follows a value and holds none.
 _PLAIN_REMARK = regex(r"(?<=[\w)%\ue000-\uf8ff]),? which (?:is|are|was|were)\s[^\d\ue000-\uf8ff=;]*$")
@@ -76,6 +78,10 @@ _CONTRAST = regex(
     r"|(?:,\s*|\s[(])(?:not|nicht|y no|et non|non|а не))\s"
     r"(?:(?!;|,?\s(?:so|hence|thus|therefore|also|donc|daher)\b).)*|，?而不是.*",
     re.IGNORECASE,
+)
+# "there are two roots if and only if k < −2 or k > 6"
+_EXACTLY_IF = regex(
+    r".*\b(?:if and only if|exactly (?:if|when)|precisely (?:if|when))\s+(?=[^=]*[<>≤≥≠\ue000-\uf8ff])", re.IGNORECASE
 )
 # "So instead of 16, the count is 30"
 _CONTRAST_OPENS = regex(
@@ -139,7 +145,8 @@ def stated(text: str, words: bool = True) -> str | None:
     >>> stated("Check: 3 + 4 = 7."), stated("Is it 7?")
     (None, None)
     """
-    hidden = hide_formulas(without_last_remark(text[-MAX_PROSE:]))
+    text = _OPTIONS.sub("\n", _FORMULA_ASIDE.sub("", text[-MAX_PROSE:]))
+    hidden = hide_formulas(without_last_remark(text))
     lines = [line for line in hidden.text.split("\n") if line.strip(" \t*_-=")]
     checks = next((place for place, line in enumerate(lines) if place and heads_check(line)), len(lines))
     found = _stated(lines[:checks], hidden, words, notes=False)
@@ -244,6 +251,7 @@ def main_clause(sentence: str) -> str:
     clause = re.sub(r"\bi\.\s?e\.,?", "that is", clause).replace(" as well as ", " and ")
     if (repeated := _REPEATED.search(clause)) and _EXACT.search(clause, 0, repeated.start()):
         clause = clause[: repeated.start()]
+    clause = clause[match.end() :] if (match := _EXACTLY_IF.match(clause)) else clause
     clause = _CONTRAST_OPENS.sub(r"\1", _IN_OTHER_UNIT.sub(r"\1", clause))
     clause = _ATTAINED.sub("", _CHECKED.sub("", clause))
     clause = _PLAIN_REMARK.sub("", _COMPARED.sub("", clause))

@@ -136,9 +136,17 @@ def _kind_of_word(sentence: str, match: re.Match[str], before: list[Token]) -> s
     if lower in JOINERS:
         return "joiner"
     before_sign = sentence[end : end + 1] in tuple("^\u00b2\u00b3_=/*") or sentence[end : end + 2] == " ="
-    is_letters = word.isascii() and len(word) <= 3 and not word.istitle() and lower not in _SHORT_WORDS
+    is_letters = (
+        word.isascii()
+        and len(word) <= 3
+        and not (word.istitle() and sentence[end : end + 1] != "^")
+        and lower not in _SHORT_WORDS
+    )
     is_product = (
-        len(word) == 2 and word.islower() and _BEHIND_SIGN.search(sentence[:start]) and _LAST.match(sentence, end)
+        len(word) == 2
+        and word.islower()
+        and _BEHIND_SIGN.search(sentence[:start])
+        and (_LAST.match(sentence, end) or (_BEFORE_SIGN.match(sentence, end) and lower not in _SHORT_WORDS))
     )
     return "value" if (is_letters and (glued or before_sign)) or is_product else "word"
 

@@ -178,9 +178,9 @@ def _several(completion: str, extracted: str, gold: Gold, wanted: int) -> Iterat
     question = gold.question or ""
     if (prose := prose_of(completion)) is None:
         yield extracted
-        in_parts = NEXT_PART not in extracted and (has_labels(question) or has_labels(completion))
-        if in_parts and (parts := boxes_for(completion, wanted)) is not None:
-            yield NEXT_PART.join(parts)
+        labels = has_labels(question) or has_labels(completion)
+        if NEXT_PART not in extracted and (in_parts := boxes_for(completion, wanted, labels)) is not None:
+            yield in_parts
         return
     if has_labels(question) and (parts := stated_parts(prose, wanted)) is not None:
         yield NEXT_PART.join(parts)

@@ -50,6 +50,7 @@ _SPELLINGS = (
     _DOTS,
     (regex(r"\\(?:text(?:normal|rm|sf|sc|tt)|[mh]box|mathrm|operatorname\*?)(?![A-Za-z])\s*"), r"\\text"),
     (regex(r"\\text\s+(?=\{)"), r"\\text"),
+    (regex(r"\\text\{\s*(?:negative|minus)\s*\}(?=\s*[\d\\])"), "-"),
     (regex(r"\\(?:degree|textdegree)(?![A-Za-z])|(?<=[\d})])\s*\\deg(?![A-Za-z])"), r"^{\\circ}"),  # not \deg P
     (regex(r"\^\s*\\circ(?![A-Za-z])|\^\s*\{\s*\\circ\s*\}"), r"^{\\circ}"),
     (regex(r"\\(?:euro|texteuro)(?![A-Za-z])"), "€"),
