@@ -12,7 +12,10 @@ from stapo_bench.errors import StapoError, UsageError
 from stapo_bench.records import StatedSampling
 from stapo_bench.runs import grade_run, load_manifest, read_grades, read_problems
 from stapo_bench.runs.importing import ImportOptions, Stated, import_run, opening
-from stapo_bench.runs.importing.matching import candidates_of
+from stapo_bench.runs.importing.matching import _template, candidates_of
+from stapo_bench.runs.importing.placing import _content_ids
+from stapo_bench.runs.importing.survey import FoundProblem
+from stapo_bench.tasks import ContentDigest
 
 pytestmark = pytest.mark.usefixtures("graded_here")
 
@@ -189,3 +192,19 @@ def test_a_list_is_read_in_blocks_of_any_size(tmp_path, monkeypatch, block):
         path.write_text(damaged)
         with pytest.raises(ValueError):
             list(opening._json_list(path))
+
+
+def test_what_stands_around_two_problems_is_found_and_around_one_is_not_looked_for():
+    known = {ContentDigest.of(question, "").question: {} for question in ("1 + 1", "25 * 4")}
+    assert _template(["Solve: 1 + 1 (briefly)", "Solve: 25 * 4 (briefly)"], known) == (
+        len("Solve: "),
+        len(" (briefly)"),
+    )
+    assert _template(["Solve: 1 + 1 (briefly)"], known) == (0, 0)
+
+
+def test_problems_of_one_text_are_numbered_from_the_second_on():
+    same = FoundProblem(question="What is 1 + 1?", gold="2", item="a", task=None, title=None)
+    named = FoundProblem(question=None, gold="2", item="Item 7", task=None, title=None)
+    digest = ContentDigest.of("What is 1 + 1?", "").question[:12]
+    assert _content_ids([same, named, same, same]) == [digest, "Item-7", f"{digest}-2", f"{digest}-3"]

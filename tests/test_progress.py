@@ -182,3 +182,11 @@ def test_a_terminal_shows_every_iteration_and_a_log_the_first_and_the_last_withi
     for iteration in (1, 2, 3):
         line.show(SimpleNamespace(iteration=iteration, **plain))
     assert [told.split()[1].partition("/")[0] for told in stream.getvalue().splitlines()] == shown
+
+
+@pytest.mark.parametrize(("platform", "mib"), [("linux", 3072.0), ("darwin", 3.0)])
+def test_the_peak_of_a_process_is_told_in_kibibytes_by_linux_and_in_bytes_by_macos(monkeypatch, platform, mib):
+    monkeypatch.setattr(training_log.torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(training_log.sys, "platform", platform)
+    monkeypatch.setattr(training_log.resource, "getrusage", lambda who: SimpleNamespace(ru_maxrss=3 * 2**20))
+    assert training_log.peak_mib() == mib
