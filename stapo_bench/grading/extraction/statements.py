@@ -85,7 +85,7 @@ _EXACTLY_IF = regex(
 )
 # "So instead of 16, the count is 30"
 _CONTRAST_OPENS = regex(
-    r"^(\W*(?:so|thus|hence|therefore)?,? ?)(?:instead of|rather than|statt|anstatt|au lieu de)\s[^,;.]*,\s",
+    r"(^\W*(?:so|thus|hence|therefore)?,? ?|[;:] )(?:instead of|rather than|statt|anstatt|au lieu de)\s[^,;.]*,\s",
     re.IGNORECASE,
 )
 _MINUTES = regex(r"°\s*\d+\s*(['′])[\s.*]*$")

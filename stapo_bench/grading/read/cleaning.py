@@ -83,6 +83,7 @@ _CALL = (
 _CALLED = regex(  # v(r) = ..., y_p(t) = ... at the start of a value
     rf"(^\\text\{{[^{{}}]*\}} ?|^|(?<=[,;])|(?<=[,;] )|(?<=and )|(?<=and\}} )|(?<=and \}} )){_CALL} ?=(?=([^,;]*))"
 )
+_NAME_OF_FUNCTION = regex(r"^\\?(gcd|lcm|max|min|det|dim|rank|deg) ?= ?(?=[^=]+$)")  # "gcd = 18"
 _CALLED_LAST = regex(rf"([^=<>,;\\]|\\[a-z{{}}])+?= ?{_CALL}$")
 _BUILDER = regex(r"[a-z](?: ?\\in ?[^|:]{1,20})? ?(?:\||\\mid|:(?!=)) ?[^|]*(?:[<>=]|\\[lgn]e)")
 _NAMED_SET = regex(
@@ -228,6 +229,7 @@ def spell_lengths(text: str) -> str:
 
 def name_functions(text: str) -> str:
     """``v(r) = 2`` gives a value to a name; see ``_called``."""
+    text = _NAME_OF_FUNCTION.sub(lambda name: rf"\text{{{name[1].upper()}}} = ", text)
     if "(" in text and "=" in text:
         if text.endswith(")") and _CALLED_LAST.fullmatch(text):
             text = " = ".join(side.strip() for side in reversed(text.split("=")))
