@@ -329,8 +329,10 @@ def test_importance_and_mismatch_by_hand():
 def test_dynamic_sampling_asks_until_all_groups_say_something(monkeypatch, tmp_path):
     # Problems 0, 3, ... give mixed rewards, 1, 4, ... a right one and one that is not known, the others equal ones.
     problems = [SimpleNamespace(asked_gold=Gold(answer=str(i)), number=i) for i in range(12)]
+    order = []
 
     def fake_draw(engine, prompts, settings, *, seed, iteration, first_group, prefix, tokenizer, ranks):
+        order.extend(p.number for p in prompts)
         return [rollout(str(p.number), group=g) for g, p in enumerate(prompts, start=first_group) for _ in range(2)]
 
     def fake_grade(rollouts, golds, pool):
@@ -365,7 +367,7 @@ def test_dynamic_sampling_asks_until_all_groups_say_something(monkeypatch, tmp_p
     rollouts, asked = sample(50, tmp_path / "many")
     assert all(int(r.text) % 3 == 0 for r in rollouts)
     assert [r.group_id for r in rollouts] == [0, 0, 1, 1, 2, 2]
-    assert asked > 3
+    assert asked > 3 and order == problem_indices(12, 0, 0, asked)  # every round goes on with the next problems
     rollouts, asked = sample(1, tmp_path / "one")
     assert (len(rollouts), asked) == (6, 3)
 
