@@ -87,8 +87,7 @@ def decide(  # noqa: PLR0911 - one return for each kind of answer
         together = NEXT_VALUE in extracted and not verdict.correct  # names may come in any order
         return decide(", ".join(parts), gold, asked) if together else verdict
     if based := _BASED.fullmatch(extracted):
-        plain = Verdict(False, "base") if _IN_BASE.fullmatch(clean(gold.answer)) else _decide(based[1], gold)
-        return plain if plain.correct else _decide(f"{based[1]}_{{{based[2]}}}", gold)
+        return _with_its_base(based[1], based[2], gold)
     if asked is not None and asked.unit and gold.unit is None and _NUMBER.fullmatch(clean(gold.answer)):
         gold = replace(gold, unit=asked.unit)
     if asked is not None and asked.base and (same := _in_base(extracted, gold, asked.base)) is not None:
@@ -97,6 +96,16 @@ def decide(  # noqa: PLR0911 - one return for each kind of answer
     if verdict.correct:
         return _not_as_asked(extracted, gold, asked) or verdict
     return _otherwise(extracted, gold, asked) or (_as_asked(extracted, gold, asked) if asked else None) or verdict
+
+
+def _with_its_base(digits: str, base: str, gold: Gold) -> Verdict:
+    """The verdict on digits beside which their base is told: a gold with a base asks for it, another for either."""
+    has_base = _IN_BASE.fullmatch(clean(gold.answer))
+    if has_base is None and (plain := _decide(digits, gold)).correct:
+        return plain
+    if base == "10":
+        return Verdict(False, "the gold has another base") if has_base else _decide(digits, gold)
+    return _decide(f"{digits}_{{{base}}}", gold)
 
 
 def _in_sentence(sentence: str, gold: Gold, asked: Asked | None) -> Verdict:

@@ -33,7 +33,8 @@ _ASIDE = regex(
     r"\bwe (?:have to|need to|must) (?:first )?(?:substitute|plug|insert)\b"
     r"(?!.*(?:=|[,;:] (?:so|hence|thus|therefore|which gives)\b))"
     r"|given:|the (?:solution|method|proof|argument|derivation) (?:uses|relies|is based)\b"
-    r"|(?:some|many|other) (?:people|students|readers|authors|textbooks)\b"
+    r"|(?:some|many|other) (?:people|students|readers|authors|textbooks)\b(?!.*(?:[:;] |, so\b))"
+    r"|everything (?:is|works|checks|fits|matches|agrees)\b"
     r"|if you (?:have|need|want)|would you|do you|is there|any (?:other )?questions|good luck|happy|great|nice"
     r"|that'?s it|in case|proof|difficulty|tags?\b|source|i (?:think|believe|guess|feel|am"
     r"|don['’]t see)\b[^=\d\ue000-\uf8ff]*$|i['’]m\b|that['’]?s? (?:is )?(?:the |my )?(?:final )?answer)",

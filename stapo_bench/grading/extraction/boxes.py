@@ -245,4 +245,4 @@ def _base(answer: str, working: str, behind: str) -> int | None:
         return None
     name = next(group for group in found.groups() if group).lower()
     base = int(name) if name.isdigit() else BASE_NAMES.get(name, 0)
-    return base if 2 <= base <= 36 and base != 10 and all(int(digit, 36) < base for digit in answer) else None
+    return base if 2 <= base <= 36 and all(int(digit, 36) < base for digit in answer) else None

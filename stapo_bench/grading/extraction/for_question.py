@@ -94,7 +94,8 @@ _IF_IT_WERE = regex(
 )
 _CONCLUDING = regex(
     r"(?:^|[.!?:;]\s+|\n\s*)[*_#\s]*(?:so|thus|hence|therefore|consequently|finally|in conclusion|in total|altogether"
-    r"|in our case|here,|the answer|this gives|we (?:get|have|find|obtain))\b|\b(?:final )?answer\b",
+    r"|in our case|here,|the answer|this (?:gives|leaves)|(?:i|we) (?:get|have|find|obtain|choose|pick|conclude))\b"
+    r"|\b(?:final )?answer\b",
     re.IGNORECASE,
 )
 # "so 12 failed, which is 30% of the class", where the question asks how many
@@ -283,7 +284,10 @@ def _still_tells(asked: str, wanted: frozenset[str], sentence: str) -> Callable[
 def _speaks_of_another(last: str, conclusion: str, asked: str, question: str) -> bool:
     """Whether a last sentence has less of the question's words than the conclusion before it, and is a remark."""
     asks = _ASKING.search(asked)
-    wanted, names = _stems(asks[0] if asks else asked), frozenset(name.lower()[:STEM] for name in _names(question))
+    wanted, names = (
+        _stems(_INLINE.sub(" ", asks[0] if asks else asked)),
+        frozenset(name.lower()[:STEM] for name in _names(question)),
+    )
     of_last, of_conclusion = (_stems(text) & wanted for text in (last, conclusion))
     if _REMARK.match(last):
         return len(of_conclusion) >= len(of_last) and bool(of_conclusion)

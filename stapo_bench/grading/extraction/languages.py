@@ -101,13 +101,13 @@ _UNRETRACTED = regex(
     r"|\bshould be (?:enough|noted|clear|sufficient|discarded|rejected|remembered|compared|rounded|obvious"
     r"|easy|fine|preferred|kept|used|given|left|checked)\b"
     r"|\bhold on to\b|\btake (?:it|that|this) back (?:to|into)\b|\bfaux pas\b|\bIf\b[^.]*\binstead\b"
-    r"|\bmarge d['’]erreur",
+    r"|\bmarge d['’]erreur|\bas (?:it|they) should be\b",
     re.IGNORECASE,
 )
 _STANDS = regex(r"\bno need to change\b|\banswer (?:still )?stands\b", re.IGNORECASE)
 _SUPPOSED = regex(
     r"\b(?:one|you|someone|people|students|many) (?:might|may|could|would|often)\b|\btempt\w+"
-    r"|\bcommon\b|\bsome\b|\bothers?\b",
+    r"|\bcommon\b|\bsome\b|\bothers?\b(?! side)",
     re.I,
 )
 # What begins a second thought; it takes the answer back unless it ends in a confirmation.

@@ -83,11 +83,11 @@ def _trimmed(run: list[Token], several: bool) -> list[Span]:
         return []
     in_words = any(token.kind == "number" for token in run)
     text = ""
-    for token, following in zip(run, [*run[1:], run[-1]], strict=True):
+    for place, (token, following) in enumerate(zip(run, [*run[1:], run[-1]], strict=True)):
         if token.text == "," and following.text[:1].isdigit() and not several:
             text += ","
-        elif token.kind == "unit" and _LETTER_BEFORE.search(text):
-            text += token.text  # no unit stands behind a letter, but the next of a product
+        elif token.kind == "unit" and (_LETTER_BEFORE.search(text) or _is_factor(run[place : place + 3])):
+            text += token.text  # no unit stands behind a letter or before one, but a factor of a product
         else:
             text += _written(token)
     is_letter = len(run) == 1 and len(text) == 1 and text.isalpha()  # a hidden formula is none
@@ -102,6 +102,12 @@ def _trimmed(run: list[Token], several: bool) -> list[Span]:
             in_words,
         )
     ]
+
+
+def _is_factor(pieces: list[Token]) -> bool:
+    """Whether a letter that may be a unit stands before another letter: "m v^2"."""
+    letter, *behind = [piece for piece in pieces if piece.kind != "space"]
+    return len(letter.text) == 1 and bool(behind) and behind[0].kind == "value" and behind[0].text.isalpha()
 
 
 def _written(token: Token) -> str:
