@@ -253,6 +253,8 @@ def _until_remark(text: str, asked: str, question: str) -> str:
     name, wanted = _name_asked(asked), _noun_asked(asked)
     for place in range(len(said) - 2, max(-1, len(said) - 2 - MAX_BEHIND), -1):
         sentence, behind = said[place], said[place + 1 :]
+        if sentence.rstrip("*_ ").endswith((":", "：")):
+            return text  # what follows is what it gives
         if name:
             more = _stems(_INLINE.sub(" ", asked)) - _stems(sentence)
             told_behind = any(more & _stems(each) and _IS_VALUE.search(each) for each in behind)
