@@ -52,6 +52,7 @@ _DIGITS = regex(r"(?:\\text\s*\{\s*)?([0-9A-Fa-f]+(?:\.[0-9A-Fa-f]+)?)\s*\}?")
 _LABELLED = regex(r"(?:(?:[Oo]ption|[Cc]hoice) )?(?:(?:\\text\s?\{)?\(([A-Fa-f1-6])\)\}?|(?:\\text\s?\{)?([A-F])\}?)")
 _AS_PERCENT = regex(r"(.+?),?\s+or\s+([^,]+%)")
 _TWICE = regex(r"([^,;]+?),?\s+(?:or|i\.e\.,?|that is,?)\s+([^,;]+)")
+_UNFINISHED = regex(r"\)\s*[-+]|[-+]\s*\(")  # "(u^2 - 4) - (u^2 - 18)" is no value yet
 _FORMULA = regex(r"\$([^$]+)\$")
 _ASKING = regex(r"(?<=[.?!,])\s+")
 _TUPLE = regex(r"(?:\\left)?\((?=[^()]*,).*\)")
@@ -184,6 +185,8 @@ def _of_formula_asked(extracted: str, gold: Gold) -> str | None:
     """The right side of "a^2b = 36" where the question's last formulas have its left side; None of any other answer."""
     left, equals, right = extracted.partition("=")
     if not equals or gold.question is None or len(extracted) > MAX_CHAIN or "=" in right or len(left.strip()) < 2:
+        return None
+    if _UNFINISHED.search(right):
         return None
     formulas = _FORMULA.findall(_ASKING.split(gold.question[-MAX_CHAIN:])[-1])
     named = re.sub(r"\s", "", clean(left))
