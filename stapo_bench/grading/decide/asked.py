@@ -2,7 +2,8 @@ r"""What the question decides where the bare answer cannot: a percentage, a base
 
 With a question these rules apply, and no others; without one nothing changes.
 
-* It asks for a percentage ("what percent", "as a percentage"): ``10`` and ``10\%`` are one answer. ``0.1`` is not.
+* It asks for a percentage ("what percent", "as a percentage", "wie viel Prozent"): ``10`` and ``10\%`` are one answer.
+  ``0.1`` is not.
 * It asks for a number in a base ("in base 6", "in binary"): digits without their base have it, on either side.
 * It asks for a unit ("how many minutes", "in cm"): a gold without a unit has this one, so an answer in another unit is
   converted, or wrong. Where it names several, none is asked for.
@@ -14,7 +15,8 @@ With a question these rules apply, and no others; without one nothing changes.
 * It names one of several values that the answer states under names ("the remainder is 4 and the quotient 13"): that one
   counts.
 * It asks how many: "none" is 0.
-* It has options, labelled in order: the label of one, and what it says, are one answer.
+* It has options, labelled in order: the label of one, and what it says, are one answer; so are the words of one option
+  alone in the sentence that concludes.
 * It asks for a general solution, or an antiderivative: the names of its free constants are the writer's.
 
 "In terms of pi" needs no rule: an exact gold takes no rounded answer.

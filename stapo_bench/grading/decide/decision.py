@@ -101,12 +101,10 @@ def decide(  # noqa: PLR0911 - one return for each kind of answer
 
 def _with_its_base(digits: str, base: str, gold: Gold) -> Verdict:
     """The verdict on digits beside which their base is told: a gold with a base asks for it, another for either."""
-    has_base = _IN_BASE.fullmatch(clean(gold.answer))
-    if has_base is None and (plain := _decide(digits, gold)).correct:
-        return plain
-    if base == "10":
-        return Verdict(False, "the gold has another base") if has_base else _decide(digits, gold)
-    return _decide(f"{digits}_{{{base}}}", gold)
+    if _IN_BASE.fullmatch(clean(gold.answer)):
+        return Verdict(False, "the gold has another base") if base == "10" else _decide(f"{digits}_{{{base}}}", gold)
+    plain = _decide(digits, gold)
+    return plain if plain.correct or base == "10" else _decide(f"{digits}_{{{base}}}", gold)
 
 
 def _in_sentence(sentence: str, gold: Gold, asked: Asked | None) -> Verdict:
@@ -184,9 +182,9 @@ def _with_point(extracted: str) -> str | None:
 def _of_formula_asked(extracted: str, gold: Gold) -> str | None:
     """The right side of "a^2b = 36" where the question's last formulas have its left side; None of any other answer."""
     left, equals, right = extracted.partition("=")
-    if not equals or gold.question is None or len(extracted) > MAX_CHAIN or "=" in right or len(left.strip()) < 2:
+    if not equals or gold.question is None or len(extracted) > MAX_CHAIN or len(left.strip()) < 2:
         return None
-    if _UNFINISHED.search(right):
+    if "=" in right or _UNFINISHED.search(right):
         return None
     formulas = _FORMULA.findall(_ASKING.split(gold.question[-MAX_CHAIN:])[-1])
     named = re.sub(r"\s", "", clean(left))

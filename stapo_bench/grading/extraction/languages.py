@@ -75,7 +75,7 @@ GIVES_UP = regex(
 _RETRACTED = regex(
     r"\b(?:wrong|incorrect|mistaken?|mistakes?|error|correction|corrected|sorry|apolog\w+"
     r"|misread|miscount\w*"
-    r"|scra(?:tch|p) (?:that|this|the|it)|not (?:quite )?right|n['’]t (?:quite )?right"
+    r"|scra(?:tch|p) (?:that|this|the|it)|not (?:quite )?right"
     r"|(?:that|this|it|value|answer|result)(?:['’]s| is| was)(?: not|n['’]t) (?:quite )?correct"
     r"|answer (?:needs? chang\w+|needs to (?:be )?changed?|changes|becomes) (?:in)?to|new answer"
     r"|my (?:previous|earlier|first|old) answer (?:doubled|halved|(?:over|under)?counted|missed|ignored|was too)"

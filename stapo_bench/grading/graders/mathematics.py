@@ -151,7 +151,8 @@ def _readings(completion: str, gold: Gold) -> Iterator[str]:
             yield region
         if _WORDS.fullmatch(extracted) and (value := value_without_words(completion)) is not None:
             yield value
-    if gold.question and _OPTION.fullmatch(gold.answer) and asked_by(gold.question).options:
+    is_labelled = _OPTION.fullmatch(gold.answer) and not _OPTION.fullmatch(extracted or "")
+    if gold.question and is_labelled and asked_by(gold.question).options:
         sentence = conclusion(prose_of(completion) or "")
         if sentence is not None and option_said(sentence, asked_by(gold.question)) is not None:
             yield f"{IN_SENTENCE}{sentence}"
@@ -163,9 +164,8 @@ def _asked_for(completion: str, gold: Gold) -> str | None:
         return None
     named = named_values(conclusion(prose) or "")
     asked = asked_by(gold.question)
-    words = {word for word in asked.words if len(word) > 1} | {
-        (asked.letter or "").lower()
-    }  # other letters are formulas'
+    words = {word for word in asked.words if len(word) > 1}  # a letter may be a formula's
+    words.add((asked.letter or "").lower())
     names = [match[1] or match[2] if (match := _NOUN.search(name)) else None for name, _ in named]
     if len(names) < 2 or None in names:
         return None
