@@ -283,8 +283,10 @@ def test_letters_side_by_side():
 
 def test_two_units_of_one_dimension_in_order_are_one_quantity():
     assert join_mixed("5 h 30 min") == r"5 \text{ h } 30 \text{ min }"
+    assert join_mixed("5 h 30 m") == join_mixed("5h30m") == r"5 \text{ h } 30 \text{ min }"
+    assert join_mixed("2 h 5 m 30 s") == r"2 \text{ h } 5 \text{ min } 30 \text{ s }"
     assert join_mixed(r"5 \text{ft} 6 in") == r"5 \text{ ft } 6 \text{ in }"
     assert join_mixed("45^{\\circ} 30' 15''") == r"(45+\frac{30}{60}+\frac{15}{3600})^{\circ}"
     assert join_mixed("45 1/2 deg") == r"(45+\frac{1}{2}) deg"
-    for other in ("5 min 30 h", "5 h 30 m", "5 kg and 3 cm", "x 5 h 3 min", "5 h"):
+    for other in ("5 min 30 h", "5 ft 30 m", "5 kg and 3 cm", "x 5 h 3 min", "5 h"):
         assert join_mixed(other) == other

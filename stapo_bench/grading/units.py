@@ -105,6 +105,10 @@ _COMPOUND = {
     "amu": "amu",
 }
 _FILLER = frozenset(["of", "the", "a", "an", "in", "total", "is", "are", "per"])
+_EACH = (
+    r"\bper\b|(?<=[a-z] )(?:an?|each|every)(?= (?:second|minute|hour|day|week|month|year|gram|kilogram|lit(?:er|re)"
+    r"|gallon|met(?:er|re)|mile|kilomet(?:er|re))\b)"
+)
 # One-letter units would swallow variables: outside \text{} they count only after a number and a space.
 WORDS = (
     frozenset(name for name in _BASE if len(name) > 1)
@@ -155,10 +159,13 @@ def canonical(unit: str) -> tuple[tuple[tuple[str, int], ...], Fraction] | froze
     True
     >>> canonical("N/m^2") == canonical("Pa"), canonical("N m") == canonical("J")
     (True, True)
+    >>> canonical("dollars an hour") == canonical("USD/h")
+    True
     >>> sorted(canonical("right triangles"))
     ['right', 'triangle']
     """
-    text = re.sub(r"\bper\b", "/", _COMPOUND.get(unit.strip(" ."), unit))
+    text = re.sub(_EACH, "/", _COMPOUND.get(unit.strip(" ."), unit))
+    text = re.sub(r"(?<=\w) in\s*$", "", text)  # "m/s in the direction of ..."
     text = re.sub(r"\\cdot\b|[{}~\\·]|\bunits?\b", " ", text)
     pieces = re.findall(r"[A-Za-zÅΩ°$€£¥₹¢]+|\^?\s*-?\d+|/|\S", text.replace("^ ", "^"))
     dims: dict[str, int] = {}

@@ -5,7 +5,8 @@ r"""Is a response's answer the gold's? Types before values: a number never meets
 * ``x = v`` is ``v`` (the name may be dropped); ``f(x) = ...`` likewise;
 * an inequality in one variable is its interval; a set builder is its set;
 * a list without parentheses is a set, or the tuple with the same items in the same order;
-* a column vector is the tuple of its entries; a ratio of two numbers is their quotient;
+* a power, product or sum of matrices or vectors before a matrix or vector is its name, and may be dropped;
+* a column vector is the tuple of its entries, and so is a vector in i, j, k; a ratio of two numbers is their quotient;
 * a unit may be dropped, and converted, not changed;
 * a condition behind a value may be left out on one side, unless it restricts (see ``conditional``);
 * a gold that is a set of one element takes the element; a formula may stand for its values by cases.
@@ -17,6 +18,7 @@ from stapo_bench.grading.compare.chains import collapsed
 from stapo_bench.grading.compare.conditional import unconditioned
 from stapo_bench.grading.compare.equations import is_problem_of, same_relation
 from stapo_bench.grading.compare.functions import same_value
+from stapo_bench.grading.compare.matrices import in_coordinates, without_matrix_names
 from stapo_bench.grading.compare.measure import Rules, same_number, same_ratio
 from stapo_bench.grading.compare.piecewise import same_cases
 from stapo_bench.grading.compare.regions import reads_as_region, same_region, turned, variable
@@ -139,7 +141,9 @@ def _same_sets(response: Sequence[Node], gold: Sequence[Node], rules: Rules) -> 
 
 def _same_one(response: Node, gold: Node, rules: Rules) -> bool:
     """Whether one value, region or relation is the gold."""
-    response, gold = collapsed(response, _agree), collapsed(gold, _agree)
+    if Kind.RELATION in (response.kind, gold.kind):
+        response, gold = without_matrix_names(response, gold)
+        response, gold = collapsed(response, _agree), collapsed(gold, _agree)
     if response == gold:
         return True
     if Kind.CONDITIONAL in (response.kind, gold.kind):
@@ -274,6 +278,9 @@ def _same_value(response: Node, gold: Node, rules: Rules) -> bool:  # noqa: PLR0
     either = (gold.kind, response.kind)
     if response == gold or same_letters(response, gold):
         return True
+    if (response.kind in EXPRESSIONS) is not (gold.kind in EXPRESSIONS):
+        response, gold = in_coordinates(response, gold)
+        either = (gold.kind, response.kind)
     if Kind.SET in either:
         if gold.kind is Kind.SET and len(gold.args) == 1 and response.kind in _SINGLE:
             return _same_one(response, gold.args[0], rules)  # the one value of a list of one

@@ -9,6 +9,7 @@ from stapo_bench.grading.compare.renaming import shared_name
 from stapo_bench.grading.tree import Kind, Node, Refusal, add, kinds, mul, num
 
 MAX_ITEMS = 60
+MAX_UNITS = 4  # that one quantity is written in
 
 
 def spread(node: Node) -> list[Node]:
@@ -62,6 +63,8 @@ def elements(node: Node) -> Node:
 def compound(node: Node) -> Node:
     """``7 minutes and 5 seconds`` is one quantity: different units of one kind add up, in the first one's unit."""
     parts = node.args
+    while node.kind is Kind.SUM and len(parts) < MAX_UNITS and parts[-1].kind is Kind.SUM:  # 2 h 5 min 30 s
+        parts = (*parts[:-1], *parts[-1].args)
     if (
         node.kind not in (Kind.LIST, Kind.SUM)
         or len(parts) < 2

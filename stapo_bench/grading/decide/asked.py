@@ -5,8 +5,8 @@ With a question these rules apply, and no others; without one nothing changes.
 * It asks for a percentage ("what percent", "as a percentage", "wie viel Prozent"): ``10`` and ``10\%`` are one answer.
   ``0.1`` is not.
 * It asks for a number in a base ("in base 6", "in binary"): digits without their base have it, on either side.
-* It asks for a unit ("how many minutes", "in cm"): a gold without a unit has this one, so an answer in another unit is
-  converted, or wrong. Where it names several, none is asked for.
+* It asks for a unit ("how many minutes", "in cm", "in km/h"): a gold without a unit has this one, so an answer in
+  another unit is converted, or wrong. Where it names several, none is asked for.
 * It asks for one letter ("what is k in terms of m"): of an answer that gives several letters their values, this one's
   counts.
 * It asks for a rounded value ("to the nearest tenth", "estimate"): "about 42" is 42. Where it names the place, a
@@ -50,6 +50,17 @@ _UNIT = regex(
     r")?([A-Za-z]+)\)",
     re.IGNORECASE,
 )
+_FACTOR = r"(?:(?:square|cubic) )?[A-Za-zµ°]+(?: ?(?:\^ ?-?\d| squared\b| cubed\b))?"
+_POWER = r"(?:square|cubic) [A-Za-z]+\b(?! ?(?:/|per\b))|[A-Za-z]+ ?\^ ?[23]\b(?! ?(?:/|·|per\b))"
+_PER = rf"({_POWER}|{_FACTOR}(?: ?(?:/|\bper\b|·|\bcdot\b| (?=[A-Za-z]+ ?\^ ?-)) ?{_FACTOR})+)"
+_COMPOUND = regex(  # "in km/h", "(in g/cm^3)", "convert ... to m/s", "how many miles per hour"
+    rf"\bhow many {_PER}"
+    rf"|(?:\bin(?:to)?|\((?:in )?|\b(?:convert|change|express)\b[^?!]{{1,80}}? to) ?(?:the |units of )?{_PER}"
+    r"(?= ?(?:[?,.;:)]|$|(?:and|or|of|if|when|for|at|after|during|as|does|is|did|will|can|do|was)\b))",
+    re.IGNORECASE,
+)
+_UNIT_LAYOUT = regex(r"\\(?:text|mathrm|rm)\b ?|\\[()]|[${}]|\\(?=cdot)")
+_BLANK = regex(r"(?:\\[,;: ]|\s)+")
 _LETTER = regex(
     r"\b(?:what is|what's|find|determine|solve for|the value of|compute)\s+(?:the value "
     r"of\s+)?\$?([A-Za-z](?:_\{?\w{1,3}\}?)?)\$?(?=\s*(?:[?.,:]|$|(?:in"
@@ -136,8 +147,25 @@ def _unit(question: str, asking: list[str]) -> str | None:
     asked = {word for word in known if isinstance(units.canonical(word), tuple)}
     if asked and _TEMPERATURE.search(question):
         asked -= {"degree", "degrees"}  # those of a thermometer are no angle
-    asked = {word for word in asked if not re.search(rf"\b{word} ?(?:[²³]|\$?\^)", question)}  # "in cm² ... in cm"
+    compound = {unit for part in asking for unit in _compound_units(part)}
+    if not compound:  # "the side of 3 cm² ... in cm"
+        asked = {word for word in asked if not re.search(rf"\b{word} ?(?:[²³]|\$?\^)", question)}
+    asked |= compound  # "in cm² ... in cm" are two
     return asked.pop() if len(asked) == 1 else None
+
+
+def _compound_units(asking: str) -> set[str]:
+    """The units of one per another, the products and the powers that a sentence asks for."""
+    if not any(mark in asking for mark in ("/", " per ", "^", "²", "³", "square", "cubic")):
+        return set()
+    plain = _BLANK.sub(" ", _UNIT_LAYOUT.sub("", asking.replace("²", "^2").replace("³", "^3")))
+    found = {match[1] or match[2] for match in _COMPOUND.finditer(plain)}
+    return {unit for unit in found if all(map(_is_unit, _WORD.findall(unit)))}
+
+
+def _is_unit(word: str) -> bool:
+    """Whether a word of a compound unit is one, or says how it goes into it."""
+    return word in units.NAMES or word in ("per", "cdot", "square", "cubic", "squared", "cubed")
 
 
 def _asking(question: str) -> list[str]:

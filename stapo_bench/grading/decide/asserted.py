@@ -40,18 +40,19 @@ _CONCEPTS = {
         r"|(?:\bnot enough|\binsufficient|n['’]t enough|\btoo little) (?:information|data)\b"
     ),
     "infinitely many": r"\binfinite(?:ly many)?\b|\bunendlich|\bune infinité|\binfinit[ao]s|бесконечно|无穷多|无数",
-    "diverges": r"\bdiverg\w+|(?:\b(?:does not|not|fails? to)|n['’]t) converge|发散|расходится",
+    "diverges": r"\bdiverg\w+|(?:\b(?:does not|not|fails? to)|n['’]t) converge(?! to\b)|发散|расходится",
     "converges": r"(?<!not )(?<!fails to )(?<!fail to )(?<!n't )(?<!n’t )\bconverg\w+|收敛|сходится",
 }
 _WORD = regex(r"[^\W_]+(?:['’][^\W_]+)?")
 _CLAUSE = regex(r"[,;:—]\s")
 _NEGATION = words_of(
     "not never no neither nor than unlike without instead rather cannot hardly fails fail longer doubt unlikely nicht"
-    " kein keine keinen pas jamais nunca não не ни"
+    " kein keine keinen pas jamais nunca não не ни non"
 )
 _OR = words_of(
     "or maybe perhaps possibly might may could either nor if unless whether probably would were oder ou или si wenn"
 )
+_OPEN = words_of("or either maybe perhaps possibly might may could")
 # Words that leave the matter open to the values beside those excluded: "no other solutions", "none of the rest".
 _OTHERS = regex(
     r"\b(?:others?|more|further|additional|else|besides|except|apart|than|remaining|rest|extra|but|until|outside|lost"
@@ -72,6 +73,8 @@ _IS = words_of("is was are be been becomes remains s it's that's he's she's who'
 _DOES = words_of(
     "is was has had wins won gets got comes came finishes finished arrives arrived runs ran took takes must will can"
 )
+_SAYS = _IS | _DOES | words_of("falls lies")  # the verb of a sentence; words without one are a name
+_SUPPOSES = words_of("if unless when whenever whether provided")
 _LOSES = words_of(
     "lost loses lose losing beaten defeated second third fourth last overtaken behind slower lowest worst"
 )
@@ -110,7 +113,14 @@ _DATE = regex(
 )
 _RATIO = regex(r"(\d+(?:\.\d+)?) ?(?:(?:is )?to|:) ?(\d+(?:\.\d+)?)(?: ?(?:to|:) ?(\d+(?:\.\d+)?))?")
 _SPOKEN_TIME = regex(r"\b(\d+|quarter|half) (past|to) (1[0-2]|[1-9])\b(?! ?[:\d])", re.IGNORECASE)
-_CONTRAST = regex(r"(?:, not|,? (?:rather than|instead of|as opposed to|and not|but not)) [^,.;]*", re.IGNORECASE)
+_CONTRAST = regex(
+    r"(?:, not|,? (?:rather than|instead of|as opposed to|and not|but not)) [^,.;]*"
+    r"|\bnot (?:an? |the )?[^,.;]{1,40}?(?=,? but (?:rather )?(?:an? |the )?\w)",
+    re.IGNORECASE,
+)
+# "it is Clara who comes last": its subject; "that would be the mean": what it is
+_CLEFT = regex(r"\b(?:[Ii]t is|[Ii]t['’]s) ([A-Z][\w'’-]+) (?:who|that)\b")
+_WOULD_BE = regex(r"\b(that|this|it|which|answer) would be\b", re.IGNORECASE)
 
 
 def asserts(sentence: str, gold: str, question: str | None) -> bool:
@@ -122,6 +132,7 @@ def asserts(sentence: str, gold: str, question: str | None) -> bool:
     (True, False)
     """
     target = text_answers.plain(gold)
+    sentence = _WOULD_BE.sub(r"\1 is", sentence) if " would be" in sentence else sentence
     counted = NUMERAL.sub(lambda numeral: in_digits(numeral[0]) or numeral[0], sentence)
     if (time := text_answers.time(gold)) is not None and (given := _last_time(counted)) is not None:
         read = text_answers.time(given)
@@ -136,7 +147,23 @@ def asserts(sentence: str, gold: str, question: str | None) -> bool:
             return _holds(name, concept, _CONTRAST.sub("", sentence))
     if len(parts := _JOINT.split(target)) > 1 and _lists(sentence.lower(), parts, question):
         return True
-    return _is_ratio(counted, target) or _names(sentence, gold, question or "")
+    cleft = _CLEFT.search(sentence)
+    is_subject = cleft is not None and target == text_answers.plain(cleft[1])
+    return is_subject or _is_ratio(counted, target) or _names(sentence, gold, question or "")
+
+
+def box_asserts(words: str, gold: str, question: str | None) -> bool:
+    """Whether words in a box are a sentence that says that the answer is ``gold``; a name with more words is another.
+
+    >>> box_asserts("The series diverges", "diverges", None), box_asserts("It does not diverge", "diverges", None)
+    (True, False)
+    >>> box_asserts("The graph is a circle", "circle", None), box_asserts("The unit circle", "circle", None)
+    (True, False)
+    """
+    said = set(_WORD.findall(text_answers.plain(words)))
+    target = text_answers.plain(gold)
+    is_concept = any(re.search(concept, target, re.IGNORECASE) for concept in _CONCEPTS.values())
+    return (is_concept or bool(_SAYS & said)) and not _SUPPOSES & said and asserts(words, gold, question)
 
 
 def _holds(name: str, concept: str, sentence: str) -> bool:
@@ -150,11 +177,12 @@ def _holds(name: str, concept: str, sentence: str) -> bool:
             *before,
             *_WORD.findall(sentence[: match.start()].lower())[:2],
         }
+        open_ = _OPEN & {*before[-2:], *_WORD.findall(rest.lower())[:1]}
         others = name == "no solution" and _OTHERS.search(match[0] + rest)
         concluded = _CONCLUDES.search(behind)
         valued = concluded and name in _WITHOUT_VALUES and _VALUE.search(behind, concluded.end())
         denied = _is_denied(before) or _DENIED_BEHIND.match(rest) or _NOT_THAT.search(clause)
-        if not (denied or supposed or others or valued):
+        if not (denied or supposed or open_ or others or valued):
             return True
     return False
 
@@ -211,6 +239,8 @@ def _names(sentence: str, gold: str, question: str) -> bool:
     if not target.isascii() and any(ord(char) > 0x2E7F for char in target):
         before, said, behind = sentence.rpartition(target)
         return bool(said) and not (_DENIED_BEFORE.search(before[-4:]) or _DENIED_BEHIND.match(behind))
+    if re.search(rf"\w-{re.escape(target)}\b", sentence, re.IGNORECASE):
+        return False  # "anti-parallel"
     question = question[:MAX_QUESTION]
     rivals = _rivals(words, question)
     names = {name.lower() for name in _NAME.findall(question)}
@@ -248,7 +278,7 @@ def _is_said(said: list[str], start: int, end: int) -> bool:
 
 def _is_subject(said: list[str], start: int, end: int, names: set[str]) -> bool:
     """Whether a name is the subject of what a clause says, or what its subject is."""
-    if names & _uncompared(said[end:]):
+    if names & _uncompared(said[end:]) or _is_denied(said[end : end + 2]):
         return False
     is_predicate = bool(_IS & set(said[:start][-3:])) and not _AWAY & set(said[:start])
     leads = set(said[:start]) <= _CONNECTIVES
@@ -263,8 +293,11 @@ def _uncompared(said: list[str]) -> set[str]:
 def _rivals(words: list[str], question: str) -> set[str]:
     """The other options of the question, or the others of the answer's class."""
     rivals: set[str] = set()
-    for listed, last in _OPTIONS.findall(question.lower()):
+    for listed, last in _OPTIONS.findall(question):
         options = {*listed.split(", "), last}
+        if last[0].isupper():  # "Who is taller, Ann or Bea?"
+            options = {option for option in options if option[0].isupper()}
+        options = {option.lower() for option in options}
         if set(words) & options:
             rivals |= options
     for members in _CLASSES:

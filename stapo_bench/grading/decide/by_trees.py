@@ -7,10 +7,11 @@ from functools import lru_cache
 from stapo_bench.grading import units
 from stapo_bench.grading.compare import Contradiction, Rules, reads_as_region, same
 from stapo_bench.grading.decide import text_answers
+from stapo_bench.grading.decide.unit_vectors import in_hats
 from stapo_bench.grading.decide.verdict import Question, Verdict
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import clean, parse, region_in_words
-from stapo_bench.grading.tree import Kind, Node, Refusal, free_symbols, sym
+from stapo_bench.grading.tree import Kind, Node, Refusal, free_symbols, kinds, sym
 from stapo_bench.records import Gold
 
 _LEAD_IN = regex(
@@ -29,15 +30,14 @@ _KNOWN_UNITS = units.WORDS | frozenset("Lmsgh")
 _QUOTIENT = regex(r"([-+]?[\d.,]*\d) ?(([A-Za-z]+) ?/ ?([A-Za-z]+))")
 # The name of a probability, a mean, a count: P(X = 2) = ..., E[X] = ..., \\#S = ...
 _MEASURE = regex(
-    r"^(?:(?:P|Pr|E|Var|\\Pr|\\mathbb\{[PE]\}|\\text\{(?:P|Pr|E|Var)\})\s*[(\[][^()\[\]]*[)\]]|\\?#\s*\w)\s*=\s*(?=[^=]+$)"
+    r"^(?:(?:P|Pr|E|Var|\\Pr|\\mathbb\{[PE]\}|\\text\{(?:P|Pr|E|Var)\})\s*[(\[][^()\[\]]*[)\]]"
+    r"|\\?#\s*\w)\s*=\s*(?=[^=]+$)"
 )
 # f(-2) = 8, f'(2) = 8, f'(x) = 2x: one side has this name, the other has the bare value.
 _OF_FUNCTION = regex(r"^[A-Za-z](?:'* ?\( ?-?\d+(?:\.\d+)? ?\)|'+ ?\( ?[a-z] ?\)) ?= ?(?=[^=<>]+$)")
 _COLUMN = regex(r"^\\binom ?\{([^{}]+)\} ?\{([^{}]+)\}$")
-_UNIT_VECTOR = regex(
-    r"\s*((?:^|(?<=[}ijk\s]))\s*[-+]?)\s*(\d+(?:\.\d+)?|\\frac\{\d+\}\{\d+\}|\\sqrt\{\d+\})?\s*"
-    r"(?:\\(?:hat|vec|text)\s*)?\{?\s*\\?([ijk])(?:math)?(?![a-zA-Z])\s*\}?"
-)
+_UPRIGHT = regex(r"\\text\{ ?([ijk]) ?\}")
+_LETTER_AS_UNIT = regex(r"\\text\{ ?([A-Za-z]) ?\}")
 _TIMES = regex(r"\\cdot|[{}]")
 _EXCEPT = regex(
     r"^(?:\\text\{)?\s*all real (?:numbers|values|x)?\s*(?:x )?(?:except|other than|but)(?: for)?\s*\}?\s*"
@@ -48,7 +48,7 @@ _SQUEEZED = regex(r"\\text(?=\{)|(?<![0-9A-Za-z])\s+|\s+(?![0-9A-Za-z])|(?<=[A-Z
 _STYLED = regex(r"\\(?:text|mathrm)\s*\{([^{}]*)\}")
 _WORDED = regex(r"\s*[A-Za-z]{3}")
 _DEGREE = regex(r"\^?\s*\{?\s*\\circ\s*\}?|°")
-_REGIONAL = regex(r"[<>≤≥≠\[(∞]|\\(?:[lg]eq?|[lg]t|neq?|in|infty|mathbb)(?![a-z])")
+_REGIONAL = regex(r"[<>≤≥≠\[\](∞]|\\(?:[lg]eq?|[lg]t|neq?|in|infty|mathbb)(?![a-z])")
 _REAL = regex(r"([a-z]) \\in \\mathbb\{R\} ?, ?(?=\1 ?(?:[<>]|\\(?:ne|le|ge)\b))")
 
 
@@ -64,6 +64,8 @@ def by_mathematics(question: Question) -> Verdict:
     except Refusal as refusal:
         return Verdict(_same_text(response, target), f"text, for the gold cannot be read: {refusal}")
     try:
+        if "\\text" in response and not _UNIT_LETTERS.fullmatch(target):
+            response = _in_letters_of(asked, response)
         given = _parse_response(response, asked)
         if gold.answer_type == "tuple" and given.kind is not Kind.TUPLE and reads_as_region(given):
             return Verdict(False, "a set of numbers for a tuple")
@@ -98,9 +100,12 @@ def _parse_gold(target: str, gold: Gold) -> Node:
     if (named := _named_set(target)) is not None:
         return named
     target = _REAL.sub("", target)
+    if (rate := _per_another(target)) and len(rate[4]) > 1:  # "12 L/min"
+        target = f"{rate[1]} \\text{{{rate[2]}}}"
     node = parse(target, not (gold.is_multiple or gold.answer_type in ("multi", "set", "tuple")))
     # Said to be an interval, a pair in brackets can no longer be a point or a list.
-    return Node(Kind.UNION, (node,)) if gold.answer_type == "interval" and node.kind is Kind.TUPLE else node
+    is_interval = gold.answer_type == "interval" or (target.startswith("]") and target.endswith("["))
+    return Node(Kind.UNION, (node,)) if is_interval and node.kind is Kind.TUPLE else node
 
 
 def _parse_response(response: str, asked: Node) -> Node:
@@ -111,8 +116,7 @@ def _parse_response(response: str, asked: Node) -> Node:
     response = _REAL.sub("", _MEASURE.sub("", response))
     if asked.kind in (Kind.TUPLE, Kind.MATRIX):
         response = _COLUMN.sub(r"\\begin{pmatrix}\1\\cr \2\\end{pmatrix}", response)
-    if asked.kind is Kind.TUPLE and (components := _components(response, len(asked.args))) is not None:
-        response = components
+        response = in_hats(_UPRIGHT.sub(r"\\hat{\1}", response))
     if not free_symbols(asked) and (unit := _UNIT_LETTERS.fullmatch(response) or _per_another(response)):
         response = f"{unit[1]} \\text{{{_TIMES.sub(' ', unit[2])}}}"  # "9.8 m/s^2", "5 m": no variable is asked for
     try:
@@ -124,26 +128,18 @@ def _parse_response(response: str, asked: Node) -> Node:
         return parse(shorter)
 
 
+def _in_letters_of(asked: Node, response: str) -> str:
+    r"""The response with letters for the units ``\text{ h }`` that a gold without units has as variables."""
+    letters = free_symbols(asked)
+    if not letters or Kind.QUANTITY in kinds(asked):
+        return response
+    return _LETTER_AS_UNIT.sub(lambda unit: f" {unit[1]} " if unit[1] in letters else unit[0], response)
+
+
 def _per_another(response: str) -> re.Match[str] | None:
     """The number and the units of "30 gal/min"; None where one of the words is no unit."""
     found = _QUOTIENT.fullmatch(response)
     return found if found and {found[3], found[4]} <= _KNOWN_UNITS else None
-
-
-def _components(text: str, wanted: int) -> str | None:
-    r"""The tuple of ``-6\mathbf{i} - \mathbf{j} + 3\mathbf{k}``; None of any other answer.
-
-    >>> _components("2i - k", 3), _components("2i - x", 2)
-    ('(2,0,-1)', None)
-    """
-    terms = list(_UNIT_VECTOR.finditer(text)) if wanted in (2, 3) else []
-    names = [term[3] for term in terms]
-    if len(terms) < 2 or len(set(names)) < len(names) or _UNIT_VECTOR.sub("", text).strip():
-        return None
-    values = {term[3]: f"{term[1].strip().lstrip('+')}{term[2] or 1}".replace(" ", "") for term in terms}
-    return (
-        f"({','.join(values.get(name, '0') for name in 'ijk'[:wanted])})" if max(names) <= "ijk"[wanted - 1] else None
-    )
 
 
 @lru_cache(maxsize=1024)

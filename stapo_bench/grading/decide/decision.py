@@ -15,6 +15,7 @@ from stapo_bench.grading.decide.by_trees import by_mathematics
 from stapo_bench.grading.decide.free_constants import with_constants_of
 from stapo_bench.grading.decide.parts import labelled, listed, without_names
 from stapo_bench.grading.decide.restated import APPROXIMATELY, restates
+from stapo_bench.grading.decide.unit_vectors import with_unit_vectors
 from stapo_bench.grading.decide.verdict import Question, Verdict
 from stapo_bench.grading.decide.word_equations import in_letters, words_of
 from stapo_bench.grading.decide.word_rules import by_words
@@ -54,6 +55,8 @@ _AS_PERCENT = regex(r"(.+?),?\s+or\s+([^,]+%)")
 _TWICE = regex(r"([^,;]+?),?\s+(?:or|i\.e\.,?|that is,?)\s+([^,;]+)")
 _UNFINISHED = regex(r"\)\s*[-+]|[-+]\s*\(")  # "(u^2 - 4) - (u^2 - 18)" is no value yet
 _FORMULA = regex(r"\$([^$]+)\$")
+_BRACED, _POWERS = regex(r"([\^_])\{(\w)\}"), str.maketrans({"²": "^2", "³": "^3"})
+_PER = regex(r"(.*\d.*?)\s*\\text\{ per (\w+) ?\}")
 _ASKING = regex(r"(?<=[.?!,])\s+")
 _TUPLE = regex(r"(?:\\left)?\((?=[^()]*,).*\)")
 _NUMBER = regex(r"[-+]?\d+(?:\.\d+)?")
@@ -94,9 +97,26 @@ def decide(  # noqa: PLR0911 - one return for each kind of answer
     if asked is not None and asked.base and (same := _in_base(extracted, gold, asked.base)) is not None:
         return Verdict(same, f"the question asks for base {asked.base}")
     verdict = _decide(extracted, gold)
+    if asked is not None and asked.unit and not verdict.correct and _leaves_out_per(extracted, gold, asked.unit):
+        return Verdict(True, "a unit without its per")
     if verdict.correct:
         return _not_as_asked(extracted, gold, asked) or verdict
     return _otherwise(extracted, gold, asked) or (_as_asked(extracted, gold, asked) if asked else None) or verdict
+
+
+def _leaves_out_per(extracted: str, gold: Gold, asked: str) -> bool:
+    """Whether an answer is "13 dollars" where a bare gold is in dollars per hour: half of its unit, not another one."""
+    above, per, _ = _per(asked)
+    return (
+        bool(per)
+        and gold.unit == asked
+        and all(_decide(extracted, replace(gold, unit=unit)).correct for unit in (None, above))
+    )
+
+
+def _per(unit: str) -> tuple[str, str, str]:
+    """What is above and below in one unit per another."""
+    return unit.replace(" per ", "/").partition("/")
 
 
 def _with_its_base(digits: str, base: str, gold: Gold) -> Verdict:
@@ -119,8 +139,8 @@ def _otherwise(extracted: str, gold: Gold, asked: Asked | None) -> Verdict | Non
     """The verdict on what is written in another way: read again, said twice, an identity, parts with names; or None."""
     if (again := _read_again(extracted, gold, asked)) is not None:
         return decide(again, gold, asked)
-    if (twice := _TWICE.fullmatch(extracted)) and _decide(twice[1], Gold(answer=twice[2])).correct:
-        first = decide(twice[1], gold, asked)  # "220 cm, or 2.2 m"
+    if (twice := _TWICE.fullmatch(extracted)) and _decide(twice[1].rpartition("=")[2], Gold(answer=twice[2])).correct:
+        first = decide(twice[1].rpartition("=")[2], gold, asked)  # "220 cm, or 2.2 m"
         return first if first.correct else decide(twice[2], gold, asked)
     if (value := _of_formula_asked(extracted, gold)) is not None:
         return decide(value, gold, asked)
@@ -187,8 +207,13 @@ def _of_formula_asked(extracted: str, gold: Gold) -> str | None:
     if "=" in right or _UNFINISHED.search(right):
         return None
     formulas = _FORMULA.findall(_ASKING.split(gold.question[-MAX_CHAIN:])[-1])
-    named = re.sub(r"\s", "", clean(left))
-    return right.strip() if any(re.sub(r"\s", "", clean(formula)) == named for formula in formulas) else None
+    named = _squeezed(left)
+    return right.strip() if any(_squeezed(formula) == named for formula in formulas) else None
+
+
+def _squeezed(formula: str) -> str:
+    """A formula without blanks, its powers in one spelling."""
+    return _BRACED.sub(r"\1\2", re.sub(r"\s", "", clean(formula.translate(_POWERS))))
 
 
 def _states_identity(extracted: str, gold: Gold) -> bool:
@@ -210,7 +235,7 @@ def _written_with(text: str) -> list[str]:
 
 def _decide(extracted: str, gold: Gold) -> Verdict:
     """The verdict on two answers as they stand."""
-    response, target = clean(extracted), clean(gold.answer)
+    response, target = map(clean, with_unit_vectors(extracted, gold.answer))
     if _INTEGER.fullmatch(target):
         response = _ordinal(response)
     question = Question(response, target, gold)
@@ -240,10 +265,8 @@ def _as_asked(extracted: str, gold: Gold, asked: Asked) -> Verdict | None:
         and _decide(both[1], replace(gold, answer=both[2])).correct
     ):
         extracted = both[2]  # "3/4, or 75%"
-    if asked.percent and bool(_PERCENT.search(extracted)) is not bool(_PERCENT.search(gold.answer)):
-        bare = replace(gold, answer=_PERCENT.sub("", gold.answer).strip())
-        if _decide(_PERCENT.sub("", extracted).strip(), bare).correct:
-            return Verdict(True, "the question asks for a percentage")
+    if (same := _in_unit_asked(extracted, gold, asked)) is not None:
+        return same
     if asked.rounded and extracted.startswith("≈") and _decide(extracted.lstrip("≈ "), gold).correct:
         return Verdict(True, "the question asks for a rounded value")
     if asked.count and gold.answer.strip(" $") == "0" and text_answers.special(extracted) == "empty":
@@ -255,6 +278,17 @@ def _as_asked(extracted: str, gold: Gold, asked: Asked) -> Verdict | None:
         own = [value for name, sign, value in named if sign and _bare_name(name) == _bare_name(asked.letter)]
         if len(named) > 1 and len(own) == 1 and _decide(own[0], gold).correct:
             return Verdict(True, f"the question asks for {asked.letter}")
+    return None
+
+
+def _in_unit_asked(extracted: str, gold: Gold, asked: Asked) -> Verdict | None:
+    """CORRECT where the two differ by a percent sign, or by "each week", that the question itself has; else None."""
+    if asked.percent and bool(_PERCENT.search(extracted)) is not bool(_PERCENT.search(gold.answer)):
+        bare = replace(gold, answer=_PERCENT.sub("", gold.answer).strip())
+        if _decide(_PERCENT.sub("", extracted).strip(), bare).correct:
+            return Verdict(True, "the question asks for a percentage")
+    if (rate := _PER.fullmatch(extracted)) and rate[2] in asked.words and _decide(rate[1], gold).correct:
+        return Verdict(True, "per the unit that the question names")
     return None
 
 

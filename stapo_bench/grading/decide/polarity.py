@@ -13,9 +13,13 @@ def words_of(text: str) -> frozenset[str]:
 YES = words_of("yes true correct sí si oui ja да верно 是 对 是的 正确 はい 예 네 wahr richtig vrai verdadero")
 NO = words_of("no false incorrect wrong non nein нет неверно 否 错 错误 不是 不对 没有 いいえ 아니요 falsch faux falso")
 _DENIES = regex(
-    r"\b(?:impossible|not possible|(?:it|this|that|statement|claim|one) (?:is not|isn['’]t|cannot|can['’]t"
+    r"\b(?:impossible|not possible|such an? [a-z]+ (?:cannot|can['’]t|does not|doesn['’]t)(?: possibly)? exist"
+    r"|no such [a-z]+ (?:exists|can)"
+    r"|(?:it|this|that|statement|claim|one) (?:is not|isn['’]t|cannot|can['’]t"
     r"|does not|doesn['’]t)(?! (?:hard|difficult|easy|clear|obvious|surprising|necessary|only|just|until|matter|fail"
     r"|the case|true that|correct that))"
+    r"|(?:it|this|that)['’]s not(?! (?:hard|difficult|easy|clear|obvious|surprising|necessary|only|just|until"
+    r"|the case))"
     r"|is (?:false|wrong|incorrect|not true)(?! that\b)|(?:is|can|will|could) never(?! fail))\b|n['’]t possible"
     r"|是错|错误|不对|不可能|不正确|没有|ではない|아니",
     re.IGNORECASE,

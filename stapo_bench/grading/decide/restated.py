@@ -81,7 +81,7 @@ def _asked_for(question: str) -> _Asked | None:
     """What the question's last sentence asks to evaluate; None where it asks otherwise."""
     last = _SENTENCE_END.split(question[-MAX_FORMULA:].strip(" \n.?。？"))[-1]
     asks = _ASKS.match(last)
-    if asks is None:
+    if asks is None or "matrix" in last:  # a determinant that is written out is worked
         return None
     formula = _IN_FULL.sub("", last[asks.end() :])
     formula = given[1] if (given := _UNDER_CONDITION.match(formula)) else formula

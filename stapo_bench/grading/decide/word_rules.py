@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from stapo_bench.grading.decide import text_answers
+from stapo_bench.grading.decide.asserted import box_asserts
 from stapo_bench.grading.decide.by_trees import by_mathematics
 from stapo_bench.grading.decide.polarity import NO, YES, polarity
 from stapo_bench.grading.decide.verdict import Question, Verdict
@@ -21,6 +22,8 @@ _SIGN = regex(r"[\\\d=^_{}+*/<>|]")
 _RATIO = regex(r"\d+(?: ?: ?\d+)+")
 _CLOCK = regex(r"\b(?:what time|time|clock|when|a\.?m|p\.?m|noon|midnight|long|minutes?|hours?)\b", re.IGNORECASE)
 _NO_VALUES = (r"\emptyset", r"\varnothing", r"\{\}")
+# In a box; what is cut from prose has no \\text and begins in lower case.
+_SENTENCE = regex(r"\\text\s*\{\s*[A-Za-z]+[ ,}]|[A-Z][A-Za-z]* [^\d]")
 _TEXT_ONLY = regex(r"(?:\\text\{[^{}\\]*\}[\s,.]*)+")
 
 
@@ -101,7 +104,11 @@ def text(question: Question) -> Verdict | None:
     if (asked := text_answers.plain(target)) in YES | NO and not {"yes", "no"} <= set(said.split()):
         return Verdict(polarity(said) is (asked in YES), "yes or no")
     same_set = kind is not None and _special(response) == kind
-    return Verdict(same_set or text_answers.same_words(response, target), "words")
+    if same_set or text_answers.same_words(response, target):
+        return Verdict(True, "words")
+    sentence = _TEXT.sub(r" \1 ", response) if _SENTENCE.match(response) else None
+    said_in_full = sentence is not None and box_asserts(sentence.strip(" ."), target, gold.question)
+    return Verdict(said_in_full, "a sentence" if said_in_full else "words")
 
 
 RULES: tuple[Callable[[Question], Verdict | None], ...] = (

@@ -7,5 +7,7 @@ from stapo_bench.grading.extraction.for_question import until_answered
 from stapo_bench.grading.extraction.languages import answer_phrases, declines, without_groups
 from stapo_bench.grading.extraction.lists import last_items
 from stapo_bench.grading.extraction.named import in_order_of, named_values
+from stapo_bench.grading.extraction.named_parts import in_boxes, values_under
+from stapo_bench.grading.extraction.names_of_parts import part_names
 from stapo_bench.grading.extraction.readings import boxes_for, prose_of, stated_parts, value_without_words
-from stapo_bench.grading.extraction.turns import until_similar_question
+from stapo_bench.grading.extraction.turns import until_end_token, until_similar_question

@@ -9,17 +9,27 @@ _ASIDE = regex(
     r"(?! gives)|verif\w+"
     r"|confidence|i hope|hope\s"
     r"|let me know|thanks?\b|thank\syou"
-    r"|feel free|please|as an? (?:\w+[ -]){0,2}(?:check|test)\b|you can(?!['’]t|not)\b|q\.?e\.?d|done\b"
+    r"|(?:pro |study |quick )?tips?:|(?:a )?(?:word|piece|bit) of advice:"
+    r"|in the (?:next|following) (?:lesson|section|chapter|part|video|exercise|step)\b|next (?:time|lesson|week)\b"
+    r"|feel free|please(?![^.]*; )|good (?:job|work)\b|well done\b|keep (?:it up|going|practi[cs]ing)\b"
+    r"|for (?:further|more) [a-z]+,"
+    r"|if you (?:liked|like|enjoyed|find this)\b|there (?:is|are) (?:nothing|no(?:ne)? (?:others?|more|further|else))\b"
+    r"|(?:we|i) (?:still |now |also |just )?(?:need|have|want|ought) to (?:check|verify|test|see) (?:whether|if|that)\b"
+    r"|as an? (?:\w+[ -]){0,2}(?:check|test)\b|you can(?!['’]t|not)\b|q\.?e\.?d|done\b"
     r"|this (?:completes|matches|agrees|confirms"
     r"|is (?:the )?(?:correct|final|required))"
     r"|let(?:['’]s| us| me) (?:\w+ )?(?:double[ -]?|re-?)?(?:check|verify|confirm|test)\b"
     r"|we can (?:verify|check)|to (?:verify|check|confirm|double[- ]check)|for (?:comparison|reference|context)"
     r"|both sides|the (?:left|right)(?:-hand)? side(?!.*[,;:] (?:and )?(?:so|hence|thus|therefore)\b)|[LR]HS\b"
     r"|then both|before round\w+|(?:substitut\w+|plugging)\b"
-    r"(?!.*(?:[,;:]\s[a-z]\s?(?:=|(?:equals|is)\b)|(?:[,;:]|\sand)\s(?:and )?(?:so|hence|thus|therefore)\b"
+    r"(?!.*(?:[,;:]\s[a-z]\s?(?:=|(?:equals|is)\b)|:\s[^:]*="
+    r"|(?:[,;:]|\sand)\s(?:and )?(?:so|hence|thus|therefore)\b"
     r"|,\s(?:the|this) \w+ (?:equals|is)\b|\b(?:i|we|one) (?:get|obtain|find)s?\b))"
-    r"|for (?:instance|example)|e\.g|compare|remark|zum vergleich"
+    r"|for (?:instance|example)|e\.g|compare\b|remark|zum vergleich"
     r"|(?:please )?(?:do not|don['’]t) (?:confuse|mistake|mix)\b|(?:it['’]s|it is|it may be|it might be) tempting\b"
+    r"|übrigens\b|au passage\b|bon courage\b|bonne (?:continuation|chance|journée)\b|n['’]hésite|por cierto\b"
+    r"|per inciso\b"
+    r"|кстати\b|顺便|另外注意|ちなみに|참고로|للتحقق|للتأكد|viel (?:erfolg|spaß|glück)\b|vérif|(?:la )?verifica\b"
     r"|(?:die )?(?:probe|kontrolle)\b|(?:la )?comprobación\b|проверка\b"
     r"|(?:the|this) (?:condition|restriction)s?\b[^:]*\b(?:is|are) (?:also |indeed )?(?:satisfied|fulfilled|met)\W*$"
     r"|(?:la )?(?:condición|condition|condizione)\b.*\b(?:se cumple|vérifiée|respectée|soddisfatta)\W*$"
@@ -37,12 +47,15 @@ _ASIDE = regex(
     r"|everything (?:is|works|checks|fits|matches|agrees)\b"
     r"|if you (?:have|need|want)|would you|do you|is there|any (?:other )?questions|good luck|happy|great|nice"
     r"|that'?s it|in case|proof|difficulty|tags?\b|source|i (?:think|believe|guess|feel|am"
-    r"|don['’]t see)\b[^=\d\ue000-\uf8ff]*$|i['’]m\b|that['’]?s? (?:is )?(?:the |my )?(?:final )?answer)",
+    r"|don['’]t see)\b[^=\d\ue000-\uf8ff]*$|i['’]m\b(?![^:.]*: )(?! (?:(?!not\b)\w+ )?(?:sure|certain|confident"
+    r"|convinced)(?: that)? [^:.]*(?:\b(?:is|are)|=) ?[-−$]?[\d\ue000-\uf8ff])|that['’]?s? (?:is )?(?:the "
+    r"|my )?(?:final )?answer)",
     re.IGNORECASE,
 )
 # An equality of numbers that a word of approval follows: "As 8 × 3 = 24, this works."
 _APPROVED = regex(
-    r"^(?!\W*(?:so|thus|therefore|hence)\b)(?:(?:[^=≈(]*[\d)]\s*[=≈])+\s*[-\d.,]+|[^=≈]*[\ue000-\uf8ff][^=≈\d]*?)[^=≈]{0,20}"
+    r"^(?!\W*(?:so|thus|therefore|hence)\b)(?:(?:[^=≈(]*[\d)]\s*[=≈])+\s*[-\d.,]+"
+    r"|[^=≈]*[\ue000-\uf8ff][^=≈\d]*?)[^=≈]{0,20}"
     r"(?:\b(?:as (?:required|expected|desired|needed|claimed|given|stated|it should)|this (?:works|fits)|which "
     r"(?:matches|fits|works|agrees"
     r"|checks out|is (?:correct|right|true|consistent))|checks out|works|matches|OK)|[✓✔✅])[\s.!)]*$",
@@ -83,6 +96,9 @@ _NOTE = regex(
     r"|(?:without|if|had|were)\b.*\bwould)\b",
     re.IGNORECASE,
 )
+_NOT_ASKED = regex(r"[(,] ?(?:which (?:is|are|was|were) )?not (?:asked|needed|required|wanted)(?: for| here)?[),]")
+_QUESTION = regex(r"(?:Is|Are|Does|Do|Can|Will|What|How|Which|Why)\b[^.!?]*$")  # that breaks off before its mark
+_SO = regex(r",\s+(?:and )?(?:so|hence|thus|therefore) (?:it|that|the|there|this|we|[a-z]) ?(?:is|are|=|equals|have)\b")
 _FIND = (
     r"(?:\w+ly |first |now |just |then )?(?:find|compute|calculate|evaluate|determine|simplify|solve|expand|factor"
     r"|express|know|work out)\b(?! that\b|\s+\d+\s+[a-z])"  # "solve 6 more problems" gives a number
@@ -118,13 +134,22 @@ _LAST_REMARK = regex(
 )
 
 
+_REMARK_BETWEEN = regex(
+    r"(?<=[.!?])\s+\((?=[A-Z][a-z]+ [a-z]+)(?!(?:Actually|Correct|Wait|Sorry|Oops|No|So|Hence|Thus|Therefore"
+    r"|The answer)\b)"
+    r"[^()]{5,300}[.!]?\)(?=\s+(?:Let me|I hope|Hope|Feel free|Good luck|Happy|Thanks?|Do you|If you|Please)\b)"
+)
+
+
 def states_nothing(sentence: str, notes: bool) -> bool:
     """Whether a sentence asks, checks, sets out or is courteous; ``notes``: whether a remark states something."""
     return (
         sentence.endswith(("?", "？"))
+        or _QUESTION.match(sentence) is not None
+        or _NOT_ASKED.search(sentence) is not None
         or _ASIDE.match(sentence) is not None
         or _APPROVAL.fullmatch(sentence) is not None
-        or (not notes and _NOTE.match(sentence) is not None)
+        or (not notes and _NOTE.match(sentence) is not None and not _SO.search(sentence))
     )
 
 
@@ -172,12 +197,18 @@ def heads_check(line: str) -> bool:
     return _CHECK.fullmatch(line) is not None
 
 
+def without_remarks_in_brackets(text: str) -> str:
+    """The text without whole sentences in parentheses before a last courtesy: "So 90! (Some show 72.) Let me know!"."""
+    return _REMARK_BETWEEN.sub(" ", text) if ")" in text else text
+
+
 def without_last_remark(text: str) -> str:
     """The text without the parentheses that end it behind its last sentence.
 
     >>> without_last_remark("n = 17. (The next would be 52.)"), without_last_remark("It is f(x).")
     ('n = 17.', 'It is f(x).')
     """
+    text = without_remarks_in_brackets(text)
     if not text.rstrip(" .*\n").endswith(")"):
         return text
     return _LAST_REMARK.sub("", text) or text

@@ -7,12 +7,15 @@ from stapo_bench.grading.patterns import regex
 _EQUALS = regex(r"(?<![<>=!:\\])=(?!=)")
 _RELATIONS = regex(r"[<>≤≥≠]|\\(?:le|ge|lt|gt|leq|geq|ne|neq|equiv|in|approx|implies|iff|Rightarrow|to)(?![A-Za-z])")
 _IMPLIED = regex(
-    r"\\(?:iff|implies|Rightarrow|Leftrightarrow|Longrightarrow|Longleftrightarrow|to|longrightarrow)(?![A-Za-z])|[⇒⇔⟹⟺→]"
+    r"\\(?:iff|implies|Rightarrow|Leftrightarrow|Longrightarrow|Longleftrightarrow|to|longrightarrow)(?![A-Za-z])"
+    r"|[⇒⇔⟹⟺→]"
 )
 _JOINTS = regex(r"[,;](?:\s+and)?(?:\s|\\[ ,;:q]|(?=\s))| and | or |\\text\s*\{\s*(?:and|or)\s*\}")
 _ARITHMETIC = regex(r"[^A-Za-z=]*\d[^A-Za-z=]*[-−+*/·×÷^√²³][^=]*")
 _LOGARITHM = regex(r"\s*\\?(?:log|ln|lg)\s?(?:_\{?\d+\}?|[₀-₉]+)?\s?[^a-zA-Z=]+")
 _REASON_BEHIND = regex(r"\\q?quad\s*\(\s*\\text\s*\{\s*(?:since|because|as|check|for|where)\b.*$")
+# "7^{-1} ≡ 15 (mod 26)": numbers alone
+_CONGRUENT = regex(r"[^A-Za-z=]*?(?:≡|\\equiv)\s*(-?\d+)\s*(?:\(mod.*|\\pmod.*|\\mod.*|\\bmod.*)?")
 _LETTER_IS = regex(r"\s*([A-Za-z])\s*=[^=]+")
 _LETTER_ALONE = regex(r"\s*[A-Za-z](?:_\w|_\{\w+\})?\s*")
 _LETTER = regex(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])|[A-Za-z]{2,}")
@@ -37,6 +40,8 @@ def chain_end(text: str, goes_on: bool = True) -> str:  # noqa: PLR0911 - one re
     >>> chain_end("A = \\pi r^2 = 16\\pi"), chain_end("x = 5"), chain_end("gcd(48, 18) = 6"), chain_end("y = 2x + 3")
     ('16\\pi', 'x = 5', '6', 'y = 2x + 3')
     """
+    if congruent := _CONGRUENT.fullmatch(text.strip()):
+        return congruent[1]
     text = _IMPLIED.split(_REASON_BEHIND.sub("", text))[-1].strip()
     sides = _sides(text)
     if len(sides) > 1 and not _NAME_SIDE.fullmatch(sides[0]) and (other := _OTHER_FORM.search(text)):

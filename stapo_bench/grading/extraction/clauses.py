@@ -11,21 +11,39 @@ from stapo_bench.grading.extraction.tokens import Token, tokens
 from stapo_bench.grading.patterns import regex
 
 MAX_RUNS = 60  # values of a clause, from its end, that are looked at
+MIN_CONDITION = 3  # words of a condition that is whole
 MAX_BEFORE = 60  # characters before a value that may hedge it
 _WHICH = (  # that adds a remark, and no result
-    r"which(?! (?:is|are|equals|gives|makes|means|comes|simplifies|reduces|evaluates|leaves|leaving|yields|totals"
-    r"|amounts|rounds|brings|takes)\b)"
+    r"which(?! (?:together |in (?:[a-z]+ ){1,3}|thus |then |to the nearest [a-z]+ |rounded [^,]{0,40}?)?"
+    r"(?:is|are|equals|gives|makes|means|comes|simplifies|reduces|evaluates|leaves|leaving|yields|totals"
+    r"|amounts|rounds|brings|takes|raises|lowers|puts|sets|becomes|turns|reads|approaches|tends|tells us|shows"
+    r"|implies)\b)"
 )
 _SUBORDINATE = regex(
     r",?\s+\b(?:because|since|as (?:desired|required|claimed|shown|needed|expected|stated|\w+ was)|as (?:we"
     r"|the|it)\b|where(?:as)?|"
     + _WHICH
-    + r"|whose|while|although|though|compared|when(?:ever)?|if|provided|so that|in order|for (?:all|any|every|each)"
+    + r"|whose|while|although|though|compared|when(?:ever)?|if|provided|assuming|so that|in order|for (?:all|any"
+    r"|every|each|which)"
+    r"|of which|as (?=[^,;]*\d[^,;]*(?:=|\bis\b|\bmakes\b)[^,;]*\d)"
+    r"|хотя|obwohl|bien que|aunque|embora|sebbene|benché|虽然|尽管|tra cui|dont|darunter|entre (?:ellos|ellas|eles)"
+    r"|в том числе"
     r"|(?<!the )(?<!a )(?<!each )car|puisque|weil|da|denn|porque|поскольку|так как)\b",
     re.IGNORECASE,
 )
 _AND = regex(r"(?<!,) (?:and|und|et|y)\s*$", re.IGNORECASE)  # with a comma before it the main clause may go on
 _IF = regex(r",?\s+(?:if|unless|provided)\b", re.IGNORECASE)
+# What a condition says that leaves a value open: other values, or another reading of the question.
+_HEDGED = regex(
+    r"[\d\ue000-\uf8ff]|\b(?:[a-z]|zero|one|two|three|count\w*|includ\w*|exclud\w*|allow\w*|consider\w*|treat\w*"
+    r"|interpret\w*|mean\w*|regard\w*|assum\w*|order|distinct|repeat\w*|repetition|identical|want\w*|ask\w*|read"
+    r"|question|problem|you|we|I)\b",
+    re.IGNORECASE,
+)
+_DOMAIN = regex(
+    r"\s*(?:that\s)?[\ue000-\uf8ff]|\s*(?:that\s)?[a-z] ?(?:[≠<>≥≤]|!=|is (?:not|positive|negative|non))"
+)  # "if x ≠ 0"
+_CONCLUDED = regex(r"\b(?:so|hence|thus|therefore)\s*$", re.IGNORECASE)
 _WOULD = regex(r"\bwould\b", re.IGNORECASE)  # of what is not so, beside what is
 _STATES = regex(
     r"=|\b(?:is|are|was|were|has|have|gives?|get|obtain(?:s|ing)?|equals?|becomes?"
@@ -40,20 +58,26 @@ _REASON = regex(
     r"[\s,;]*(?:(?:and|but)\s+)?(?:because"
     r"|since(?![^,;]*\b(?:(?:it|this|that) (?:means|follows|implies)|we (?:leave|keep|write))\b)"
     r"|as|if|when|while|whereas|although|though|unless|provided|where"
-    r"|with(?![^,;]*\b(?:this|that|it|we|he|she|they) (?:is|are|\w+s)\b)|not|rather"
-    r"|instead(?! (?:the|it|we|this|you)\b)|compared|unlike|"
+    r"|with(?![^,;]*\b(?:(?:this|that|it|we|he|she|they) (?:is|are|\w+s)|the [a-z]+ (?:is|are|comes|was)) )|not|rather"
+    r"|instead(?! (?:of (?:that|this|it) )?(?:the|it|we|this|you)\b)|compared|unlike|assuming|supposing|provided|"
     + _WHICH
-    + r"|car(?! \w+s\b)|puisque|weil|da|denn|porque|ya que|perché|поскольку|так как|因为|由于)\b",
+    + r"|хотя|obwohl|bien que|aunque|embora|sebbene|benché|for which|of which"
+    r"|car(?! \w+s\b)|puisque|weil|da|denn|porque|ya que|perché|поскольку|так как|因为|由于)\b",
     re.IGNORECASE,
 )
 # Behind a comma: a clause of its own has a subject and a verb before its value.
 _OWN_VERB = regex(
-    r"\s*(?:and\s+|but\s+|or\s+)?(?:[^\W\d_][\w'’]*\s+|\d\S*\s+){0,8}?(?:"
+    r"\s*(?:and\s+|but\s+|or\s+)?(?:[^\W\d_][\w'’-]*\s+|\$?\d\S*\s+|[-+−×·*/]\s+){0,8}?(?:"
     + "|".join(sorted(COPULAS | VERBS, key=len, reverse=True))
-    + r"|(?<!\d )(?!times\b|is\b|as\b|units\b)[a-z]{3,}[^s\W]s|[a-z]{3,}ing|happens?|turns?)\b"
+    + r"|(?<!\d )(?!times\b|is\b|as\b|units\b)[a-z]{3,}[^s\W]s|[a-z]{3,}ing|happens?|turns?|adds? up)\b"
     r"|\s*(?:and\s+|but\s+|so\s+)?(?:that|it|this)['’]s\s"
     r"|\s*(?:and\s+|but\s+)?(?:they|we|you|these|those|he|she|it)\s+[a-z]{3,}",
     re.IGNORECASE,
+)
+# "since A = π r² the region has area 5π": the equation is the reason
+_SINCE_EQUAL = regex(
+    r"\b(?:since|as|because) [\w'() ]{1,15} ?= ?\S+(?: ?[-−+*/·×^=] ?\S+)*(?= (?:the|it|we|this|there|that|our|its"
+    r"|his|her)\b)"
 )
 _KNOWN = regex(r"\b(?:the|these|those|all|both|other|remaining|first|last|original)\s+$", re.IGNORECASE)
 _AT = regex(
@@ -63,9 +87,12 @@ _AT = regex(
 )
 _CONSEQUENCE = regex(
     r"[,;:—–-]\s*(?:and\s+)?(?:so|hence|thus|therefore|consequently|then|which means|from which|meaning|it follows"
-    r"|that is|in other words|(?:or )?in (?:\w+ )?(?:form|notation|terms)|namely|altogether|in total"
-    r"|which (?:comes to|amounts to|totals|gives|makes|equals|leaves|yields|reads|simplifies to|evaluates to)|donc"
-    r"|also|daher|somit|luego|поэтому|значит|(?:rounded )?to the nearest \w+)\b(?: that)?"
+    r"|that is|in other words|(?:or )?in (?:\w+ )?(?:form|notation|terms)|o sea|es decir|c['’]est-à-dire|das heißt"
+    r"|cioè|ou seja|то есть|namely|altogether|in total"
+    r"|which (?:together |in all |in total |thus |then )?(?:comes to|amounts to|totals|gives|makes|equals|leaves|yields"
+    r"|reads|simplifies to|evaluates to)|which,? (?:(?:rounded )?to the nearest \w+|in (?:[a-z]+ )?(?:notation"
+    r"|form|terms|percent|words|degrees|decimals?)),?(?= (?:is|gives|makes|becomes|reads)\b)|donc"
+    r"|also|daher|somit|luego|поэтому|значит|(?:rounded )?to the nearest \w+)\b(?: that\b(?!['’]))?"
     r"|\s(?:so|hence|thus|therefore)\s(?=\d|[a-z] ?=|the\b|it\b|there\b)"
     r"|[,，;；]\s*(?:所以|因此|故|即|于是|よって|ゆえに)",
     re.IGNORECASE,
@@ -73,16 +100,21 @@ _CONSEQUENCE = regex(
 # "Since the time is 2 hours, ...": what opens a sentence and states nothing.
 _OPENING = regex(
     r"\W*(?:since|because|as|if|when|while|although|given that|seeing that)\b.*,\s+(?=(?:the|it|he|she|they|we|you"
-    r"|there|this"
-    r"|that|each|his|her|its|their|our)\b[^,]*\b(?:\d|[\ue000-\uf8ff])|[\ue000-\uf8ff]\W*$|\S{1,20} is the\b)"
+    r"|everyone|everybody|there|this"
+    r"|that|each|his|her|its|their|our)\b[^,]*\b(?:\d|[\ue000-\uf8ff]|two\b|three\b|four\b|five\b|six\b|seven\b|eight\b"
+    r"|nine\b|ten\b|eleven\b|twelve\b|[a-z]+teen\b|[a-z]+ty\b|half\b)|[\ue000-\uf8ff]\W*$|\S{1,20} is the\b)"
     r"|\W*(?:plugging|substituting|using|putting|setting|inserting|taking|with)\b[^:;]*"
     r"\b(?:we|one) (?:get|obtain|find)s?\s+"
-    r"|(?:.*\band )?\b[a-z]{2,}ing (?:[a-z]+ )?(?:by|with|for|from|in) [^,=]*,\s+(?=[a-z] ?=)",
+    r"|(?:.*\band )?\b[a-z]{2,}ing (?:[a-z]+ )?(?:by|with|for|from|in) [^,=]*,\s+(?=[a-z] ?=)"
+    r"|\W*(?:since|because|as) [^,]*=[^,]*,\s+(?=[^,=]*[A-Za-z(][^,=]*=)"
+    r"|(?:.*[,;] )?[a-z]{3,}ing (?=[^,;:=]*\d)[^,;:=]*?\b(?:shows?|tells us|means|reveals"
+    r"|implies)\s+(?:that\s+)?(?=[^=]*\d)",
     re.IGNORECASE,
 )
 _TAIL = regex(
     r"\b(?:to|than|of|after|before|at|from|for|by|per|within|among|between|with|without|in|on|into|through"
-    r"|over|under|since|until|using|via|mod)\s+(?:the\s+|a\s+|an\s+|its\s+|her\s+|his\s+|their\s+|only\s+"
+    r"|over|under|since|until|using|via|mod|de|des|du|von|di|del|della|entre|zwischen|из|между)\s+(?:the\s+|a\s+"
+    r"|an\s+|its\s+|her\s+|his\s+|their\s+|only\s+"
     r"|[a-z]+ing\s+)*$|\bto\s+[a-z]+\s+(?:the\s+|a\s+|all\s+)?$",
     re.IGNORECASE,
 )
@@ -90,7 +122,8 @@ _FILLER_WORDS = """
     about approximately roughly around exactly just therefore thus then hence also simply equal to given by
     only now the a an number value total of precisely indeed actually either clearly equivalent obviously
     always still up out back donc also genau alors entonces somit folglich als así ровно значит поэтому 约 約 于 为 for
-    as him her them us it me you each every both all in total altogether my our your his
+    tutto totale insgesamt todo tout zusammen всего as him her them us it me you each every both all in total
+    altogether my our your his
 """
 _FILLER = frozenset(_FILLER_WORDS.split())
 _HEDGE = regex(
@@ -104,7 +137,9 @@ _HEDGE = regex(
     r"|(?:moins|plus) de|(?:minor|maggior)\w* di"
     r"|меньше|больше|не превосходящ\w+"
     r"|mod|modulo|divisible by|multiple of|power of|multiples of|base|step|case|equation|lemma|theorem|figure"
-    r"|chapter|exercise|problem|page|section|example|part|modulus|degree|order|dimension)\s*(?:to\s+|be\s+|exactly\s+|a\s+|the\s+)?(?:[^\w\s(]\s*)?$",
+    r"|chapter|exercise|problem|page|section|example|part|modulus|degree|order|dimension|chapitre|Kapitel|cap[ií]tulo"
+    r"|capitolo|глав[аеу]|exercice|Aufgabe|ejercicio|esercizio)\s*(?:to\s+|be\s+|exactly\s+|a\s+"
+    r"|the\s+)?(?:[^\w\s(]\s*)?$",
     re.IGNORECASE,
 )
 # "On day 4 it is taller than 20 cm" bounds its subject, and gives no value.
@@ -119,16 +154,30 @@ _ROUGH = regex(
 # "which brings the thermometer to −7"
 _BRINGS_TO = regex(
     r"(?<!would )\b(?:brings?|takes?|moves?|raises?|lowers?|drops?|falls?|rises?|shrinks?|grows?|reduces?|sinks?"
-    r"|climbs?)\b"
+    r"|climbs?|leads?)\b"
     r"(?: [^\W\d_]+){0,4} to (?:exactly |just )?$"
+    r"|\b(?:puts?|sets?) (?:[^\W\d_]+ ){1,6}(?:at|to) (?:exactly |just )?$"
     r"|\b(?:leave|keep|write|written|express|expressed|represent|represented)\b(?: \S+){1,3} as $"
-    r"|\bis the same as $|\bcomes out (?:as|at|to) $",
+    r"|\bis the same as $|\bcomes out (?:as|at|to) $|\badds? up to $|\b(?:sums?|adds) to $",
     re.IGNORECASE,
 )
 # "so those are our two solutions, 4 and −1"
 _COUNTS_VALUES = regex(
     r"\s+(?:[a-z]+ )?(?:solutions|roots|values|numbers|integers|answers|points)\s*[:,(]\s*[-−(\d√π\ue000-\uf8ff]"
 )
+_NOUN_IS = regex(
+    r"[^\W\d_ ]*[^.;=\d]*\b[^\W\d_]{3,} (?:is|equals|равн[аоы]?|beträgt|ist|est|vaut|es|é|è) (?:then |thus "
+    r"|therefore |exactly |just |also |donc )?$"
+)
+_OF_RELATIONS = regex(
+    r"\b(?:equations?|line|curve|relation|condition|constraint|plane|circle|tangent|normal|asymptote|identity"
+    r"|formula|that"
+    r"|parabola|ellipse|hyperbola|system|inequality|solution|locus|this|which|it|what|form|rule|law|answer|result|axis"
+    r"|bisector|directrix|graph|set|function|there)\b",
+    re.IGNORECASE,
+)
+_OPERATED = regex(r"[-−+*/·×^(]|\\[dt]?frac")
+_WORD_EQUALS = regex(r"[A-Za-z]{3,} ?= ?$")
 _CALL = regex(r"[A-Za-z\u0370-\u03ff]'*\([a-z]\)")
 _MORE = regex(
     r"^\s*(?:ago\b|or\s+(?:more|less|fewer|so|greater|higher|above|below)|and (?:above|over|up)|times\s+(?:as|more"
@@ -156,7 +205,8 @@ def in_clause(clause: str, hidden: Hidden) -> str | None:
     reasons = _reasons(clause, starts)
     for start, end in zip(reversed(starts), [len(clause), *reversed(starts)], strict=False):
         part = clause[start:end].strip(" ,;:—→")
-        if start not in reasons and (found := _in_part(part, hidden)) is not None:
+        concluded = _CONCLUDED.search(clause[:start]) is not None
+        if start not in reasons and (found := _in_part(part, hidden, concluded)) is not None:
             return found
     # "One can see it at once, since a = b": where there is a main clause, its reasons state nothing.
     told = min(reasons - {0}, default=None)
@@ -216,11 +266,12 @@ def _clause_starts(clause: str, pieces: list[Token]) -> list[int]:
         if begins:
             starts.append(piece.end)
     starts += [match.end() for match in _CONSEQUENCE.finditer(clause)]
+    starts += [match.end() for match in _SINCE_EQUAL.finditer(clause)]
     return sorted(set(starts))
 
 
-def _in_part(clause: str, hidden: Hidden) -> str | None:
-    """The value that one clause gives, by where it stands to verbs and remarks."""
+def _in_part(clause: str, hidden: Hidden, concluded: bool = False) -> str | None:
+    """The value that one clause gives, by where it stands to verbs and remarks; ``concluded``: behind "so"."""
     pieces = tokens(clause)
     runs = _firm_runs(clause, pieces)
     if not runs:
@@ -228,7 +279,7 @@ def _in_part(clause: str, hidden: Hidden) -> str | None:
     firm = [(run, strength) for run in runs if (strength := _brought(clause, run) or _strength(pieces, run))]
     first = firm[0][0] if firm else runs[0]
     if cut := _SUBORDINATE.search(clause, first.end):
-        if firm and _IF.match(cut[0]):
+        if firm and _IF.match(cut[0]) and not concluded and _leaves_open(clause[: cut.start()], clause[cut.end() :]):
             return None
         firm = [(run, strength) for run, strength in firm if run.start < cut.start()]
         runs = [run for run in runs if run.start < cut.start()]
@@ -242,7 +293,31 @@ def _in_part(clause: str, hidden: Hidden) -> str | None:
     if chosen is None or bounded or _MORE.match(clause[chosen.end :]):
         return None
     rough = _ROUGH.search(clause[: chosen.start])
-    return ("≈ " if rough else "") + chosen.text
+    shown = hidden.shown(chosen.text)
+    worked = "=" in shown and (_WORD_EQUALS.search(clause[: chosen.start]) or _is_worked(clause[: chosen.start], shown))
+    return ("≈ " if rough else "") + (f"A = {chosen.text}" if worked else chosen.text)
+
+
+def _leaves_open(before: str, condition: str) -> bool:
+    """Whether a condition leaves the value before it open: other values, another reading of the question, or none yet.
+
+    >>> [_leaves_open("It is 4", condition) for condition in (" zero counts", " x ≠ 0", " all goes well")]
+    [True, False, False]
+    """
+    if _DOMAIN.match(condition):
+        return False
+    return len(condition.split()) < MIN_CONDITION or bool(_WOULD.search(before) or _HEDGED.search(condition))
+
+
+def _is_worked(before: str, shown: str) -> bool:
+    """Whether an equality is what something but an equation is: "The sum is n(n+1)/2 + n = ...": its end counts.
+
+    >>> _is_worked("Average speed is ", "2d/(d/24)=48"), _is_worked("The line is ", "2x + y = 3")
+    (True, False)
+    """
+    noun = _NOUN_IS.search(before)
+    left = shown.partition("=")[0]
+    return noun is not None and not _OF_RELATIONS.search(noun[0]) and _OPERATED.search(left) is not None
 
 
 def _chosen(clause: str, runs: list[Span], firm: list[tuple[Span, int]], related: list[Span]) -> Span | None:
@@ -257,6 +332,7 @@ def _chosen(clause: str, runs: list[Span], firm: list[tuple[Span, int]], related
     for choice in (
         [run for run in digits if any(sign in run.text for sign in "<>≤≥")],
         [run for run, strength in firm if run in digits],
+        [run for run, _ in firm if run.in_words and not _COUNTS_VALUES.match(clause, run.end)],
         [run for run in digits if not _TAIL.search(clause[: run.start]) and not _KNOWN.search(clause[: run.start])],
         [run for run in digits if not _KNOWN.search(clause[: run.start])],
         [run for run, strength in firm],
@@ -281,7 +357,7 @@ def _strength(pieces: list[Token], run: Span) -> int:  # noqa: PLR0911 - one ret
         lower = piece.text.lower()
         if place and before[place - 1].text.lower() == "to" and lower not in COPULAS:
             return 0  # "to save the $420" is no statement
-        if lower in COPULAS or piece.text.endswith(("是", "为", "為", "は", "が", "得", "等于", "은", "는")):
+        if lower in COPULAS or piece.text.endswith(("是", "为", "為", "は", "が", "得", "有", "等于", "은", "는")):
             return 2
         if lower.endswith(("'s", "’s")) and lower[:2] in ("it", "th", "he"):
             return 2

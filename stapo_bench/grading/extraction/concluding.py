@@ -28,6 +28,7 @@ _LEAVES_OUT = regex(
     re.IGNORECASE,
 )
 _NAMED_EACH = regex(r"[A-Za-z] = [^=]+?(?:(?:,| and | or )\s*[A-Za-z] = [^=]+?)*")
+_COUNTED = regex(r"\s*个(?:不同的)?(?:实数?)?[解根值数点]")  # "two solutions, one is 5, the other -2"
 _OF = regex(r"\b(?:of|for|dividing|(?:add|sum)s? (?:up )?to)\s$", re.IGNORECASE)
 
 
@@ -59,6 +60,7 @@ def all_values(text: str) -> str | None:
     clause = main_clause(without_stop(sentence))
     runs = [run for run in spans(tokens(clause)) if not run.is_bare_letter]
     runs = [run for run in runs if not run.in_words and not _OF.search(clause[: run.start])] or runs
+    runs = [run for run in runs if not _COUNTED.match(clause, run.end)]
     values = [chain_end(hidden.shown(run.text)) for run in runs]
     values = [value for value in values if "=" not in value or _NAMED_EACH.fullmatch(value)]  # others are working
     return ", ".join(values) or None

@@ -10,8 +10,9 @@ MAX_FRAGMENT = 200  # characters of a fragment, and of the end of a text that is
 _ENDS = regex(r"(?:\b(?:is|are|be|equals|use)|=|:)\s{1,3}[-+−]?\d[\d,.]*(?: [A-Za-z/]{1,12})?$")
 _SENTENCE_END = regex(r"[.!?:][*)\"']*\s|\n")
 _OPEN_WORD = regex(
-    r"(?<![/*+=^(·×−-])(?<![/*+=^(·×−-]\s)\b(?:a|an|and|as|because|but|by|for|if|in|into|is|let|of|or|since|so|than|that|the|then|to|we|when|which"
-    r"|with|me|says?|gives?|get|is|are|equals?|my|our|its|these|those|from|at|on|after|i)\Z",
+    r"(?<![/*+=^(·×−-])(?<![/*+=^(·×−-]\s)\b(?:a|an|and|as|because|but|by|for|if|in|into|is|let|of|or|since|so"
+    r"|than|that|the|then|to|we|when|which"
+    r"|with|me|says?|gives?|get|(?<!there )is|(?<!there )are|equals?|my|our|its|these|those|from|at|on|after|i)\Z",
     re.I,
 )
 

@@ -40,18 +40,24 @@ _LIST_BELOW = regex(r"[ \t*:]*\n\s*[-*+•][ \t]")
 _LATER = regex(r",? (?:but|however|still|nevertheless)\b|[.;] (?:But|However|Still|Since|So|Hence|Thus|Therefore)\b")
 _BORDER = regex(r"^\|\s+")  # of a table's cell
 _HASHES = regex(r"(?<!#)####(?!#)[ \t]*([^\n]+)")
-_BOLD = regex(r"\*\*([^*\n]{1,300})\*\*")
+_BOLD = regex(r"(?<![\w)])\*\*([^*\n]{1,300})\*\*(?![\w(])")
+_VECTOR = regex(r"[a-z]")  # "0.6 **i**, of two dimensions"
+_EQUATION_SO_FAR = regex(r"[^=]*[A-Za-z]\W[^=]*[-+−*/·][^=]*=[^=]*")  # "V − E + F = 2", no value under a name
+_EQUALITY = regex(r"[\w)] ?= ?[-−$\w\\]")
+_SAID_TWICE = regex(r"(?<![\w.,])(\d+) \(\1\)")  # "settantacinque (75)"
 _STEP = regex(r"(?:Step|Case|Method|Stage|Attempt|Approach|Try|Way) \d+\b")
 _NAMED = regex(r"(?:[A-Za-z]{3,} ?){1,3}:\s*(\S.*)")  # "Total: 52"
 # "42 (since 42^2 = 1764)"; only from the first of several spaces: from each of them takes the square of their number
 _REASON_BEHIND = regex(
-    r"(?<!\s)\s+(?:\((?:since|because|as|for|check\w*|verif\w*|which|note|that is)\b[^()]*(?:\([^()]*\)[^()]*)*\)"
+    r"(?<!\s)\s+(?:\((?:i\.e\.|since|because|as|for|check\w*|verif\w*|which|note"
+    r"|that is)\b[^()]*(?:\([^()]*\)[^()]*)*\)"
     r"|\((?:[^()=]|\([^()]*\))*=[^()]*(?:\([^()]*\)[^()]*)*\)|\[[a-z]{2,}\b[^\[\]]*\])\W*$",
     re.IGNORECASE,
 )
 _CONDITION = regex(r"\b(?:where|for|if|when|with|unless|provided)\b", re.IGNORECASE)
 _NOT_BUT = regex(r"not\b", re.IGNORECASE)
 _NOT_BOTH = regex(r"^[^;]*\d[^;]*; (?:[a-z]{2,} ){3}")  # "7, not 14; doubling it is a slip"
+_OPEN_BRACKET = regex(r"^[^;)]*\([^;)]*;")
 _COPULA = regex(r"\s(?:is|are|equals|est|vaut|ist|beträgt|es|son|è|é)\s", re.IGNORECASE)
 _WRONG = regex(r"\b(?:wrong|incorrect|mistaken)\s+$", re.IGNORECASE)  # "a common wrong answer is 9"
 _OF_ANOTHER = regex(  # "a student claims the answer is 9"
@@ -60,11 +66,17 @@ _OF_ANOTHER = regex(  # "a student claims the answer is 9"
     re.IGNORECASE,
 )
 _UNSAID = regex(  # "12, which fails"
-    r",\s+(?:(?:which|that|it|this)(?:['’]s| is)?\s)?(?:wrong|incorrect|false|fails|divided by)\b[^,.]*\W*$",
+    r",\s+(?:(?:which|that|it|this)(?:['’]s| is)?\s)?(?:wrong|incorrect|false|fails"
+    r"|divided by(?![^,.]*\band\b))\b[^,.]*\W*$",
     re.IGNORECASE,
 )
 _WITHDRAWN = regex(
     r"\b(?:I|we)\b[^.]*\b(?:withdraw|retract|take (?:it|this|that) back)\b|\b(?:disregard|ignore) the box",
+    re.IGNORECASE,
+)
+# "please disregard \\boxed{216}; my final answer is 270"
+_DISOWNED = regex(
+    r"\b(?:disregard|ignore|forget|retract|withdraw|scratch|not)\s+(?:the |my )?(?:box )?[$\\(]{0,2}\s*\Z",
     re.IGNORECASE,
 )
 # "I first wrote", before a box that is taken back
@@ -116,7 +128,7 @@ def _section(text: str) -> str | None:
 @lru_cache(maxsize=1)  # every reading of a completion asks for the same one
 def one_section(text: str) -> str:
     """A section of a completion as plain text, up to where a new question begins."""
-    text = with_digits(with_points(plain_text(without_loop(text))))
+    text = _SAID_TWICE.sub(r"\1", with_digits(with_points(plain_text(without_loop(text)))))
     return until_next_question(text, lambda part: answer_in(part) is not None)
 
 
@@ -136,6 +148,8 @@ def answer_in(text: str) -> str | None:
 def _boxed(text: str, found: list[Box]) -> str | None:
     """The answer in the last boxes, or what takes its place where it is taken back; None where nothing does."""
     behind = text[found[-1].end :].lstrip("$\\)] ")
+    if _DISOWNED.search(text, 0, found[-1].start):
+        return _phrase(behind) or stated(behind) or (_boxed(text[: found[-1].start], found[:-1]) if found[1:] else None)
     if is_taken_back(behind[:MAX_RETRACTION]):
         if len(found) > 1 and _FORMER.search(text, found[-2].end, found[-1].start):
             return _boxed(text[: found[-1].start], found[:-1])
@@ -159,6 +173,12 @@ def _without_box(text: str) -> str | None:
     return None
 
 
+def _json(text: str) -> str | None:
+    """The answer of a JSON reply; of a sentence in it, what that states."""
+    found = json_reply(text)
+    return found if found is None or "\n" in found else _in_prose(found, found)
+
+
 def _heading(text: str) -> str | None:
     """What a heading "Final answer" stands over: its first formula, or its only line."""
     headings = list(_HEADING.finditer(text))
@@ -170,7 +190,7 @@ def _heading(text: str) -> str | None:
         shown = [formula for formula in formulas if formula[1] or formula[3]]
         return next(group for group in (shown[0] if shown else formulas[-1]).groups() if group)
     line, _, rest = BULLET.sub("", below).partition("\n")
-    return _cut(line) if not rest or _EXPLAINS.match(rest) else None
+    return _in_prose(line, _cut(line)) if not rest or _EXPLAINS.match(rest) else None
 
 
 def _phrase(text: str) -> str | None:
@@ -190,7 +210,7 @@ def _phrase(text: str) -> str | None:
             continue
         if before.count("(") > before.count(")"):  # "(So the answer is 52.)"
             line = line[: line.rfind(")")].rstrip(" .") if ")" in line else line
-        line = line.split("; ", 1)[0] if _NOT_BOTH.search(line) else line
+        line = line.split("; ", 1)[0] if _NOT_BOTH.search(line) and not _OPEN_BRACKET.search(line) else line
         if leaves_open(line):
             return LEFT_OPEN
         if found := _cut(line):
@@ -260,7 +280,10 @@ def _bold(text: str) -> str | None:
     found = [
         b
         for b in _BOLD.findall(text)
-        if re.search(r"\d|\\|^[A-Za-z]\b", b) and not b.rstrip().endswith(":") and not _STEP.match(b)
+        if re.search(r"\d|\\|^[A-Za-z]\b", b)
+        and not _VECTOR.fullmatch(b)
+        and not b.rstrip().endswith(":")
+        and not _STEP.match(b)
     ]
     if not found or re.search(r"[a-z]{3,} [a-z]{2,} [a-z]", found[-1]):
         return None
@@ -269,10 +292,12 @@ def _bold(text: str) -> str | None:
         return instead
     if named := _NAMED.fullmatch(found[-1]):
         return named[1]
+    if _EQUATION_SO_FAR.fullmatch(found[-1]) and _EQUALITY.search(behind):
+        return None
     # A sentence, or the end of the text, and no heading of a step.
     is_last = found[-1].endswith(".") or text.rstrip(" .*\n").endswith(found[-1].rstrip(" .*"))
     is_sentence = not _is_readable(found[-1]) and _COPULA.search(found[-1])  # "area is 25π"
-    return _in_prose(found[-1], found[-1]) if is_last or is_sentence else found[-1]
+    return _in_prose(found[-1], found[-1]) if is_last or is_sentence else chain_end(found[-1])
 
 
 def _formula(text: str) -> str | None:
@@ -312,7 +337,7 @@ def _whole(text: str) -> str | None:
 
 # Where the answer stands in a text without a box: the first of these that holds one.
 PLACES: tuple[Callable[[str], str | None], ...] = (
-    json_reply,
+    _json,
     _heading,
     grid,
     _phrase,

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from stapo_bench.grading.extraction.asides import concludes, states_nothing, without_last_remark
+from stapo_bench.grading.extraction.beside_asked import without_aside
 from stapo_bench.grading.extraction.languages import answer_phrases, is_taken_back
 from stapo_bench.grading.extraction.statements import sentences
+from stapo_bench.grading.extraction.stems import STEM, stems
 from stapo_bench.grading.patterns import regex
 
 MAX_ALIKE = 12  # sentences that are compared with the question
 MAX_BEHIND = 3  # sentences behind a conclusion that may be remarks
-STEM = 4  # letters of a word that are compared: "walk" and "walked"
 _SENTENCE = regex(r"(?:(?<=[.!?])|(?<=\d))\s+(?=[A-Z])|\n\s*(?:\d+[.)]\s+|#+\s*)?")
 _WORD = regex(r"[^\W\d_]+")
 _NUMBER = regex(r"\d+(?:\.\d+)?")
@@ -82,7 +83,8 @@ _REMARKS = regex(
     r"(?:(?:some |a few |one |final |closing |side |an? )?(?:remarks?|comments?|observations?|aside)\b[^.\n]{0,40}[.:]"
     r"|(?:in|more) general(?:ly)?(?:,| (?:the|if|for|one|we|it|an?)\b)"
     r"|incidentally\b|by the way\b|as an? (?:side note|aside)\b|geometrically,|interestingly\b|fun fact\b"
-    r"|for (?:the )?curious\b|(?:a )?common (?:mistake|error|pitfall)s?\b|explanation:"
+    r"|(?:pro |study |quick )?tips?:|(?:a )?(?:word|piece|bit) of advice:|for (?:the )?curious\b"
+    r"|(?:a )?common (?:mistake|error|pitfall)s?\b|explanation:"
     r"|this (?:kind|type|sort) of (?:problem|question)\b|(?:in|for|by) comparison\b"
     r"|why (?:don['’]t|do|does|did|is|are)\b[^.\n]*\?))",
     re.IGNORECASE,
@@ -100,21 +102,18 @@ _CONCLUDING = regex(
 )
 # "so 12 failed, which is 30% of the class", where the question asks how many
 _COUNTED = regex(r"\bhow many\b(?! percent)", re.IGNORECASE)
+_ASKS_SHARE = regex(r"percent|%|\b(?:fraction|part|ratio|share|proportion|probability|chance)\b", re.IGNORECASE)
 _SHARE = regex(r"(?<=[a-z]), (?:which|that) (?:is|makes|means) [\d.]+ ?(?:%|percent)[^.,;\n]*(?=[.;\n]|$)")
 _OPTIONS = regex(r"\s*([^\s\n]{1,20})\s*\n\s*\(?A[).]\s")
-_FUNCTION_WORDS_TEXT = """
-    how many much what which when where who is are was were the of a an to in for find does do did be and on at it
-    that there this with as by from have has had if each per its his her their compute calculate total all he she
-    they determine value
-"""
-_FUNCTION_WORDS = frozenset(_FUNCTION_WORDS_TEXT.split())
 _REMARK = regex(
     r"\W*(?:recall\b|that is (?:how|why|because)|with (?:this|these)\b|the (?:complement\w*|opposite|other|remaining)\b"
     r"|all other|this (?:means|leaves|corresponds)\b.*\bstill\b|(?:he|she|they|it|we) (?:still|started|began)\b)",
     re.IGNORECASE,
 )
+_BRINGS_TO = regex(r"\b(?:leads?|brings?|takes?) (?:us |him |her |them )?to\b", re.IGNORECASE)
 _COMES_TO = (
-    r"\b(?:gives?|giving|makes?|making|yields?|leaves?|leaving|leads?|comes?|totals?|altogether|results?|becomes?|remains?"
+    r"\b(?:gives?|giving|makes?|making|yields?|leaves?|leaving|leads?|comes?|totals?|altogether|results?|becomes?"
+    r"|remains?"
     r"|left)\b|="
 )
 _LEADS_TO = regex(rf"{_COMES_TO}|\banswer\b", re.IGNORECASE)
@@ -142,11 +141,11 @@ def until_answered(text: str, question: str, gives_answer: Callable[[str], bool]
     'So Ben is 12.'
     """
     asked = _SENTENCE.split(question.strip())[-1]
-    if _COUNTED.search(asked):
+    if _COUNTED.search(asked) or not _ASKS_SHARE.search(asked):
         text = _SHARE.sub("", text)
     if ("n't" in text or "n’t" in text or " not" in text) and not _ASKS_DENIED.search(asked):
         text = _DENIED.sub("", text)
-    text = _without_remarks(text, asked, gives_answer)
+    text = without_aside(_without_remarks(text, asked, gives_answer), asked)
     for rule in (_by_opening, _by_chain, _by_quantity):
         if (found := rule(text, asked)) is not None:
             return found
@@ -163,7 +162,9 @@ def _without_remarks(text: str, asked: str, gives_answer: Callable[[str], bool])
     wanted = _noun_asked(asked)
     for match in _REMARKS.finditer(text):
         before, behind = text[: match.start()].rstrip(), text[match.start() :]
-        named = wanted and any(wanted <= _stems(each) for line in behind.split("\n") for each in sentences(line))
+        named = wanted and any(
+            wanted <= stems(each) and _NUMBER.search(each) for line in behind.split("\n") for each in sentences(line)
+        )
         if not (_CONCLUDING.search(behind) or named or is_taken_back(behind)) and gives_answer(before):
             return before
     supposed = _IF_IT_WERE.search(text)
@@ -256,10 +257,10 @@ def _until_remark(text: str, asked: str, question: str) -> str:
         if sentence.rstrip("*_ ").endswith((":", "：")):
             return text  # what follows is what it gives
         if name:
-            more = _stems(_INLINE.sub(" ", asked)) - _stems(sentence)
-            told_behind = any(more & _stems(each) and _IS_VALUE.search(each) for each in behind)
+            more = stems(_INLINE.sub(" ", asked)) - stems(sentence)
+            told_behind = any(more & stems(each) and _IS_VALUE.search(each) for each in behind)
             is_told = is_remark = _tells_name(name, sentence, behind) and not told_behind
-        elif is_told := bool(wanted) and _IS_VALUE.search(sentence) is not None and wanted <= _stems(sentence):
+        elif is_told := bool(wanted) and _IS_VALUE.search(sentence) is not None and wanted <= stems(sentence):
             is_remark = not any(map(_still_tells(asked, wanted, sentence), behind))
         elif is_told := concludes(sentence) and bool(_NUMBER.search(sentence)) and not sentence.endswith("?"):
             is_remark = _speaks_of_another(said[-1], sentence, asked, question)
@@ -277,9 +278,9 @@ def _tells_name(name: str, sentence: str, behind: list[str]) -> bool:
 
 def _still_tells(asked: str, wanted: frozenset[str], sentence: str) -> Callable[[str], bool]:
     """Whether a sentence behind the one that tells what is asked for may tell it anew: by name, more of it, as "it"."""
-    more = _stems(asked) - _stems(sentence)
+    more = stems(asked) - stems(sentence)
     return lambda each: bool(
-        wanted <= _stems(each) or more & _stems(each) or _REFERS.match(each) or _LEADS_TO.search(each)
+        wanted <= stems(each) or more & stems(each) or _REFERS.match(each) or _LEADS_TO.search(each)
     )
 
 
@@ -287,10 +288,12 @@ def _speaks_of_another(last: str, conclusion: str, asked: str, question: str) ->
     """Whether a last sentence has less of the question's words than the conclusion before it, and is a remark."""
     asks = _ASKING.search(asked)
     wanted, names = (
-        _stems(_INLINE.sub(" ", asks[0] if asks else asked)),
+        stems(_INLINE.sub(" ", asks[0] if asks else asked)),
         frozenset(name.lower()[:STEM] for name in _names(question)),
     )
-    of_last, of_conclusion = (_stems(text) & wanted for text in (last, conclusion))
+    of_last, of_conclusion = (stems(text) & wanted for text in (last, conclusion))
+    if _BRINGS_TO.search(last) or not _WORD.search(last):
+        return False
     if _REMARK.match(last):
         return len(of_conclusion) >= len(of_last) and bool(of_conclusion)
     subject = _SUBJECT.match(last)
@@ -322,15 +325,10 @@ def _name_asked(asked: str) -> str | None:
 def _noun_asked(asked: str) -> frozenset[str]:
     """The stems of what is asked for, where the question names it: "What is the sum of the roots"; else none."""
     noun = _ASKS_NOUN.search(asked)
-    return _stems(noun[1]) if noun else frozenset()
+    return stems(noun[1]) if noun else frozenset()
 
 
 @lru_cache(maxsize=1024)
 def _names(question: str) -> frozenset[str]:
     """The names in a question."""
     return frozenset(_PROPER.findall(question))
-
-
-def _stems(text: str) -> frozenset[str]:
-    """The beginnings of the words of a text that mean something."""
-    return frozenset(word[:STEM] for word in _words_of(text) if word not in _FUNCTION_WORDS)

@@ -11,18 +11,19 @@ JOINERS = {
 }  # fmt: skip
 # Verbs that a value follows as what the subject is.
 _COPULAS = """
-    is are was were be being equals equal becomes become remains total totals makes make gives give giving yields
+    is are was were be being equals equal becomes become remains remain total totals makes make gives give giving yields
     yield yielding collapses reduces simplifies evaluates leaving comes come amounts amount
     corresponds correspond entspricht corresponde corrisponde
     est sont vaut valent égale donne ist sind beträgt lautet lauten ergibt gleich es son vale fue è
-    hay há misura mide mesure misst gibt существует всего
-    sono é são vale равно равен равна равны составляет есть 是 为 為 等于 等於 得 有 共 は が
+    hay há existem existe existen esistono misura mide mesure misst gibt существует всего
+    sono é são vale fa fanno approaches равно равен равна равны составляет есть 是 为 為 等于 等於 得 有 共 は が
 """
 # Verbs that a value follows as what the subject has or does.
 _VERBS = """
-    has have had holds hold needs need takes take costs cost covers cover contains contain measures measure
-    gets get got earns earn obtain obtains find found leaves leave spends spend pays pay travels travel walks
-    walk drives makes arrives reaches weighs lasts requires produces sells sold left receives saves uses used
+    has have had holds hold fills fill packs pack needs need takes take costs cost covers cover contains contain
+    measures measure gets get got earns earn obtain obtains find found leaves leave spends spend pays pay travels
+    travel walks walk drives makes arrives reaches weighs lasts requires produces sells sold left receives saves uses
+    used
     eats bakes runs read reads include includes comprises has tiene hat haben a ont
 """
 COPULAS, VERBS = (frozenset(words.split()) for words in (_COPULAS, _VERBS))
@@ -30,7 +31,8 @@ _ENGLISH_PHRASE = (
     r"(?:final\s{1,3}answer|correct\s{1,3}answer"
     r"|correct\s{1,3}(?:option|choice)(?=[\s:]{1,3}(?:is\s)?\W{0,4}\([A-J]\))|answer|\bans(?=\.?[ \t*]{0,4}[:=]))\.?"
     r"(?:\*\*|\s|\\text\{){0,8}"
-    r"(?:to\s(?:the|this)\s\w{1,20}\s)?(?:is(?!n['’]t)|are(?!n['’]t)|:|=|→|⇒|->|=>|would\sbe|should\sbe|must\sbe)"
+    r"(?:to\s(?:the|this)\s\w{1,20}\s)?(?:is(?!n['’]t|\s(?:not\s)?(?:(?:in)?correct|(?:in)?valid|wrong|right)\b)"
+    r"|are(?!n['’]t)|:|=|→|⇒|->|=>|would\sbe|should\sbe|must\sbe)"
     r"(?:\s|\*\*|:|equal\sto|therefore|thus|simply|\\text\{){0,12}"
     r"|\bI(?:['’]d|['’]ll|\swould)?\s(?:go\swith|choose|pick)\s(?=\W{0,4}[A-J]\b[^A-Za-z]*$)"
 )
@@ -40,6 +42,8 @@ _OTHER_PHRASES = (
     r"|respuesta(?:\s(?:final|correcta))?\s{0,2}(?:\*\*)?\s{0,2}(?:es|:)|resultado\s(?:final\s)?(?:es|:)"
     r"|resposta(?:\sfinal)?\s{0,2}(?:\*\*)?\s{0,2}(?:é|:)|risposta(?:\sfinale)?\s{0,2}(?:\*\*)?\s{0,2}(?:è|:)"
     r"|\bответ(?:\s(?:равен|есть))?\s{0,2}(?:\*\*)?\s{0,2}[:：—–-]?"
+    r"|\bantwoord\s(?:is|:)|\bodpowied[źz](?:\s(?:to|:))|\bcevap\s?:|\bđáp\s(?:án|số)(?:\slà|\s?:)"
+    r"|\bjawaban(?:nya)?(?:\sadalah|\s?:)|(?:الجواب|الإجابة)(?:\sهو|\sهي|\s?:)|उत्तर(?:\sहै|\s?:)"
     r"|答案\s?(?:\*\*)?\s?(?:应?该?[是为為]|[:：])"
     r"|(?:^|\n|[。 ])答\s?[:：]|答え\s?[はがは:：]|解答\s?[:：]|정답\s?[은:：]|답\s?[은:：])[\s*:：]{0,6}"
 )
@@ -48,7 +52,8 @@ _ANY_PHRASE = regex(rf"{_ENGLISH_PHRASE}|{_OTHER_PHRASES}", re.IGNORECASE)
 # Words that only a language with decimal commas has.
 EUROPEAN = regex(
     r"\b(?:ist|und|der|das|beträgt|lautet|ergibt|est|sont|donc|vaut|les|des|el|los|las|es|respuesta|resultado|il|della"
-    r"|è|são|não|uma|Preis|Betrag|prix|moyenne|Durchschnitt|Wert|Antwort|é|valor|valeur|Mittelwert|Ergebnis|Lösung|résultat"
+    r"|è|são|não|uma|Preis|Betrag|prix|moyenne|Durchschnitt|Wert|Antwort|é|valor|valeur|Mittelwert|Ergebnis|Lösung"
+    r"|résultat"
     r"|réponse|promedio|media|area|área)\b|[а-яё]{3,}|€",
     re.IGNORECASE,
 )
@@ -75,7 +80,7 @@ GIVES_UP = regex(
 _RETRACTED = regex(
     r"\b(?:wrong|incorrect|mistaken?|mistakes?|error|correction|corrected|sorry|apolog\w+"
     r"|misread|miscount\w*"
-    r"|scra(?:tch|p) (?:that|this|the|it)|not (?:quite )?right"
+    r"|scra(?:tch|p) (?:that|this|the|it|what)|not (?:quite )?right"
     r"|(?:that|this|it|value|answer|result)(?:['’]s| is| was)(?: not|n['’]t) (?:quite )?correct"
     r"|answer (?:needs? chang\w+|needs to (?:be )?changed?|changes|becomes) (?:in)?to|new answer"
     r"|my (?:previous|earlier|first|old) answer (?:doubled|halved|(?:over|under)?counted|missed|ignored|was too)"

@@ -12,12 +12,14 @@ from stapo_bench.grading.units import NEXT_VALUE
 
 _PLAIN_LETTER = regex(r"[a-z]")
 _AROUND = " \t.,;*"
-BULLET = regex(r"^\s*(?:[-*+•–·▪◦‣→➤]|\(?\d{1,2}[.)]|\(?[a-z]\))\s+")
+BULLET = regex(r"^\s*(?:[-*+•–·▪◦‣→➤]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s+")
 _DASHED = regex(r"(?<=[a-z])\s+[–—-]\s+(?=[-−$]?\d)")  # "Ann – 10"
 _COUNTED = regex(r" (?!or\b|and\b|per\b)[a-z]{3,}")  # "10 marbles"
 _LABEL_OF_EQUATIONS = regex(r"^\s*\*\*[^*:\n]*=[^*:\n]*:\*\*")  # "**x = 0 and y = 0:** (0, 0)"
 _ASSIGNED = regex(r"([a-z]\s*=\s*[-−]?[\d./√]+) gives (?![a-z]\s*=)")  # "k = 6 gives (x + 3)²"
 _JOINED = regex(r",? (?:and|or) ")
+_FROM = regex(r",? (?:from|for which|since|because|as|where|when|whose|which)\b.*$")  # "k = 6, from (x + 3)²"
+_NAMED_ROW = regex(r"\s*\|[^|\d]*[^\W\d_]{2}[^|\d]*\|\s*([^|]+?)\s*\|\s*")  # "| larger number | 7 |"
 _LEADS_TO = regex(r"^.*(?:\bgives|,? so|⇒|→|=>|=\s*[-−]?\d+:)\s+(?=[A-Za-z]\s*=)")  # "x - 1 = 0 gives x = 1"
 _NAMED_LINE = regex(
     r"^\s*\**([b-zB-Z]|a(?=\s*=)|"
@@ -60,6 +62,7 @@ def last_items(text: str, wanted: int) -> str | None:
     while lines and not BULLET.match(lines[-1]) and states_nothing(lines[-1], notes=True):
         lines.pop()
     values: list[str] = []
+    lines = [f"- {row[1]}" if (row := _NAMED_ROW.fullmatch(line)) else line for line in lines]
     while lines and BULLET.match(lines[-1]) and (item := _item(lines[-1], worked=True)) is not None:
         values = [*_JOINED.split(item[1]), *values]
         lines.pop()
@@ -93,7 +96,7 @@ def _item(line: str, worked: bool = False) -> tuple[str, str] | None:
     elif not bullet:
         return None
     content = re.sub(r"(?<=[^\s=])\s+\([^()]*\)$", "", content)  # a remark
-    content = _LEADS_TO.sub("", content)
+    content = _LEADS_TO.sub("", _FROM.sub("", content) if bullet else content)
     runs = spans(tokens(content))
     behind = content[runs[-1].end :] if runs else ""
     counted = bullet and len(name) > 1 and _COUNTED.fullmatch(behind)

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from typing import Any
 
+from stapo_bench.grading.extraction.mathml import mathml
 from stapo_bench.grading.patterns import regex
 
 NO_VALUE = "null"  # the answer of a reply that says that it has none
@@ -23,6 +24,10 @@ _ARRAY = regex(
     r"(?<!\{)(?:\$\$|\\\[)?\s*\\begin\{(array|tabular)\}\s*\{[^{}]*\}(.{1,2000}?)\\end\{\1\}\s*(?:\$\$|\\\])?",
     re.DOTALL,
 )
+_OF_DOCUMENT = regex(
+    r"\\(?:begin|end)\{(?:solution|proof|exercise|problem|question|answer|document|example|theorem|lemma)\}"
+    r"|\\qed(?:here|symbol)?(?![A-Za-z])|\$?\\blacksquare(?![A-Za-z])\$?"
+)
 _IN_TEXT = regex(r"\\(?:text|mathrm|textbf)\{([^{}]*)\}")
 _STRUCK = regex(r"<(del|s|strike)>.{0,500}?</\1>|~~[^~\n]{1,500}~~", re.IGNORECASE | re.DOTALL)
 _ENTITY = regex(r"&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[A-Za-z]{2,12}\d{0,2});")
@@ -37,6 +42,7 @@ _ABOUT = regex(r"(?<=[\w)]) ~ (?=[\d.])")
 _ARROW = regex(r"(?<=\s)[-=]{1,3}>(?=\s)")
 _OTHER_BOX = regex(r"\\bbox\s{0,3}(?:\[[^\]\n]{0,80}\])?(?=\{)|\\enclose\{[a-z, ]*box[a-z, ]*\}\s{0,3}(?=\{)")
 _WITHOUT = regex(r"ℝ\s*\\\s*\{([^{}\n]{1,60})\}")
+_REAIS = regex(r"\bR\$ ?(?=\d)")
 _POINT = regex(r"\(\s?([-−]?\d[\d.,/]{0,9})\s?\|\s?([-−]?\d[\d.,/]{0,9})\s?\)")  # as German writes it
 _CITATION = regex(r"(?<=[.!?])\s*(?:\[\d+\]\s*)+\Z")
 # Lines side by side that are parted by bars, without such at their ends.
@@ -45,6 +51,7 @@ _ROWS = regex(r"^(?:(?![ \t]*\|)[^|\n$]*[^|\n$ ][ \t]*(?: \|[ \t][^|\n$]*)+(?<![
 _NAMED_CELLS = regex(
     r"(?:^[ \t]*\|\s*[*$]*[a-zA-Z][*$]*[ \t]*\|[^|\n]+\|[ \t]*(?:\n(?![ \t]*\|[ \t]*:?-)|\Z)){2,}", re.MULTILINE
 )
+_EMPTY_CELLS = regex(r"^([ \t]*\|.*[^|\s–—-].*?\|)(?:[ \t]*[–—-]?[ \t]*\|)+[ \t]*$", re.MULTILINE)
 _ROW_OPENS = regex(r"\|\s*[*$]*[a-zA-Z][*$]*[ \t]*\|[^|\n]+\|[ \t]*\n[ \t]*\|")
 _CELL = regex(r"\|\s*[*$]*([a-zA-Z])[*$]*\s*\|\s*([^|\n]+?)\s*\|")
 _SERIES = regex(r"([-+*·×] )\.\.\.+(?= ?[-+*·×])")  # "1 + 2 + ... + n" ends no sentence
@@ -71,6 +78,7 @@ _KEYS = (
     "value",
     "solution",
     "output",
+    "action_input",
 )
 _PAIR = regex(r'"(?:final[_ ]?answer|answer)"\s*:\s*("(?:[^"\\]|\\.)*"|\[[^\[\]]*\]|-?[\d.eE+-]+)', re.IGNORECASE)
 
@@ -81,13 +89,11 @@ def plain_text(text: str) -> str:
     >>> plain_text("<p>It is <b>10<sup>12</sup></b>.</p>").strip(), plain_text("so `7`")
     ('It is **10^{12}**.', 'so 7')
     """
-    if "~~" in text or "<" in text:
-        text = _STRUCK.sub(" ", text)
-    if "[asy]" in text:
-        text = _DRAWING.sub(" ", text)
+    text = _without_residues(text)
     if "\\hline" in text:
         text = _ARRAY.sub(_rows_of, text)
     if "</" in text or "<br" in text:
+        text = mathml(text) if "<math" in text else text
         text = _SCRIPT_FRACTION.sub(r"\1/\2", text)
         text = _SCRIPT.sub(lambda m: f"{'^' if m[1].lower() == 'sup' else '_'}{{{m[2]}}}", text)
         text = _TAG.sub(_untagged, text)
@@ -111,6 +117,17 @@ def plain_text(text: str) -> str:
     return text
 
 
+def _without_residues(text: str) -> str:
+    """The text without what is struck out, drawings, and what is left of a document in LaTeX."""
+    if "~~" in text or "<" in text:
+        text = _STRUCK.sub(" ", text)
+    if "[asy]" in text:
+        text = _DRAWING.sub(" ", text)
+    if "\\qed" in text or "\\end{" in text or "\\blacksquare" in text:
+        text = _OF_DOCUMENT.sub(" ", text)
+    return text
+
+
 def _rows_of(array: re.Match[str]) -> str:
     """The rows of a table in LaTeX, with bars around them; an array without lines is a matrix, and stays."""
     if "\\hline" not in array[2]:
@@ -123,6 +140,8 @@ def _plain_signs(text: str) -> str:
     """The text with other spellings of ≈, of sets without points, of points and of sums with dots in one form."""
     if "~" in text:
         text = _ABOUT.sub(" ≈ ", text)
+    if "R$" in text:
+        text = _REAIS.sub("", text)
     if "\\ " in text and not text.isascii():
         text = _WITHOUT.sub(r"$\\mathbb{R} \\setminus \\{\1\\}$", text)
     if "|" in text:
@@ -136,6 +155,7 @@ def _plain_rows(text: str) -> str:
     """Rows of a table with bars around them; rows of a letter and its value as equations."""
     if " | " in text:
         text = _ROWS.sub(lambda rows: "".join(f"| {row} |\n" for row in rows[0].splitlines()), text)
+    text = _EMPTY_CELLS.sub(r"\1", text)
     if _ROW_OPENS.search(text):
         text = _NAMED_CELLS.sub(lambda rows: _CELL.sub(r"\1 = \2", rows[0]), text)
     return text

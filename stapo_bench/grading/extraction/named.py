@@ -17,6 +17,7 @@ _SEGMENT = regex(
     r"|,\s+(?=(?:[^\W\d_][\w'’-]*\s+){0,4}?[\w'’\ue000-\uf8ff-]+\s*(?:=|:|\b(?:is|are|equals|ist|est|es)\b))"
 )
 _LEAD = regex(r"^\W*(?:that is|i\.e\.|in other words|namely|so|thus|hence|therefore|altogether)[,:]?\s+", re.IGNORECASE)
+_LAST_OF = regex(r"(,? and),? (?:lastly|finally),? ")
 _LINKED = regex(
     r"(?P<name>[^=:]*?[\w)\ue000-\uf8ff])"
     r"(?:\s*[=:→]|,?\s+(?:is|are|was|equals|costs?|weighs|comes (?:out )?(?:as|to)|ist|est|es|at)\b)"
@@ -51,7 +52,7 @@ def named_values(text: str, loose: bool = False) -> list[Named]:
     found: list[Named] = []
     for line in reversed(hidden.text.split("\n")):
         for sentence in reversed(list(sentences(line))):
-            for segment in reversed(_SEGMENT.split(_LEAD.sub("", sentence.rstrip(" .!*")))):
+            for segment in reversed(_SEGMENT.split(_LAST_OF.sub(r"\1 ", _LEAD.sub("", sentence.rstrip(" .!*"))))):
                 named = _named(segment.replace("**", "").strip(" \t-•*,"))
                 if named is None and loose:
                     break

@@ -19,7 +19,15 @@ _REASON_BEHIND = regex(
 _GOES_ON = regex(
     r"[=\d\ue000-\uf8ff]|\b(?:so|hence|thus|therefore|not?|wrong|incorrect|false|fails?)\b|n['’]t\b", re.IGNORECASE
 )
+_RESULT_BEHIND = regex(
+    r"[.!?]\s+(?:(?:[^.]|\.(?=\d))*\b(?:so|hence|thus|therefore|this|which|there (?:is|are)|answer)\b)(?=[^.]*\d"
+    r"|.*\b(?:is|are)\b)",
+    re.IGNORECASE,
+)
 _STOP_BEHIND = regex(r"\.\s")
+_CONCLUDES = regex(
+    r"\.\s+(?:so|hence|thus|therefore|then)\b(?:[^.]|\.(?=\d))*\d[^.\s]*(?: [^\s.]{1,12})?\s*$", re.IGNORECASE
+)
 _WHOLE_END = regex(r"[.!?:)\]*$`}>。！✓✔✅]$")
 
 
@@ -44,9 +52,12 @@ def opening_value(text: str) -> str | None:
     if not runs or runs[0].start or runs[0].in_words or runs[0].is_bare_letter:
         return None
     behind = hidden.text[start + runs[0].end :]
-    broken = _STOP_BEHIND.match(behind) and not _WHOLE_END.search(hidden.text.rstrip())
+    broken = (
+        _STOP_BEHIND.match(behind) and not _WHOLE_END.search(hidden.text.rstrip()) and not _CONCLUDES.search(behind)
+    )
     remark = (
         behind[:1] == "," and "=" not in hidden.shown(runs[0].text) and not _GOES_ON.search(behind)
     )  # "1, they are coprime"
     broken = broken or remark or behind.strip() in (". (", ".  (")
-    return hidden.shown(runs[0].text) if broken or _REASON_BEHIND.match(behind) else None
+    is_reason = _REASON_BEHIND.match(behind) and not _RESULT_BEHIND.search(behind)
+    return hidden.shown(runs[0].text) if broken or is_reason else None

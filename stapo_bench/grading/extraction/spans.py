@@ -123,8 +123,11 @@ def _written(token: Token) -> str:
 
 def _balanced(run: list[Token]) -> list[Token]:
     """The run without brackets at its ends that have no partner; half-open intervals may close with the other kind."""
-    if len(run) > 3 and run[0].text == "]" and run[-1].text in ("[", "]"):  # "]0 ; 1]"
-        return run
+    opens = next((place for place, token in enumerate(run) if token.text == "]"), None)
+    if opens is not None and run[-1].text in ("[", "]") and len(run) > opens + 3:  # "]0 ; 1]", "S = ]0 ; 1["
+        before = [token.text for token in run[:opens] if token.kind != "space"]
+        if not before or before[-1] in ("=", "∈"):
+            return run[opens:]
     depth, lowest = 0, -1
     for index, token in enumerate(run):
         depth += (token.text in _OPENING) - (token.text in _CLOSING)

@@ -11,9 +11,15 @@ from stapo_bench.grading.read import in_digits
 
 _OPERAND = r"(?:\d+(?:\.\d+)?[a-z]?|(?<![a-z'’])[b-z](?:_\w)?|pi|theta|\))(?:\^[23])?"
 _SQUARED = regex(rf"({_OPERAND}) (squared|cubed)\b(?! (?:cm|m|km|f|in|yd|mi|units?))", re.IGNORECASE)
-_OPERATED = regex(rf"\b({_OPERAND}) (plus|minus|over|times) (?=(?:{_OPERAND}|\(|sqrt|√)(?![a-z]))", re.IGNORECASE)
-_NEGATIVE = regex(r"(?<=[a-z=] )negative (?=[\d√π])")
-_SIGNS = {"plus": " + ", "minus": " − ", "over": "/", "times": " · "}
+_OPERATED = regex(
+    rf"\b((?:ln |log |√)?{_OPERAND}) (plus|minus|over|times|divided by) (?=(?:ln |log )?(?:{_OPERAND}|\(|sqrt"
+    rf"|√)(?![a-z]))",
+    re.IGNORECASE,
+)
+_NEGATIVE = regex(
+    r"(?<=[a-z=] )negative (?=[\d√π])|(?:(?<=\bis )|(?<=\bget )|(?<=\bgives )|(?<=\bto ))minus (?=[\d√π])"
+)
+_SIGNS = {"plus": " + ", "minus": " − ", "over": "/", "times": " · ", "divided by": "/"}
 _OPERATIONS = tuple(f" {word} " for word in _SIGNS)
 _OCLOCK = regex(
     r"\b(1[0-2]|[1-9]|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve) o['’]clock(?: sharp)?",
@@ -24,6 +30,8 @@ _HALF = regex(
     r"\b(half|(?:a |one )?quarter of) an? (?=(?:hour|minute|second|day|week|year|mile|kilo|met|lit|cent)\w*)",
     re.IGNORECASE,
 )
+_HALF_DOZEN = regex(r"\b(?:half a|a half) dozen\b", re.IGNORECASE)
+_FEET = regex(r"\b(\d+|[a-z]+) (?:feet|foot) and (\d+|[a-z]+) inch(?:es)?\b", re.IGNORECASE)
 _ROOT = regex(r"\b(?:the )?(square|cube) root of (?=(?:\d+|[a-z])(?![\w.]*\d| ?[+−*/^-]))", re.IGNORECASE)
 _TEN_TO_THE = regex(
     r"\b10 to the (?:power (?:of )?)?(minus |negative |-)?(\d{1,3})(?:st|nd|rd|th)?(?: power)?\b", re.IGNORECASE
@@ -63,16 +71,31 @@ def spoken(clause: str) -> str:
         clause = _SERIES.sub(r"\\ldots ", clause)
     if any(word in clause for word in _OPERATIONS):
         clause = _OPERATED.sub(lambda m: m[1] + _SIGNS[m[2].lower()], clause)
-    if "negative " in clause:
+    if "negative " in clause or "minus " in clause:
         clause = _NEGATIVE.sub("−", clause)
     if "/" in clause or "·" in clause or "⁻" in clause or "^" in clause:
         clause = _COMPOUND.sub(_unit, clause)
+    return _measured(clause)
+
+
+def _measured(clause: str) -> str:
+    """The clause with times, lengths, prices and halves of units that are said in words in one form.
+
+    >>> _measured("six feet and five inches"), _measured("half a dozen bags, half an hour")
+    ('6 ft 5 in', '6 bags, 1/2 hour')
+    """
     if "sq." in clause or "cu." in clause:
         clause = _SQUARE.sub(r"\1 ", clause)
     if "clock" in clause:
         clause = _OCLOCK.sub(lambda m: f"{in_digits(m[1].lower()) or m[1]}:00", clause)
     if "$" in clause:
         clause = _PRICE.sub(r"\1 \\text{ per \2}", clause)
+    if " feet and " in clause or " foot and " in clause:
+        clause = _FEET.sub(
+            lambda m: f"{in_digits(m[1].lower()) or m[1]} ft {in_digits(m[2].lower()) or m[2]} in", clause
+        )
+    if "dozen" in clause:
+        clause = _HALF_DOZEN.sub("6", clause)
     if "half a" in clause or "quarter of a" in clause or "Half a" in clause:
         clause = _HALF.sub(lambda m: "1/2 " if m[1].lower() == "half" else "1/4 ", clause)
     return clause

@@ -24,7 +24,7 @@ from stapo_bench.grading.extraction.formulas import Hidden, hide_formulas
 from stapo_bench.grading.extraction.hedges import LEFT_OPEN, leaves_open
 from stapo_bench.grading.extraction.lists import BULLET, block
 from stapo_bench.grading.extraction.spoken import spoken
-from stapo_bench.grading.extraction.words import MAX_WORDS, YES_NO, in_words, winner
+from stapo_bench.grading.extraction.words import MAX_WORDS, YES_NO, in_words, option_chosen, winner
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import KNOWN_NAMES, NUMERAL, in_digits, region_in_words
 from stapo_bench.grading.units import NEXT_VALUE
@@ -40,6 +40,12 @@ _ABBREVIATION = regex(
     r"|Mrs|Dr|[ap]\.m|sq|cu|ca|z\.B|d\.h|[a-z]\.[a-z])"
     r"|^\s*\(?\w{1,2})$"
 )
+# "f(6) = 24 - 9 = 15", where "Works." follows; "x = 6" is none
+_CHECKS = regex(r"(?!\W*(?:so|hence|thus|therefore)\b)(?![a-zA-Z] ?= ?[^=]*$)[^=]*[\d)][^=]*=.*", re.IGNORECASE)
+_WORKS = regex(
+    r"\W*(?:(?:this|that|it|and it|which) )?(?:works|fits|checks(?: out)?|holds|✓|✔|matches)\W*", re.IGNORECASE
+)
+_FACTORIAL = regex(r"[\d)]! [a-z]")  # "8! possible orders"
 _STOP = regex(r"[。！？]|[.!?](?=[\"')*\]]{0,3}(?:\s|$))[\"')*\]]{0,3}")
 _EQUALITY_ASIDE = regex(
     r"(?<=[\w\d)%°²³\ue000-\uf8ff])\s+[(\[][^()\[\]=≈<>]*(?:\([^()]*\)[^()=≈<>]*)*[=≈][^()]*(?:\([^()]*\)[^()]*)*[)\]](?!\s*[=*/^+-])"
@@ -48,17 +54,33 @@ _FORMULA_ASIDE = regex(r"(?<=\$)\s+\(\$[^$()\n]*=[^$()\n]*\$\)")  # "$\sqrt{1764
 _OPTIONS = regex(r"(?:^|\n)A[.)] [^\n]+\nB[.)] [^\n]+\nC[.)] [^\n]+(?:\n[D-F][.)] [^\n]+)*(?=\n|$)")
 _PARENTHESIS = regex(r"\s*[(（][^()（）]*?[A-Za-z\u0400-\u04ff]{3,}[^()（）]*(?:\([^()]*\)[^()（）]*)?[)）]")
 # "3, 5 and 7, which are consecutive odds": what follows a value and holds none.
-_PLAIN_REMARK = regex(r"(?<=[\w)%\ue000-\uf8ff]),? which (?:is|are|was|were)\s[^\d\ue000-\uf8ff=;]*$")
+_PLAIN_REMARK = regex(
+    r"(?<=[\w)%\ue000-\uf8ff]), by (?:the )?[a-zA-Z'’ -]+$|"
+    r"(?<=[\w)%\ue000-\uf8ff]), that is,? an? (?:decrease|drop|loss|increase|rise|gain|fall|reduction) of [^,;]*$|"
+    rf"(?<=[\w)%\ue000-\uf8ff]),? (?:which (?:is|are|was|were)(?! (?:{NUMERAL.pattern})(?: [a-z]+)?\W*$)|que (?:é"
+    rf"|es|son|são)|ce qui est|qui (?:est|sont)|che (?:è|sono)"
+    r"|(?:что|это) и есть|was (?:genau )?(?:der|die|das))\s[^\d\ue000-\uf8ff=;]*$"
+)
 # "5, reached when x = 1"
 _CHECKED = regex(
-    r"(?<=[\w)%°\ue000-\uf8ff])\s?[;,—–-]\s+(?:check|indeed|verification)\b.*$", re.IGNORECASE
+    r"(?<=[\w)%°\ue000-\uf8ff]); (?=[^;]*=)[^;a-z]*(?:[a-z][^;a-z]+)*? ?(?:and [^;a-z]*)?,? ?(?:as (?:demanded"
+    r"|required|expected"
+    r"|desired|needed|claimed|given|stated|it should)|✓|✔|works|checks(?: out)?)\W*$|"
+    r"(?<=[\w)%°\ue000-\uf8ff])\s?[;,—–-]\s+(?:check|indeed|verification)\b.*$",
+    re.IGNORECASE,
 )  # "75°; check: ..."
 _ATTAINED = regex(
-    r"(?<=[\w)\ue000-\uf8ff]),? (?:which is )?(?:reached|attained|achieved|taken|assumed|occurring)"
-    r" (?:when|at|for|where|if)\b.*$"
+    r"(?<=[\w)\ue000-\uf8ff]),? (?:which is )?(?:reached|attained|achieved|taken|assumed|occurring|starting|beginning"
+    r"|counting) (?:when|at|for|where|if|from|with)\b.*$"
 )
 # "60 minutes, 10 minutes longer than by train"
-_COMPARED = regex(r"(?<=[\w%)]),\s+(?:which is )?\S+(?: [a-z]+)? (?:more|less|[a-z]{2,}er) (?:[a-z]+ )?than\b[^.;]*$")
+_COMPARED = regex(
+    r"(?<=[\w%)]),\s+(?:which is )?\S+(?: [a-z]+)? (?:more|less|[a-z]{2,}er) (?:[a-z]+ )?than\b[^.;]*$"
+    r"|(?<=[\w%)]),\s+(?:which is )?(?:\$?\d[^\s()]*|one|two|three|four|five|six|seven|eight|nine|ten|half)(?: [a-z]+)?"
+    r" (?:above|below|over|under|short of|shy of)\b[^.;]*$"
+    r"|(?<=[\w%)])(?:,| [—–-]) (?:a (?:little|bit) |slightly |just |only |well )(?:more|less|over|under|above"
+    r"|below)\b[^.;]*$"
+)
 # "9√3, about 15.6", "n(n+1)/2, as can be checked with n = 1": what only repeats the value, or proves it.
 _REPEATED = regex(
     r"(?<=[\w)}²³\ue000-\uf8ff])(?:,? \(?(?:which is |that is |or )?(?:about|approximately|roughly|around|≈)"
@@ -71,12 +93,17 @@ _IN_OTHER_UNIT = regex(
     r" \$?[\d.,]*\d (?!\1\b)[a-z]+$"
 )
 _EXACT = regex(r"[√π/\ue000-\uf8ff]")
+_VECTOR = regex(r"[a-z]")  # bold, it is a letter of a formula
 _BOLD = regex(r"(?<![\w)}])\*\*(?=\S)|(?<=\S)\*\*(?![\w({\\-])")
 _CONTRAST = regex(
-    r"(?:,?\s+(?:instead of|rather than|as opposed to|in contrast to|and not|but not|und nicht|(?:an)?statt"
+    r"(?:,?\s+(?:instead of(?! (?:that|this|it)\b)|rather than|as opposed to|in contrast to|and not|but not"
+    r"|und nicht|(?:an)?statt"
     r"|et non|et pas|au lieu de|plutôt que|en (?:lugar|vez) de|invece di|вместо|а не)"
     r"|(?:,\s*|\s[(])(?:not|nicht|y no|et non|non|а не))\s"
-    r"(?:(?!;|,?\s(?:so|hence|thus|therefore|also|donc|daher)\b).)*|，?而不是.*",
+    r"(?:(?!;|,?\s(?:so|hence|thus|therefore|also|donc|daher)\b|,\s(?:it|that|this|the|we|he|she|they|there)\b).)*"
+    r"|，?而不是.*|,? (?:and|but|while) \S+ (?:is|are) (?:ruled out|excluded|impossible"
+    r"|too (?:large|small|big|many|few))$"
+    r"|,? (?:and|but) please\b.*$",
     re.IGNORECASE,
 )
 # "there are two roots if and only if k < −2 or k > 6"
@@ -99,6 +126,7 @@ _AND_HENCE = regex(
     r"\s+(?=[\ue000-\uf8ff]|(?!\1)[a-z]\s*=)"
 )
 _LETTER_EQUALS = regex(r"(?<=\b[b-zB-Z] )equals(?= [-−\d(√\ue000-\uf8ff])")
+_PLUS_MINUS = regex(r"plus or minus (\S+?(?=[\s,.;]|$))")
 _ANGLES = regex(r"[<\u27e8]\s*(-?[\w./\u221a\u2212-]+(?:\s*,\s*-?[\w./\u221a\u2212-]+)+)\s*[>\u27e9]")
 _FRONT = regex(
     r"(.*?\S)\s+(?:is|ist|est|es|will be|must be)\s+(?:the|die|la|our|my)\s+(?:final\s|correct\s|required\s)?"
@@ -108,7 +136,8 @@ _FRONT = regex(
 _NOT_SO = regex(r"(?<=[\d)%\ue000-\uf8ff])\s+not(?= [\d\ue000-\uf8ff−+-])\s.*")
 _SUBJECT = regex(
     r"(?:.*\b(?:hence|so|thus|therefore|then|that)\b,?\s+)?"
-    r"((?=\S{0,60}[\d\ue000-\uf8ff])\S{1,60}(?:(?:,|,? and|,? or| [=+*/^-]) \S{1,40}){0,6}) (?:is|are)\s+(?:the|our"
+    r"((?=\S{0,60}[\d\ue000-\uf8ff]|(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty"
+    r"|zero)\b)\S{1,60}(?:(?:,|,? and|,? or| [=+*/^-]) \S{1,40}){0,6}) (?:is|are)\s+(?:the|our"
     r"|its|their|indeed)\b[^\d=\ue000-\uf8ff]*",
     re.IGNORECASE,
 )
@@ -123,10 +152,14 @@ _HALF_OF_DAY = regex(r"(\d)\s*([ap])\.\s?m\b\.?", re.IGNORECASE)
 _TOLD = regex(r"(?:\bis|\bare|[:=])\s$|^\W*$")  # "..., so it is 1 to 3"; "from 1 to 3" is none
 _TO = regex(r"\b(\d+) to (\d+)$")
 _SATISFIED = regex(r"\s(?:works?|satisf\w+(?: it| this)?|qualif\w+|is a solution)\b[^\d\ue000-\uf8ff]*$", re.IGNORECASE)
+_ONE_IN = regex(r"\b(?:in other words|is|or|just|exactly|means|of) 1 (?:in|out of) (\d+)$")
 _NAMED_BASE = regex(r"\b(?:is|was) base (\d+)$")
 LETTER_VALUE = regex(r"([A-Za-z]) = ([^=,;]+)")
 _CHANCE = regex(
-    r"\b(?:probability|chances?|odds|likelihood)\b.*?\b(\S+) (?:in|out of) (?:every )?(\S+)$", re.IGNORECASE
+    r"\b(?:probability|chances?|odds|likelihood)\b.*?\b(\S+) (?:in|out of) (?:every )?(\S+?)(?:,? (?:or|that is"
+    r"|i\.e\.),? "
+    r"[\d.,/%]+)?$",
+    re.IGNORECASE,
 )
 _OPEN = regex(r"\b(?:if|not|never|unless|suppose)\b|n['’]t\b", re.IGNORECASE)
 _SEVERAL = regex(r",(?!\d{3})|;| (?:and|or) ")
@@ -156,6 +189,7 @@ def stated(text: str, words: bool = True) -> str | None:
 def _stated(lines: list[str], hidden: Hidden, words: bool, notes: bool) -> str | None:
     """The value that the last of the lines states; ``notes``: remarks may state it."""
     passed = 0
+    approved = False  # the sentence behind says that it works
     remark = ""  # what a sentence on parts of the answer gives, behind one that may conclude
     values: list[str] = []  # of letters, from sentences side by side: "... so x = 3. Then y = 4."
     for index in range(len(lines) - 1, -1, -1):
@@ -164,6 +198,9 @@ def _stated(lines: list[str], hidden: Hidden, words: bool, notes: bool) -> str |
             return NEXT_VALUE.join([hidden.shown(listed), *values])
         for sentence in reversed(list(sentences(bare(lines[index])))):
             found = value_of(sentence, hidden, words, notes)
+            if approved and not notes and found is not None and _CHECKS.fullmatch(sentence):
+                found = None
+            approved = _WORKS.fullmatch(sentence) is not None
             if found is not None and remark:
                 return found if concludes(sentence) and not _SEVERAL.search(found) else remark
             if found is not None and not values and is_of_others(sentence):
@@ -195,7 +232,7 @@ def sentences(line: str) -> Iterator[str]:
             match[0][0] == "."
             and _ABBREVIATION.search(line[max(start, match.start() - MAX_ABBREVIATED) : match.start()])
             and match.end() < len(line.rstrip())
-        ):
+        ) or _FACTORIAL.match(line, match.start() - 1):
             continue
         yield line[start : match.end()].strip()
         start = match.end()
@@ -217,7 +254,7 @@ def value_of(sentence: str, hidden: Hidden, with_words: bool, notes: bool) -> st
     phrased = _by_phrase(clause)
     if phrased is not None:
         return hidden.shown(phrased)
-    if with_words and (name := winner(clause)) is not None:
+    if with_words and (name := winner(clause) or option_chosen(clause)) is not None:
         return name
     value = in_clause(clause, hidden)
     if not with_words:
@@ -262,7 +299,10 @@ def main_clause(sentence: str) -> str:
     counted = _SOME_OF.match(clause)
     clause = counted[1] if counted else clause
     clause = subject[1] if (subject := _SUBJECT.fullmatch(clause) or _NUMBER_IS.fullmatch(clause)) else clause
-    clause = spoken(clause.replace("plus or minus ", "±"))
+    if "plus or minus " in clause:
+        clause = _PLUS_MINUS.sub(lambda found: f"±{in_digits(found[1]) or found[1]}", clause)
+        clause = NUMERAL.sub(lambda numeral: in_digits(numeral[0]) or numeral[0], clause)
+    clause = spoken(clause)
     clause = _AND_HENCE.sub(r"\1 and ", clause).replace(", and finally ", ", and ")
     clause = re.sub(r"(?<![A-Za-z])([a-zA-Z])(\d)(?=\s*=)", r"\1_\2", _LETTER_EQUALS.sub("=", clause))
     clause = _ANGLES.sub(r"(\1)", clause)
@@ -279,11 +319,18 @@ def _by_phrase(clause: str) -> str | None:
         return found[1]
     if region := region_in_words(_SATISFIED.sub("", counted)):
         return region
-    if (found := _CHANCE.search(clause)) and (chance := [_number(text) for text in found.groups()]) and all(chance):
-        return "/".join(map(str, chance))
+    if (chance := _chance(clause, counted)) is not None:
+        return chance
     if (found := _TO.search(counted)) and ("ratio" in clause.lower() or _TOLD.search(counted[: found.start()])):
         return f"{found[1]}:{found[2]}"
     return None
+
+
+def _chance(clause: str, counted: str) -> str | None:
+    """A probability that a clause says as "3 in 10" or, with its numbers as digits, as "in other words 1 in 25"."""
+    if (found := _CHANCE.search(clause)) and (chance := [_number(text) for text in found.groups()]) and all(chance):
+        return "/".join(map(str, chance))
+    return f"1/{one[1]}" if (one := _ONE_IN.search(counted)) else None
 
 
 def _number(text: str) -> str | None:
@@ -297,7 +344,7 @@ def _yes_or_no(clause: str, hidden: Hidden, value: str | None) -> str | None:
         if value is not None and clause[word.end() :].strip() == value:
             return None  # "Yes, −i"
         is_reason = re.match(r"\s*(?:since|because|as|for)\b", clause[word.end() :])
-        if value is None or is_reason or not re.search(r"=|\bis\s+[\d\ue000-\uf8ff]", clause):
+        if value is None or is_reason or not re.search(r"=|(?:\bis|['’]s)\s+[\d\ue000-\uf8ff]", clause):
             return word[1] or word[2]
     start = YES_NO.match(hidden.text) if value is None else None
     return (start[1] or start[2]) if start else None
@@ -317,10 +364,15 @@ def has_contrast(text: str) -> bool:
 def _emphasised(sentence: str) -> str | None:
     """The last bold part of a sentence that is more than it."""
     parts = re.findall(r"\*\*([^*\n]{1,200}?)\*\*", sentence)
-    if not parts or parts[-1].rstrip().endswith(":") or len(parts[-1]) + 8 > len(sentence.strip()):
+    if (
+        not parts
+        or _VECTOR.fullmatch(parts[-1])
+        or parts[-1].rstrip().endswith(":")
+        or len(parts[-1]) + 8 > len(sentence.strip())
+    ):
         return None
     behind = sentence[sentence.rfind(parts[-1]) + len(parts[-1]) :]
-    return None if re.match(r"\*\*\s*:", behind) else parts[-1].strip(" .:")
+    return None if re.match(r"\*\*\W{0,4}:", behind) else parts[-1].strip(" .:")
 
 
 def bare(line: str) -> str:

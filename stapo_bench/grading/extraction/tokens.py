@@ -13,7 +13,7 @@ _TOKEN = regex(
     r"""|(?P<hidden>[\ue000-\uf8ff])
     |(?P<number>0[xX][0-9A-Fa-f]+\b|0b[01]+\b|(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+(?:\.\.\.|…)?)?(?:[eE][+-]?\d+(?!\w))?|\.\d+)
     |(?P<command>\\(?:[A-Za-z]+|.)(?:\{[^{}]*\})?)
-    |(?P<word>[A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f]+(?:['\u2019][A-Za-z\u00c0-\u024f]+|-[A-Za-z\u00c0-\u024f]{2,})*|[\u0400-\u04ff]+
+    |(?P<word>[A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff]+(?:['\u2019][A-Za-z\u00c0-\u024f]+|-[A-Za-z\u00c0-\u024f]{2,})*|[\u0400-\u04ff]+
       |[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|[\u0370-\u03ff])
     |(?P<space>\s+)
     |(?P<sign>.)""",
@@ -43,6 +43,8 @@ _LAST = regex(r"\W*$|[.,] ")
 _BEHIND_SIGN = regex("[=+*/−·-] $")
 _NOUN = regex(r"\s[a-z]{2,}")
 _BEFORE_SIGN = regex(r"\s*[=+*/^<>\u2264\u2265)\u2212\u00b2\u00b3\u2070-\u209c_-]")
+_COEFFICIENT, _FACTOR = regex(r"[+*=−-] ?\d+ $"), regex(r" [b-z](?:[\^²³)]| ?[-−+*=]|\W*$)")  # "3 a b^2"
+_CALLED = regex(r"\([a-z]\) ?=")  # "A(t) = ..."
 _BEFORE_VALUE = regex(r"(\s*)(?:[\d(\\\ue000-\uf8ff\u2212-]|[a-z]\s*=)")
 
 
@@ -174,6 +176,8 @@ def _kind_of_unit(  # noqa: PLR0911 - one return for each kind of unit
         if last.kind in ("value", "number", "unit") or last.text in ")]}/\u00b7":
             apart = len(word) > 1 or "unit" in (before[-1].kind, last.kind) or before[-1].kind == "space"
             return "unit" if apart else "value"
+        if len(word) == 2 and last.text == "=":  # "v = mg/k"
+            return "value"
         return "word" if word in units.WORDS else None
     return None
 
@@ -185,6 +189,8 @@ def _kind_of_letter(sentence: str, match: re.Match[str], before: list[Token], gl
         stands_alone = _BEHIND_SIGN.search(sentence[:start]) and not _NOUN.match(sentence, end)  # "= a", no article
         in_braces = (
             (word == "a" and sentence[end : end + 3] in ("(n)", "(k)"))
+            or _CALLED.match(sentence, end)
+            or (word == "a" and _COEFFICIENT.search(sentence[:start]) and _FACTOR.match(sentence, end))
             or sentence[start - 1 : start] == "{"
             or sentence[end : end + 1] == "}"
         )

@@ -6,7 +6,8 @@ from stapo_bench.grading.patterns import regex
 
 MAX_WORDS = 3  # of an answer that is a name or a few words
 YES_NO = regex(
-    r"^\W*(?:(yes|no|true|false|sí|oui|ja|nein|да|нет|richtig|falsch|vrai|faux)\b\s*[,.;:!—–-](?=\s|$)|(错误|正确|不对|不是|是的|对|错|是|否|はい|いいえ|예|아니요)[。,，.、!！])",
+    r"^\W*(?:(yes|no|true|false|sí|oui|ja|nein|да|нет|richtig|falsch|vrai|faux)\b\s*[,.;:!—–-](?=\s|$)|(错误|正确|不对"
+    r"|不是|是的|对|错|是|否|はい|いいえ|예|아니요)[。,，.、!！])",
     re.IGNORECASE,
 )
 _VERDICTS = regex(
@@ -29,6 +30,11 @@ _OPTION = regex(
     r"\b(?:option|choice|answer|statement)\s*\(?([A-J])\)?\s+(?:is|must be)\s+(?:the\s+)?(?:correct|right|true"
     r"|best)\b",
     re.IGNORECASE,
+)
+# "So B is correct", "of those listed only D fits"
+_CHOSEN = regex(
+    r"(?:^|.*\b(?:[Ss]o|[Tt]hus|[Hh]ence|[Tt]herefore|[Tt]hen|[Tt]hat|[Oo]nly),? )(?:only )?\(?([A-J])\)?"
+    r" (?:is (?:the )?(?:correct|right|true|best)(?: (?:answer|option|choice|one))?|fits|works|remains|is left)"
 )
 _OF_WORDS = regex(
     r"(?:\b(?:it|that|this|she|he)['’]s|\b(?:is|are|was|be|comes|est|ist|es|è|é|facing|describes|represents|forms"
@@ -68,6 +74,16 @@ def winner(clause: str) -> str | None:
     """The name that a clause says is the first, the tallest, or taller than another: "so Ann is taller than Bea"."""
     found = _SUPERLATIVE.fullmatch(clause)
     return (found[1] or found[2]) if found else None
+
+
+def option_chosen(clause: str) -> str | None:
+    """The letter of the option that a clause says is the one.
+
+    >>> option_chosen("So B is correct"), option_chosen("of those listed only D fits"), option_chosen("So A is large")
+    ('B', 'D', None)
+    """
+    found = _CHOSEN.fullmatch(clause)
+    return found[1] if found else None
 
 
 def in_words(clause: str) -> str | None:  # noqa: PLR0911 - one return for each kind of words

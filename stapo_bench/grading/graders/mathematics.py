@@ -15,6 +15,8 @@ from stapo_bench.grading.decide import (
     decide_at_sight,
     equation_of,
     is_in_words,
+    labelled,
+    listed,
     may_be_region,
     option_said,
     parts_of,
@@ -29,15 +31,19 @@ from stapo_bench.grading.extraction import (
     declines,
     extract_answer,
     has_labels,
+    in_boxes,
     in_order_of,
     last_items,
     named_values,
+    part_names,
     prose_of,
     region_said,
     stated_parts,
     until_answered,
+    until_end_token,
     until_similar_question,
     value_without_words,
+    values_under,
     without_groups,
 )
 from stapo_bench.grading.golds import as_gold
@@ -45,25 +51,27 @@ from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.units import IN_SENTENCE, NEXT_PART, NEXT_READING, NEXT_VALUE
 from stapo_bench.records import Gold, Grade, Outcome
 
-GRADER_VERSION = "math-13"
+GRADER_VERSION = "math-14"
 # The gold's own text decides its type; "text" forces a comparison of words, and "multi", "set" and "tuple" make every
 # comma a separator. A type that is none of these changes nothing in a ``Gold``, where it may be another tool's word.
 ANSWER_TYPES = ("number", "expression", "tuple", "interval", "set", "multi", "equation", "matrix", "text")
 
 # Words at the end of a sentence that are no verdict of their own: "larger", "consecutive".
 _WORDS = regex(
-    r"(?!(?:no|not|none|yes|true|false|unde\w+|un?known|impossible|diverg\w+|converg\w+|does|cannot|infinit\w+|empty)\b)"
+    r"(?!(?:no|not|none|yes|true|false|unde\w+|un?known|impossible|diverg\w+|converg\w+|does|cannot|infinit\w+"
+    r"|empty)\b)"
     r"(?=[^\W\d_]{3})[^\W\d_]+(?: [^\W\d_]+)*",
     re.IGNORECASE,
 )
 _OPTION = regex(r"(?:\\text\w*\s*\{)?\s*\(?[A-F]\)?\s*\}?")
-_LETTER = regex(r"[A-Za-z]")
+_WORKED = regex(r"[A-Za-z·×*+^√]")
 # "litres a day" for a gold in a unit per another
 _QUOTIENT = regex(r"[A-Za-z]\}?\s*/\s*(?:\\text\s*\{\s*)?[A-Za-z]|\bper\b")
 _EACH = regex(r"(?<=[a-z] )(?:an?|each|every)(?= (?:second|minute|hour|day|week|month|year|kilogram|kilo|lit|met)\w*)")
 _LARGE = regex(r"[-$\s]*\d{1,3}(?:,?\d{3})+[$\s]*")
 _NOUN = regex(r"\b(?:the|its|their|corresponding) ([a-z]+(?:-[a-z]+)*)$|(?:^| )([a-z])$")
 MAX_GOES_ON = 1_500  # characters of a completion without a box that may ask the like of its question again
+MAX_NAMED_PARTS = 4  # of an answer that are looked for by their names
 MAX_QUICK = 10_000  # characters of a completion, or a gold, that is worth a quick look
 
 
@@ -117,7 +125,7 @@ def extract_for(completion: str, gold: Gold) -> str | None:
     """
     refill()
     if gold.question and len(completion) <= MAX_GOES_ON and "boxed" not in completion and "</think" not in completion:
-        completion = until_similar_question(completion, gold.question, _gives_answer)
+        completion = until_similar_question(until_end_token(completion), gold.question, _gives_answer)
         if prose_of(completion) is not None:
             completion = until_answered(completion, gold.question, _gives_answer)
     if _LARGE.fullmatch(gold.answer):
@@ -175,8 +183,11 @@ def _asked_for(completion: str, gold: Gold) -> str | None:
 
 def _several(completion: str, extracted: str, gold: Gold, wanted: int) -> Iterator[str]:
     """The readings of an answer of several parts: under names in the order of gold or question, or side by side."""
-    question = gold.question or ""
-    if (prose := prose_of(completion)) is None:
+    question, prose = gold.question or "", prose_of(completion)
+    if (under_names := _under_names(completion, prose, extracted, gold)) is not None:
+        yield under_names
+        return
+    if prose is None:
         yield extracted
         labels = has_labels(question) or has_labels(completion)
         if NEXT_PART not in extracted and (in_parts := boxes_for(completion, wanted, labels)) is not None:
@@ -194,10 +205,22 @@ def _several(completion: str, extracted: str, gold: Gold, wanted: int) -> Iterat
     if (items := last_items(prose, wanted)) is not None:
         yield items
     before = named[:-wanted]  # a formula there is working, a number is one answer more
-    if len(named) >= wanted and not (before and not _LETTER.search(before[-1].value)):
+    if len(named) >= wanted and not (before and not _WORKED.search(before[-1].value)):
         yield NEXT_VALUE.join(value for _, value in named[-wanted:])
     if not gold.answer.lstrip(" $").startswith("(") and (values := all_values(prose)) is not None:
         yield values  # in any order, so no pair
+
+
+def _under_names(completion: str, prose: str | None, extracted: str, gold: Gold) -> str | None:
+    """The values that a reply gives the gold's parts by their names, in the gold's order; None where it names none."""
+    parts = labelled(gold.answer) or listed(gold.answer)
+    for names in part_names(tuple(parts), gold.question or "") if 1 < len(parts) <= MAX_NAMED_PARTS else ():
+        values = values_under(extracted if prose is None else prose, names)
+        if values is None and prose is None:
+            values = in_boxes(completion, names)
+        if values is not None:
+            return NEXT_PART.join(values)
+    return None
 
 
 def grade_extracted(extracted: str, gold: Gold) -> Grade:
@@ -229,6 +252,8 @@ def quick_grade(completion: str, gold: Gold) -> Grade | None:
         return None
     if "boxed" not in completion and (gold.question is not None or not verdict.correct):
         return None  # prose may end before a question like this one, and another reading of it be right
+    if verdict.correct and _under_names(completion, None, extracted, gold) is not None:
+        return None  # names may put the values in another order
     return _grade(extracted, verdict)
 
 

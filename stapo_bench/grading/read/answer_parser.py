@@ -26,7 +26,11 @@ _SET_OPERATIONS = {
     "cup": Kind.UNION, "cap": Kind.INTERSECTION, "setminus": Kind.DIFFERENCE, "U": Kind.UNION, "bigcup": Kind.UNION,
 }  # fmt: skip
 _MOD = regex(r"\(\s*(?:\\[bp]?mod|\\text\{\s*mod\s*\}|mod)\s*([^()]*)\)")
-_REVERSED = regex(r"(?<![\w)\]}])\]\s*([^\[\]]+,[^\[\]]+?)([\[\]])|\[([^\[\]()]+,[^\[\]()]+?)\[")
+_REVERSED = regex(
+    r"(?:(?<![\w)\]}])|(?<=\\in)|(?<=\\cup)|(?<=\\cap)|(?<=\\setminus))\]\s*([^\[\]]+[,;][^\[\]]+?)([\[\]])"
+    r"|\[([^\[\]()]+[,;][^\[\]()]+?)\["
+)
+_DECIMAL_COMMA = regex(r"(?<=\d),(?=\d)")
 _BASED = regex(
     r"""\(?\s*(?:\\text\{)?\s*([0-9][0-9A-Za-z]*|[A-Fa-f][0-9A-Fa-f]*[0-9][0-9A-Fa-f]*|[A-F]{2,}(?=[^A-Za-z]*16))\s*\}?\s*\)?\s*
     (?:_\s*\{?\s*(?:\\text\{)?\s*(?:base\s*\}?\s*)?(\d{1,2}|[a-z]+)\s*\}?\s*\}?  # 52_8, 52_{\\text{eight}}
@@ -79,10 +83,13 @@ def parse(text: str, thousands: bool = True) -> Node:
 
 
 def _turn(match: re.Match[str]) -> str:
-    """``]a,b[`` is the open interval ``(a,b)``."""
+    """``]a,b[`` is the open interval ``(a,b)``; where a semicolon parts its ends, their commas are decimal."""
+    ends = match[1] or match[3]
+    if ends.count(";") == 1:
+        ends = _DECIMAL_COMMA.sub(".", ends)
     if match[1]:
-        return f"({match[1]}" + (")" if match[2] == "[" else "]")
-    return f"[{match[3]})"
+        return f"({ends}" + (")" if match[2] == "[" else "]")
+    return f"[{ends})"
 
 
 def _answers(parser: ExpressionParser) -> Node:

@@ -2,7 +2,7 @@
 
 from stapo_bench.grading import units
 from stapo_bench.grading.read.environments import determinant
-from stapo_bench.grading.read.lexer import FUNCTIONS, Token, TokenKind
+from stapo_bench.grading.read.lexer import FUNCTIONS, Token, TokenKind, is_product
 from stapo_bench.grading.read.number_parser import NumberParser, attach, derivative
 from stapo_bench.grading.tree import Kind, Node, Refusal, call, divide, mul, negate, num, power, sym
 
@@ -59,8 +59,13 @@ class AtomParser(NumberParser):
         raise Refusal(f"cannot read {self.peek().text!r}")
 
     def _word(self) -> Node:
-        """A word is one name; a unit may stand before its value: "USD 36", "Rs. 450"."""
+        """A word is one name; a unit may stand before its value: "USD 36", "Rs. 450"; elsewhere "mg" is m times g."""
         token = self.peek()
+        is_letters = token.kind is TokenKind.WORD and token.text.islower() and is_product(token.text)
+        if is_letters and token.text in units.WORDS and self.peek(1).kind is not TokenKind.NUMBER:
+            letters = [Token(TokenKind.NAME, letter, False) for letter in token.text]
+            self.tokens[self.position : self.position + 1] = letters
+            return self._name()
         if token.text.strip(". ") in units.WORDS:
             self.take()
             return attach(self.power(), token.text.strip(". "))

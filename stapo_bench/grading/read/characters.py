@@ -53,8 +53,11 @@ _FOREIGN_UNITS = {
     "米": "m", "千克": "kg", "克": "g", "升": "L", "小时": "hours", "分钟": "minutes", "秒": "seconds",
 }  # fmt: skip
 _FOREIGN_UNIT = regex(rf"(?<![а-яё])(?:{'|'.join(sorted(_FOREIGN_UNITS, key=len, reverse=True))})(?![а-яё])")
+_HATLESS = str.maketrans("îĵıȷ", "ijij")
 _SYMBOL_TABLE = {ord(c): text for c, text in _SYMBOLS.items()}
 
+# "3î + 4ĵ", where Markdown and TeX have \hat{i}; in "connaît" it is a letter.
+_HATTED = regex(r"(?<![^\W\d_])(?:([ijkıȷ])\u0302|([îĵ]))(?![^\W\d_])")
 _RUNS = regex("([⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱˣʸᵗᵏᵐ]+)|([₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₙₖₘₓᵢⱼ]+)")
 _RADICAND = regex(r"√\s*(?=[A-Za-z0-9π])([A-Za-zπ]|\d+(?:\.\d+)?)")
 
@@ -68,6 +71,7 @@ def in_ascii(text: str) -> str:
     if text.isascii():
         return text
     text = _FOREIGN_UNIT.sub(lambda match: _FOREIGN_UNITS[match[0]], text).translate(_VULGAR_TABLE)
+    text = _HATTED.sub(_hat, text)
     text = re.sub(r"√\s*\(", r"\\sqrt(", text)
     text = _RADICAND.sub(r"\\sqrt{\1}", text)
     text = _RUNS.sub(_script, text)
@@ -89,6 +93,11 @@ def in_ascii(text: str) -> str:
         out.append(str(digit) if digit is not None else unicodedata.normalize("NFKC", char))
     # Mathematical alphabets hold Greek and signs of their own, which NFKC has just uncovered.
     return "".join(out).translate(_SYMBOL_TABLE)
+
+
+def _hat(match: re.Match[str]) -> str:
+    """A unit vector under its circumflex, in LaTeX."""
+    return rf"\hat{{{(match[1] or match[2]).translate(_HATLESS)}}}"
 
 
 def _script(match: re.Match[str]) -> str:

@@ -9,19 +9,23 @@ from collections.abc import Callable, Iterable
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read.characters import GREEK, in_ascii
 from stapo_bench.grading.read.mixed_units import join_mixed
-from stapo_bench.grading.read.notations import drop_transposition, spell_binomials
-from stapo_bench.grading.read.unit_spellings import plain_units
+from stapo_bench.grading.read.notations import drop_transposition, spell_binomials, spell_conditions
+from stapo_bench.grading.read.unit_spellings import plain_units, spell_rates
 
 _LAYOUT = regex(
-    r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])\s?\.?|\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|boldmath|rm|bf|it|sf|tt"
-    r"|centering|raggedright|mathstrut|strut|hfill|noindent|nonumber|[Ll]arge|LARGE|[Hh]uge|small|normalsize|allowbreak|protect|relax)(?![A-Za-z])\s?"
+    r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])\s?\.?|\\(?:displaystyle|textstyle|scriptstyle|limits"
+    r"|nolimits|boldmath|rm|bf|it|sf|tt"
+    r"|centering|raggedright|mathstrut|strut|hfill|noindent|nonumber|[Ll]arge|LARGE|[Hh]uge|small|normalsize"
+    r"|allowbreak|protect|relax)(?![A-Za-z])\s?"
 )
 _SPACES = regex(r"\\(?:[,;:> ]|quad(?![A-Za-z])|qquad(?![A-Za-z])|enspace(?![A-Za-z])|thinspace(?![A-Za-z]))|[~\s]")
 _VANISH = regex(
-    r"\\(?:!|/|-)|\\[hv]?phantom\s*(?:\{[^{}]*\}|-|\+)|\\[hv]space\*?\s*\{[^{}]*\}|\\label\s*\{[^{}]*\}|\\tag\s*\{[^{}]*\}"
+    r"\\(?:!|/|-)|\\[hv]?phantom\s*(?:\{[^{}]*\}|-|\+)|\\[hv]space\*?\s*\{[^{}]*\}|\\label\s*\{[^{}]*\}"
+    r"|\\tag\s*\{[^{}]*\}"
 )
 _RESTYLE = regex(
-    r"\\(?:math(?:bf|it|sf|tt|normal|cal|scr|frak)|textbf|textit|emph|underline|bm|boldsymbol|pmb|boxed|fbox|mathbin|mathord|mathop|ensuremath|hl|color\s*\{\w*\})(?![A-Za-z])\s*(?=\{|\\[a-z]|[A-Za-z\d](?![A-Za-z]))"
+    r"\\(?:math(?:bf|it|sf|tt|normal|cal|scr|frak)|textbf|textit|emph|underline|bm|boldsymbol|pmb|boxed|fbox"
+    r"|mathbin|mathord|mathop|ensuremath|hl|color\s*\{\w*\})(?![A-Za-z])\s*(?=\{|\\[a-z]|[A-Za-z\d](?![A-Za-z]))"
 )
 _LESS_OR_EQUAL = (regex(r"<=|=<"), r"\\le ")
 _GREATER_OR_EQUAL = (regex(r">="), r"\\ge ")
@@ -307,8 +311,10 @@ RULES: tuple[Callable[[str], str], ...] = (
     strip_stops,
     drop_transposition,
     spell_binomials,
+    spell_conditions,
     spell_lengths,
     name_functions,
     drop_braces,
     join_mixed,
+    spell_rates,
 )

@@ -134,7 +134,12 @@ def bare_clause(last: Node, before: list[Node]) -> Node | None:
         return None
     if any(value.kind is Kind.RELATION for value in values):
         return None
-    return _membership(last) or (last if is_inequality(last) else None)
+    return _membership(last) or (last if is_inequality(last) or _excludes(last) else None)
+
+
+def _excludes(node: Node) -> bool:
+    r"""Whether it is ``x \ne -3``, which takes numbers from a symbol's values."""
+    return node.kind is Kind.RELATION and node.label == "!=" and node.args[0].kind is Kind.SYMBOL
 
 
 def _domain(label: str) -> str:

@@ -185,12 +185,12 @@ def _letters(run: str, space: bool) -> list[Token]:
         return [Token(TokenKind.NAME, split[1], space), *_letters(split[2], False)]
     if run.endswith("pi") and len(run) == 3:
         return [Token(TokenKind.NAME, run[0], space), Token(TokenKind.NAME, "pi")]
-    if run in UNIT_WORDS or not _is_product(run):
+    if run in UNIT_WORDS or not is_product(run):
         return [Token(TokenKind.WORD, run, space)]
     return [Token(TokenKind.NAME, letter, space and index == 0) for index, letter in enumerate(run)]
 
 
-def _is_product(run: str) -> bool:
+def is_product(run: str) -> bool:
     """Whether letters side by side are a product: ``xy``, ``abc``, ``mgh``; not ``red``, ``ABC`` (a name), ``no``."""
     if len(run) == 2:
         return run.lower() not in ("no", "or", "if", "is", "of", "to")

@@ -12,7 +12,10 @@ _JOINT = r"\s?(?:,|\\text\{\s?and\s?\}|and)?\s*"
 _SEXAGESIMAL = regex(rf"(\d+){_DEGREE}{_JOINT}(\d+(?:\.\d+)?){_MINUTE}(?:{_JOINT}(\d+(?:\.\d+)?){_SECOND})?")
 _MIXED_DEGREES = regex(rf"(?<![\d/])(\d+) (\d+)/(\d+)(?={_DEGREE})")
 _UNIT = r"\s?(?:\\text\{\s?([A-Za-z]+)\s?\}|([A-Za-z]+))"
-_TWO = regex(rf"(\d[\d.,]*){_UNIT}{_JOINT}(\d[\d.]*){_UNIT}")
+_PART = regex(rf"(\d[\d.,]*){_UNIT}{_JOINT}")
+_PARTS = regex(rf"(?:\d[\d.,]*{_UNIT}{_JOINT}){{2,3}}")
+_MAX_PARTS = 80  # characters
+_HOURS = frozenset({"h", "hr", "hrs", "hour", "hours"})
 
 
 def join_mixed(text: str) -> str:
@@ -27,9 +30,22 @@ def join_mixed(text: str) -> str:
     if found := _SEXAGESIMAL.fullmatch(text):
         minutes = rf"+\frac{{{found[2]}}}{{60}}" + (rf"+\frac{{{found[3]}}}{{3600}}" if found[3] else "")
         return rf"({found[1]}{minutes})^{{\circ}}"
-    if (found := _TWO.fullmatch(text)) and _part_of(found[5] or found[6], found[2] or found[3]):
-        return rf"{found[1]} \text{{ {found[2] or found[3]} }} {found[4]} \text{{ {found[5] or found[6]} }}"
-    return text
+    return _in_units(text) if len(text) < _MAX_PARTS and _PARTS.fullmatch(text) else text
+
+
+def _in_units(text: str) -> str:
+    r"""Two or three numbers with units side by side, each a part of the one before; m behind hours is minutes.
+
+    >>> _in_units("4h50m"), _in_units("4m50h")
+    ('4 \\text{ h } 50 \\text{ min }', '4m50h')
+    """
+    parts = [(number, styled or plain) for number, styled, plain in _PART.findall(text)]
+    for index, (number, unit) in enumerate(parts[1:], 1):
+        if unit == "m" and parts[index - 1][1] in _HOURS:
+            parts[index] = (number, "min")
+        if not _part_of(parts[index][1], parts[index - 1][1]):
+            return text
+    return " ".join(rf"{number} \text{{ {unit} }}" for number, unit in parts)
 
 
 def _part_of(smaller: str, larger: str) -> bool:

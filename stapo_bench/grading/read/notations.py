@@ -1,4 +1,4 @@
-r"""Notations of whole answers that have a plainer one: a transposed tuple, ``C(n, 2)``."""
+r"""Notations of whole answers that have a plainer one: a transposed tuple, ``C(n, 2)``, a condition in brackets."""
 
 from stapo_bench.grading.patterns import regex
 
@@ -6,17 +6,50 @@ _TRANSPOSED = regex(
     r"((?:[A-Za-z]\w* ?= ?)?(?:\([^()]*,[^()]*\)|\[[^\[\]]*,[^\[\]]*\]))"
     r" ?\^ ?\{? ?(?:T|t|\\(?:top|intercal|text ?\{T\})) ?\}?"
 )
+_TRANSPOSE = regex(r"\^ ?\{? ?\\(?:top|intercal)(?![A-Za-z]) ?\}?")
+_BRACKETED = regex(  # behind a value: "(x \\ne -3)", "(\\text{for } x > 0)", "\\text{(where } x > 0)"
+    r"(?<=[\w)}\]|!]) ?,? ?(?:\(|\\text\{ ?\((?=[a-z ]{2,}\}))"
+    r"( ?(?:\\text ?\{)? ?(?:for|where|with|when|if|provided(?: that)?|assuming)\b(?: all)? ?\}?)?"
+    r"([^()<>=]*(?:[<>]|\\(?:ne|le|ge|in|notin)(?![a-z]))[^()=]*?)(?:\)|\\text\{ ?\) ?\}) ?(?=[,;]|$|and\b|or\b)"
+)
+_LETTER = regex(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")
+_COMMAND = regex(r"\\text ?\{[^{}]*\}|\\[A-Za-z]+")
+_RELATION = regex(r"[<>]|\\(?:ne|le|ge|in|notin)(?![a-z])")
 _TERM = r"[a-z](?: ?[-+] ?\d+)?"
 _CHOSEN = regex(rf"(?<![A-Za-z\\])C ?\(({_TERM}), ?(\d+|{_TERM})\)")
 
 
 def drop_transposition(text: str) -> str:
-    """A tuple is a row and a column.
+    r"""A tuple is a row and a column; that of a matrix has one spelling.
 
     >>> drop_transposition("v = (1, 2)^T")
     'v = (1, 2)'
+    >>> drop_transposition(r"A^{\top} = B")
+    'A^T = B'
     """
-    return row[1] if "^" in text and (row := _TRANSPOSED.fullmatch(text)) else text
+    if "^" not in text:
+        return text
+    return row[1] if (row := _TRANSPOSED.fullmatch(text)) else _TRANSPOSE.sub("^T", text)
+
+
+def spell_conditions(text: str) -> str:
+    r"""A condition in brackets behind the value of its letter, without the brackets; one beside a set is left.
+
+    >>> spell_conditions(r"1-\frac{3}{x} (x\ne -3)"), spell_conditions("1 (x > 0)")
+    ('1-\\frac{3}{x} \\text{for} x\\ne -3', '1 (x > 0)')
+    """
+    if ")" not in text or not _RELATION.search(text):
+        return text
+    read, rest = "", text
+    while (found := _BRACKETED.search(rest)) is not None:
+        value, lead, condition = rest[: found.start()], found[1], found[2]
+        is_called = value[-1:].isalpha() and rest[found.start()] == "("  # P(X > 2)
+        if is_called or _RELATION.search(value) or not set(_COMMAND.sub(" ", value)) & set(_LETTER.findall(condition)):
+            return text
+        word = next((word for word in ("if", "provided", "when", "with") if word in (lead or "")), "for")
+        read += rf"{value} \text{{{word}}} {condition.strip()}"
+        rest = rest[found.end() :]
+    return read + rest
 
 
 def spell_binomials(text: str) -> str:

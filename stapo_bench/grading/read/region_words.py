@@ -19,7 +19,7 @@ _BOUND = regex(
     rf"|(?P<lt>{_LESS}|below|under)) {_VALUE.format('value')}",
     re.IGNORECASE,
 )
-_JOINT = regex(r",? (and|but|or)(?: also)?(?: [a-zA-Z\ue000-\uf8ff])?(?: is| are)? ", re.IGNORECASE)
+_JOINT = regex(r",? (and|but|or)(?: also| else)?(?: [a-zA-Z\ue000-\uf8ff])?(?: is| are)? ", re.IGNORECASE)
 _ENDS = (
     r"[ ,(]{{0,3}}(?:(?:both|each|with|the|ends?|endpoints?|values|are) ){{0,4}}(?P<{}>(?:in|ex)clu\w+)"
     r"(?: (?:both|the|ends?|endpoints?|values)){{0,3}}\)?"
@@ -45,6 +45,16 @@ _STOP = regex(r"[,;:)]\s|,? and (?:this|that|so|hence|thus)\b|\)$")
 MAX_STOPS = 6  # ends of clauses behind which a set of numbers may stand
 _SIGNS = regex(r"\b(non-?negative|non-?positive|positive|negative)(?= (?:and|but) )", re.IGNORECASE)
 _DENIED = regex(r"\b(?:not?|none|never|neither|outside|except)\b|n['’]t\b", re.IGNORECASE)
+# "from -3 upwards", "between -3 and 5, but cannot be equal to either of them"
+_ONWARDS = regex(
+    r"\b([a-z] (?:is|may be|can be|must be|takes)) (?:any (?:real )?(?:number|value) )?from ([-−]?[\w./√π]+)"
+    r" (?:up|upwards?|on|onwards?)(?:,? (?:\2 |and )?includ\w+(?: \2)?)?$"
+)
+_NOT_ENDS = regex(
+    r",? (?:but|and) (?:it |[a-z] )?(?:cannot|can['’]t|is not|isn['’]t|not|never|doesn['’]t|does not) (?:be "
+    r"|allowed to be )?"
+    r"(?:equal(?:s)?(?: to)?|reach(?:es)?|attain\w*|includ\w+) (?:either|any|these|those|them|both)\b[^.,;]*$"
+)
 _POSITIVE = regex(r"\bpositive (?=\d)", re.IGNORECASE)  # "from -4 to positive 4"
 _SIGNED_AS = {
     "positive": "greater than 0", "negative": "less than 0", "nonnegative": "at least 0", "nonpositive": "at most 0",
@@ -92,6 +102,7 @@ def region_in_words(text: str, is_one: bool = False) -> str | None:  # noqa: PLR
     """
     if "absolute value" in text:
         return None
+    text = _ONWARDS.sub(r"\1 at least \2", _NOT_ENDS.sub("", text))
     text = _in_english(_POSITIVE.sub("", text.strip(" .")))
     text = _SIGNS.sub(lambda sign: _SIGNED_AS[sign[1].lower().replace("-", "")], text)
     if found := _SIGNED.search(text):

@@ -1,7 +1,8 @@
-r"""Units in LaTeX: Angstrom and micro in one spelling, a fraction of units as one unit."""
+r"""Units in LaTeX: Angstrom and micro in one spelling, a fraction of units as one unit, rates in words."""
 
 import re
 
+from stapo_bench.grading import units
 from stapo_bench.grading.patterns import regex
 
 _UNIT_SIGNS = (  # Angstrom and micro, in TeX and in Unicode
@@ -10,13 +11,38 @@ _UNIT_SIGNS = (  # Angstrom and micro, in TeX and in Unicode
         r"\\text{angstrom}",
     ),
     (regex(r"\\text\{\s*\\text\{angstrom\}\s*\}"), r"\\text{angstrom}"),
-    (regex(r"(?<=\d)(?:\s|\\[,;: ])*([kM]?)(?:\\text\{\s*)?\\Omega\s*\}?\s*$"), r" \\text{\1ohm}"),
+    (
+        regex(r"(?<=\d)(?:\s|\\[,;: ])*(?:\\(?:text|mathrm)\{\s*([kM])\s*\}|([kM]?))(?:\\text\{\s*)?\\Omega\s*\}?\s*$"),
+        r" \\text{\1\2ohm}",
+    ),
     (regex(r"(?<=\d)(?:\s|\\[,;: ])*\\mu ?([msgLAVFC])$"), r" \\text{u\1}"),
     (regex(r"\\text\{\s*\\mu\s*([msgLAVFC])\s*\}|\\mu\s*\\text\{\s*([msgLAVFC])\s*\}"), r"\\text{u\1\2}"),
 )
 _UNIT_FRACTION = regex(
     r"\\frac\s*\{((?:\\text\{[^{}]*\}[^{}]{0,12}?){1,4})\}\s*\{((?:\\text\{[^{}]*\}[^{}]{0,12}?){1,4})\}"
 )
+
+
+_WORD = r"(?:\\text\{ ?)?([A-Za-z]+) ?\}?"
+_PRICE_PER = regex(rf"(.*?(?:\bUSD |[€£¥₹] ?)-?[\d.,]*\d) ?(?:/|per|an?|each|every) ?{_WORD}")
+_EACH = regex(rf"(.*?\d) ?{_WORD} (?:an?|each|every) {_WORD}")
+
+
+def spell_rates(text: str) -> str:
+    r"""A price, or another quantity, per unit: "13 dollars an hour", and "USD 13/h", where h is no letter of a formula.
+
+    >>> spell_rates("13 dollars an hour"), spell_rates("USD 13/h"), spell_rates("13/h")
+    ('13 \\text{ dollars per hour }', 'USD 13 \\text{ per h }', '13/h')
+    """
+    if not text[-1:].isalpha() and text[-1:] != "}":
+        return text
+    if ("USD " in text or not text.isascii()) and (price := _PRICE_PER.fullmatch(text)):
+        return rf"{price[1]} \text{{ per {price[2]} }}" if price[2] in units.NAMES else text
+    if " a" not in text and " e" not in text:
+        return text
+    rate = _EACH.fullmatch(text)
+    is_rate = rate is not None and rate[2] in units.NAMES and rate[3] in units.NAMES
+    return rf"{rate[1]} \text{{ {rate[2]} per {rate[3]} }}" if rate is not None and is_rate else text
 
 
 def plain_units(text: str) -> str:

@@ -1,0 +1,103 @@
+"""What a last sentence says beside what is asked for: a second clause of something else, the next term, a remark.
+
+"The sum of the roots is 11, while they are 2 and 9" answers "Find the sum of the roots" with 11; "a_4 = 17, before it
+goes on to a_5 = 33" answers "Find $a_4$" with 17.
+"""
+
+import re
+
+from stapo_bench.grading.extraction.stems import HAN, stems
+from stapo_bench.grading.patterns import regex
+
+_VALUE = regex(r"\d|\$|[√π]")
+# Where a clause of something else may begin.
+_BESIDE = regex(
+    r",? (?:while|whereas)\b|, and (?=the (?:other|others|remaining|rest)\b)|, (?:but|before|after which|though"
+    r"|although|even though)\b"
+    r"|, (?:а|при этом|mientras(?: que)?|und|während|wobei|et|tandis que|alors que|e|mentre|enquanto)\b"
+    r"|[，,；;]\s?而(?!且)"
+)
+_CONCLUDES = regex(
+    r"\b(?:so|hence|thus|therefore|gives?|giving|makes?|leaves?|leaving|yields?|totals?|altogether|answer|donc"
+    r"|also|somit"
+    r"|daher|luego|portanto|quindi|поэтому|значит|итого)\b|所以|因此|故"
+)
+_NAME = regex(
+    r"\b(?:find|determine|compute|calculate|evaluate|what is|give)\s+(?:the value of\s+)?\$?([a-zA-Z](?:_\{?\w{1,3}\}?"
+    r"|\([-\w]{1,4}\)))\$?",
+    re.IGNORECASE,
+)
+_NOUN = regex(r"\b(?:what is|what's|find|determine|compute|calculate) (?:the|its) ([a-z]{4,})\b", re.IGNORECASE)
+
+
+def without_aside(text: str, asked: str) -> str:
+    """The text without what its last sentence says beside what is asked for.
+
+    >>> without_aside("The sum of the roots is 11, while they are 2 and 9.", "What is the sum of the roots?")
+    'The sum of the roots is 11.'
+    >>> without_aside("We get a_4 = 17, before it goes on to a_5 = 33.", "Find $a_4$.")
+    'We get a_4 = 17.'
+    """
+    end = _last_sentence(text)
+    last = text[end:]
+    if (named := _until_name(last, asked)) is not None:
+        return text[:end] + named
+    if apposed := _apposed(asked, last):
+        return text[:end] + apposed
+    wanted = stems(_asking(asked))
+    for match in reversed(list(_BESIDE.finditer(last))):
+        before, behind = last[: match.start()], last[match.end() :]
+        if _CONCLUDES.search(behind) or not (_VALUE.search(before) and _VALUE.search(behind)):
+            continue
+        in_brackets = before.count("(") != before.count(")")
+        if in_brackets or not (_tells(before) and _tells(behind)):
+            continue
+        if (stems(behind) & wanted) < (stems(before) & wanted):
+            return f"{text[:end]}{before}."
+    return text
+
+
+def _until_name(last: str, asked: str) -> str | None:
+    """The sentence up to the term, or the function's value, that is asked for, where another follows; else None."""
+    if (name := _NAME.search(asked)) is None:
+        return None
+    bare = re.sub(r"[{}]", "", name[1])
+    plain = re.sub(r"[{}]", "", last)
+    told = list(re.finditer(rf"(?<![A-Za-z]){re.escape(bare)}\$?(?: is| equals| ?=)\s[^,;]*?\d[^,;]*", plain))
+    if not told or not re.search(rf"(?<![A-Za-z]){bare[0]}(?:_|\()", plain[told[-1].end() :]):
+        return None
+    kept = plain[: told[-1].end()].rstrip()
+    return None if kept.count("$") % 2 else f"{kept}."
+
+
+def _apposed(asked: str, last: str) -> str | None:
+    """The sentence with its verb where it leaves it out: "so the edge is 3 and the volume 27", asked for the volume."""
+    noun = _NOUN.search(asked)
+    if noun is None:
+        return None
+    told = re.search(rf",? and (?:the|its) {noun[1]} (?=[-−$√π\\\\]?[\d\\\\])", last)
+    return f"{last[: told.end()]}is {last[told.end() :]}" if told else None
+
+
+def _asking(asked: str) -> str:
+    """What asks: behind the last comma, where there are no blanks between words."""
+    return re.split(r"[，,。]", asked.rstrip("。？? "))[-1] if HAN.search(asked) else asked
+
+
+def _last_sentence(text: str) -> int:
+    """Where the last sentence begins."""
+    stops = list(re.finditer(r"(?:[.!?]\s+|[。！？]\s*|\n)(?=\S)", text.rstrip()))
+    return stops[-1].end() if stops else 0
+
+
+def _tells(clause: str) -> bool:
+    """Whether a clause gives a value: it has a verb that does, or a relation."""
+    return (
+        re.search(
+            r"=|\b(?:is|are|was|were|equals?|has|have|est|sont|vaut|ist|sind|beträgt|es|son|é|è|são|sono"
+            r"|равн[аоы]?|составляет"
+            r"|есть|это)\b|[是为為有得は]",
+            clause,
+        )
+        is not None
+    )
