@@ -46,6 +46,7 @@ _PERCENT = regex(
 )
 _UNIT = regex(
     r"\bhow many (?:more |total |full |whole )?((?:(?:square|cubic) )?[A-Za-z]+)\b(?! (?:an?|per|each|every)\b)"
+    r"|\b(?:what|which)(?: is the| was the)? (?:[a-z]+ ){1,2}in ([A-Za-z]+)\b(?!\s*(?:per|an?|each|every|squared|cubed)\b|\s?(?:[/²³·]|\$?\^))"
     r"|(?:,|\bmeasured|\banswer|\bexpressed|\bgiven?|\bcm|\b\w+) in (?:the )?([A-Za-z]+)(?=[?,.)]|$)|\((?:in "
     r")?([A-Za-z]+)\)",
     re.IGNORECASE,

@@ -17,6 +17,7 @@ _BESIDE = regex(
     r"|, (?:а|при этом|mientras(?: que)?|und|während|wobei|et|tandis que|alors que|e|mentre|enquanto)\b"
     r"|[，,；;]\s?而(?!且)"
 )
+_WHILE = regex(r",? (?:while|whereas)\b")
 _CONCLUDES = regex(
     r"\b(?:so|hence|thus|therefore|gives?|giving|makes?|leaves?|leaving|yields?|totals?|altogether|answer|donc"
     r"|also|somit"
@@ -54,6 +55,8 @@ def without_aside(text: str, asked: str) -> str:
             continue
         if (stems(behind) & wanted) < (stems(before) & wanted):
             return f"{text[:end]}{before}."
+        if _WHILE.match(match[0]) and (stems(before) & wanted) < (stems(behind) & wanted):
+            return text[:end] + behind.lstrip()
     return text
 
 

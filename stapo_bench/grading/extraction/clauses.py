@@ -14,7 +14,8 @@ MAX_RUNS = 60  # values of a clause, from its end, that are looked at
 MIN_CONDITION = 3  # words of a condition that is whole
 MAX_BEFORE = 60  # characters before a value that may hedge it
 _WHICH = (  # that adds a remark, and no result
-    r"which(?! (?:together |in (?:[a-z]+ ){1,3}|thus |then |to the nearest [a-z]+ |rounded [^,]{0,40}?)?"
+    r"which(?! (?:together |in (?:[a-z]+ ){1,3}|thus |then |to the nearest [a-z]+ |rounded [^,]{0,40}?"
+    r"|[a-z]+ed (?:by|with|in) \S+ )?"
     r"(?:is|are|equals|gives|makes|means|comes|simplifies|reduces|evaluates|leaves|leaving|yields|totals"
     r"|amounts|rounds|brings|takes|raises|lowers|puts|sets|becomes|turns|reads|approaches|tends|tells us|shows"
     r"|implies)\b)"
@@ -71,7 +72,7 @@ _OWN_VERB = regex(
     + "|".join(sorted(COPULAS | VERBS, key=len, reverse=True))
     + r"|(?<!\d )(?!times\b|is\b|as\b|units\b)[a-z]{3,}[^s\W]s|[a-z]{3,}ing|happens?|turns?|adds? up)\b"
     r"|\s*(?:and\s+|but\s+|so\s+)?(?:that|it|this)['’]s\s"
-    r"|\s*(?:and\s+|but\s+)?(?:they|we|you|these|those|he|she|it)\s+[a-z]{3,}",
+    r"|\s*(?:and\s+|but\s+)?(?:they|we|you|these|those|he|she|it|i)\s+[a-z]{3,}",
     re.IGNORECASE,
 )
 # "since A = π r² the region has area 5π": the equation is the reason
@@ -186,7 +187,7 @@ _MORE = regex(
 )
 # "gives a density of 3"; not "gives a multiple of 3"
 _NOUN_OF = regex(
-    r"\b(?:is|are|gives?|giving|makes?|yields?|leaves?|with|at) an? "
+    r"\b(?:is|are|gives?|giving|makes?|yields?|leaves?|with|at|(?:amounts?|comes?) to) an? "
     r"(?!(?:\w+ )?(?:multiple|factor|divisor|power|root|member|part|product|fraction|subset|sum|group|set|pair"
     r"|maximum|minimum|base)\b)(?:[a-z]+ ){1,3}of $"
 )
@@ -361,7 +362,9 @@ def _strength(pieces: list[Token], run: Span) -> int:  # noqa: PLR0911 - one ret
             return 2
         if lower.endswith(("'s", "’s")) and lower[:2] in ("it", "th", "he"):
             return 2
-        if piece.text in ":：" and piece.kind == "stop":
+        if (piece.text in ":：" and piece.kind == "stop") or (
+            piece.text == "=" and place and before[place - 1].kind == "word"
+        ):
             return 2
         if lower in VERBS:
             return 1

@@ -285,9 +285,11 @@ def _replaced(text: str, name: str) -> str:
         for match in number.finditer(_plain(text))
         if (value := _sum([values[part.lower().replace(" ", "-")] for part in word.findall(match[0])])) != 1
     ]
+    if not found:
+        return text
     gaps = [text[a.end() : b.start()] for (a, _), (b, _) in pairwise(found)]
     parts, end = [], 0
-    for (match, value), before, behind in zip(found, ["", *gaps], [*gaps, ""], strict=False):
+    for (match, value), before, behind in zip(found, ["", *gaps], [*gaps, ""], strict=True):
         if " " not in (before, behind) and _counts(
             text, match, value, name
         ):  # two side by side are neither: "два пять"

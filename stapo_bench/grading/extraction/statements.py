@@ -127,6 +127,7 @@ _AND_HENCE = regex(
 )
 _LETTER_EQUALS = regex(r"(?<=\b[b-zB-Z] )equals(?= [-−\d(√\ue000-\uf8ff])")
 _PLUS_MINUS = regex(r"plus or minus (\S+?(?=[\s,.;]|$))")
+_AND_AT = regex(r"\b(and|or) (?:at|when|for|where) (?=[a-z] ?= ?[-−\d√(])")  # "at x = 2 and at x = -2"
 _ANGLES = regex(r"[<\u27e8]\s*(-?[\w./\u221a\u2212-]+(?:\s*,\s*-?[\w./\u221a\u2212-]+)+)\s*[>\u27e9]")
 _FRONT = regex(
     r"(.*?\S)\s+(?:is|ist|est|es|will be|must be)\s+(?:the|die|la|our|my)\s+(?:final\s|correct\s|required\s)?"
@@ -305,7 +306,7 @@ def main_clause(sentence: str) -> str:
     clause = spoken(clause)
     clause = _AND_HENCE.sub(r"\1 and ", clause).replace(", and finally ", ", and ")
     clause = re.sub(r"(?<![A-Za-z])([a-zA-Z])(\d)(?=\s*=)", r"\1_\2", _LETTER_EQUALS.sub("=", clause))
-    clause = _ANGLES.sub(r"(\1)", clause)
+    clause = _ANGLES.sub(r"(\1)", _AND_AT.sub(r"\1 ", clause))
     front = _FRONT.match(clause)
     return front[1] if front and not _FRONT.match(front[1]) else clause
 

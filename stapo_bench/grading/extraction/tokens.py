@@ -28,7 +28,7 @@ _OPERATORS = "+-*/^=<>\u2212\u00b7\u00d7\u00f7\u2264\u2265\u2248\u2260\u00b1(|_"
 _SHORT = "is it so the and not for but if in on at to of or no by as an we he she his her its are was see via"
 _SHORT_WORDS = frozenset(_SHORT.split())
 TRAILING = frozenset(
-    "!%\u00b0\u2032\u2033')]}|\u20ac\u00a3\u00a2\u2103\u2109[\u00bd\u00bc\u00be\u2153\u2154\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207f\u2071\u2080\u2081\u2082\u2083\u2084\u2085\u2086\u2087\u2088\u2089"
+    "!%\u00b0\u2032\u2033')]}|\u20ac\u00a3\u00a2\u2103\u2109[\u00bd\u00bc\u00be\u2153\u2154\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207f\u2071\u02e3\u02b8\u1d4f\u1d57\u2080\u2081\u2082\u2083\u2084\u2085\u2086\u2087\u2088\u2089"
 )
 _MULTIPLES = frozenset(["million", "billion", "trillion", "thousand", "dozen", "percent", "hundred"])
 _UNIT_SIGNS = frozenset(["\u00c5", "\u212b", "\u00b5m", "\u03bcm"])

@@ -69,6 +69,7 @@ _WORKED = regex(r"[A-Za-z·×*+^√]")
 _QUOTIENT = regex(r"[A-Za-z]\}?\s*/\s*(?:\\text\s*\{\s*)?[A-Za-z]|\bper\b")
 _EACH = regex(r"(?<=[a-z] )(?:an?|each|every)(?= (?:second|minute|hour|day|week|month|year|kilogram|kilo|lit|met)\w*)")
 _LARGE = regex(r"[-$\s]*\d{1,3}(?:,?\d{3})+[$\s]*")
+_SO = regex(r"(?:so|hence|thus|therefore)\b")
 _NOUN = regex(r"\b(?:the|its|their|corresponding) ([a-z]+(?:-[a-z]+)*)$|(?:^| )([a-z])$")
 MAX_GOES_ON = 1_500  # characters of a completion without a box that may ask the like of its question again
 MAX_NAMED_PARTS = 4  # of an answer that are looked for by their names
@@ -175,7 +176,7 @@ def _asked_for(completion: str, gold: Gold) -> str | None:
     words = {word for word in asked.words if len(word) > 1}  # a letter may be a formula's
     words.add((asked.letter or "").lower())
     names = [match[1] or match[2] if (match := _NOUN.search(name)) else None for name, _ in named]
-    if len(names) < 2 or None in names:
+    if len(names) < 2 or None in names or _SO.match(named[-1].name):
         return None
     of_name = [value for name, (_, value) in zip(names, named, strict=True) if name in words]
     return of_name[0] if len(of_name) == 1 else None
