@@ -21,7 +21,7 @@ _DENIES = regex(
     r"|(?:it|this|that)['’]s not(?! (?:hard|difficult|easy|clear|obvious|surprising|necessary|only|just|until"
     r"|the case))"
     r"|is (?:false|wrong|incorrect|not true)(?! that\b)|(?:is|can|will|could) never(?! fail))\b|n['’]t possible"
-    r"|是错|错误|不对|不可能|不正确|没有|ではない|아니",
+    r"|(?<=\s)нет\W*$|是错|错误|不对|不可能|不正确|没有|ではない|아니",
     re.IGNORECASE,
 )
 _DENIED_AGAIN = regex(r"\b(?:fail\w*|violat\w*|otherwise|not (?:false|wrong|impossible))\b", re.IGNORECASE)

@@ -11,6 +11,8 @@ _ASIDE = regex(
     r"|let me know|thanks?\b|thank\syou"
     r"|(?:pro |study |quick )?tips?:|(?:a )?(?:word|piece|bit) of advice:"
     r"|in the (?:next|following) (?:lesson|section|chapter|part|video|exercise|step)\b|next (?:time|lesson|week)\b"
+    r"|it(?:['’]s| is) worth\b|always\b(?=.*\b(?:remember|check|make sure|read|try|write)\b)|keep in mind\b|make sure\b"
+    r"|(?:don['’]t|never) forget\b(?!.*[—–:;])|(?:great|good|nice) question\b"
     r"|feel free|please(?![^.]*; )|good (?:job|work)\b|well done\b|keep (?:it up|going|practi[cs]ing)\b"
     r"|for (?:further|more) [a-z]+,"
     r"|if you (?:liked|like|enjoyed|find this)\b|there (?:is|are) (?:nothing|no(?:ne)? (?:others?|more|further|else))\b"
@@ -96,6 +98,11 @@ _NOTE = regex(
     r"|(?:without|if|had|were)\b.*\bwould)\b",
     re.IGNORECASE,
 )
+# "The balance is the one in the last row.", "since 9 is too small and 36 too large."
+_POINTS = regex(
+    r"[^\d=\ue000-\uf8ff]*\b(?:in|from) the (?:last|final|bottom) (?:row|line|column|cell)\b[^\d=\ue000-\uf8ff]*"
+)
+_REASON_ALONE = regex(r"(?:since|because|weil|denn|car|porque|puisque)\b(?!.*,)")
 _NOT_ASKED = regex(r"[(,] ?(?:which (?:is|are|was|were) )?not (?:asked|needed|required|wanted)(?: for| here)?[),]")
 _QUESTION = regex(r"(?:Is|Are|Does|Do|Can|Will|What|How|Which|Why)\b[^.!?]*$")  # that breaks off before its mark
 _SO = regex(r",\s+(?:and )?(?:so|hence|thus|therefore) (?:it|that|the|there|this|we|[a-z]) ?(?:is|are|=|equals|have)\b")
@@ -147,6 +154,8 @@ def states_nothing(sentence: str, notes: bool) -> bool:
         sentence.endswith(("?", "？"))
         or _QUESTION.match(sentence) is not None
         or _NOT_ASKED.search(sentence) is not None
+        or _POINTS.fullmatch(sentence) is not None
+        or _REASON_ALONE.match(sentence) is not None
         or _ASIDE.match(sentence) is not None
         or _APPROVAL.fullmatch(sentence) is not None
         or (not notes and _NOTE.match(sentence) is not None and not _SO.search(sentence))

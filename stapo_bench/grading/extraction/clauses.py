@@ -45,12 +45,15 @@ _DOMAIN = regex(
     r"\s*(?:that\s)?[\ue000-\uf8ff]|\s*(?:that\s)?[a-z] ?(?:[≠<>≥≤]|!=|is (?:not|positive|negative|non))"
 )  # "if x ≠ 0"
 _CONCLUDED = regex(r"\b(?:so|hence|thus|therefore)\s*$", re.IGNORECASE)
-_WOULD = regex(r"\bwould\b", re.IGNORECASE)  # of what is not so, beside what is
+_WOULD = regex(
+    r"\b(?:would|sería|serait|wäre|sarebbe|seria)\b|было бы", re.IGNORECASE
+)  # of what is not so, beside what is
 _STATES = regex(
     r"=|\b(?:is|are|was|were|has|have|gives?|get|obtain(?:s|ing)?|equals?|becomes?"
     r"|arrives? at|comes? (?:to|out)|reach(?:es)?|makes?|yields?|totals?)\b",
     re.IGNORECASE,
 )
+_BECAUSE = regex(r"(?<=\w) (?:because|since|weil|denn|porque) ", re.IGNORECASE)
 _SINCE = regex(r"\s*(?:since|because)\b", re.IGNORECASE)
 _LEFT_WITH = frozenset(["up", "us", "her", "him", "them", "leaves", "leaving", "left"])  # "ends up with 6"
 _QUOTES = frozenset("\"\u201c\u201d\u201e'\u2019")
@@ -88,7 +91,7 @@ _AT = regex(
 )
 _CONSEQUENCE = regex(
     r"[,;:—–-]\s*(?:and\s+)?(?:so|hence|thus|therefore|consequently|then|which means|from which|meaning|it follows"
-    r"|that is|in other words|(?:or )?in (?:\w+ )?(?:form|notation|terms)|o sea|es decir|c['’]est-à-dire|das heißt"
+    r"|that is|in other words|(?:or )?in (?:\w+ )?(?:form|notation|terms)|o sea|de modo que|así que|por (?:lo )?tanto|de sorte que|sodass|so dass|di modo che|так что|следовательно|es decir|c['’]est-à-dire|das heißt"
     r"|cioè|ou seja|то есть|namely|altogether|in total"
     r"|which (?:together |in all |in total |thus |then )?(?:comes to|amounts to|totals|gives|makes|equals|leaves|yields"
     r"|reads|simplifies to|evaluates to)|which,? (?:(?:rounded )?to the nearest \w+|in (?:[a-z]+ )?(?:notation"
@@ -124,7 +127,7 @@ _FILLER_WORDS = """
     only now the a an number value total of precisely indeed actually either clearly equivalent obviously
     always still up out back donc also genau alors entonces somit folglich als así ровно значит поэтому 约 約 于 为 for
     tutto totale insgesamt todo tout zusammen всего as him her them us it me you each every both all in total
-    altogether my our your his
+    altogether my our your his de
 """
 _FILLER = frozenset(_FILLER_WORDS.split())
 _HEDGE = regex(
@@ -159,6 +162,7 @@ _BRINGS_TO = regex(
     r"(?: [^\W\d_]+){0,4} to (?:exactly |just )?$"
     r"|\b(?:puts?|sets?) (?:[^\W\d_]+ ){1,6}(?:at|to) (?:exactly |just )?$"
     r"|\b(?:leave|keep|write|written|express|expressed|represent|represented)\b(?: \S+){1,3} as $"
+    r"|\b(?:sold|sells|bought|goes|went) for $"
     r"|\bis the same as $|\bcomes out (?:as|at|to) $|\badds? up to $|\b(?:sums?|adds) to $",
     re.IGNORECASE,
 )
@@ -278,6 +282,9 @@ def _in_part(clause: str, hidden: Hidden, concluded: bool = False) -> str | None
     if not runs:
         return None
     firm = [(run, strength) for run in runs if (strength := _brought(clause, run) or _strength(pieces, run))]
+    why = None if firm else _BECAUSE.search(clause, 0, runs[0].start)
+    if why and "," not in clause[why.end() : runs[0].start]:
+        return None  # the reason has the value, and the clause before it none
     first = firm[0][0] if firm else runs[0]
     if cut := _SUBORDINATE.search(clause, first.end):
         if firm and _IF.match(cut[0]) and not concluded and _leaves_open(clause[: cut.start()], clause[cut.end() :]):

@@ -29,6 +29,7 @@ from stapo_bench.grading.read import NUMERAL, clean, parse
 from stapo_bench.grading.tree import Refusal
 
 BEFORE_BOX = 50_000  # characters before the last box that are searched for boxes joined to it
+MIN_SENTENCE = 8  # words in a tag that are a sentence
 MAX_TAIL = 20_000  # characters from the end that are searched where there is no box
 MAX_DECLINED = 1_500  # characters of a final section that may decline to answer
 MAX_RETRACTION = 1_500  # characters behind a box that may take it back
@@ -138,7 +139,8 @@ def answer_in(text: str) -> str | None:
     if inside is not None:
         if "boxed" in inside or "\n" in inside or answer_phrases(inside):
             return answer_in(inside)
-        return _in_prose(inside, _cut(inside) or inside)
+        in_sentence = stated(inside) if len(inside.split()) >= MIN_SENTENCE and _is_prose(inside) else None
+        return in_sentence or _in_prose(inside, _cut(inside) or inside)
     found = boxes(text)
     if found is None:
         return None
@@ -153,7 +155,7 @@ def _boxed(text: str, found: list[Box]) -> str | None:
     if is_taken_back(behind[:MAX_RETRACTION]):
         if len(found) > 1 and _FORMER.search(text, found[-2].end, found[-1].start):
             return _boxed(text[: found[-1].start], found[:-1])
-        if (instead := _phrase(behind) or stated(behind)) is not None:
+        if (instead := _phrase(behind) or stated(behind, words=False) or stated(behind)) is not None:
             return instead
         if _WITHDRAWN.search(behind) and not re.search(r"\d", behind):
             return None

@@ -16,6 +16,7 @@ _LEAVES_OPEN = regex(
     rf"|\d,? (?:although|though|but|while|yet|however)\b[^;]{{0,30}}?{_VALUE}[^;]*\b(?:equally|also|just as|as well)\b"
     r"[^;]*\b(?:plausible|possible|likely|valid|good|right|correct|defensible)\b"
     r"|\d[^.]{0,120}\b(?:not (?:sure|certain|clear)|unsure|unclear|don['’]t know) (?:which|whether)\b"
+    r"|\d[^.]{0,60}\bone of (?:them|these|the two)\b[^.]{0,20}\b(?:should|must|has to|will|is)\b"
     r"|\b(?:either|both) (?:way|one|answers?|values?|readings?|interpretations?)\b[^.;]*\b(?:works?|fine|plausible"
     r"|defensible|depend\w*|be (?:right|correct|meant|accepted))\b",
     re.IGNORECASE,
@@ -24,7 +25,7 @@ OR_ELSE = regex(r"\W*(?:Or|Maybe|Perhaps|Alternatively)\b[^.;]{0,30}?\b(?:could|
 # Every sentence that leaves an answer open has one of these; the others, which are most, are not searched.
 _WORDS = (
     "maybe", "perhaps", "possibl", "conceivabl", "might", "may", "could", "unless", "equally", "also", "either", "both",
-    " which ", " whether ",
+    " which ", " whether ", "one of the",
     " if ", " when ", " depending", "just as", "as well",
 )  # fmt: skip
 

@@ -25,6 +25,7 @@ _VERBS = """
     travel walks walk drives makes arrives reaches weighs lasts requires produces sells sold left receives saves uses
     used
     eats bakes runs read reads include includes comprises has tiene hat haben a ont
+    consome consume verbraucht kostet cuesta custa coûte costa braucht necesita recorre fährt parcourt lleva
 """
 COPULAS, VERBS = (frozenset(words.split()) for words in (_COPULAS, _VERBS))
 _ENGLISH_PHRASE = (
@@ -91,7 +92,7 @@ _RETRACTED = regex(
     r"|(?:retract|withdraw|revise|strike|cross out|amend|fix) (?:that|this|it|the|my)"
     r"|t(?:ake|ook) (?:that|it|this) back|change (?:it|that|this|my)|off by|oops|hold on|no,? wait|forgot"
     r"|upside down)\b|\bNo!|n['’]t (?:quite )?(?:right|correct)\b"
-    r"|\b(?:Korrektur|falsch|Fehler|Irrtum|doch nicht|erreur|faux|pardon|je corrige|error|incorrecto|me equivoqué"
+    r"|\b(?:sbagliat[oaie]|errat[oa]|chiedo scusa|mi correggo|errad[oa]|desculp\w+|me enganei|Korrektur|falsch|Fehler|Irrtum|doch nicht|erreur|faux|pardon|je corrige|error|incorrecto|me equivoqué"
     r"|corrijo|ошибка|ошибся|неверно|исправ\w+)\b|错了|不对|有误|更正|纠正|間違|訂正|잘못|정정|틀렸",
     re.IGNORECASE,
 )

@@ -186,6 +186,12 @@ _CHINESE_NUMBER = regex(
 )
 
 
+_PERCENT = regex(r"(?<=\d) (?:Prozent|pour cent|por ciento|por cento|per cento|процент(?:а|ов)?)(?![\w])")
+_HOURS = regex(
+    r"(\d+) (?:horas?|heures?|Stunden?|or[ae]) (?:y|et|und|e) (\d+) (?:minutos?|minutes?|Minuten?|minut[oi])\b"
+)
+
+
 def with_digits(text: str) -> str:
     """The text with digits in the place of its numbers in words, where it is in one of these languages.
 
@@ -203,6 +209,7 @@ def with_digits(text: str) -> str:
     text = _replaced(text, name)
     text = _FRACTION.sub(_fraction, text)
     text = _MINUS.sub(r"\1-", text)
+    text = _HOURS.sub(r"\1 h \2 min", _PERCENT.sub("%", text))
     return _AND_HALF.sub(r"\1.5\2", text)
 
 

@@ -7,7 +7,7 @@ import re
 
 from stapo_bench.grading import units
 from stapo_bench.grading.patterns import regex
-from stapo_bench.grading.read import in_digits
+from stapo_bench.grading.read import NUMERAL, in_digits
 
 _OPERAND = r"(?:\d+(?:\.\d+)?[a-z]?|(?<![a-z'’])[b-z](?:_\w)?|pi|theta|\))(?:\^[23])?"
 _SQUARED = regex(rf"({_OPERAND}) (squared|cubed)\b(?! (?:cm|m|km|f|in|yd|mi|units?))", re.IGNORECASE)
@@ -30,6 +30,7 @@ _HALF = regex(
     r"\b(half|(?:a |one )?quarter of) an? (?=(?:hour|minute|second|day|week|year|mile|kilo|met|lit|cent)\w*)",
     re.IGNORECASE,
 )
+_TIMES_PI = regex(rf"(?<![\w-])({NUMERAL.pattern}) pi\b", re.IGNORECASE)
 _HALF_DOZEN = regex(r"\b(?:half a|a half) dozen\b", re.IGNORECASE)
 _FEET = regex(r"\b(\d+|[a-z]+) (?:feet|foot) and (\d+|[a-z]+) inch(?:es)?\b", re.IGNORECASE)
 _ROOT = regex(r"\b(?:the )?(square|cube) root of (?=(?:\d+|[a-z])(?![\w.]*\d| ?[+−*/^-]))", re.IGNORECASE)
@@ -94,6 +95,8 @@ def _measured(clause: str) -> str:
         clause = _FEET.sub(
             lambda m: f"{in_digits(m[1].lower()) or m[1]} ft {in_digits(m[2].lower()) or m[2]} in", clause
         )
+    if " pi" in clause:
+        clause = _TIMES_PI.sub(lambda m: f"{in_digits(m[1].lower()) or m[1]}π", clause)
     if "dozen" in clause:
         clause = _HALF_DOZEN.sub("6", clause)
     if "half a" in clause or "quarter of a" in clause or "Half a" in clause:

@@ -56,6 +56,7 @@ _PARENTHESIS = regex(r"\s*[(（][^()（）]*?[A-Za-z\u0400-\u04ff]{3,}[^()（）
 # "3, 5 and 7, which are consecutive odds": what follows a value and holds none.
 _PLAIN_REMARK = regex(
     r"(?<=[\w)%\ue000-\uf8ff]), by (?:the )?[a-zA-Z'’ -]+$|"
+    r"(?:(?<=[\d)²³\ue000-\uf8ff])|(?<=[-−+·/] [a-z])), (?:the|an?|its) [a-z]+ of (?!.*\b(?:is|are|was|equals)\b)[^\d=\ue000-\uf8ff]*$|"
     r"(?<=[\w)%\ue000-\uf8ff]), that is,? an? (?:decrease|drop|loss|increase|rise|gain|fall|reduction) of [^,;]*$|"
     rf"(?<=[\w)%\ue000-\uf8ff]),? (?:which (?:is|are|was|were)(?! (?:{NUMERAL.pattern})(?: [a-z]+)?\W*$)|que (?:é"
     rf"|es|son|são)|ce qui est|qui (?:est|sont)|che (?:è|sono)"
@@ -66,18 +67,29 @@ _CHECKED = regex(
     r"(?<=[\w)%°\ue000-\uf8ff]); (?=[^;]*=)[^;a-z]*(?:[a-z][^;a-z]+)*? ?(?:and [^;a-z]*)?,? ?(?:as (?:demanded"
     r"|required|expected"
     r"|desired|needed|claimed|given|stated|it should)|✓|✔|works|checks(?: out)?)\W*$|"
-    r"(?<=[\w)%°\ue000-\uf8ff])\s?[;,—–-]\s+(?:check|indeed|verification)\b.*$",
+    r"(?<=[\w)%°\ue000-\uf8ff])\s?[;,—–-]\s+(?:check|indeed|verification)\b.*$"
+    r"|(?<=[\w)%°\ue000-\uf8ff]),? (?:and (?:one|we|you|i) (?:can |may )?(?:check|verif)\w* (?:that|this)|(?:et|y|e|und) (?:l['’]on |on |se |man )?"
+    r"(?:vérifie|comprueba|verifica|prüft))\b.*$"
+    r"|(?<=[\w)%°\ue000-\uf8ff]), (?:for (?:example|instance)|zum Beispiel|z\.\s?B\.|par exemple|por ejemplo|por exemplo|per esempio"
+    r"|например)\b.*$",
     re.IGNORECASE,
 )  # "75°; check: ..."
 _ATTAINED = regex(
     r"(?<=[\w)\ue000-\uf8ff]),? (?:which is )?(?:reached|attained|achieved|taken|assumed|occurring|starting|beginning"
     r"|counting) (?:when|at|for|where|if|from|with)\b.*$"
+    r"|(?<=[\w)\ue000-\uf8ff]), (?:which is )?(?:defined|valid) (?:when|at|for|where|if|on)\b.*$"
 )
 # "60 minutes, 10 minutes longer than by train"
 _COMPARED = regex(
     r"(?<=[\w%)]),\s+(?:which is )?\S+(?: [a-z]+)? (?:more|less|[a-z]{2,}er) (?:[a-z]+ )?than\b[^.;]*$"
     r"|(?<=[\w%)]),\s+(?:which is )?(?:\$?\d[^\s()]*|one|two|three|four|five|six|seven|eight|nine|ten|half)(?: [a-z]+)?"
     r" (?:above|below|over|under|short of|shy of)\b[^.;]*$"
+    r"|(?<=[\w%)]),\s+(?:more|less|fewer|[a-z]{3,}er) than\b[^.;]*$"
+    r"|(?<=[\w%)]),? (?:that is|то есть|es decir|d\.\s?h\.|c['’]est-à-dire|cioè),? (?:\S+ )?(?:more|less|больше|меньше|más|menos|mehr"
+    r"|weniger|plus|moins)\b.*$"
+    r"|(?<=[\w%)]), which is (?:just |only )?(?:a (?:little|bit) |slightly |well |far )?(?:below|above|under|over"
+    r"|(?:less|more|greater|smaller|larger) than)\b[^.;]*$"
+    r"|(?<=[\w%)]), (?:roughly |about |nearly |almost |exactly )?\S+ times (?:an?|the|as|that|its|this)\b[^.;]*$"
     r"|(?<=[\w%)])(?:,| [—–-]) (?:a (?:little|bit) |slightly |just |only |well )(?:more|less|over|under|above"
     r"|below)\b[^.;]*$"
 )
@@ -112,7 +124,8 @@ _EXACTLY_IF = regex(
 )
 # "So instead of 16, the count is 30"
 _CONTRAST_OPENS = regex(
-    r"(^\W*(?:so|thus|hence|therefore)?,? ?|[;:] )(?:instead of|rather than|statt|anstatt|au lieu de)\s[^,;.]*,\s",
+    r"(^\W*(?:so|thus|hence|therefore)?,? ?|[;:] )(?:instead of|rather than|statt|anstatt|au lieu de)\s"
+    r"(?:[^,;.]*,\s|[^,;.]{1,30}?\s(?=(?:it|this|that|we|they) (?:is|must|are|should|has|have)\b))",
     re.IGNORECASE,
 )
 _MINUTES = regex(r"°\s*\d+\s*(['′])[\s.*]*$")
@@ -287,6 +300,7 @@ def main_clause(sentence: str) -> str:
     """A sentence without what it denies, remarks in parentheses, and marks; its abbreviations and names in one form."""
     clause = _HALF_OF_DAY.sub(r"\1 \2m", _BOLD.sub("", sentence))
     clause = re.sub(r"\bi\.\s?e\.,?", "that is", clause).replace(" as well as ", " and ")
+    clause = clause.replace(" ou bien ", " ou ").replace(" or else ", " or ")
     if (repeated := _REPEATED.search(clause)) and _EXACT.search(clause, 0, repeated.start()):
         clause = clause[: repeated.start()]
     clause = clause[match.end() :] if (match := _EXACTLY_IF.match(clause)) else clause
