@@ -52,7 +52,7 @@ _PREFIXED = regex(r"\b0([box])([0-9A-F]+)\b", re.IGNORECASE)
 _DIGITS = regex(r"(?:\\text\s*\{\s*)?([0-9A-Fa-f]+(?:\.[0-9A-Fa-f]+)?)\s*\}?")
 _LABELLED = regex(r"(?:(?:[Oo]ption|[Cc]hoice) )?(?:(?:\\text\s?\{)?\(([A-Fa-f1-6])\)\}?|(?:\\text\s?\{)?([A-F])\}?)")
 _AS_PERCENT = regex(r"(.+?),?\s+or\s+([^,]+%)")
-_TWICE = regex(r"([^,;]+?),?\s+(?:or|i\.e\.,?|that is,?)\s+([^,;]+)")
+_TWICE = regex(r"([^,;]+?),?\s+(?:or|i\.e\.,?|that is,?)\s+((?:[^,;]|(?<=\d),(?=\d{3}))+)")
 _UNFINISHED = regex(r"\)\s*[-+]|[-+]\s*\(")  # "(u^2 - 4) - (u^2 - 18)" is no value yet
 _FORMULA = regex(r"\$([^$]+)\$")
 _BRACED, _POWERS = regex(r"([\^_])\{(\w)\}"), str.maketrans({"²": "^2", "³": "^3"})
@@ -92,6 +92,8 @@ def decide(  # noqa: PLR0911 - one return for each kind of answer
         return decide(", ".join(parts), gold, asked) if together else verdict
     if based := _BASED.fullmatch(extracted):
         return _with_its_base(based[1], based[2], gold)
+    if asked is not None and asked.unit in ("ampere", "amperes", "amp", "amps") and extracted.endswith(" A"):
+        extracted = rf"{extracted[:-2]} \text{{A}}"  # elsewhere the letter of an option
     if asked is not None and asked.unit and gold.unit is None and _NUMBER.fullmatch(clean(gold.answer)):
         gold = replace(gold, unit=asked.unit)
     if asked is not None and asked.base and (same := _in_base(extracted, gold, asked.base)) is not None:

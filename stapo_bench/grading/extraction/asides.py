@@ -13,6 +13,7 @@ _ASIDE = regex(
     r"|in the (?:next|following) (?:lesson|section|chapter|part|video|exercise|step)\b|next (?:time|lesson|week)\b"
     r"|it(?:['’]s| is) worth\b|always\b(?=.*\b(?:remember|check|make sure|read|try|write)\b)|keep in mind\b|make sure\b"
     r"|(?:don['’]t|never) forget\b(?!.*[—–:;])|(?:great|good|nice) question\b"
+    r"|just (?:say|ask|let)\b|(?:solution|method|approach|alternative|problem|exercise|question|example) \d+\W*$"
     r"|feel free|please(?![^.]*; )|good (?:job|work)\b|well done\b|keep (?:it up|going|practi[cs]ing)\b"
     r"|for (?:further|more) [a-z]+,"
     r"|if you (?:liked|like|enjoyed|find this)\b|there (?:is|are) (?:nothing|no(?:ne)? (?:others?|more|further|else))\b"

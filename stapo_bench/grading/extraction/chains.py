@@ -16,7 +16,7 @@ _LOGARITHM = regex(r"\s*\\?(?:log|ln|lg)\s?(?:_\{?\d+\}?|[₀-₉]+)?\s?[^a-zA-Z
 _REASON_BEHIND = regex(r"\\q?quad\s*\(\s*\\text\s*\{\s*(?:since|because|as|check|for|where)\b.*$")
 # "7^{-1} ≡ 15 (mod 26)": numbers alone
 _CONGRUENT = regex(r"[^A-Za-z=]*?(?:≡|\\equiv)\s*(-?\d+)\s*(?:\(mod.*|\\pmod.*|\\mod.*|\\bmod.*)?")
-_LETTER_IS = regex(r"\s*([A-Za-z])\s*=[^=]+")
+_LETTER_IS = regex(r"\s*((?:∠|\\angle ?)?[A-Za-z])\s*=[^=]+(?:=[^=]+)*")
 _LETTER_ALONE = regex(r"\s*[A-Za-z](?:_\w|_\{\w+\})?\s*")
 _LETTER = regex(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])|[A-Za-z]{2,}")
 _NAMES = regex(r"\\[A-Za-z]+|\b(?:sqrt|sin|cos|tan|log|ln|pi)\b")
@@ -91,9 +91,14 @@ def _solved(text: str) -> str | None:
     for step in steps:
         left, equals, right = step.partition("=")
         letters = set(_LETTER.findall(_NAMES.sub(" ", step)))
-        if not equals or letters - {value[1]} or _LETTER_ALONE.fullmatch(left) or not (left.strip() and right.strip()):
+        if (
+            not equals
+            or letters - {value[1][-1]}
+            or _LETTER_ALONE.fullmatch(left)
+            or not (left.strip() and right.strip())
+        ):
             return None
-    return last.strip()
+    return f"{value[1]} = {last.rpartition('=')[2].strip()}"
 
 
 def _of_values(steps: list[str], last: str) -> str | None:

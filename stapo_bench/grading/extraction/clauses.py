@@ -41,6 +41,7 @@ _HEDGED = regex(
     r"|question|problem|you|we|I)\b",
     re.IGNORECASE,
 )
+_SENTENCE_BEFORE = regex(r"(?:[^\W\d_]{2,} [^;]*){3}$")  # words before a semicolon, and no row of equations
 _DOMAIN = regex(
     r"\s*(?:that\s)?[\ue000-\uf8ff]|\s*(?:that\s)?[a-z] ?(?:[≠<>≥≤]|!=|is (?:not|positive|negative|non))"
 )  # "if x ≠ 0"
@@ -62,7 +63,7 @@ _REASON = regex(
     r"[\s,;]*(?:(?:and|but)\s+)?(?:because"
     r"|since(?![^,;]*\b(?:(?:it|this|that) (?:means|follows|implies)|we (?:leave|keep|write))\b)"
     r"|as|if|when|while|whereas|although|though|unless|provided|where"
-    r"|with(?![^,;]*\b(?:(?:this|that|it|we|he|she|they) (?:is|are|\w+s)|the [a-z]+ (?:is|are|comes|was)) )|not|rather"
+    r"|with(?![^,;]*\b(?:(?:this|that|it|we|he|she|they) (?:is|are|\w+s)|the [a-z]+ (?:are|[a-z]+s)) )|not|rather"
     r"|instead(?! (?:of (?:that|this|it) )?(?:the|it|we|this|you)\b)|compared|unlike|assuming|supposing|provided|"
     + _WHICH
     + r"|хотя|obwohl|bien que|aunque|embora|sebbene|benché|for which|of which"
@@ -181,7 +182,7 @@ _OF_RELATIONS = regex(
     r"|bisector|directrix|graph|set|function|there)\b",
     re.IGNORECASE,
 )
-_OPERATED = regex(r"[-−+*/·×^(]|\\[dt]?frac")
+_OPERATED = regex(r"[-−+*/·×^(²³π]|\\[dt]?frac|\\pi")
 _WORD_EQUALS = regex(r"[A-Za-z]{3,} ?= ?$")
 _CALL = regex(r"[A-Za-z\u0370-\u03ff]'*\([a-z]\)")
 _MORE = regex(
@@ -265,6 +266,8 @@ def _clause_starts(clause: str, pieces: list[Token]) -> list[int]:
         if depth:
             continue
         begins = piece.kind == "stop" and piece.text not in _QUOTES
+        if piece.text == ";" and following.text != "=":
+            begins = _SENTENCE_BEFORE.search(clause[: piece.start]) is not None and "=" in clause[piece.end :]
         if piece.kind == "joiner" and following.kind != "value":
             rest = clause[piece.end :]
             begins = _OWN_VERB.match(rest) is not None or _SINCE.match(rest) is not None

@@ -59,7 +59,7 @@ _CONDITION = regex(r"\b(?:where|for|if|when|with|unless|provided)\b", re.IGNOREC
 _NOT_BUT = regex(r"not\b", re.IGNORECASE)
 _NOT_BOTH = regex(r"^[^;]*\d[^;]*; (?:[a-z]{2,} ){3}")  # "7, not 14; doubling it is a slip"
 _OPEN_BRACKET = regex(r"^[^;)]*\([^;)]*;")
-_COPULA = regex(r"\s(?:is|are|equals|est|vaut|ist|beträgt|es|son|è|é)\s", re.IGNORECASE)
+_COPULA = regex(r"\s(?:is|are|has|have|equals|est|vaut|ist|beträgt|es|son|è|é)\s", re.IGNORECASE)
 _WRONG = regex(r"\b(?:wrong|incorrect|mistaken)\s+$", re.IGNORECASE)  # "a common wrong answer is 9"
 _OF_ANOTHER = regex(  # "a student claims the answer is 9"
     r"\b(?:an?|another|the|one|some) (?:other |of the )?(?:students?|friend|classmate|colleague|teacher|person|people)"
@@ -213,6 +213,7 @@ def _phrase(text: str) -> str | None:
         if before.count("(") > before.count(")"):  # "(So the answer is 52.)"
             line = line[: line.rfind(")")].rstrip(" .") if ")" in line else line
         line = line.split("; ", 1)[0] if _NOT_BOTH.search(line) and not _OPEN_BRACKET.search(line) else line
+        line = _REASON_BEHIND.sub("", line)
         if leaves_open(line):
             return LEFT_OPEN
         if found := _cut(line):

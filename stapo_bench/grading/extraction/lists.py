@@ -92,6 +92,8 @@ def _item(line: str, worked: bool = False) -> tuple[str, str] | None:
             or named[1] == "A"
         ):
             return None
+        if not bullet and len(named[1].split()) > 2 and content[named.end(1) :].lstrip("* ").startswith("="):
+            return None  # "Hooke's law says F = kx"
         name, content = named.groups()
     elif not bullet:
         return None

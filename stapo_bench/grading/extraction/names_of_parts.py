@@ -19,7 +19,7 @@ _SMALL_WORDS = """
     the it its their hi her a an how what i is are was were be find give state determine compute calculate also then
     both of in me u die der da den dem ihre seine ihr sein wie lang groß viele la le les el los las sa son ses su un una
     une il lo de des du del von di quelle quel quelles quels sont est cuál cuáles es cuánto cuántos cuántas combien
-    respective that and und et
+    respective that and und et now today then jetzt heute
 """
 _SMALL = frozenset(_SMALL_WORDS.split())
 _ASK = regex(

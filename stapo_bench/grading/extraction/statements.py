@@ -52,7 +52,9 @@ _EQUALITY_ASIDE = regex(
 )
 _FORMULA_ASIDE = regex(r"(?<=\$)\s+\(\$[^$()\n]*=[^$()\n]*\$\)")  # "$\sqrt{1764} = 42$ ($42^2 = 1764$)"
 _OPTIONS = regex(r"(?:^|\n)A[.)] [^\n]+\nB[.)] [^\n]+\nC[.)] [^\n]+(?:\n[D-F][.)] [^\n]+)*(?=\n|$)")
-_PARENTHESIS = regex(r"\s*[(（][^()（）]*?[A-Za-z\u0400-\u04ff]{3,}[^()（）]*(?:\([^()]*\)[^()（）]*)?[)）]")
+_PARENTHESIS = regex(
+    r"\s*\((?:as in|as|see|cf\.|so|since) ?[\ue000-\uf8ff]\)|\s*[(（][^()（）]*?[A-Za-z\u0400-\u04ff]{3,}[^()（）]*(?:\([^()]*\)[^()（）]*)?[)）]"
+)
 # "3, 5 and 7, which are consecutive odds": what follows a value and holds none.
 _PLAIN_REMARK = regex(
     r"(?<=[\w)%\ue000-\uf8ff]), by (?:the )?[a-zA-Z'’ -]+$|"
@@ -81,7 +83,7 @@ _ATTAINED = regex(
 )
 # "60 minutes, 10 minutes longer than by train"
 _COMPARED = regex(
-    r"(?<=[\w%)]),\s+(?:which is )?\S+(?: [a-z]+)? (?:more|less|[a-z]{2,}er) (?:[a-z]+ )?than\b[^.;]*$"
+    r"(?<=[\w%)]),\s+(?:which is )?(?![^.;]* (?:is|are|equals) )\S+(?: [a-z]+)? (?:more|less|[a-z]{2,}er) (?:[a-z]+ )?than\b[^.;]*$"
     r"|(?<=[\w%)]),\s+(?:which is )?(?:\$?\d[^\s()]*|one|two|three|four|five|six|seven|eight|nine|ten|half)(?: [a-z]+)?"
     r" (?:above|below|over|under|short of|shy of)\b[^.;]*$"
     r"|(?<=[\w%)]),\s+(?:more|less|fewer|[a-z]{3,}er) than\b[^.;]*$"
@@ -368,6 +370,7 @@ def _yes_or_no(clause: str, hidden: Hidden, value: str | None) -> str | None:
 def _without_remark(match: re.Match[str]) -> str:
     """Nothing in the place of a remark in parentheses; mathematics in them stays."""
     words = set(re.findall(r"[A-Za-z\u0400-\u04ff]{3,}", match[0])) - KNOWN_NAMES
+    words |= {"as"} if re.match(r"\s\((?:as|see|cf|so|since)\b", match[0]) else set()
     return " " if words and match[0][:1].isspace() else match[0]
 
 
