@@ -55,6 +55,8 @@ _AS_PERCENT = regex(r"(.+?),?\s+or\s+([^,]+%)")
 _TWICE = regex(r"([^,;]+?),?\s+(?:or|i\.e\.,?|that is,?)\s+((?:[^,;]|(?<=\d),(?=\d{3}))+)")
 _UNFINISHED = regex(r"\)\s*[-+]|[-+]\s*\(")  # "(u^2 - 4) - (u^2 - 18)" is no value yet
 _FORMULA = regex(r"\$([^$]+)\$")
+# "[x^3]_0^2 = 8": an antiderivative at its bounds
+_EVALUATED = regex(r"(?:\]|\\Big{1,2}r?\]|\\right\]|\\right\||\|)\s*_\s*\{?[^=]{1,20}\^[^=]{1,20}=\s*([^=]+)$")
 _BRACED, _POWERS = regex(r"([\^_])\{(\w)\}"), str.maketrans({"²": "^2", "³": "^3"})
 _PER = regex(r"(.*\d.*?)\s*\\text\{ per (\w+) ?\}")
 _ASKING = regex(r"(?<=[.?!,])\s+")
@@ -180,6 +182,8 @@ def _read_again(extracted: str, gold: Gold, asked: Asked | None = None) -> str |
         return pointed
     if len(extracted) > MAX_CHAIN:
         return None
+    if evaluated := _EVALUATED.search(extracted):
+        return evaluated[1].rstrip("} ")
     if (letter := _LETTER_BASE.fullmatch(extracted)) and f"base ${letter[2]}$" in (gold.question or "").replace(
         "-", " "
     ):

@@ -75,6 +75,7 @@ _OF_OTHERS = regex(
     r"|rival)\b",
     re.IGNORECASE,
 )
+_CORRECTS = regex(r"\W*(?:wait|no|actually|but|oops|hold on|hmm|oh)\b", re.IGNORECASE)
 _CONCLUDES = regex(
     r"[\s>#*-]*(?:(?:and |but )?(?:so|hence|thus|therefore|consequently|altogether|in total|in conclusion)\b"
     r"|\*\*.*\*\*\W*$)"
@@ -169,7 +170,7 @@ def is_of_others(sentence: str) -> bool:
     >>> is_of_others("The largest of them is 484."), is_of_others("The other 6 are odd."), is_of_others("It is 7.")
     (True, True, False)
     """
-    return _OF_OTHERS.search(sentence) is not None
+    return _OF_OTHERS.search(sentence) is not None and _CORRECTS.match(sentence) is None
 
 
 def concludes(sentence: str) -> bool:

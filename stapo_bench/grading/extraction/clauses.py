@@ -62,7 +62,7 @@ _QUOTES = frozenset("\"\u201c\u201d\u201e'\u2019")
 _REASON = regex(
     r"[\s,;]*(?:(?:and|but)\s+)?(?:because"
     r"|since(?![^,;]*\b(?:(?:it|this|that) (?:means|follows|implies)|we (?:leave|keep|write))\b)"
-    r"|as|if|when|while|whereas|although|though|unless|provided|where"
+    r"|as(?! an? [a-z]+ (?:of|in|for)\b)|if|when|while|whereas|although|though|unless|provided|where"
     r"|with(?![^,;]*\b(?:(?:this|that|it|we|he|she|they) (?:is|are|\w+s)|the [a-z]+ (?:are|[a-z]+s)) )|not|rather"
     r"|instead(?! (?:of (?:that|this|it) )?(?:the|it|we|this|you)\b)|compared|unlike|assuming|supposing|provided|"
     + _WHICH
@@ -134,7 +134,7 @@ _FILLER = frozenset(_FILLER_WORDS.split())
 _HEDGE = regex(
     r"\b(?:at least|at most|no more than|no less than|no fewer than|not more than|not less than|more than"
     r"|less than|fewer than|greater than|larger than|smaller than|bigger than"
-    r"|up to|over|under|above|below|nearly|almost|between|neither|maybe|perhaps|possibly|might be"
+    r"|(?<!\badd )(?<!\badds )(?<!comes )up to|over|under|above|below|nearly|almost|between|neither|maybe|perhaps|possibly|might be"
     r"|may be|could be|cannot be|can't be|never|not|isn['’]t|aren['’]t|n['’]t|bounded by|off by"
     r"|menor\w* (?:que|do que|a)|mayor\w* (?:que|a)|maior\w* (?:que|do que)"
     r"|inf[eé]rie?u?r\w* (?:a|à)|sup[eé]rie?u?r\w* (?:a|à)"

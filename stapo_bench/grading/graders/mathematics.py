@@ -69,6 +69,10 @@ _WORKED = regex(r"[A-Za-z·×*+^√]")
 _QUOTIENT = regex(r"[A-Za-z]\}?\s*/\s*(?:\\text\s*\{\s*)?[A-Za-z]|\bper\b")
 _EACH = regex(r"(?<=[a-z] )(?:an?|each|every)(?= (?:second|minute|hour|day|week|month|year|kilogram|kilo|lit|met)\w*)")
 _LARGE = regex(r"[-$\s]*\d{1,3}(?:,?\d{3})+[$\s]*")
+_NAMED_OPTION = regex(  # "the root of seven, choice C, is irrational"; not "option A fails"
+    r"(?:[Oo]ption|[Cc]hoice|Antwort|[Oo]pción|[Rr]éponse|[Rr]isposta|[Rr]esposta|[Вв]ариант|选项?)\s*\(?([A-F])\)?"
+    r"(?![A-Za-z])(?! (?:is (?:not|wrong|false|out)|isn|does|doesn|would|could|might|may|needs|requires|fails|cannot|can['’]t))"
+)
 _SO = regex(r"(?:so|hence|thus|therefore)\b")
 _NOUN = regex(r"\b(?:the|its|their|corresponding) ([a-z]+(?:-[a-z]+)*)$|(?:^| )([a-z])$")
 MAX_GOES_ON = 1_500  # characters of a completion without a box that may ask the like of its question again
@@ -163,7 +167,9 @@ def _readings(completion: str, gold: Gold) -> Iterator[str]:
     is_labelled = _OPTION.fullmatch(gold.answer) and not _OPTION.fullmatch(extracted or "")
     if gold.question and is_labelled and asked_by(gold.question).options:
         sentence = conclusion(prose_of(completion) or "")
-        if sentence is not None and option_said(sentence, asked_by(gold.question)) is not None:
+        if sentence is not None and len(named := set(_NAMED_OPTION.findall(sentence))) == 1:
+            yield named.pop()
+        elif sentence is not None and option_said(sentence, asked_by(gold.question)) is not None:
             yield f"{IN_SENTENCE}{sentence}"
 
 
