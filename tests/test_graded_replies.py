@@ -17,7 +17,7 @@ def test_few_replies_are_missed_and_hardly_one_is_taken_wrongly() -> None:
     cases = [case for topic in TOPICS for case in replies(topic)]
     missed = list(misses(cases))
     assert len(cases) > 8500
-    assert len(missed) <= 95
+    assert len(missed) <= 88
     assert sum(not case["correct"] for case in missed) <= 3  # wrong answers that are taken for right
 
 

@@ -38,7 +38,8 @@ _PERCENT = regex(
     r"|\b(?:as|in)\s+(?:a\s+|the\s+)?(?:percent(?:age)?s?|per\s?cent)\b(?!\s+points)"
     r"|\b(?:find|what\s+is|what's|what\s+was|determine|calculate|compute|give|state|estimate)\s+the\s+(?:\w+\s+){0,2}"
     r"percent(?:age)?(?:\s+(?:of|by|change|increase|decrease|error|yield|loss|gain|profit|that|which|composition))?\b"
-    r"|\bwie\s?viele? prozent|\bwelche[rnm]? prozentsatz|\b(?:quel|à quel) pourcentage|\b(?:qué|cuál es el) porcentaje|\b(?:сколько|какой) процент"
+    r"|\bwie\s?viele? prozent|\bwelche[rnm]? prozentsatz|\b(?:quel|à quel) pourcentage|\b(?:qué"
+    r"|cuál es el) porcentaje|\b(?:сколько|какой) процент"
     r"|百分之(?:几|多少)|百分比|何パーセント"
     r"|(?:answer|express\w*)\b[^.?]{0,40}\bpercent(?:age)?\b|\bpercent(?:age)?\s+(?:increase|decrease|change"
     r"|error)\s*\?",
@@ -46,7 +47,8 @@ _PERCENT = regex(
 )
 _UNIT = regex(
     r"\bhow many (?:more |total |full |whole )?((?:(?:square|cubic) )?[A-Za-z]+)\b(?! (?:an?|per|each|every)\b)"
-    r"|\b(?:what|which)(?: is the| was the)? (?:[a-z]+ ){1,2}in ([A-Za-z]+)\b(?!\s*(?:per|an?|each|every|squared|cubed)\b|\s?(?:[/²³·]|\$?\^))"
+    r"|\b(?:what|which)(?: is the| was the)? (?:[a-z]+ ){1,2}in ([A-Za-z]+)\b(?!\s*(?:per|an?|each|every|squared"
+    r"|cubed)\b|\s?(?:[/²³·]|\$?\^))"
     r"|(?:,|\bmeasured|\banswer|\bexpressed|\bgiven?|\bcm|\b\w+) in (?:the )?([A-Za-z]+)(?=[?,.)]|$)|\((?:in "
     r")?([A-Za-z]+)\)",
     re.IGNORECASE,

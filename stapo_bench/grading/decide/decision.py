@@ -146,7 +146,9 @@ def _otherwise(extracted: str, gold: Gold, asked: Asked | None) -> Verdict | Non
     if (twice := _TWICE.fullmatch(extracted)) and _decide(twice[1].rpartition("=")[2], Gold(answer=twice[2])).correct:
         first = decide(twice[1].rpartition("=")[2], gold, asked)  # "220 cm, or 2.2 m"
         return first if first.correct else decide(twice[2], gold, asked)
-    if (value := _of_formula_asked(extracted, gold)) is not None:
+    evaluated = _EVALUATED.search(extracted) if len(extracted) <= MAX_CHAIN else None
+    value = evaluated[1].rstrip("} ") if evaluated else _of_formula_asked(extracted, gold)
+    if value is not None:
         return decide(value, gold, asked)
     if _states_identity(extracted, gold):
         return Verdict(True, "the right side of an identity")
@@ -182,8 +184,6 @@ def _read_again(extracted: str, gold: Gold, asked: Asked | None = None) -> str |
         return pointed
     if len(extracted) > MAX_CHAIN:
         return None
-    if evaluated := _EVALUATED.search(extracted):
-        return evaluated[1].rstrip("} ")
     if (letter := _LETTER_BASE.fullmatch(extracted)) and f"base ${letter[2]}$" in (gold.question or "").replace(
         "-", " "
     ):

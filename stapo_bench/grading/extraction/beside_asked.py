@@ -13,7 +13,8 @@ from stapo_bench.grading.patterns import regex
 _VALUE = regex(r"\d|\$|[√π]")
 # Where a clause of something else may begin.
 _BESIDE = regex(
-    r",? (?:while|whereas)\b|(?:, and|;) (?=the (?:other|others|remaining|rest)\b)|、(?=[^、。]{1,6}は)|, (?:but|before|after which|though"
+    r",? (?:while|whereas)\b|(?:, and|;) (?=the (?:other|others|remaining|rest)\b)|、(?=[^、。]{1,6}は)|, (?:but"
+    r"|before|after which|though"
     r"|although|even though)\b"
     r"|, (?:а|при этом|mientras(?: que)?|und|während|wobei|et|tandis que|alors que|e|mentre|enquanto)\b"
     r"|[，,；;]\s?而(?!且)"

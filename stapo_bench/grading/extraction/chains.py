@@ -67,7 +67,8 @@ def chain_end(text: str, goes_on: bool = True) -> str:  # noqa: PLR0911 - one re
     closed = not re.search(
         r"(?<![A-Za-z\\])[a-z](?![A-Za-z(])",
         re.sub(
-            r"\\text\{[^{}]*\}(?:/[a-z]+)?|(?<=\d) ?[kMmµ]Ω|\\[A-Za-z]+|(?<=\d) x (?=\d)|\b(?:sqrt|sin|cos|tan|log|ln|pi|e|i)\b",
+            r"\\text\{[^{}]*\}(?:/[a-z]+)?|(?<=\d) ?[kMmµ]Ω|\\[A-Za-z]+|(?<=\d) x (?=\d)|\b(?:sqrt|sin|cos|tan|log"
+            r"|ln|pi|e|i)\b",
             "",
             name,
         ),

@@ -92,7 +92,9 @@ _AT = regex(
 )
 _CONSEQUENCE = regex(
     r"[,;:—–-]\s*(?:and\s+)?(?:so|hence|thus|therefore|consequently|then|which means|from which|meaning|it follows"
-    r"|that is|in other words|(?:or )?in (?:\w+ )?(?:form|notation|terms)|o sea|de modo que|así que|por (?:lo )?tanto|de sorte que|sodass|so dass|di modo che|так что|следовательно|es decir|c['’]est-à-dire|das heißt"
+    r"|that is|in other words|(?:or )?in (?:\w+ )?(?:form|notation|terms)|o sea|de modo que|así que"
+    r"|por (?:lo )?tanto|de sorte que|sodass|so dass|di modo che|так что|следовательно|es decir|c['’]est-à-dire"
+    r"|das heißt"
     r"|cioè|ou seja|то есть|namely|altogether|in total"
     r"|which (?:together |in all |in total |thus |then )?(?:comes to|amounts to|totals|gives|makes|equals|leaves|yields"
     r"|reads|simplifies to|evaluates to)|which,? (?:(?:rounded )?to the nearest \w+|in (?:[a-z]+ )?(?:notation"
@@ -134,7 +136,8 @@ _FILLER = frozenset(_FILLER_WORDS.split())
 _HEDGE = regex(
     r"\b(?:at least|at most|no more than|no less than|no fewer than|not more than|not less than|more than"
     r"|less than|fewer than|greater than|larger than|smaller than|bigger than"
-    r"|(?<!\badd )(?<!\badds )(?<!comes )up to|over|under|above|below|nearly|almost|between|neither|maybe|perhaps|possibly|might be"
+    r"|(?<!\badd )(?<!\badds )(?<!comes )up to|over|under|above|below|nearly|almost|between|neither|maybe|perhaps"
+    r"|possibly|might be"
     r"|may be|could be|cannot be|can't be|never|not|isn['’]t|aren['’]t|n['’]t|bounded by|off by"
     r"|menor\w* (?:que|do que|a)|mayor\w* (?:que|a)|maior\w* (?:que|do que)"
     r"|inf[eé]rie?u?r\w* (?:a|à)|sup[eé]rie?u?r\w* (?:a|à)"

@@ -92,7 +92,8 @@ _RETRACTED = regex(
     r"|(?:retract|withdraw|revise|strike|cross out|amend|fix) (?:that|this|it|the|my)"
     r"|t(?:ake|ook) (?:that|it|this) back|change (?:it|that|this|my)|off by|oops|hold on|no,? wait|forgot"
     r"|upside down)\b|\bNo!|n['’]t (?:quite )?(?:right|correct)\b"
-    r"|\b(?:sbagliat[oaie]|errat[oa]|chiedo scusa|mi correggo|errad[oa]|desculp\w+|me enganei|Korrektur|falsch|Fehler|Irrtum|doch nicht|erreur|faux|pardon|je corrige|error|incorrecto|me equivoqué"
+    r"|\b(?:sbagliat[oaie]|errat[oa]|chiedo scusa|mi correggo|errad[oa]|desculp\w+|me enganei|Korrektur|falsch"
+    r"|Fehler|Irrtum|doch nicht|erreur|faux|pardon|je corrige|error|incorrecto|me equivoqué"
     r"|corrijo|ошибка|ошибся|неверно|исправ\w+)\b|错了|不对|有误|更正|纠正|間違|訂正|잘못|정정|틀렸",
     re.IGNORECASE,
 )

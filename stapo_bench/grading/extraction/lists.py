@@ -90,10 +90,10 @@ def _item(line: str, worked: bool = False) -> tuple[str, str] | None:
                 re.IGNORECASE,
             )
             or named[1] == "A"
+            # "Hooke's law says F = kx"
+            or (not bullet and len(named[1].split()) > 2 and content[named.end(1) :].lstrip("* ").startswith("="))
         ):
             return None
-        if not bullet and len(named[1].split()) > 2 and content[named.end(1) :].lstrip("* ").startswith("="):
-            return None  # "Hooke's law says F = kx"
         name, content = named.groups()
     elif not bullet:
         return None

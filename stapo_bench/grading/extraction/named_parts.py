@@ -50,7 +50,8 @@ _BEHIND_BAD = regex(
     r"|smaller|longer|shorter|greater|fewer)\b"
 )
 _BEFORE_NAME = regex(
-    r"\s*\(?\s*(?:(?:is|are|was|were|as|for|ist|sind|est|sont|es|son|è|sono)\s+)?(?:(?:the|its|their|a|die|der|das|la|le|les"
+    r"\s*\(?\s*(?:(?:is|are|was|were|as|for|ist|sind|est|sont|es|son|è|sono)\s+)?(?:(?:the|its|their|a|die|der|das"
+    r"|la|le|les"
     r"|el|los|las|il|lo)\s+)?(?:[^\W\d_]+\s+)?",
     re.IGNORECASE,
 )

@@ -34,7 +34,8 @@ _SENTENCE_END = regex(r"(?<=[.?!])\s+")
 _AND = r"(?:and|und|et|y|e)"
 _CHUNK = regex(rf",\s*(?:{_AND}\s+)?|\s+{_AND}\s+")
 _BREAK = regex(
-    r"[(:;=<>$\d?.]|\b(?:of|when|if|with|for|that|in|on|such|where|which|are|is|do|does|to|from|by|as|there|did|has|have"
+    r"[(:;=<>$\d?.]|\b(?:of|when|if|with|for|that|in|on|such|where|which|are|is|do|does|to|from|by|as|there|did"
+    r"|has|have"
     r"|each|eines|einer|von|wenn|de|des|du|del|si|quand|lorsque|cuando)\b",
     re.IGNORECASE,
 )

@@ -53,12 +53,14 @@ _EQUALITY_ASIDE = regex(
 _FORMULA_ASIDE = regex(r"(?<=\$)\s+\(\$[^$()\n]*=[^$()\n]*\$\)")  # "$\sqrt{1764} = 42$ ($42^2 = 1764$)"
 _OPTIONS = regex(r"(?:^|\n)A[.)] [^\n]+\nB[.)] [^\n]+\nC[.)] [^\n]+(?:\n[D-F][.)] [^\n]+)*(?=\n|$)")
 _PARENTHESIS = regex(
-    r"\s*\((?:as in|as|see|cf\.|so|since) ?[\ue000-\uf8ff]\)|\s*[(（][^()（）]*?[A-Za-z\u0400-\u04ff]{3,}[^()（）]*(?:\([^()]*\)[^()（）]*)?[)）]"
+    r"\s*\((?:as in|as|see|cf\.|so|since) ?[\ue000-\uf8ff]\)"
+    r"|\s*[(（][^()（）]*?[A-Za-z\u0400-\u04ff]{3,}[^()（）]*(?:\([^()]*\)[^()（）]*)?[)）]"
 )
 # "3, 5 and 7, which are consecutive odds": what follows a value and holds none.
 _PLAIN_REMARK = regex(
     r"(?<=[\w)%\ue000-\uf8ff]), by (?:the )?[a-zA-Z'’ -]+$|"
-    r"(?:(?<=[\d)²³\ue000-\uf8ff])|(?<=[-−+·/] [a-z])), (?:the|an?|its) [a-z]+ of (?!.*\b(?:is|are|was|equals)\b)[^\d=\ue000-\uf8ff]*$|"
+    r"(?:(?<=[\d)²³\ue000-\uf8ff])|(?<=[-−+·/] [a-z])), (?:the|an?|its) [a-z]+ of (?!.*\b(?:is|are|was"
+    r"|equals)\b)[^\d=\ue000-\uf8ff]*$|"
     r"(?<=[\w)%\ue000-\uf8ff]), that is,? an? (?:decrease|drop|loss|increase|rise|gain|fall|reduction) of [^,;]*$|"
     rf"(?<=[\w)%\ue000-\uf8ff]),? (?:which (?:is|are|was|were)(?! (?:{NUMERAL.pattern})(?: [a-z]+)?\W*$)|que (?:é"
     rf"|es|son|são)|ce qui est|qui (?:est|sont)|che (?:è|sono)"
@@ -70,9 +72,11 @@ _CHECKED = regex(
     r"|required|expected"
     r"|desired|needed|claimed|given|stated|it should)|✓|✔|works|checks(?: out)?)\W*$|"
     r"(?<=[\w)%°\ue000-\uf8ff])\s?[;,—–-]\s+(?:check|indeed|verification)\b.*$"
-    r"|(?<=[\w)%°\ue000-\uf8ff]),? (?:and (?:one|we|you|i) (?:can |may )?(?:check|verif)\w* (?:that|this)|(?:et|y|e|und) (?:l['’]on |on |se |man )?"
+    r"|(?<=[\w)%°\ue000-\uf8ff]),? (?:and (?:one|we|you|i) (?:can |may )?(?:check|verif)\w* (?:that|this)|(?:et|y"
+    r"|e|und) (?:l['’]on |on |se |man )?"
     r"(?:vérifie|comprueba|verifica|prüft))\b.*$"
-    r"|(?<=[\w)%°\ue000-\uf8ff]), (?:for (?:example|instance)|zum Beispiel|z\.\s?B\.|par exemple|por ejemplo|por exemplo|per esempio"
+    r"|(?<=[\w)%°\ue000-\uf8ff]), (?:for (?:example|instance)|zum Beispiel|z\.\s?B\.|par exemple|por ejemplo"
+    r"|por exemplo|per esempio"
     r"|например)\b.*$",
     re.IGNORECASE,
 )  # "75°; check: ..."
@@ -83,11 +87,13 @@ _ATTAINED = regex(
 )
 # "60 minutes, 10 minutes longer than by train"
 _COMPARED = regex(
-    r"(?<=[\w%)]),\s+(?:which is )?(?![^.;]* (?:is|are|equals) )\S+(?: [a-z]+)? (?:more|less|[a-z]{2,}er) (?:[a-z]+ )?than\b[^.;]*$"
+    r"(?<=[\w%)]),\s+(?:which is )?(?![^.;]* (?:is|are|equals) )\S+(?: [a-z]+)? (?:more|less"
+    r"|[a-z]{2,}er) (?:[a-z]+ )?than\b[^.;]*$"
     r"|(?<=[\w%)]),\s+(?:which is )?(?:\$?\d[^\s()]*|one|two|three|four|five|six|seven|eight|nine|ten|half)(?: [a-z]+)?"
     r" (?:above|below|over|under|short of|shy of)\b[^.;]*$"
     r"|(?<=[\w%)]),\s+(?:more|less|fewer|[a-z]{3,}er) than\b[^.;]*$"
-    r"|(?<=[\w%)]),? (?:that is|то есть|es decir|d\.\s?h\.|c['’]est-à-dire|cioè),? (?:\S+ )?(?:more|less|больше|меньше|más|menos|mehr"
+    r"|(?<=[\w%)]),? (?:that is|то есть|es decir|d\.\s?h\.|c['’]est-à-dire|cioè),? (?:\S+ )?(?:more|less|больше"
+    r"|меньше|más|menos|mehr"
     r"|weniger|plus|moins)\b.*$"
     r"|(?<=[\w%)]), which is (?:just |only )?(?:a (?:little|bit) |slightly |well |far )?(?:below|above|under|over"
     r"|(?:less|more|greater|smaller|larger) than)\b[^.;]*$"

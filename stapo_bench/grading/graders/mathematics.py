@@ -71,7 +71,8 @@ _EACH = regex(r"(?<=[a-z] )(?:an?|each|every)(?= (?:second|minute|hour|day|week|
 _LARGE = regex(r"[-$\s]*\d{1,3}(?:,?\d{3})+[$\s]*")
 _NAMED_OPTION = regex(  # "the root of seven, choice C, is irrational"; not "option A fails"
     r"(?:[Oo]ption|[Cc]hoice|Antwort|[Oo]pción|[Rr]éponse|[Rr]isposta|[Rr]esposta|[Вв]ариант|选项?)\s*\(?([A-F])\)?"
-    r"(?![A-Za-z])(?! (?:is (?:not|wrong|false|out)|isn|does|doesn|would|could|might|may|needs|requires|fails|cannot|can['’]t))"
+    r"(?![A-Za-z)])(?! (?:is (?:not|wrong|false|out)|isn|does|doesn|would|could|might|may|needs|requires|fails"
+    r"|cannot|can['’]t))"
 )
 _SO = regex(r"(?:so|hence|thus|therefore)\b")
 _NOUN = regex(r"\b(?:the|its|their|corresponding) ([a-z]+(?:-[a-z]+)*)$|(?:^| )([a-z])$")
