@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from stapo_bench.grading.decide import text_answers
 from stapo_bench.grading.decide.asked import MAX_QUESTION
-from stapo_bench.grading.decide.polarity import NO, YES, answers, polarity, words_of
+from stapo_bench.grading.decide.polarity import NO, YES, is_denied, polarity, words_of
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import NUMERAL, in_digits
 
@@ -142,7 +142,8 @@ def asserts(sentence: str, gold: str, question: str | None) -> bool:
         return bool(dates) and dates[-1][1:] == day[1:] and (None in (dates[-1][0], day[0]) or dates[-1][0] == day[0])
     if target in YES | NO:
         said = polarity(sentence)
-        return (said if said is not None else answers(sentence, question or "")) is (target in YES)
+        said = False if said is None and is_denied(sentence, question or "") else said
+        return said is (target in YES)
     for name, concept in _CONCEPTS.items():
         if re.search(concept, target, re.IGNORECASE):
             return _holds(name, concept, _CONTRAST.sub("", sentence))

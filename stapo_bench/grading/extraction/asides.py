@@ -25,7 +25,7 @@ _ASIDE = regex(
     r"|we can (?:verify|check)|to (?:verify|check|confirm|double[- ]check)|for (?:comparison|reference|context)"
     r"|both sides|the (?:left|right)(?:-hand)? side(?!.*[,;:] (?:and )?(?:so|hence|thus|therefore)\b)|[LR]HS\b"
     r"|then both|before round\w+|(?:substitut\w+|plugging)\b"
-    r"(?!.*(?:[,;:]\s[a-z]\s?(?:=|(?:equals|is)\b)|:\s[^:]*="
+    r"(?!.*(?:\b(?:gives?|yields?|means) [a-z] ?=|[,;:]\s[a-z]\s?(?:=|(?:equals|is)\b)|:\s[^:]*="
     r"|(?:[,;:]|\sand)\s(?:and )?(?:so|hence|thus|therefore)\b"
     r"|,\s(?:the|this) \w+ (?:equals|is)\b|\b(?:i|we|one) (?:get|obtain|find)s?\b))"
     r"|for (?:instance|example)|e\.g|compare\b|remark|zum vergleich"

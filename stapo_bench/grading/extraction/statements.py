@@ -91,7 +91,7 @@ _COMPARED = regex(
     r"|[a-z]{2,}er) (?:[a-z]+ )?than\b[^.;]*$"
     r"|(?<=[\w%)]),\s+(?:which is )?(?:\$?\d[^\s()]*|one|two|three|four|five|six|seven|eight|nine|ten|half)(?: [a-z]+)?"
     r" (?:above|below|over|under|short of|shy of)\b[^.;]*$"
-    r"|(?<=[\w%)]),\s+(?:more|less|fewer|[a-z]{3,}er) than\b[^.;]*$"
+    r"|(?<=[\w%)]),\s+(?:more|less|fewer|(?!other|rather)[a-z]{3,}er) than\b[^.;]*$"
     r"|(?<=[\w%)]),? (?:that is|то есть|es decir|d\.\s?h\.|c['’]est-à-dire|cioè),? (?:\S+ )?(?:more|less|больше"
     r"|меньше|más|menos|mehr"
     r"|weniger|plus|moins)\b.*$"
