@@ -55,8 +55,9 @@ _AS_PERCENT = regex(r"(.+?),?\s+or\s+([^,]+%)")
 _TWICE = regex(r"([^,;]+?),?\s+(?:or|i\.e\.,?|that is,?)\s+((?:[^,;]|(?<=\d),(?=\d{3}))+)")
 _UNFINISHED = regex(r"\)\s*[-+]|[-+]\s*\(")  # "(u^2 - 4) - (u^2 - 18)" is no value yet
 _FORMULA = regex(r"\$([^$]+)\$")
+_NAMED_SET = regex(r"\s*[A-Z]\s*=\s*(\\?\{.+\})\s*")  # "S = {-2, 2}"
 # "[x^3]_0^2 = 8": an antiderivative at its bounds
-_EVALUATED = regex(r"(?:\]|\\Big{1,2}r?\]|\\right\]|\\right\||\|)\s*_\s*\{?[^=]{1,20}\^[^=]{1,20}=\s*([^=]+)$")
+_EVALUATED = regex(r"(?:\]|\\Big{1,2}r?\]|\\right\]|\\right\||\|)\s*_\s*\{?[^=]{1,20}\^[^=]{1,20}=\s*([^=}]+)[} ]*$")
 _BRACED, _POWERS = regex(r"([\^_])\{(\w)\}"), str.maketrans({"²": "^2", "³": "^3"})
 _PER = regex(r"(.*\d.*?)\s*\\text\{ per (\w+) ?\}")
 _ASKING = regex(r"(?<=[.?!,])\s+")
@@ -146,8 +147,8 @@ def _otherwise(extracted: str, gold: Gold, asked: Asked | None) -> Verdict | Non
     if (twice := _TWICE.fullmatch(extracted)) and _decide(twice[1].rpartition("=")[2], Gold(answer=twice[2])).correct:
         first = decide(twice[1].rpartition("=")[2], gold, asked)  # "220 cm, or 2.2 m"
         return first if first.correct else decide(twice[2], gold, asked)
-    evaluated = _EVALUATED.search(extracted) if len(extracted) <= MAX_CHAIN else None
-    value = evaluated[1].rstrip("} ") if evaluated else _of_formula_asked(extracted, gold)
+    evaluated = _EVALUATED.search(extracted) or _NAMED_SET.fullmatch(extracted) if len(extracted) <= MAX_CHAIN else None
+    value = evaluated[1] if evaluated else _of_formula_asked(extracted, gold)
     if value is not None:
         return decide(value, gold, asked)
     if _states_identity(extracted, gold):

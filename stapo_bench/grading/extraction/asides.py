@@ -28,7 +28,7 @@ _ASIDE = regex(
     r"(?!.*(?:\b(?:gives?|yields?|means) [a-z] ?=|[,;:]\s[a-z]\s?(?:=|(?:equals|is)\b)|:\s[^:]*="
     r"|(?:[,;:]|\sand)\s(?:and )?(?:so|hence|thus|therefore)\b"
     r"|,\s(?:the|this) \w+ (?:equals|is)\b|\b(?:i|we|one) (?:get|obtain|find)s?\b))"
-    r"|for (?:instance|example)|e\.g|compare\b|remark|zum vergleich"
+    r"|for (?:instance|example)|e\.g|compare\b(?!.*:)|remark|zum vergleich"
     r"|(?:please )?(?:do not|don['’]t) (?:confuse|mistake|mix)\b|(?:it['’]s|it is|it may be|it might be) tempting\b"
     r"|übrigens\b|au passage\b|bon courage\b|bonne (?:continuation|chance|journée)\b|n['’]hésite|por cierto\b"
     r"|per inciso\b"
@@ -57,7 +57,7 @@ _ASIDE = regex(
 )
 # An equality of numbers that a word of approval follows: "As 8 × 3 = 24, this works."
 _APPROVED = regex(
-    r"^(?!\W*(?:so|thus|therefore|hence)\b)(?:(?:[^=≈(]*[\d)]\s*[=≈])+\s*[-\d.,]+"
+    r"^(?!\W*(?:so|thus|therefore|hence)\b)(?:(?:[^=≈(]*|\([^=≈]*)(?:(?<=[\d)])\s*[=≈][^=≈(]*)*(?<=[\d)])\s*[=≈]\s*[-\d.,/]+"
     r"|[^=≈]*[\ue000-\uf8ff][^=≈\d]*?)[^=≈]{0,20}"
     r"(?:\b(?:as (?:required|expected|desired|needed|claimed|given|stated|it should)|this (?:works|fits)|which "
     r"(?:matches|fits|works|agrees"

@@ -87,7 +87,7 @@ _SINCE_EQUAL = regex(
 _KNOWN = regex(r"\b(?:the|these|those|all|both|other|remaining|first|last|original)\s+$", re.IGNORECASE)
 _AT = regex(
     r"(?<!end up )(?<!ends up )(?<!left )\b(?:at|when|where|with|for|if|from|by|after|since|as|using|because"
-    r"|given)\s+$",
+    r"|given|pour|para|für|per|при|avec|wenn|quand)\s+$",
     re.IGNORECASE,
 )
 _CONSEQUENCE = regex(
@@ -97,7 +97,8 @@ _CONSEQUENCE = regex(
     r"|das heißt"
     r"|cioè|ou seja|то есть|namely|altogether|in total"
     r"|which (?:together |in all |in total |thus |then )?(?:comes to|amounts to|totals|gives|makes|equals|leaves|yields"
-    r"|reads|simplifies to|evaluates to)|which,? (?:(?:rounded )?to the nearest \w+|in (?:[a-z]+ )?(?:notation"
+    r"|reads|simplifies to|evaluates to)|which,? (?:(?:rounded )?to the nearest \w+|to (?:\w+ )?(?:decimals?"
+    r"|places?|figures|digits)(?: places?)?|in (?:[a-z]+ )?(?:notation"
     r"|form|terms|percent|words|degrees|decimals?)),?(?= (?:is|gives|makes|becomes|reads)\b)|donc"
     r"|also|daher|somit|luego|поэтому|значит|(?:rounded )?to the nearest \w+)\b(?: that\b(?!['’]))?"
     r"|\s(?:so|hence|thus|therefore)\s(?=\d|[a-z] ?=|the\b|it\b|there\b)"
@@ -114,7 +115,7 @@ _OPENING = regex(
     r"\b(?:we|one) (?:get|obtain|find)s?\s+"
     r"|(?:.*\band )?\b[a-z]{2,}ing (?:[a-z]+ )?(?:by|with|for|from|in) [^,=]*,\s+(?=[a-z] ?=)"
     r"|\W*(?:since|because|as) [^,]*=[^,]*,\s+(?=[^,=]*[A-Za-z(][^,=]*=)"
-    r"|(?:.*[,;] )?[a-z]{3,}ing (?=[^,;:=]*\d)[^,;:=]*?\b(?:shows?|tells us|means|reveals"
+    r"|(?:.*[,;] (?:and )?)?[a-z]{3,}ing (?=[^,;:=]*\d)[^,;:=]*?\b(?:shows?|tells us|means|reveals"
     r"|implies)\s+(?:that\s+)?(?=[^=]*\d)",
     re.IGNORECASE,
 )

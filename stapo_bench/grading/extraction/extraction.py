@@ -60,7 +60,9 @@ _NOT_BUT = regex(r"not\b", re.IGNORECASE)
 _NOT_BOTH = regex(r"^[^;]*\d[^;]*; (?:[a-z]{2,} ){3}")  # "7, not 14; doubling it is a slip"
 _OPEN_BRACKET = regex(r"^[^;)]*\([^;)]*;")
 _COPULA = regex(r"\s(?:is|are|has|have|equals|est|vaut|ist|beträgt|es|son|è|é)\s", re.IGNORECASE)
-_WRONG = regex(r"\b(?:wrong|incorrect|mistaken)\s+$", re.IGNORECASE)  # "a common wrong answer is 9"
+_WRONG = regex(
+    r"\b(?:wrong|incorrect|mistaken|tempting|naive|naïve|intuitive)\s+$", re.IGNORECASE
+)  # "a common wrong answer is 9"
 _OF_ANOTHER = regex(  # "a student claims the answer is 9"
     r"\b(?:an?|another|the|one|some) (?:other |of the )?(?:students?|friend|classmate|colleague|teacher|person|people)"
     r"\b[^.;:]*\b(?:claim|say|said|think|thought|believe|wr[io]te|g[eo]t|insist)s?\b[^.;:]*$",

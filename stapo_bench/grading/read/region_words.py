@@ -31,7 +31,7 @@ _BETWEEN = regex(
     re.IGNORECASE,
 )
 _SIGNED = regex(
-    r"\b(?:all|any|every|the|set of)(?: the| real){0,2} (non-?negative|non-?positive|positive|negative)"
+    r"\b(?:all|any|every|set of|the(?=[^.;]*s$))(?: the| real){0,2} (non-?negative|non-?positive|positive|negative)"
     r"(?: real)? (?:numbers?|reals?|values?)(?: of \w)?$",
     re.IGNORECASE,
 )
