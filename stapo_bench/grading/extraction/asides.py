@@ -13,7 +13,8 @@ _ASIDE = regex(
     r"|in the (?:next|following) (?:lesson|section|chapter|part|video|exercise|step)\b|next (?:time|lesson|week)\b"
     r"|it(?:['’]s| is) worth\b|always\b(?=.*\b(?:remember|check|make sure|read|try|write)\b)|keep in mind\b|make sure\b"
     r"|(?:don['’]t|never) forget\b(?!.*[—–:;])|(?:great|good|nice) question\b"
-    r"|just (?:say|ask|let)\b|(?:solution|method|approach|alternative|problem|exercise|question|example) \d+\W*$"
+    r"|(?:best of|good) luck\b|best wishes\b|just (?:say|ask|let)\b|(?:solution|method|approach|alternative"
+    r"|problem|exercise|question|example) \d+\W*$"
     r"|feel free|please(?![^.]*; )|good (?:job|work)\b|well done\b|keep (?:it up|going|practi[cs]ing)\b"
     r"|for (?:further|more) [a-z]+,"
     r"|if you (?:liked|like|enjoyed|find this)\b|there (?:is|are) (?:nothing|no(?:ne)? (?:others?|more|further|else))\b"
@@ -57,7 +58,8 @@ _ASIDE = regex(
 )
 # An equality of numbers that a word of approval follows: "As 8 × 3 = 24, this works."
 _APPROVED = regex(
-    r"^(?!\W*(?:so|thus|therefore|hence)\b)(?:(?:[^=≈(]*|\([^=≈]*)(?:(?<=[\d)])\s*[=≈][^=≈(]*)*(?<=[\d)])\s*[=≈]\s*[-\d.,/]+"
+    r"^(?!\W*(?:so|thus|therefore|hence)\b)(?:(?:[^=≈(]*"
+    r"|\([^=≈]*)(?:(?<=[\d)])\s*[=≈][^=≈(]*)*(?<=[\d)])\s*[=≈]\s*[-\d.,/]+"
     r"|[^=≈]*[\ue000-\uf8ff][^=≈\d]*?)[^=≈]{0,20}"
     r"(?:\b(?:as (?:required|expected|desired|needed|claimed|given|stated|it should)|this (?:works|fits)|which "
     r"(?:matches|fits|works|agrees"

@@ -89,6 +89,8 @@ def _solved(text: str) -> str | None:
         return None
     if (value := _LETTER_IS.fullmatch(last)) is None:
         return _of_values(steps, last)
+    if _uses(last, steps):
+        return f"{value[1]} = {last.rpartition('=')[2].strip()}"
     for step in steps:
         left, equals, right = step.partition("=")
         letters = set(_LETTER.findall(_NAMES.sub(" ", step)))
@@ -100,6 +102,17 @@ def _solved(text: str) -> str | None:
         ):
             return None
     return f"{value[1]} = {last.rpartition('=')[2].strip()}"
+
+
+def _uses(last: str, steps: list[str]) -> bool:
+    """Whether "T = 2π/ω = 2π sqrt(L/g)" replaces in its last side what each step before it gives a letter.
+
+    >>> _uses("T = 2/w = 2s", ["w = 1/s"]), _uses("y = 7", ["x = 4"])
+    (True, False)
+    """
+    *middle, end = _sides(last)[1:]
+    names = [step.partition("=")[0].strip() for step in steps]
+    return bool(middle) and all(len(name) == 1 and name in "".join(middle) and name not in end for name in names)
 
 
 def _of_values(steps: list[str], last: str) -> str | None:

@@ -79,6 +79,12 @@ _OWN_VERB = regex(
     r"|\s*(?:and\s+|but\s+)?(?:they|we|you|these|those|he|she|it|i)\s+[a-z]{3,}",
     re.IGNORECASE,
 )
+# "If we take 10 away from that we are left with 200"
+_IF_THEN = regex(
+    r"\W*(?:if|when) (?:we|you|he|she|they|it|one) [a-z]+ [^,;]*?\S (?=(?:we|you|he|she|they|it|there) "
+    r"(?:are|is|have|has|gets?|obtains?|ends?)\b)",
+    re.IGNORECASE,
+)
 # "since A = π r² the region has area 5π": the equation is the reason
 _SINCE_EQUAL = regex(
     r"\b(?:since|as|because) [\w'() ]{1,15} ?= ?\S+(?: ?[-−+*/·×^=] ?\S+)*(?= (?:the|it|we|this|there|that|our|its"
@@ -279,6 +285,7 @@ def _clause_starts(clause: str, pieces: list[Token]) -> list[int]:
             starts.append(piece.end)
     starts += [match.end() for match in _CONSEQUENCE.finditer(clause)]
     starts += [match.end() for match in _SINCE_EQUAL.finditer(clause)]
+    starts += [match.end() for match in [_IF_THEN.match(clause)] if match]
     return sorted(set(starts))
 
 

@@ -203,7 +203,7 @@ def _phrase(text: str) -> str | None:
         if _LIST_BELOW.match(text, match.end()) and (listed := stated(text[match.end() :])) is not None:
             return listed
         line = re.split(
-            r"\n|。|(?<=[^\d\s.])\.(?=\s|$)(?!(?<=\b[A-Ea-e]\.)\s[-$\d])|(?<=\d)\.(?=\s|$)",
+            r"\n|。|(?<=[^\d\s.])\.(?=\s|$)(?!(?<=\b[A-Ea-e]\.)\s[-$\d])|(?<=\d)\.(?=\s|$|\*\*)",
             text[match.end() :].lstrip(" \n*:："),
             maxsplit=1,
         )[0]

@@ -27,7 +27,8 @@ _OPENING_VALUE = regex(
 )
 _IN_SUMMARY = regex(r"\W*(?:in summary|to summari[sz]e|to sum up|in short|summary|recap)\b", re.IGNORECASE)
 _NUMERICALLY = regex(
-    r"\W*(?:numerically|as a decimal|in decimals?|approximately|roughly|(?:that|this|it|which)(?:['’]s| is)"
+    r"\s*(?:≈|\$?\\approx)|\W*(?:numerically|as a decimal|in decimals?|approximately|roughly|(?:that|this|it"
+    r"|which)(?:['’]s| is)"
     r" (?:about|approximately|roughly|around))\b",
     re.IGNORECASE,
 )
@@ -83,7 +84,8 @@ _REMARKS = regex(
     r"(?:(?:some |a few |one |final |closing |side |an? )?(?:remarks?|comments?|observations?|aside)\b[^.\n]{0,40}[.:]"
     r"|(?:in|more) general(?:ly)?(?:,| (?:the|if|for|one|we|it|an?)\b)"
     r"|incidentally\b|by the way\b|as an? (?:side note|aside)\b|geometrically,|interestingly\b|fun fact\b"
-    r"|(?:pro |study |quick )?tips?:|(?:a )?(?:word|piece|bit) of advice:|for (?:the )?curious\b"
+    r"|(?:key )?(?:takeaways?|points to remember|pitfalls)\b|(?:pro |study |quick )?tips?:|(?:a )?(?:word|piece"
+    r"|bit) of advice:|for (?:the )?curious\b"
     r"|(?:a )?common (?:mistake|error|pitfall)s?\b|explanation:"
     r"|this (?:kind|type|sort) of (?:problem|question)\b|(?:in|for|by) comparison\b"
     r"|why (?:don['’]t|do|does|did|is|are)\b[^.\n]*\?))",

@@ -19,6 +19,8 @@ _LABEL_OF_EQUATIONS = regex(r"^\s*\*\*[^*:\n]*=[^*:\n]*:\*\*")  # "**x = 0 and y
 _ASSIGNED = regex(r"([a-z]\s*=\s*[-−]?[\d./√]+) gives (?![a-z]\s*=)")  # "k = 6 gives (x + 3)²"
 _JOINED = regex(r",? (?:and|or) ")
 _FROM = regex(r",? (?:from|for which|since|because|as|where|when|whose|which)\b.*$")  # "k = 6, from (x + 3)²"
+_MULTIPLE = regex(r"\s*\d*[a-z]\s*")
+_SOLVED = regex(r"^[a-zA-Z] = .*(?:[\w)] ?[-−+·×÷*] ?[\w(√]|\d\()")
 _NAMED_ROW = regex(r"\s*\|[^|\d]*[^\W\d_]{2}[^|\d]*\|\s*([^|]+?)\s*\|\s*")  # "| larger number | 7 |"
 _LEADS_TO = regex(r"^.*(?:\bgives|,? so|⇒|→|=>|=\s*[-−]?\d+:)\s+(?=[A-Za-z]\s*=)")  # "x - 1 = 0 gives x = 1"
 _NAMED_LINE = regex(
@@ -52,6 +54,8 @@ def block(lines: list[str], last: int) -> str | None:
         )
         if not opens:
             return None
+    if len(names) == 1 and not BULLET.match(lines[last]) and _SOLVED.search(values[0]):
+        return values[-1]  # "y = 9 + 6(x − 3)" below "y = 6x − 9": one value that is worked out
     return (NEXT_VALUE if any(len(name) > 1 for name in names) else ", ").join(values)
 
 
@@ -110,6 +114,8 @@ def _item(line: str, worked: bool = False) -> tuple[str, str] | None:
     ):
         return None
     sides = re.split(r"(?<![<>=!:])=(?!=)", runs[0].text)
+    if worked and not name and len(sides) == 2 and _MULTIPLE.fullmatch(sides[0]):
+        return name, sides[1].strip()  # "2x = 40°" in a list of such
     is_worked = not name and len(sides) > 1 and (len(sides) > 2 or re.search(r"[\d+*/]", sides[0]) is not None)
     if is_worked:
         return (name, chain_end(runs[0].text)) if worked else None

@@ -42,6 +42,7 @@ _ABOUT = regex(r"(?<=[\w)]) ~ (?=[\d.])")
 _ARROW = regex(r"(?<=\s)[-=]{1,3}>(?=\s)")
 _OTHER_BOX = regex(r"\\bbox\s{0,3}(?:\[[^\]\n]{0,80}\])?(?=\{)|\\enclose\{[a-z, ]*box[a-z, ]*\}\s{0,3}(?=\{)")
 _WITHOUT = regex(r"ℝ\s*\\\s*\{([^{}\n]{1,60})\}")
+_EMOJI = regex("[\U0001f300-\U0001faff]")  # pictures; digits with marks are others
 _REAIS = regex(r"\bR\$ ?(?=\d)")
 _POINT = regex(r"\(\s?([-−]?\d[\d.,/]{0,9})\s?\|\s?([-−]?\d[\d.,/]{0,9})\s?\)")  # as German writes it
 _CITATION = regex(r"(?<=[.!?])\s*(?:\[\d+\]\s*)+\Z")
@@ -140,6 +141,7 @@ def _plain_signs(text: str) -> str:
     """The text with other spellings of ≈, of sets without points, of points and of sums with dots in one form."""
     if "~" in text:
         text = _ABOUT.sub(" ≈ ", text)
+    text = text if text.isascii() else _EMOJI.sub("", text)
     if "R$" in text:
         text = _REAIS.sub("", text)
     if "\\ " in text and not text.isascii():

@@ -76,6 +76,7 @@ def part_names(parts: tuple[str, ...], question: str) -> tuple[Names, ...]:
     else:
         is_plain = not any("," in part for part in parts)
         candidates = [*_tuples(question, len(parts)), *_letters(question, len(parts)), *_asked(question, len(parts))]
+        candidates += [[["x-coordinate"], ["y-coordinate"]]] if len(parts) == 2 and is_plain else []
         candidates = [names for names in candidates if is_plain or all(len("".join(name)) > 1 for name in names)]
     letters = set(_LETTER.findall(" ".join(_FORMULA.findall(question))))
     found = (_distinct(names, letters) for names in candidates)

@@ -163,6 +163,7 @@ _PART = regex(
 )
 _SAID = regex(rf"\b{_VERB}\Z", re.IGNORECASE)
 _MINUS = regex(rf"((?:\b{_VERB}|: ))(?:moins|menos|meno|minus|минус) (?=\d)", re.IGNORECASE)
+_MINUS_ONE = regex(rf"((?:\b{_VERB}|: ))(?:moins un|menos uno?|meno uno|minus eins|минус один)\b", re.IGNORECASE)
 # "dos horas y media", "3 heures et demie"; "два с половиной часа"
 _AND_HALF = regex(
     r"\b(\d+)(?:( horas?| heures?| ore| minut[eo]s| días?| jours?| metros?| mètres?| kilos?| Stunden)"
@@ -208,7 +209,7 @@ def with_digits(text: str) -> str:
         return text
     text = _replaced(text, name)
     text = _FRACTION.sub(_fraction, text)
-    text = _MINUS.sub(r"\1-", text)
+    text = _MINUS.sub(r"\1-", _MINUS_ONE.sub(r"\1-1", text))
     text = _HOURS.sub(r"\1 h \2 min", _PERCENT.sub("%", text))
     return _AND_HALF.sub(r"\1.5\2", text)
 

@@ -25,6 +25,7 @@ _RESULT_BEHIND = regex(
     re.IGNORECASE,
 )
 _STOP_BEHIND = regex(r"\.\s")
+_GOES_ON_IN_NUMBERS = regex(r"\.\s+[^.A-Za-z]*[-−+*/·×][^.A-Za-z]*=\s*[-−]?[\d./]+\s*$")  # "... = 24. 6 + 24 = 30"
 _CONCLUDES = regex(
     r"\.\s+(?:so|hence|thus|therefore|then)\b(?:[^.]|\.(?=\d))*\d[^.\s]*(?: [^\s.]{1,12})?\s*$", re.IGNORECASE
 )
@@ -53,7 +54,9 @@ def opening_value(text: str) -> str | None:
         return None
     behind = hidden.text[start + runs[0].end :]
     broken = (
-        _STOP_BEHIND.match(behind) and not _WHOLE_END.search(hidden.text.rstrip()) and not _CONCLUDES.search(behind)
+        _STOP_BEHIND.match(behind)
+        and not _WHOLE_END.search(hidden.text.rstrip())
+        and not (_CONCLUDES.search(behind) or _GOES_ON_IN_NUMBERS.search(behind))
     )
     remark = (
         behind[:1] == "," and "=" not in hidden.shown(runs[0].text) and not _GOES_ON.search(behind)

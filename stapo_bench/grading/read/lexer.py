@@ -61,7 +61,7 @@ _LETTER = regex(r"[A-Za-z]")
 _CONNECTIVES = {"and", "or"}
 _TEXT_CONNECTIVES = {
     "and": "and", "or": "or", "et": "and", "ou": "or", "und": "and", "oder": "or", "и": "and", "или": "or", "或": "or",
-    "和": "and",
+    "和": "and", "y": "and", "e": "and", "o": "or", "ou bien": "or",
 }  # fmt: skip
 _TOKEN = regex(
     r"(?P<space>\s+)|(?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+(?![\d.]))?)|(?P<text>\\text\{)"
@@ -134,7 +134,8 @@ def _text_tokens(content: str, space: bool, nested: int) -> list[Token]:
     bare = _unit_in_one(content.strip())
     if not bare:
         return []
-    if (joint := _TEXT_CONNECTIVES.get(bare.lower().strip(", "))) is not None:
+    is_letter = len(bare) == 1 and content == bare  # \\text{e} may be a name, \\text{ e } joins
+    if not is_letter and (joint := _TEXT_CONNECTIVES.get(bare.lower().strip(", "))) is not None:
         return [Token(TokenKind.SEPARATOR, joint, True)]
     head, _, tail = bare.rpartition(" ")
     if head and tail.lower() in _CONNECTIVES:  # "3 \\text{ hours and } 30"
