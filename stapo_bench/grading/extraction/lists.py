@@ -114,11 +114,10 @@ def _item(line: str, worked: bool = False) -> tuple[str, str] | None:
     ):
         return None
     sides = re.split(r"(?<![<>=!:])=(?!=)", runs[0].text)
-    if worked and not name and len(sides) == 2 and _MULTIPLE.fullmatch(sides[0]):
-        return name, sides[1].strip()  # "2x = 40°" in a list of such
     is_worked = not name and len(sides) > 1 and (len(sides) > 2 or re.search(r"[\d+*/]", sides[0]) is not None)
     if is_worked:
-        return (name, chain_end(runs[0].text)) if worked else None
+        is_multiple = len(sides) == 2 and _MULTIPLE.fullmatch(sides[0])  # "2x = 40°" in a list of such
+        return (name, sides[1].strip() if is_multiple else chain_end(runs[0].text)) if worked else None
     if len(name) == 1 and _PLAIN_LETTER.fullmatch(name):
         return name, f"{name} = {chain_end(runs[0].text)}"
     return name, chain_end(runs[0].text) if name else runs[0].text
