@@ -74,6 +74,8 @@ _DOES = words_of(
     "is was has had wins won gets got comes came finishes finished arrives arrived runs ran took takes must will can"
 )
 _SAYS = _IS | _DOES | words_of("falls lies")  # the verb of a sentence; words without one are a name
+_LIMITS = words_of("for only almost nearly can could was before one some sometimes")
+_SAYS_CONCEPT = regex(r"\b(?:di|con)verges?\b|\bdoes not\b|\bno (?:\w+ )?(?:solutions?|roots?|limit)\b", re.IGNORECASE)
 _SUPPOSES = words_of("if unless when whenever whether provided")
 _LOSES = words_of(
     "lost loses lose losing beaten defeated second third fourth last overtaken behind slower lowest worst"
@@ -149,9 +151,8 @@ def asserts(sentence: str, gold: str, question: str | None) -> bool:
             return _holds(name, concept, _CONTRAST.sub("", sentence))
     if len(parts := _JOINT.split(target)) > 1 and _lists(sentence.lower(), parts, question):
         return True
-    cleft = _CLEFT.search(sentence)
-    is_subject = cleft is not None and target == text_answers.plain(cleft[1])
-    return is_subject or _is_ratio(counted, target) or _names(sentence, gold, question or "")
+    sentence = _CLEFT.sub(r"\1", sentence)
+    return _is_ratio(counted, target) or _names(sentence, gold, question or "")
 
 
 def box_asserts(words: str, gold: str, question: str | None) -> bool:
@@ -165,7 +166,8 @@ def box_asserts(words: str, gold: str, question: str | None) -> bool:
     said = set(_WORD.findall(text_answers.plain(words)))
     target = text_answers.plain(gold)
     is_concept = any(re.search(concept, target, re.IGNORECASE) for concept in _CONCEPTS.values())
-    return (is_concept or bool(_SAYS & said)) and not _SUPPOSES & said and asserts(words, gold, question)
+    says = bool(_SAYS & said) or (is_concept and _SAYS_CONCEPT.search(words) is not None)
+    return says and not (_SUPPOSES | _LIMITS) & said and asserts(words, gold, question)
 
 
 def _holds(name: str, concept: str, sentence: str) -> bool:
@@ -269,7 +271,11 @@ def _names(sentence: str, gold: str, question: str) -> bool:
 def _is_said(said: list[str], start: int, end: int) -> bool:
     """Whether words of a clause are neither denied nor doubted, and are not a part of other words."""
     near, behind = set(said[:start][-2:]), said[end : end + 1]
-    if _is_denied(said[:start]) or _OR & {*said[:start][-3:], *said[start : end + 1]}:
+    if (
+        _is_denied(said[:start])
+        or _is_denied(said[end : end + 2])
+        or _OR & {*said[:start][-3:], *said[start : end + 1]}
+    ):
         return False
     if said[start:end] == ["even"] and _PARTICLE & set(behind) and not _IS & near:
         return False

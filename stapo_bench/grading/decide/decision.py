@@ -57,8 +57,9 @@ _UNFINISHED = regex(r"\)\s*[-+]|[-+]\s*\(")  # "(u^2 - 4) - (u^2 - 18)" is no va
 _FORMULA = regex(r"\$([^$]+)\$")
 _NAMED_SET = regex(r"\s*[A-Z]\s*=\s*(\\?\{.+\})\s*")  # "S = {-2, 2}"
 # "[x^3]_0^2 = 8": an antiderivative at its bounds
-_EVALUATED = regex(r"(?:\]|\\Big{1,2}r?\]|\\right\]|\\right\||\|)\s*_\s*\{?[^=]{1,20}\^[^=]{1,20}=\s*([^=}]+)[} ]*$")
+_EVALUATED = regex(r"(?:\]|\\Big{1,2}r?\]|\\right\]|\\right\|)\s*_\s*\{?[^=]{1,20}\^[^=]{1,20}=\s*([^=}]+)[} ]*$")
 _BRACED, _POWERS = regex(r"([\^_])\{(\w)\}"), str.maketrans({"²": "^2", "³": "^3"})
+_PERIODS = frozenset(["second", "minute", "hour", "day", "week", "month", "year"])
 _PER = regex(r"(.*\d.*?)\s*\\text\{ per (\w+) ?\}")
 _ASKING = regex(r"(?<=[.?!,])\s+")
 _TUPLE = regex(r"(?:\\left)?\((?=[^()]*,).*\)")
@@ -294,7 +295,8 @@ def _in_unit_asked(extracted: str, gold: Gold, asked: Asked) -> Verdict | None:
         bare = replace(gold, answer=_PERCENT.sub("", gold.answer).strip())
         if _decide(_PERCENT.sub("", extracted).strip(), bare).correct:
             return Verdict(True, "the question asks for a percentage")
-    if (rate := _PER.fullmatch(extracted)) and rate[2] in asked.words and _decide(rate[1], gold).correct:
+    periods = _PERIODS & asked.words
+    if (rate := _PER.fullmatch(extracted)) and periods == {rate[2]} and _decide(rate[1], gold).correct:
         return Verdict(True, "per the unit that the question names")
     return None
 

@@ -59,9 +59,10 @@ _REASON_BEFORE = regex(r"(?:since|as|because)\b", re.IGNORECASE)  # up to the la
 _WORD = regex(r"[^\W\d_]+")
 MAX_STEM = 6  # letters of the word that is compared: "converge" and "converges"
 # What a question asks by its last word, and what denies it of the question's subject.
+_OBJECTS = {"\\int": " improper integral", "\\sum": " infinite series", "\\lim": " limit"}  # what a formula is called
 _YES_NO_QUESTION = regex(r"(?:^|[.?!] )(?:Is|Are|Does|Do|Did|Can|Will|Was)\b[^.?!]*?\b([A-Za-z]{4,})\?\s*$")
 _DENIED = (
-    r"\W*(?:(?:so|thus|hence|therefore),? )?(?:the|this|that|it)\b[^,;:]{{0,40}}?"
+    r"\W*(?:(?:so|thus|hence|therefore),? )?(?:the|this|that|it)\b([^,;:]{{0,40}}?)"
     r" (?:does not|doesn['’]t|do not|don['’]t|is not|isn['’]t|cannot|can['’]t) {stem}[a-z]{{0,4}}\W*"
 )
 
@@ -99,4 +100,6 @@ def is_denied(sentence: str, question: str) -> bool:
     """
     asked = _YES_NO_QUESTION.search(question)
     stem = re.escape(asked[1].lower()[:MAX_STEM]) if asked else ""
-    return bool(stem) and re.fullmatch(_DENIED.format(stem=stem), sentence.lower()) is not None
+    denied = re.fullmatch(_DENIED.format(stem=stem), sentence.lower()) if stem else None
+    known = question.lower() + "".join(names for sign, names in _OBJECTS.items() if sign in question)
+    return denied is not None and all(word in known for word in _WORD.findall(denied[1]) if len(word) > 3)

@@ -9,15 +9,7 @@ _ASIDE = regex(
     r"(?! gives)|verif\w+"
     r"|confidence|i hope|hope\s"
     r"|let me know|thanks?\b|thank\syou"
-    r"|(?:pro |study |quick )?tips?:|(?:a )?(?:word|piece|bit) of advice:"
-    r"|in the (?:next|following) (?:lesson|section|chapter|part|video|exercise|step)\b|next (?:time|lesson|week)\b"
-    r"|it(?:['’]s| is) worth\b|always\b(?=.*\b(?:remember|check|make sure|read|try|write)\b)|keep in mind\b|make sure\b"
-    r"|(?:don['’]t|never) forget\b(?!.*[—–:;])|(?:great|good|nice) question\b"
-    r"|(?:best of|good) luck\b|best wishes\b|just (?:say|ask|let)\b|(?:solution|method|approach|alternative"
-    r"|problem|exercise|question|example) \d+\W*$"
-    r"|feel free|please(?![^.]*; )|good (?:job|work)\b|well done\b|keep (?:it up|going|practi[cs]ing)\b"
-    r"|for (?:further|more) [a-z]+,"
-    r"|if you (?:liked|like|enjoyed|find this)\b|there (?:is|are) (?:nothing|no(?:ne)? (?:others?|more|further|else))\b"
+    r"|feel free|please(?![^.]*; )"
     r"|(?:we|i) (?:still |now |also |just )?(?:need|have|want|ought) to (?:check|verify|test|see) (?:whether|if|that)\b"
     r"|as an? (?:\w+[ -]){0,2}(?:check|test)\b|you can(?!['’]t|not)\b|q\.?e\.?d|done\b"
     r"|this (?:completes|matches|agrees|confirms"
@@ -31,9 +23,7 @@ _ASIDE = regex(
     r"|,\s(?:the|this) \w+ (?:equals|is)\b|\b(?:i|we|one) (?:get|obtain|find)s?\b))"
     r"|for (?:instance|example)|e\.g|compare\b(?!.*:)|remark|zum vergleich"
     r"|(?:please )?(?:do not|don['’]t) (?:confuse|mistake|mix)\b|(?:it['’]s|it is|it may be|it might be) tempting\b"
-    r"|übrigens\b|au passage\b|bon courage\b|bonne (?:continuation|chance|journée)\b|n['’]hésite|por cierto\b"
-    r"|per inciso\b"
-    r"|кстати\b|顺便|另外注意|ちなみに|참고로|للتحقق|للتأكد|viel (?:erfolg|spaß|glück)\b|vérif|(?:la )?verifica\b"
+    r"|للتحقق|للتأكد|vérif|(?:la )?verifica\b"
     r"|(?:die )?(?:probe|kontrolle)\b|(?:la )?comprobación\b|проверка\b"
     r"|(?:the|this) (?:condition|restriction)s?\b[^:]*\b(?:is|are) (?:also |indeed )?(?:satisfied|fulfilled|met)\W*$"
     r"|(?:la )?(?:condición|condition|condizione)\b.*\b(?:se cumple|vérifiée|respectée|soddisfatta)\W*$"
@@ -54,6 +44,30 @@ _ASIDE = regex(
     r"|don['’]t see)\b[^=\d\ue000-\uf8ff]*$|i['’]m\b(?![^:.]*: )(?! (?:(?!not\b)\w+ )?(?:sure|certain|confident"
     r"|convinced)(?: that)? [^:.]*(?:\b(?:is|are)|=) ?[-−$]?[\d\ue000-\uf8ff])|that['’]?s? (?:is )?(?:the "
     r"|my )?(?:final )?answer)",
+    re.IGNORECASE,
+)
+# Advice, courtesies and remarks, unless they conclude.
+_ADVICE = regex(
+    r"^[^\w\ue000-\uf8ff]*(?:(?:pro |study |quick )?tips?:(?!.*=)|(?:a )?(?:word|piece|bit) of advice:"
+    r"|in the (?:next|following) (?:lesson|section|chapter|video|exercise),? (?:we|you|i)\b|next (?:time"
+    r"|lesson),? (?:we|you|i)\b"
+    r"|it(?:['’]s| is) worth (?:noting|remember|memori|mention|check|practi|knowing|trying)"
+    r"|always\b(?=.*\b(?:remember|check"
+    r"|make sure|read|try|write)\b)|keep in mind\b|make sure\b|(?:don['’]t|never) forget\b|(?:great|good"
+    r"|nice) question\b"
+    r"|(?:best of|good) luck\b|best wishes\b|just (?:say|ask|let)\b|good (?:job|work)\b|well done\b"
+    r"|keep (?:it up|going|practi[cs]ing)\b|for (?:further|more) [a-z]+,|if you (?:liked|like|enjoyed|find this)\b"
+    r"|there (?:is|are) (?:nothing|no(?:ne)? (?:others?|more|further|else))\b"
+    r"|(?:solution|method|approach|alternative|problem|exercise|question|example) \d+\W*$"
+    r"|übrigens\b|au passage\b|bon courage\b|bonne (?:continuation|chance|journée)\b|n['’]hésite|por cierto\b"
+    r"|per inciso\b"
+    r"|кстати\b|顺便|另外注意|ちなみに|참고로|viel (?:erfolg|spaß|glück)\b)",
+    re.IGNORECASE,
+)
+_CONCLUDED = regex(
+    r"[,;—–] ?(?:(?:and )?(?:so|hence|thus|therefore|then)\b|which (?:makes|gives|leaves|is)\b"
+    r"|(?:and )?the [a-z]+ (?:is|are)\b|also\b|donc"
+    r"\b)|: (?:the |there |it )?[^:]*\b(?:is|are|so)\b[^:]*\d|: ?-?\d[\d.,/]*\W*$|所以|ответ|[—–] (?:there|the|it|so)\b",
     re.IGNORECASE,
 )
 # An equality of numbers that a word of approval follows: "As 8 × 3 = 24, this works."
@@ -106,9 +120,13 @@ _NOTE = regex(
 _POINTS = regex(
     r"[^\d=\ue000-\uf8ff]*\b(?:in|from) the (?:last|final|bottom) (?:row|line|column|cell)\b[^\d=\ue000-\uf8ff]*"
 )
-_REASON_ALONE = regex(r"(?:since|because|weil|denn|car|porque|puisque)\b(?!.*,)")
+_REASON_ALONE = regex(
+    r"(?:since|because|weil|denn|car|porque|puisque)\b(?!.*(?:,|=|\b(?:it|this|that|they|we) (?:is|are|have|get)\b"
+    r"| of this\b))",
+    re.IGNORECASE,
+)
 _NOT_ASKED = regex(r"[(,] ?(?:which (?:is|are|was|were) )?not (?:asked|needed|required|wanted)(?: for| here)?[),]")
-_QUESTION = regex(r"(?:Is|Are|Does|Do|Can|Will|What|How|Which|Why)\b[^.!?]*$")  # that breaks off before its mark
+_QUESTION = regex(r"(?:Is|Are|Does|Do|Can|Will|How|Why)\b[^.!?:]*[a-z]$")  # that breaks off before its mark
 _SO = regex(r",\s+(?:and )?(?:so|hence|thus|therefore) (?:it|that|the|there|this|we|[a-z]) ?(?:is|are|=|equals|have)\b")
 _FIND = (
     r"(?:\w+ly |first |now |just |then )?(?:find|compute|calculate|evaluate|determine|simplify|solve|expand|factor"
@@ -145,6 +163,7 @@ _LAST_REMARK = regex(
 )
 
 
+_TAKES_BACK = regex(r"\b(?:mistake|but|should|must|in fact|instead|actually|wrong|error)\b", re.IGNORECASE)
 _REMARK_BETWEEN = regex(
     r"(?<=[.!?])\s+\((?=[A-Z][a-z]+ [a-z]+)(?!(?:Actually|Correct|Wait|Sorry|Oops|No|So|Hence|Thus|Therefore"
     r"|The answer)\b)"
@@ -159,10 +178,11 @@ def states_nothing(sentence: str, notes: bool) -> bool:
         or _QUESTION.match(sentence) is not None
         or _NOT_ASKED.search(sentence) is not None
         or _POINTS.fullmatch(sentence) is not None
-        or _REASON_ALONE.match(sentence) is not None
+        or (_ADVICE.match(sentence) is not None and _CONCLUDED.search(sentence) is None)
         or _ASIDE.match(sentence) is not None
         or _APPROVAL.fullmatch(sentence) is not None
         or (not notes and _NOTE.match(sentence) is not None and not _SO.search(sentence))
+        or (not notes and _REASON_ALONE.match(sentence) is not None)
     )
 
 
@@ -212,7 +232,11 @@ def heads_check(line: str) -> bool:
 
 def without_remarks_in_brackets(text: str) -> str:
     """The text without whole sentences in parentheses before a last courtesy: "So 90! (Some show 72.) Let me know!"."""
-    return _REMARK_BETWEEN.sub(" ", text) if ")" in text else text
+    return (
+        _REMARK_BETWEEN.sub(lambda remark: remark[0] if _TAKES_BACK.search(remark[0]) else " ", text)
+        if ")" in text
+        else text
+    )
 
 
 def without_last_remark(text: str) -> str:

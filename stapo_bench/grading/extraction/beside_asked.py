@@ -13,15 +13,15 @@ from stapo_bench.grading.patterns import regex
 _VALUE = regex(r"\d|\$|[√π]")
 # Where a clause of something else may begin.
 _BESIDE = regex(
-    r",? (?:while|whereas)\b|(?:, and|;) (?=the (?:other|others|remaining|rest)\b)|、(?=[^、。]{1,6}は)|, (?:but"
-    r"|before|after which|though"
+    r",? (?:while|whereas)\b|(?:, and|;) (?=the (?:other|others|remaining|rest)\b)|、(?=[^、。]{1,6}は)|, (?:before"
+    r"|after which|though"
     r"|although|even though)\b"
     r"|, (?:а|при этом|mientras(?: que)?|und|während|wobei|et|tandis que|alors que|e|mentre|enquanto)\b"
     r"|[，,；;]\s?而(?!且)"
 )
 _WHILE = regex(r",? (?:while|whereas)\b")
 _CONCLUDES = regex(
-    r"\b(?:so|hence|thus|therefore|gives?|giving|makes?|leaves?|leaving|yields?|totals?|altogether|answer|donc"
+    r"\b(?:so|hence|thus|therefore|gives?|giving|makes?|leaves?|leaving|yields?|total\w*|altogether|answer|donc"
     r"|also|somit"
     r"|daher|luego|portanto|quindi|поэтому|значит|итого)\b|所以|因此|故"
 )
@@ -68,9 +68,13 @@ def _until_name(last: str, asked: str) -> str | None:
         return None
     bare = re.sub(r"[{}]", "", name[1])
     plain = re.sub(r"[{}]", "", last)
-    told = list(re.finditer(rf"(?<![A-Za-z]){re.escape(bare)}\$?(?: is| equals| ?=)\s[^,;]*?\d[^,;]*", plain))
+    told = list(
+        re.finditer(rf"(?<![A-Za-z]){re.escape(bare)}\$?(?: is| equals| ?=)\s[^,;]*?\d(?:(?! and )[^,;])*", plain)
+    )
     if not told or not re.search(rf"(?<![A-Za-z]){bare[0]}(?:_|\()", plain[told[-1].end() :]):
         return None
+    if _CONCLUDES.search(plain[told[-1].end() :]) or re.search(rf"{bare[0]}(?:_|\()", told[-1][0][len(bare) :]):
+        return None  # "f(2) = 2 f(1), f(1) = 5, hence 10"
     kept = plain[: told[-1].end()].rstrip()
     return None if kept.count("$") % 2 else f"{kept}."
 

@@ -11,7 +11,6 @@ from stapo_bench.grading.extraction.tokens import Token, tokens
 from stapo_bench.grading.patterns import regex
 
 MAX_RUNS = 60  # values of a clause, from its end, that are looked at
-MIN_CONDITION = 3  # words of a condition that is whole
 MAX_BEFORE = 60  # characters before a value that may hedge it
 _WHICH = (  # that adds a remark, and no result
     r"which(?! (?:together |in (?:[a-z]+ ){1,3}|thus |then |to the nearest [a-z]+ |rounded [^,]{0,40}?"
@@ -33,19 +32,18 @@ _SUBORDINATE = regex(
     re.IGNORECASE,
 )
 _AND = regex(r"(?<!,) (?:and|und|et|y)\s*$", re.IGNORECASE)  # with a comma before it the main clause may go on
-_IF = regex(r",?\s+(?:if|unless|provided)\b", re.IGNORECASE)
-# What a condition says that leaves a value open: other values, or another reading of the question.
-_HEDGED = regex(
-    r"[\d\ue000-\uf8ff]|\b(?:[a-z]|zero|one|two|three|count\w*|includ\w*|exclud\w*|allow\w*|consider\w*|treat\w*"
-    r"|interpret\w*|mean\w*|regard\w*|assum\w*|order|distinct|repeat\w*|repetition|identical|want\w*|ask\w*|read"
-    r"|question|problem|you|we|I)\b",
+_IF = regex(r",?\s+(?:if|unless|provided|assuming)\b", re.IGNORECASE)
+# A condition that asks for nothing: "if nothing is lost to the seam", "assuming he never skips one".
+_UNEQUAL = regex(r"\s*(?:that )?[a-z] ?(?:≠|!=|is not) ?-?\d+\W*")
+_CONDITION = regex(r"[\s,;]*(?:if|unless|provided|assuming)\b", re.IGNORECASE)
+_HARMLESS = regex(
+    r"\b(?:nothing|nobody|no one|never|all goes|everything|needed|necessary|desired)\b|^\s*\d+ [a-z]+\W*$",
     re.IGNORECASE,
 )
 _SENTENCE_BEFORE = regex(r"(?:[^\W\d_]{2,} [^;]*){3}$")  # words before a semicolon, and no row of equations
 _DOMAIN = regex(
     r"\s*(?:that\s)?[\ue000-\uf8ff]|\s*(?:that\s)?[a-z] ?(?:[≠<>≥≤]|!=|is (?:not|positive|negative|non))"
 )  # "if x ≠ 0"
-_CONCLUDED = regex(r"\b(?:so|hence|thus|therefore)\s*$", re.IGNORECASE)
 _WOULD = regex(
     r"\b(?:would|sería|serait|wäre|sarebbe|seria)\b|было бы", re.IGNORECASE
 )  # of what is not so, beside what is
@@ -182,14 +180,21 @@ _COUNTS_VALUES = regex(
     r"\s+(?:[a-z]+ )?(?:solutions|roots|values|numbers|integers|answers|points)\s*[:,(]\s*[-−(\d√π\ue000-\uf8ff]"
 )
 _NOUN_IS = regex(
-    r"[^\W\d_ ]*[^.;=\d]*\b[^\W\d_]{3,} (?:is|equals|равн[аоы]?|beträgt|ist|est|vaut|es|é|è) (?:then |thus "
-    r"|therefore |exactly |just |also |donc )?$"
+    r"([^\W\d_]{3,})(?: (?:of|for|between|from|in|de|du|des|del|della|do|da|von|der) [^.;=]{0,60}?| [^\W\d_]+а)?"
+    r" (?:is|equals|равн[аоы]?|beträgt|ist|est|vaut|es|é|è) (?:then |thus |therefore |exactly |just |also |donc )?$"
 )
-_OF_RELATIONS = regex(
-    r"\b(?:equations?|line|curve|relation|condition|constraint|plane|circle|tangent|normal|asymptote|identity"
-    r"|formula|that"
-    r"|parabola|ellipse|hyperbola|system|inequality|solution|locus|this|which|it|what|form|rule|law|answer|result|axis"
-    r"|bisector|directrix|graph|set|function|there)\b",
+# What has a value, so that an equality said of it is a working: "the sum is n(n+1)/2 + n = ..."; "the line is y + x = 3" is none.
+_QUANTITY = regex(
+    r"\b(?:sums?|product|difference|quotient|remainder|ratio|area|perimeter|volume|circumference|length|width"
+    r"|height|depth"
+    r"|distance|radius|diameter|speed|velocity|acceleration|rate|time|mass|weight|force|energy|power|current"
+    r"|voltage|charge"
+    r"|resistance|density|pressure|temperature|frequency|total|number|count|amount|cost|price|profit|interest"
+    r"|value|average"
+    r"|mean|median|variance|probability|chance|angle|determinant|integral|derivative|limit|slope|term|change|discount"
+    r"|сумма|площадь|объ[её]м|периметр|скорость|значение|Summe|Fläche|Volumen|Umfang|Wert|somme|aire|périmètre"
+    r"|valeur|suma"
+    r"|área|perímetro|valor|soma|somma|perimetro|valore)\b",
     re.IGNORECASE,
 )
 _OPERATED = regex(r"[-−+*/·×^(²³π]|\\[dt]?frac|\\pi")
@@ -221,13 +226,14 @@ def in_clause(clause: str, hidden: Hidden) -> str | None:
     reasons = _reasons(clause, starts)
     for start, end in zip(reversed(starts), [len(clause), *reversed(starts)], strict=False):
         part = clause[start:end].strip(" ,;:—→")
-        concluded = _CONCLUDED.search(clause[:start]) is not None
-        if start not in reasons and (found := _in_part(part, hidden, concluded)) is not None:
-            return found
+        if start not in reasons and (found := _in_part(part, hidden)) is not None:
+            condition = _CONDITION.match(clause, end) if end < len(clause) else None
+            is_open = condition is not None and _leaves_open(hidden.shown(found), clause[condition.end() :])
+            return None if is_open else found or None
     # "One can see it at once, since a = b": where there is a main clause, its reasons state nothing.
     told = min(reasons - {0}, default=None)
     is_reason = told is not None and 0 not in reasons and _SINCE.match(clause, told) and runs[0].start > told
-    return None if is_reason else _in_part(clause, hidden)
+    return None if is_reason else _in_part(clause, hidden) or None
 
 
 def _reasons(clause: str, starts: list[int]) -> set[int]:
@@ -289,8 +295,8 @@ def _clause_starts(clause: str, pieces: list[Token]) -> list[int]:
     return sorted(set(starts))
 
 
-def _in_part(clause: str, hidden: Hidden, concluded: bool = False) -> str | None:
-    """The value that one clause gives, by where it stands to verbs and remarks; ``concluded``: behind "so"."""
+def _in_part(clause: str, hidden: Hidden) -> str | None:
+    """The value that one clause gives, by where it stands to verbs and remarks; "" where a condition leaves it open."""
     pieces = tokens(clause)
     runs = _firm_runs(clause, pieces)
     if not runs:
@@ -301,8 +307,8 @@ def _in_part(clause: str, hidden: Hidden, concluded: bool = False) -> str | None
         return None  # the reason has the value, and the clause before it none
     first = firm[0][0] if firm else runs[0]
     if cut := _SUBORDINATE.search(clause, first.end):
-        if firm and _IF.match(cut[0]) and not concluded and _leaves_open(clause[: cut.start()], clause[cut.end() :]):
-            return None
+        if firm and _IF.match(cut[0]) and _leaves_open(hidden.shown(first.text), clause[cut.end() :]):
+            return ""
         firm = [(run, strength) for run, strength in firm if run.start < cut.start()]
         runs = [run for run in runs if run.start < cut.start()]
     related = [
@@ -320,15 +326,15 @@ def _in_part(clause: str, hidden: Hidden, concluded: bool = False) -> str | None
     return ("≈ " if rough else "") + (f"A = {chosen.text}" if worked else chosen.text)
 
 
-def _leaves_open(before: str, condition: str) -> bool:
-    """Whether a condition leaves the value before it open: other values, another reading of the question, or none yet.
+def _leaves_open(value: str, condition: str) -> bool:
+    """Whether a condition leaves the value before it open: other values, or another reading of the question.
 
-    >>> [_leaves_open("It is 4", condition) for condition in (" zero counts", " x ≠ 0", " all goes well")]
-    [True, False, False]
+    >>> _leaves_open("4", " zero counts"), _leaves_open("x^4", " x ≠ 0"), _leaves_open("4", " nothing is lost")
+    (True, False, False)
     """
-    if _DOMAIN.match(condition):
+    if _UNEQUAL.fullmatch(condition) or (_DOMAIN.match(condition) and re.search(r"[A-Za-z]", value)):
         return False
-    return len(condition.split()) < MIN_CONDITION or bool(_WOULD.search(before) or _HEDGED.search(condition))
+    return _HARMLESS.search(condition) is None
 
 
 def _is_worked(before: str, shown: str) -> bool:
@@ -339,7 +345,7 @@ def _is_worked(before: str, shown: str) -> bool:
     """
     noun = _NOUN_IS.search(before)
     left = shown.partition("=")[0]
-    return noun is not None and not _OF_RELATIONS.search(noun[0]) and _OPERATED.search(left) is not None
+    return noun is not None and _QUANTITY.fullmatch(noun[1]) is not None and _OPERATED.search(left) is not None
 
 
 def _chosen(clause: str, runs: list[Span], firm: list[tuple[Span, int]], related: list[Span]) -> Span | None:
@@ -379,6 +385,8 @@ def _strength(pieces: list[Token], run: Span) -> int:  # noqa: PLR0911 - one ret
         lower = piece.text.lower()
         if place and before[place - 1].text.lower() == "to" and lower not in COPULAS:
             return 0  # "to save the $420" is no statement
+        if lower in ("remain", "remains") and before[place + 1 : place + 2] and before[place + 1].text == "of":
+            return 0  # "48 remain of the 90"
         if lower in COPULAS or piece.text.endswith(("是", "为", "為", "は", "が", "得", "有", "等于", "은", "는")):
             return 2
         if lower.endswith(("'s", "’s")) and lower[:2] in ("it", "th", "he"):

@@ -21,7 +21,7 @@ from stapo_bench.grading.extraction.lists import BULLET
 from stapo_bench.grading.extraction.markup import NO_VALUE, json_reply, plain_text, tagged
 from stapo_bench.grading.extraction.numerals import with_digits
 from stapo_bench.grading.extraction.openings import opening_value
-from stapo_bench.grading.extraction.statements import has_contrast, sentences, stated
+from stapo_bench.grading.extraction.statements import EQUATION_SO_FAR, has_contrast, sentences, stated
 from stapo_bench.grading.extraction.tokens import tokens
 from stapo_bench.grading.extraction.turns import until_end_token, until_next_question, without_loop
 from stapo_bench.grading.patterns import regex
@@ -43,15 +43,14 @@ _BORDER = regex(r"^\|\s+")  # of a table's cell
 _HASHES = regex(r"(?<!#)####(?!#)[ \t]*([^\n]+)")
 _BOLD = regex(r"(?<![\w)])\*\*([^*\n]{1,300})\*\*(?![\w(])")
 _VECTOR = regex(r"[a-z]")  # "0.6 **i**, of two dimensions"
-_EQUATION_SO_FAR = regex(r"[^=]*[A-Za-z]\W[^=]*[-+−*/·][^=]*=[^=]*")  # "V − E + F = 2", no value under a name
 _EQUALITY = regex(r"[\w)] ?= ?[-−$\w\\]")
 _SAID_TWICE = regex(r"(?<![\w.,])(\d+) \(\1\)")  # "settantacinque (75)"
 _STEP = regex(r"(?:Step|Case|Method|Stage|Attempt|Approach|Try|Way) \d+\b")
 _NAMED = regex(r"(?:[A-Za-z]{3,} ?){1,3}:\s*(\S.*)")  # "Total: 52"
 # "42 (since 42^2 = 1764)"; only from the first of several spaces: from each of them takes the square of their number
 _REASON_BEHIND = regex(
-    r"(?<!\s)\s+(?:\((?:i\.e\.|since|because|as|for|check\w*|verif\w*|which|note"
-    r"|that is)\b[^()]*(?:\([^()]*\)[^()]*)*\)"
+    r"(?<!\s)\s+(?:\((?:i\.e\.|(?:since|because|as|for|check\w*|verif\w*|which|note|that is)\b)[^()]*"
+    r"(?:\([^()]*\)[^()]*)*\)"
     r"|\((?:[^()=]|\([^()]*\))*=[^()]*(?:\([^()]*\)[^()]*)*\)|\[[a-z]{2,}\b[^\[\]]*\])\W*$",
     re.IGNORECASE,
 )
@@ -297,7 +296,7 @@ def _bold(text: str) -> str | None:
         return instead
     if named := _NAMED.fullmatch(found[-1]):
         return named[1]
-    if _EQUATION_SO_FAR.fullmatch(found[-1]) and _EQUALITY.search(behind):
+    if EQUATION_SO_FAR.fullmatch(found[-1]) and _EQUALITY.search(behind):
         return None
     # A sentence, or the end of the text, and no heading of a step.
     is_last = found[-1].endswith(".") or text.rstrip(" .*\n").endswith(found[-1].rstrip(" .*"))

@@ -164,6 +164,8 @@ def _without_remarks(text: str, asked: str, gives_answer: Callable[[str], bool])
     wanted = _noun_asked(asked)
     for match in _REMARKS.finditer(text):
         before, behind = text[: match.start()].rstrip(), text[match.start() :]
+        if "tip" in asked.lower() and "tip" in behind[:20].lower():
+            continue  # what is asked for
         named = wanted and any(
             wanted <= stems(each) and _NUMBER.search(each) for line in behind.split("\n") for each in sentences(line)
         )

@@ -16,7 +16,10 @@ _LEAVES_OPEN = regex(
     rf"|\d,? (?:although|though|but|while|yet|however)\b[^;]{{0,30}}?{_VALUE}[^;]*\b(?:equally|also|just as|as well)\b"
     r"[^;]*\b(?:plausible|possible|likely|valid|good|right|correct|defensible)\b"
     r"|\d[^.]{0,120}\b(?:not (?:sure|certain|clear)|unsure|unclear|don['’]t know) (?:which|whether)\b"
-    r"|\d[^.]{0,60}\bone of (?:them|these|the two)\b[^.]{0,20}\b(?:should|must|has to|will|is)\b"
+    r"|\d[^.]{0,60}\bone of (?:them|these|the two)\b[^.]{0,20}\b(?:(?:should|must|has to|will) be (?:right|correct"
+    r"|it|the answer)|has to go|is (?:right|correct))\b"
+    r"|\d,? (?:if|unless|assuming|provided)\b[^.;]*\b(?:counts?|counted|allowed|matters?|included|distinct"
+    r"|count as|taken as)\b"
     r"|\b(?:either|both) (?:way|one|answers?|values?|readings?|interpretations?)\b[^.;]*\b(?:works?|fine|plausible"
     r"|defensible|depend\w*|be (?:right|correct|meant|accepted))\b",
     re.IGNORECASE,

@@ -14,6 +14,7 @@ _ELEMENTS = (
     (regex(rf"<msqrt>{_TOKEN}</msqrt>"), r"<mn>\\sqrt{\1}</mn>"),
 )
 _ROW = regex(r"<m(row|style)>((?:\s*<m[nio]>[^<>]{1,60}</m[nio]>)+)\s*</m\1>")
+_LETTER = regex(r"(?<!\w)\{([A-Za-z])\}(?=[_^])")
 _TAGS = regex(r"</?m[nio]>")
 
 
@@ -23,7 +24,7 @@ def mathml(text: str) -> str:
     >>> mathml("<math><msqrt><mn>5</mn></msqrt><mo>+</mo><mi>x</mi></math>")
     '$\\\\sqrt{5}+x$'
     """
-    return _MATH.sub(lambda formula: f"${_TAGS.sub('', _reduced(formula[1])).strip()}$", text)
+    return _MATH.sub(lambda formula: f"${_untagged(_reduced(formula[1]))}$", text)
 
 
 def _reduced(formula: str) -> str:
@@ -33,5 +34,10 @@ def _reduced(formula: str) -> str:
         before = formula
         for element, latex in _ELEMENTS:
             formula = element.sub(latex, formula)
-        formula = _ROW.sub(lambda row: f"<mn>{_TAGS.sub('', row[2]).strip()}</mn>", formula)
+        formula = _ROW.sub(lambda row: f"<mn>{_untagged(row[2])}</mn>", formula)
     return formula
+
+
+def _untagged(formula: str) -> str:
+    """The tokens of a formula side by side, a letter with an index without braces."""
+    return _LETTER.sub(r"\1", _TAGS.sub("", formula)).strip()

@@ -10,6 +10,7 @@ from stapo_bench.grading.units import WORDS
 
 MAX_QUESTION = 2_000  # characters from the end of a question that are read
 Names = tuple[frozenset[str], ...]
+COORDINATES = (frozenset({"x-coordinate"}), frozenset({"y-coordinate"}))  # of a point, whatever is asked
 _GENERIC_WORDS = """
     number value many much coordinate equation measure exact real positive integer constant possible two three both zahl
     anzahl wert nombre valeur numero número valor
@@ -76,11 +77,11 @@ def part_names(parts: tuple[str, ...], question: str) -> tuple[Names, ...]:
     else:
         is_plain = not any("," in part for part in parts)
         candidates = [*_tuples(question, len(parts)), *_letters(question, len(parts)), *_asked(question, len(parts))]
-        candidates += [[["x-coordinate"], ["y-coordinate"]]] if len(parts) == 2 and is_plain else []
         candidates = [names for names in candidates if is_plain or all(len("".join(name)) > 1 for name in names)]
     letters = set(_LETTER.findall(" ".join(_FORMULA.findall(question))))
-    found = (_distinct(names, letters) for names in candidates)
-    return tuple(dict.fromkeys(names for names in found if names is not None))
+    found = [names for names in (_distinct(names, letters) for names in candidates) if names is not None]
+    found += [COORDINATES] if len(parts) == 2 else []
+    return tuple(dict.fromkeys(found))
 
 
 def _of_gold(part: str) -> list[str] | None:

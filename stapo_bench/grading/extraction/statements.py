@@ -91,7 +91,7 @@ _COMPARED = regex(
     r"|[a-z]{2,}er) (?:[a-z]+ )?than\b[^.;]*$"
     r"|(?<=[\w%)]),\s+(?:which is )?(?:\$?\d[^\s()]*|one|two|three|four|five|six|seven|eight|nine|ten|half)(?: [a-z]+)?"
     r" (?:above|below|over|under|short of|shy of)\b[^.;]*$"
-    r"|(?<=[\w%)]),\s+(?:more|less|fewer|(?!other|rather)[a-z]{3,}er) than\b[^.;]*$"
+    r"|(?<=[\w%)]),\s+(?:more|less|fewer|(?!other|rather)[a-z]{3,}er) than\b[^.;,]*$"
     r"|(?<=[\w%)]),? (?:that is|то есть|es decir|d\.\s?h\.|c['’]est-à-dire|cioè),? (?:\S+ )?(?:more|less|больше"
     r"|меньше|más|menos|mehr"
     r"|weniger|plus|moins)\b.*$"
@@ -113,6 +113,7 @@ _IN_OTHER_UNIT = regex(
     r" \$?[\d.,]*\d (?!\1\b)[a-z]+$"
 )
 _EXACT = regex(r"[√π/\ue000-\uf8ff]")
+EQUATION_SO_FAR = regex(r"[^=]*[A-Za-z]\W[^=]*[-+−*/·][^=]*=[^=]*")  # "V − E + F = 2", no value under a name
 _VECTOR = regex(r"[a-z]")  # bold, it is a letter of a formula
 _BOLD = regex(r"(?<![\w)}])\*\*(?=\S)|(?<=\S)\*\*(?![\w({\\-])")
 _CONTRAST = regex(
@@ -120,13 +121,15 @@ _CONTRAST = regex(
     r"|und nicht|(?:an)?statt"
     r"|et non|et pas|au lieu de|plutôt que|en (?:lugar|vez) de|invece di|вместо|а не)"
     r"|(?:,\s*|\s[(])(?:not|nicht|y no|et non|non|а не))\s"
-    r"(?:(?!;|,?\s(?:so|hence|thus|therefore|also|donc|daher)\b|,\s(?:it|that|this|the|we|he|she|they|there)\b).)*"
-    r"|，?而不是.*|,? (?:and|but|while) \S+ (?:is|are) (?:ruled out|excluded|impossible"
-    r"|too (?:large|small|big|many|few))$"
-    r"|,? (?:and|but) please\b.*$",
+    r"(?:(?!;|,?\s(?:so|hence|thus|therefore|also|donc|daher)\b|,\s(?:it|that|this|there|the [a-z]+)(?:['’]s| is"
+    r"| are)\b).)*"
+    r"|，?而不是.*|,? (?:and|but) please (?:ignore|disregard|note|see|check|let|tell|feel|accept)\b.*$",
     re.IGNORECASE,
 )
 # "there are two roots if and only if k < −2 or k > 6"
+_EXCLUDED = regex(  # "so it is 14, and 15 is ruled out"
+    r"(?:,? (?:and|but|while)|;) (\S+) (?:is|are) (?:ruled out|excluded|impossible|too (?:large|small|big|many|few))$"
+)
 _EXACTLY_IF = regex(
     r".*\b(?:if and only if|exactly (?:if|when)|precisely (?:if|when))\s+(?=[^=]*[<>≤≥≠\ue000-\uf8ff])", re.IGNORECASE
 )
@@ -174,7 +177,7 @@ _HALF_OF_DAY = regex(r"(\d)\s*([ap])\.\s?m\b\.?", re.IGNORECASE)
 _TOLD = regex(r"(?:\bis|\bare|[:=])\s$|^\W*$")  # "..., so it is 1 to 3"; "from 1 to 3" is none
 _TO = regex(r"\b(\d+) to (\d+)$")
 _SATISFIED = regex(r"\s(?:works?|satisf\w+(?: it| this)?|qualif\w+|is a solution)\b[^\d\ue000-\uf8ff]*$", re.IGNORECASE)
-_ONE_IN = regex(r"\b(?:in other words|is|or|just|exactly|means|of) 1 (?:in|out of) (\d+)$")
+_ONE_IN = regex(r"\b(?:in other words|is|or|just|exactly|means|of) 1 (?:in|out of) (\d+)$", re.IGNORECASE)
 _NAMED_BASE = regex(r"\b(?:is|was) base (\d+)$")
 LETTER_VALUE = regex(r"([A-Za-z]) = ([^=,;]+)")
 _CHANCE = regex(
@@ -311,6 +314,9 @@ def main_clause(sentence: str) -> str:
     clause = clause.replace(" ou bien ", " ou ").replace(" or else ", " or ")
     if (repeated := _REPEATED.search(clause)) and _EXACT.search(clause, 0, repeated.start()):
         clause = clause[: repeated.start()]
+    if excluded := _EXCLUDED.search(clause):  # a value that is taken back leaves none
+        before = clause[: excluded.start()]
+        clause = "" if excluded[1] in before.replace(",", " ").split() else before
     clause = clause[match.end() :] if (match := _EXACTLY_IF.match(clause)) else clause
     clause = _CONTRAST_OPENS.sub(r"\1", _IN_OTHER_UNIT.sub(r"\1", clause))
     clause = _ATTAINED.sub("", _CHECKED.sub("", clause))
@@ -391,6 +397,7 @@ def _emphasised(sentence: str) -> str | None:
     if (
         not parts
         or _VECTOR.fullmatch(parts[-1])
+        or (EQUATION_SO_FAR.fullmatch(parts[-1]) and "=" in sentence[sentence.rfind(parts[-1]) + len(parts[-1]) :])
         or parts[-1].rstrip().endswith(":")
         or len(parts[-1]) + 8 > len(sentence.strip())
     ):

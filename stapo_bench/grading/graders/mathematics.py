@@ -70,8 +70,9 @@ _QUOTIENT = regex(r"[A-Za-z]\}?\s*/\s*(?:\\text\s*\{\s*)?[A-Za-z]|\bper\b")
 _EACH = regex(r"(?<=[a-z] )(?:an?|each|every)(?= (?:second|minute|hour|day|week|month|year|kilogram|kilo|lit|met)\w*)")
 _LARGE = regex(r"[-$\s]*\d{1,3}(?:,?\d{3})+[$\s]*")
 _NAMED_OPTION = regex(  # "the root of seven, choice C, is irrational"; not "option A fails"
-    r"(?:[Oo]ption|[Cc]hoice|Antwort|[Oo]pción|[Rr]éponse|[Rr]isposta|[Rr]esposta|[Вв]ариант|选项?)\s*\(?([A-F])\)?"
-    r"(?![A-Za-z)])(?! (?:is (?:not|wrong|false|out)|isn|does|doesn|would|could|might|may|needs|requires|fails"
+    r"(?<!not )(?<!be )(?<!clude )(?<!out )(?<!nlike )(?<!but )(?<!except )(?:[Oo]ption|[Cc]hoice|Antwort"
+    r"|[Oo]pción|[Rr]éponse|[Rr]isposta|[Rr]esposta|[Вв]ариант|选项?)\s*\(?([A-F])\)?"
+    r"(?![A-Za-z)])(?! (?:is (?:not|wrong|false|out)|was|but|isn|does|doesn|would|could|might|may|needs|requires|fails"
     r"|cannot|can['’]t))"
 )
 _SO = regex(r"(?:so|hence|thus|therefore)\b")
