@@ -60,6 +60,7 @@ _NAMED_SET = regex(r"\s*[A-Z]\s*=\s*(\\?\{.+\})\s*")  # "S = {-2, 2}"
 _EVALUATED = regex(r"(?:\]|\\Big{1,2}r?\]|\\right\]|\\right\|)\s*_\s*\{?[^=]{1,20}\^[^=]{1,20}=\s*([^=}]+)[} ]*$")
 _BRACED, _POWERS = regex(r"([\^_])\{(\w)\}"), str.maketrans({"²": "^2", "³": "^3"})
 _PERIODS = frozenset(["second", "minute", "hour", "day", "week", "month", "year"])
+_SHORT_RATES = {"mph": "miles/hour", "kph": "km/h", "mps": "m/s", "mpg": "miles/gallon"}
 _PER = regex(r"(.*\d.*?)\s*\\text\{ per (\w+) ?\}")
 _ASKING = regex(r"(?<=[.?!,])\s+")
 _TUPLE = regex(r"(?:\\left)?\((?=[^()]*,).*\)")
@@ -122,7 +123,7 @@ def _leaves_out_per(extracted: str, gold: Gold, asked: str) -> bool:
 
 def _per(unit: str) -> tuple[str, str, str]:
     """What is above and below in one unit per another."""
-    return unit.replace(" per ", "/").partition("/")
+    return _SHORT_RATES.get(unit, unit).replace(" per ", "/").partition("/")
 
 
 def _with_its_base(digits: str, base: str, gold: Gold) -> Verdict:

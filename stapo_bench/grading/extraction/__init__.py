@@ -1,7 +1,7 @@
 """Completion to answer: a whole response comes in; the text of its final answer goes out."""
 
 from stapo_bench.grading.extraction.boxes import has_labels
-from stapo_bench.grading.extraction.concluding import all_values, conclusion, region_said
+from stapo_bench.grading.extraction.concluding import all_values, conclusion, each_value, region_said
 from stapo_bench.grading.extraction.extraction import extract_answer
 from stapo_bench.grading.extraction.for_question import until_answered
 from stapo_bench.grading.extraction.languages import answer_phrases, declines, without_groups

@@ -91,6 +91,7 @@ _OF_OTHERS = regex(
     r"|rival)\b",
     re.IGNORECASE,
 )
+_IN_TOTAL = regex(r"[,;:] (?:in total|altogether|so|hence|thus|therefore)\b", re.IGNORECASE)
 _CORRECTS = regex(r"\W*(?:wait|no|actually|but|oops|hold on|hmm|oh)\b", re.IGNORECASE)
 _CONCLUDES = regex(
     r"[\s>#*-]*(?:(?:and |but )?(?:so|hence|thus|therefore|consequently|altogether|in total|in conclusion)\b"
@@ -118,7 +119,8 @@ _NOTE = regex(
 )
 # "The balance is the one in the last row.", "since 9 is too small and 36 too large."
 _POINTS = regex(
-    r"[^\d=\ue000-\uf8ff]*\b(?:in|from) the (?:last|final|bottom) (?:row|line|column|cell)\b[^\d=\ue000-\uf8ff]*"
+    r"[^\d=\ue000-\uf8ff]*\b(?:(?:in|from) the (?:last|final|bottom) (?:row|line|column|cell)"
+    r"|is the (?:last|final|bottom) (?:entry|row|line|value|number))\b[^\d=\ue000-\uf8ff]*"
 )
 _REASON_ALONE = regex(
     r"(?:since|because|weil|denn|car|porque|puisque)\b(?!.*(?:,|=|\b(?:it|this|that|they|we) (?:is|are|have|get)\b"
@@ -192,7 +194,8 @@ def is_of_others(sentence: str) -> bool:
     >>> is_of_others("The largest of them is 484."), is_of_others("The other 6 are odd."), is_of_others("It is 7.")
     (True, True, False)
     """
-    return _OF_OTHERS.search(sentence) is not None and _CORRECTS.match(sentence) is None
+    goes_on = _CORRECTS.match(sentence) or _IN_TOTAL.search(sentence)
+    return _OF_OTHERS.search(sentence) is not None and not goes_on
 
 
 def concludes(sentence: str) -> bool:

@@ -24,10 +24,12 @@ _JOINT = regex(
 )
 _JOINED = regex(rf"[,;&]|\b{_WORDS}\b")
 _NAME_BEFORE = regex(r"(?<![A-Za-z\\])([A-Za-z](?:_\{?\w{1,3}\}?)?)\s*=\s*\$?$")
+_NAME_INSIDE = regex(r"\s*([A-Za-z])\s*=(?!=)")  # \\boxed{x=2}
 _TIMES = r"(?:\\cdot|\\times|[·×*])"
 # A factor reaches from the last relation to the box, or from the box to the end of the formula.
 _FACTOR_BEFORE = regex(
-    rf"(?:[=≈$]|\\[(\[]|\\approx)\s*(?:\\displaystyle)?\s*((?:\([-−\d.]+\)|[-−]?\d[\d.]*|\\pi|\\[dt]?frac(?:\{{\d+\}}\{{\d+\}}|\d\d|\s\d\s?\d)|[½⅓⅔¼¾]|\\sqrt\{{?\d+\}}?"
+    rf"(?:[=≈$]|\\[(\[]|\\approx)\s*(?:\\displaystyle)?\s*((?:\([-−\d.]+\)|[-−]?\d[\d.]*|\\pi"
+    rf"|\\[dt]?frac(?:\{{\d+\}}\{{\d+\}}|\d\d|\s\d\s?\d)|[½⅓⅔¼¾]|\\sqrt\{{?\d+\}}?"
     rf"|\s)+{_TIMES}\s*)$"
 )
 _FACTOR_BEHIND = regex(
@@ -149,7 +151,7 @@ def join(text: str, boxes: list[Box]) -> str:
 
 def _name_before(text: str, box: Box) -> str | None:
     """The name that a box gives its value: ``x = \\boxed{3}``."""
-    found = _NAME_BEFORE.search(text[max(0, box.start - MAX_SAID) : box.start])
+    found = _NAME_BEFORE.search(text[max(0, box.start - MAX_SAID) : box.start]) or _NAME_INSIDE.match(box.content)
     return found[1] if found else None
 
 
@@ -158,7 +160,8 @@ def named_boxes(text: str, boxes: list[Box]) -> str | None:
     names = [_name_before(text, box) for box in boxes]
     if None in names or len(set(names)) < len(names):
         return None
-    return ", ".join(f"{name} = {_signed(text, box)}" for name, box in zip(names, boxes, strict=True))
+    contents = [_NAME_INSIDE.sub("", _signed(text, box)) for box in boxes]
+    return ", ".join(f"{name} = {content}" for name, content in zip(names, contents, strict=True))
 
 
 def each_of(text: str, boxes: list[Box]) -> list[str]:

@@ -16,6 +16,8 @@ _LOGARITHM = regex(r"\s*\\?(?:log|ln|lg)\s?(?:_\{?\d+\}?|[₀-₉]+)?\s?[^a-zA-Z
 _REASON_BEHIND = regex(r"\\q?quad\s*\(\s*\\text\s*\{\s*(?:since|because|as|check|for|where)\b.*$")
 # "7^{-1} ≡ 15 (mod 26)": numbers alone
 _CONGRUENT = regex(r"[^A-Za-z=]*?(?:≡|\\equiv)\s*(-?\d+)\s*(?:\(mod.*|\\pmod.*|\\mod.*|\\bmod.*)?")
+_ROUNDED_CALL = regex(r"[A-Za-z]\([-\d.]+\) ?(?:≈|\\approx) ?(-?[\d.]+)")  # "y(3) ≈ 8"
+_LETTER_FIRST = regex(r"\s*[a-z],\s+(?=[(\d])")
 _LETTER_IS = regex(r"\s*((?:∠|\\angle ?)?[A-Za-z])\s*=[^=]+(?:=[^=]+)*")
 _LETTER_ALONE = regex(r"\s*[A-Za-z](?:_\w|_\{\w+\})?\s*")
 _LETTER = regex(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])|[A-Za-z]{2,}")
@@ -40,6 +42,14 @@ def chain_end(text: str, goes_on: bool = True) -> str:  # noqa: PLR0911 - one re
     >>> chain_end("A = \\pi r^2 = 16\\pi"), chain_end("x = 5"), chain_end("gcd(48, 18) = 6"), chain_end("y = 2x + 3")
     ('16\\pi', 'x = 5', '6', 'y = 2x + 3')
     """
+    if rounded := _ROUNDED_CALL.fullmatch(text.strip()):
+        return f"≈ {rounded[1]}"
+    if (
+        (listed := _LETTER_FIRST.match(text))
+        and "=" in text
+        and not _LETTER.search(text[listed.end() :].partition("=")[0])
+    ):
+        return chain_end(text[listed.end() :])  # "the change in x, (11 - 2)/(4 - 1) = 3"
     if congruent := _CONGRUENT.fullmatch(text.strip()):
         return congruent[1]
     text = _IMPLIED.split(_REASON_BEHIND.sub("", text))[-1].strip()

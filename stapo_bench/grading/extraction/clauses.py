@@ -79,7 +79,7 @@ _OWN_VERB = regex(
 )
 # "If we take 10 away from that we are left with 200"
 _IF_THEN = regex(
-    r"\W*(?:if|when) (?:we|you|he|she|they|it|one) [a-z]+ [^,;]*?\S (?=(?:we|you|he|she|they|it|there) "
+    r"(?:^\W*|\band )(?:if|when) (?:we|you|he|she|they|it|one) [a-z]+ [^,;]*?\S (?=(?:we|you|he|she|they|it|there) "
     r"(?:are|is|have|has|gets?|obtains?|ends?)\b)",
     re.IGNORECASE,
 )
@@ -135,7 +135,7 @@ _FILLER_WORDS = """
     only now the a an number value total of precisely indeed actually either clearly equivalent obviously
     always still up out back donc also genau alors entonces somit folglich als así ровно значит поэтому 约 約 于 为 for
     tutto totale insgesamt todo tout zusammen всего as him her them us it me you each every both all in total
-    altogether my our your his de
+    altogether my our your his de accordingly consequently
 """
 _FILLER = frozenset(_FILLER_WORDS.split())
 _HEDGE = regex(
@@ -170,8 +170,9 @@ _BRINGS_TO = regex(
     r"|climbs?|leads?)\b"
     r"(?: [^\W\d_]+){0,4} to (?:exactly |just )?$"
     r"|\b(?:puts?|sets?) (?:[^\W\d_]+ ){1,6}(?:at|to) (?:exactly |just )?$"
-    r"|\b(?:leave|keep|write|written|express|expressed|represent|represented)\b(?: \S+){1,3} as $"
-    r"|\b(?:sold|sells|bought|goes|went) for $"
+    r"|\b(?:leave|keep|state|rewrite|put|write|written|express|expressed|represent|represented)\b(?: \S+){1,3} as $"
+    r"|\b(?:sold|sells|bought|goes|went) for $|\bends? (?:in|with) $"
+    r"|\b(?:happen|occur|be (?:done|arranged|chosen|seated|ordered|lined up)) in (?:exactly )?$"
     r"|\bis the same as $|\bcomes out (?:as|at|to) $|\badds? up to $|\b(?:sums?|adds) to $",
     re.IGNORECASE,
 )
@@ -183,7 +184,7 @@ _NOUN_IS = regex(
     r"([^\W\d_]{3,})(?: (?:of|for|between|from|in|de|du|des|del|della|do|da|von|der) [^.;=]{0,60}?| [^\W\d_]+а)?"
     r" (?:is|equals|равн[аоы]?|beträgt|ist|est|vaut|es|é|è) (?:then |thus |therefore |exactly |just |also |donc )?$"
 )
-# What has a value, so that an equality said of it is a working: "the sum is n(n+1)/2 + n = ..."; "the line is y + x = 3" is none.
+# What has a value, so that an equality said of it is a working: "the sum is n(n+1)/2 = ..."; a line has none.
 _QUANTITY = regex(
     r"\b(?:sums?|product|difference|quotient|remainder|ratio|area|perimeter|volume|circumference|length|width"
     r"|height|depth"
@@ -291,7 +292,7 @@ def _clause_starts(clause: str, pieces: list[Token]) -> list[int]:
             starts.append(piece.end)
     starts += [match.end() for match in _CONSEQUENCE.finditer(clause)]
     starts += [match.end() for match in _SINCE_EQUAL.finditer(clause)]
-    starts += [match.end() for match in [_IF_THEN.match(clause)] if match]
+    starts += [match.end() for match in _IF_THEN.finditer(clause)]
     return sorted(set(starts))
 
 

@@ -61,9 +61,23 @@ def all_values(text: str) -> str | None:
     runs = [run for run in spans(tokens(clause)) if not run.is_bare_letter]
     runs = [run for run in runs if not run.in_words and not _OF.search(clause[: run.start])] or runs
     runs = [run for run in runs if not _COUNTED.match(clause, run.end)]
+    namely = clause.rfind(" namely ")
+    runs = [run for run in runs if run.start > namely]
     values = [chain_end(hidden.shown(run.text)) for run in runs]
     values = [value for value in values if "=" not in value or _NAMED_EACH.fullmatch(value)]  # others are working
     return ", ".join(values) or None
+
+
+def each_value(text: str) -> list[str]:
+    """The values of the sentence that concludes a text, one by one.
+
+    >>> each_value("So it has 24 ohms and turns 6 watts into heat.")
+    ['24 \\\\text{ ohms }', '6 \\\\text{ watts }']
+    """
+    hidden = hide_formulas(text[-MAX_PROSE:])
+    sentence = conclusion(hidden.text)
+    runs = spans(tokens(main_clause(without_stop(sentence)))) if sentence is not None else []
+    return [chain_end(hidden.shown(run.text)) for run in runs if not run.is_bare_letter]
 
 
 def region_said(text: str) -> str | None:

@@ -90,7 +90,8 @@ _RETRACTED = regex(
     r"|miscalculated)"
     r"|overlook\w*|instead(?! of)|not \S{1,20},? but|should (?:be|have been|have read)|on (?:second thought|reflection)"
     r"|(?:retract|withdraw|revise|strike|cross out|amend|fix) (?:that|this|it|the|my)"
-    r"|t(?:ake|ook) (?:that|it|this) back|change (?:it|that|this|my)|off by|oops|hold on|no,? wait|forgot"
+    r"|t(?:ake|ook) (?:that|it|this) back|take back (?:the|my|that|this|it)|change (?:it|that|this|my)|off by|oops"
+    r"|hold on|no,? wait|forgot"
     r"|upside down)\b|\bNo!|n['’]t (?:quite )?(?:right|correct)\b"
     r"|\b(?:sbagliat[oaie]|errat[oa]|chiedo scusa|mi correggo|errad[oa]|desculp\w+|me enganei|Korrektur|falsch"
     r"|Fehler|Irrtum|doch nicht|erreur|faux|pardon|je corrige|error|incorrecto|me equivoqué"
@@ -111,7 +112,7 @@ _UNRETRACTED = regex(
     r"|\bmarge d['’]erreur|\bas (?:it|they) should be\b",
     re.IGNORECASE,
 )
-_STANDS = regex(r"\bno need to change\b|\banswer (?:still )?stands\b", re.IGNORECASE)
+_STANDS = regex(r"\bno need to change\b|\b(?:answer|value|result|box) (?:still )?stands\b", re.IGNORECASE)
 _SUPPOSED = regex(
     r"\b(?:one|you|someone|people|students|many) (?:might|may|could|would|often)\b|\btempt\w+"
     r"|\bcommon\b|\bsome\b|\bothers?\b(?! side)",

@@ -54,6 +54,8 @@ _NAMED_CELLS = regex(
 )
 _EMPTY_CELLS = regex(r"^([ \t]*\|.*[^|\s–—-].*?\|)(?:[ \t]*[–—-]?[ \t]*\|)+[ \t]*$", re.MULTILINE)
 _ROW_OPENS = regex(r"\|\s*[*$]*[a-zA-Z][*$]*[ \t]*\|[^|\n]+\|[ \t]*\n[ \t]*\|")
+_COLUMNS = regex(r"^(?:[^\s|$\\=](?:[^\n|$\\=]*?\S)??(?: {3,}|\t+)[^\n|$\\=]*\S(?:\n|\Z)){3,}", re.MULTILINE)
+_GAP = regex(r" {3,}|\t+")
 _CELL = regex(r"\|\s*[*$]*([a-zA-Z])[*$]*\s*\|\s*([^|\n]+?)\s*\|")
 _SERIES = regex(r"([-+*·×] )\.\.\.+(?= ?[-+*·×])")  # "1 + 2 + ... + n" ends no sentence
 _CODE = regex(r"`([^`\n]{1,300})`")
@@ -107,6 +109,8 @@ def plain_text(text: str) -> str:
         text = _ENTITY.sub(lambda m: html.unescape(m[0]), text)
     if not text.isascii() and _WIDE.search(text):
         text = _ALPHABETS.sub(lambda m: unicodedata.normalize("NFKC", m[0]), text.translate(_PLAIN))
+    if "   " in text or "\t" in text:
+        text = _columns(text)
     if "|" in text:
         text = _plain_rows(text)
     end = text.rstrip()[-2:]
@@ -151,6 +155,13 @@ def _plain_signs(text: str) -> str:
     if " ..." in text:
         text = _SERIES.sub(r"\1…", text)
     return text
+
+
+def _columns(text: str) -> str:
+    """Lines of two or more columns that blanks part, three and more of them, as rows of a table."""
+    return _COLUMNS.sub(
+        lambda rows: re.sub(r"^(.+)$", lambda row: f"| {_GAP.sub(' | ', row[1].strip())} |", rows[0], flags=re.M), text
+    )
 
 
 def _plain_rows(text: str) -> str:

@@ -52,6 +52,8 @@ _EQUALITY_ASIDE = regex(
 )
 _FORMULA_ASIDE = regex(r"(?<=\$)\s+\(\$[^$()\n]*=[^$()\n]*\$\)")  # "$\sqrt{1764} = 42$ ($42^2 = 1764$)"
 _OPTIONS = regex(r"(?:^|\n)A[.)] [^\n]+\nB[.)] [^\n]+\nC[.)] [^\n]+(?:\n[D-F][.)] [^\n]+)*(?=\n|$)")
+# "30 kg·m/s (or 30 N·s)"
+_OR_SO = regex(r"(?<=[\w²³)]) \(or (?:about |≈ ?)?-?[\d.,/]+ ?[^\W\d][^()\d]{0,11}[²³]?\)$")
 _PARENTHESIS = regex(
     r"\s*\((?:as in|as|see|cf\.|so|since) ?[\ue000-\uf8ff]\)"
     r"|\s*[(（][^()（）]*?[A-Za-z\u0400-\u04ff]{3,}[^()（）]*(?:\([^()]*\)[^()（）]*)?[)）]"
@@ -120,7 +122,7 @@ _CONTRAST = regex(
     r"(?:,?\s+(?:instead of(?! (?:that|this|it)\b)|rather than|as opposed to|in contrast to|and not|but not"
     r"|und nicht|(?:an)?statt"
     r"|et non|et pas|au lieu de|plutôt que|en (?:lugar|vez) de|invece di|вместо|а не)"
-    r"|(?:,\s*|\s[(])(?:not|nicht|y no|et non|non|а не))\s"
+    r"|(?:,\s*|\s[(])(?:not|no(?= -?\d)|nicht|y no|et non|non|а не))\s"
     r"(?:(?!;|,?\s(?:so|hence|thus|therefore|also|donc|daher)\b|,\s(?:it|that|this|there|the [a-z]+)(?:['’]s| is"
     r"| are)\b).)*"
     r"|，?而不是.*|,? (?:and|but) please (?:ignore|disregard|note|see|check|let|tell|feel|accept)\b.*$",
@@ -309,7 +311,7 @@ def without_stop(sentence: str) -> str:
 
 def main_clause(sentence: str) -> str:
     """A sentence without what it denies, remarks in parentheses, and marks; its abbreviations and names in one form."""
-    clause = _HALF_OF_DAY.sub(r"\1 \2m", _BOLD.sub("", sentence))
+    clause = _OR_SO.sub("", _HALF_OF_DAY.sub(r"\1 \2m", _BOLD.sub("", sentence)))
     clause = re.sub(r"\bi\.\s?e\.,?", "that is", clause).replace(" as well as ", " and ")
     clause = clause.replace(" ou bien ", " ou ").replace(" or else ", " or ")
     if (repeated := _REPEATED.search(clause)) and _EXACT.search(clause, 0, repeated.start()):

@@ -53,7 +53,8 @@ _NEXT = regex(
 )
 _GLUED = regex(r"(?<=[^\s#])###(?= ?(?:Instruction|Input|Question|Problem|User|Human)\b)", re.IGNORECASE)
 _ASKED = regex(
-    r"\n[ \t]*\n(?:[#*_-]{3,}[ \t]*\n\s*)?[ \t*]*(?:What (?:is|are|was|will)|How (?:many|much|long|far|old)|Which"
+    r"\n[ \t]*\n(?:[#*_-]{3,}[ \t]*\n\s*)?[ \t*]*(?:What (?:is|are|was|will|does|do|if|about)|How (?:many|much"
+    r"|long|far|old)|Which"
     r"|Who|Find|Compute|Evaluate"
     r"|Solve|Calculate|If)\b"
     r"[^\n?]{8,300}(?:[?.][ \t]*\n|(\?[ \t]+[-−$]?\d[^\n]{0,40}(?:\n|\Z)))"  # answered in its line, or not
@@ -199,7 +200,7 @@ def until_next_question(text: str, gives_answer: Callable[[str], bool]) -> str:
     for match in _ASKED.finditer(text):
         before = text[: match.start()].rstrip()
         last = before[before.rfind("\n") + 1 :]
-        if (_GIVEN.search(last) or (match[1] and _SO.search(last))) and gives_answer(before):
+        if (_GIVEN.search(last) or ("?" in match[0] and _SO.search(last))) and gives_answer(before):
             return before
     text = _GLUED.sub("\n###", text) if "###" in text else text
     for count, match in enumerate(_NEXT.finditer(text)):

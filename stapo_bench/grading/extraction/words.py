@@ -33,7 +33,8 @@ _OPTION = regex(
 )
 # "So B is correct", "of those listed only D fits"
 _CHOSEN = regex(
-    r"(?:^|.*\b(?:[Ss]o|[Tt]hus|[Hh]ence|[Tt]herefore|[Tt]hen|[Tt]hat|[Oo]nly),? )(?:only )?\(?([A-J])\)?"
+    r"(?:Therefore|Hence|Thus|So)[:,]? ?\(?(?P<alone>[A-J])\)?|(?:^|.*\b(?:[Ss]o|[Tt]hus|[Hh]ence|[Tt]herefore"
+    r"|[Tt]hen|[Tt]hat|[Oo]nly),? )(?:only )?\(?(?P<named>[A-J])\)?"
     r" (?:is (?:the )?(?:correct|right|true|best)(?: (?:answer|option|choice|one))?|fits|works|remains|is left)"
 )
 _OF_WORDS = regex(
@@ -83,7 +84,7 @@ def option_chosen(clause: str) -> str | None:
     ('B', 'D', None)
     """
     found = _CHOSEN.fullmatch(clause)
-    return found[1] if found else None
+    return (found["alone"] or found["named"]) if found else None
 
 
 def in_words(clause: str) -> str | None:  # noqa: PLR0911 - one return for each kind of words

@@ -29,6 +29,7 @@ from stapo_bench.grading.extraction import (
     boxes_for,
     conclusion,
     declines,
+    each_value,
     extract_answer,
     has_labels,
     in_boxes,
@@ -48,7 +49,7 @@ from stapo_bench.grading.extraction import (
 )
 from stapo_bench.grading.golds import as_gold
 from stapo_bench.grading.patterns import regex
-from stapo_bench.grading.units import IN_SENTENCE, NEXT_PART, NEXT_READING, NEXT_VALUE
+from stapo_bench.grading.units import IN_SENTENCE, NEXT_PART, NEXT_READING, NEXT_VALUE, canonical
 from stapo_bench.records import Gold, Grade, Outcome
 
 GRADER_VERSION = "math-14"
@@ -68,6 +69,8 @@ _WORKED = regex(r"[A-Za-z·×*+^√]")
 # "litres a day" for a gold in a unit per another
 _QUOTIENT = regex(r"[A-Za-z]\}?\s*/\s*(?:\\text\s*\{\s*)?[A-Za-z]|\bper\b")
 _EACH = regex(r"(?<=[a-z] )(?:an?|each|every)(?= (?:second|minute|hour|day|week|month|year|kilogram|kilo|lit|met)\w*)")
+_MIXED, _WHOLE_AND_PART = regex(r"\d\s*\\[dt]?frac"), regex(r"\b(\d+) and (\d+/\d+)\b")  # "3 and 5/6"
+_UNIT = regex(r"\\text\{\s*([^{}]+?)\s*\}")
 _LARGE = regex(r"[-$\s]*\d{1,3}(?:,?\d{3})+[$\s]*")
 _NAMED_OPTION = regex(  # "the root of seven, choice C, is irrational"; not "option A fails"
     r"(?<!not )(?<!be )(?<!clude )(?<!out )(?<!nlike )(?<!but )(?<!except )(?:[Oo]ption|[Cc]hoice|Antwort"
@@ -75,6 +78,7 @@ _NAMED_OPTION = regex(  # "the root of seven, choice C, is irrational"; not "opt
     r"(?![A-Za-z)])(?! (?:is (?:not|wrong|false|out)|was|but|isn|does|doesn|would|could|might|may|needs|requires|fails"
     r"|cannot|can['’]t))"
 )
+_IN_BASE = r"= ([0-9A-F]+) in base[ -]?{base}(?!\d)"  # "so 100 = 244 in base 6"
 _SO = regex(r"(?:so|hence|thus|therefore)\b")
 _NOUN = regex(r"\b(?:the|its|their|corresponding) ([a-z]+(?:-[a-z]+)*)$|(?:^| )([a-z])$")
 MAX_GOES_ON = 1_500  # characters of a completion without a box that may ask the like of its question again
@@ -135,6 +139,8 @@ def extract_for(completion: str, gold: Gold) -> str | None:
         completion = until_similar_question(until_end_token(completion), gold.question, _gives_answer)
         if prose_of(completion) is not None:
             completion = until_answered(completion, gold.question, _gives_answer)
+    if _MIXED.search(gold.answer):
+        completion = _WHOLE_AND_PART.sub(r"\1 \2", completion)
     if _LARGE.fullmatch(gold.answer):
         completion = without_groups(completion)
     if _QUOTIENT.search(gold.answer):
@@ -151,6 +157,8 @@ def _gives_answer(part: str) -> bool:
 def _readings(completion: str, gold: Gold) -> Iterator[str]:
     """What the completion may say, the likeliest first."""
     extracted, wanted = extract_answer(completion), parts_of(gold.answer)
+    if gold.question and (base := asked_by(gold.question).base) and (prose := prose_of(completion)) is not None:
+        yield from (digits for digits in re.findall(_IN_BASE.format(base=base), conclusion(prose) or "")[-1:])
     if (words := words_of(gold.answer)) and (said := equation_of(conclusion(prose_of(completion) or "") or "", words)):
         yield said
     if is_in_words(gold):
@@ -160,7 +168,9 @@ def _readings(completion: str, gold: Gold) -> Iterator[str]:
             yield f"{IN_SENTENCE}{sentence}"
     elif extracted is not None:
         yield from (
-            _several(completion, extracted, gold, wanted) if wanted > 1 else [_asked_for(completion, gold) or extracted]
+            _several(completion, extracted, gold, wanted)
+            if wanted > 1
+            else [_asked_for(completion, gold) or _of_unit_asked(completion, extracted, gold) or extracted]
         )
         if may_be_region(gold) and (prose := prose_of(completion)) and (region := region_said(prose)) is not None:
             yield region
@@ -188,6 +198,22 @@ def _asked_for(completion: str, gold: Gold) -> str | None:
         return None
     of_name = [value for name, (_, value) in zip(names, named, strict=True) if name in words]
     return of_name[0] if len(of_name) == 1 else None
+
+
+def _of_unit_asked(completion: str, extracted: str, gold: Gold) -> str | None:
+    """The one value of the concluding sentence in a unit like the one asked for, where the extracted one has another."""
+    asked = asked_by(gold.question).unit if gold.question else None
+    if asked is None or not _is_another_unit(extracted, asked) or (prose := prose_of(completion)) is None:
+        return None
+    alike = [value for value in each_value(prose) if _UNIT.search(value) and not _is_another_unit(value, asked)]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _is_another_unit(value: str, asked: str) -> bool:
+    """Whether a value has a unit that cannot be converted to the one asked for."""
+    unit = _UNIT.search(value)
+    given, target = (canonical(unit[1]) if unit else None), canonical(asked)
+    return isinstance(given, tuple) and isinstance(target, tuple) and given[0] != target[0]
 
 
 def _several(completion: str, extracted: str, gold: Gold, wanted: int) -> Iterator[str]:
