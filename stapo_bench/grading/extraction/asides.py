@@ -67,7 +67,8 @@ _ADVICE = regex(
 _CONCLUDED = regex(
     r"[,;—–] ?(?:(?:and )?(?:so|hence|thus|therefore|then)\b|which (?:makes|gives|leaves|is)\b"
     r"|(?:and )?the [a-z]+ (?:is|are)\b|also\b|donc"
-    r"\b)|: (?:the |there |it )?[^:]*\b(?:is|are|so)\b[^:]*\d|: ?-?\d[\d.,/]*\W*$|所以|ответ|[—–] (?:there|the|it|so)\b",
+    r"\b)|: (?:the |there |it )?[^:]*\b(?:is|are|so)\b[^:]*\d|: ?-?\d[\d.,/]*\W*$|所以|ответ"
+    r"|[—–] (?:there|the|it|so)\b",
     re.IGNORECASE,
 )
 # An equality of numbers that a word of approval follows: "As 8 × 3 = 24, this works."

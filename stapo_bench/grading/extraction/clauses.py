@@ -17,7 +17,7 @@ _WHICH = (  # that adds a remark, and no result
     r"|[a-z]+ed (?:by|with|in) \S+ )?"
     r"(?:is|are|equals|gives|makes|means|comes|simplifies|reduces|evaluates|leaves|leaving|yields|totals"
     r"|amounts|rounds|brings|takes|raises|lowers|puts|sets|becomes|turns|reads|approaches|tends|tells us|shows"
-    r"|implies)\b)"
+    r"|implies|can happen|can be)\b)"
 )
 _SUBORDINATE = regex(
     r",?\s+\b(?:because|since|as (?:desired|required|claimed|shown|needed|expected|stated|\w+ was)|as (?:we"

@@ -129,7 +129,8 @@ _PROPER = regex(r"(?<=[^.?!:\s]\s)[A-Z][a-z]+|\b[A-Z][a-z]+(?=['’]s\b)")
 _SUBJECT = regex(r"\W*([A-Z][a-z]+)[ ,](?!the\b)")
 _ENGLISH_OPENINGS_TEXT = """
     The This That These Those It She He They We You There So Then Thus Hence Each All Both For In As At If Since
-    With After When While Now And But One Two Also Here Note Because Adding Dividing Its His Her
+    With After When While Now And But One Two Three Four Five Six Seven Eight Nine Ten Half
+    Also Here Note Because Adding Dividing Its His Her
 """
 _ENGLISH_OPENINGS = frozenset(_ENGLISH_OPENINGS_TEXT.split())
 
@@ -296,7 +297,8 @@ def _speaks_of_another(last: str, conclusion: str, asked: str, question: str) ->
         frozenset(name.lower()[:STEM] for name in _names(question)),
     )
     of_last, of_conclusion = (stems(text) & wanted for text in (last, conclusion))
-    if _BRINGS_TO.search(last) or not _WORD.search(last):
+    noun = _noun_asked(asked)
+    if _BRINGS_TO.search(last) or not _WORD.search(last) or (noun and noun <= stems(last) and _IS_VALUE.search(last)):
         return False
     if _REMARK.match(last):
         return len(of_conclusion) >= len(of_last) and bool(of_conclusion)

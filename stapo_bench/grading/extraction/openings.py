@@ -27,7 +27,9 @@ _RESULT_BEHIND = regex(
 _STOP_BEHIND = regex(r"\.\s")
 _GOES_ON_IN_NUMBERS = regex(r"\.\s+[^.A-Za-z]*[-−+*/·×][^.A-Za-z]*=\s*[-−]?[\d./]+\s*$")  # "... = 24. 6 + 24 = 30"
 _CONCLUDES = regex(
-    r"\.\s+(?:so|hence|thus|therefore|then)\b(?:[^.]|\.(?=\d))*\d[^.\s]*(?: [^\s.]{1,12})?\s*$", re.IGNORECASE
+    r"\.\s+(?:so|hence|thus|therefore|then)\b(?:[^.]|\.(?=\d))*\d[^.\s]*(?: [^\s.]{1,12})?\s*$"
+    r"|\b(?:so|hence|thus|therefore|answer)[:,]? ?\(?[A-J]\)?\s*$",
+    re.IGNORECASE,
 )
 _WHOLE_END = regex(r"[.!?:)\]*$`}>。！✓✔✅]$")
 

@@ -201,7 +201,7 @@ def _asked_for(completion: str, gold: Gold) -> str | None:
 
 
 def _of_unit_asked(completion: str, extracted: str, gold: Gold) -> str | None:
-    """The one value of the concluding sentence in a unit like the one asked for, where the extracted one has another."""
+    """The one value of the last sentence in a unit like the one asked for, where the extracted one has another."""
     asked = asked_by(gold.question).unit if gold.question else None
     if asked is None or not _is_another_unit(extracted, asked) or (prose := prose_of(completion)) is None:
         return None
