@@ -122,7 +122,7 @@ _CONTRAST = regex(
     r"(?:,?\s+(?:instead of(?! (?:that|this|it)\b)|rather than|as opposed to|in contrast to|and not|but not"
     r"|und nicht|(?:an)?statt"
     r"|et non|et pas|au lieu de|plutôt que|en (?:lugar|vez) de|invece di|вместо|а не)"
-    r"|(?:,\s*|\s[(])(?:not|no(?= -?\d)|nicht|y no|et non|non|а не))\s"
+    r"|(?:,\s*|\s[(])(?:not|nicht|y no|et non|non|а не))\s"
     r"(?:(?!;|,?\s(?:so|hence|thus|therefore|also|donc|daher)\b|,\s(?:it|that|this|there|the [a-z]+)(?:['’]s| is"
     r"| are)\b).)*"
     r"|，?而不是.*|,? (?:and|but) please (?:ignore|disregard|note|see|check|let|tell|feel|accept)\b.*$",

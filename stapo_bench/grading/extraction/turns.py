@@ -53,7 +53,7 @@ _NEXT = regex(
 )
 _GLUED = regex(r"(?<=[^\s#])###(?= ?(?:Instruction|Input|Question|Problem|User|Human)\b)", re.IGNORECASE)
 _ASKED = regex(
-    r"\n[ \t]*\n(?:[#*_-]{3,}[ \t]*\n\s*)?[ \t*]*(?:What (?:is|are|was|will|does|do|if|about)|How (?:many|much"
+    r"\n[ \t]*\n(?:[#*_-]{3,}[ \t]*\n\s*)?[ \t*]*(?:What (?:is|are|was|will|does|do)|How (?:many|much"
     r"|long|far|old)|Which"
     r"|Who|Find|Compute|Evaluate"
     r"|Solve|Calculate|If)\b"
@@ -200,7 +200,8 @@ def until_next_question(text: str, gives_answer: Callable[[str], bool]) -> str:
     for match in _ASKED.finditer(text):
         before = text[: match.start()].rstrip()
         last = before[before.rfind("\n") + 1 :]
-        if (_GIVEN.search(last) or ("?" in match[0] and _SO.search(last))) and gives_answer(before):
+        concluded = "?" in match[0] and "\\boxed" not in text and _SO.search(last)
+        if (_GIVEN.search(last) or concluded) and gives_answer(before):
             return before
     text = _GLUED.sub("\n###", text) if "###" in text else text
     for count, match in enumerate(_NEXT.finditer(text)):
