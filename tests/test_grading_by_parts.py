@@ -17,7 +17,8 @@ from stapo_bench.grading.extraction.extraction import _heading
 from stapo_bench.grading.extraction.languages import with_points
 from stapo_bench.grading.extraction.lists import block
 from stapo_bench.grading.extraction.markup import plain_text
-from stapo_bench.grading.extraction.statements import has_contrast, stated
+from stapo_bench.grading.extraction.remarks import has_contrast
+from stapo_bench.grading.extraction.statements import stated
 from stapo_bench.grading.extraction.turns import until_similar_question
 from stapo_bench.grading.read import parse
 from stapo_bench.grading.read.answer_parser import _answers, _bracket

@@ -21,7 +21,8 @@ from stapo_bench.grading.extraction.lists import BULLET
 from stapo_bench.grading.extraction.markup import NO_VALUE, json_reply, plain_text, tagged
 from stapo_bench.grading.extraction.numerals import with_digits
 from stapo_bench.grading.extraction.openings import opening_value
-from stapo_bench.grading.extraction.statements import EQUATION_SO_FAR, has_contrast, sentences, stated
+from stapo_bench.grading.extraction.remarks import has_contrast
+from stapo_bench.grading.extraction.statements import EQUATION_SO_FAR, sentences, stated
 from stapo_bench.grading.extraction.tokens import tokens
 from stapo_bench.grading.extraction.turns import until_end_token, until_next_question, without_loop
 from stapo_bench.grading.patterns import regex

@@ -23,10 +23,11 @@ from stapo_bench.grading.extraction.clauses import in_clause, without_reasons
 from stapo_bench.grading.extraction.formulas import Hidden, hide_formulas
 from stapo_bench.grading.extraction.hedges import LEFT_OPEN, leaves_open
 from stapo_bench.grading.extraction.lists import BULLET, block
+from stapo_bench.grading.extraction.remarks import without_remarks
 from stapo_bench.grading.extraction.spoken import spoken
 from stapo_bench.grading.extraction.words import MAX_WORDS, YES_NO, in_words, option_chosen, winner
 from stapo_bench.grading.patterns import regex
-from stapo_bench.grading.read import KNOWN_NAMES, NUMERAL, in_digits, region_in_words
+from stapo_bench.grading.read import NUMERAL, in_digits, region_in_words
 from stapo_bench.grading.units import NEXT_VALUE
 
 MAX_PROSE = 3_000  # characters from the end that are read
@@ -47,105 +48,12 @@ _WORKS = regex(
 )
 _FACTORIAL = regex(r"[\d)]! [a-z]")  # "8! possible orders"
 _STOP = regex(r"[。！？]|[.!?](?=[\"')*\]]{0,3}(?:\s|$))[\"')*\]]{0,3}")
-_EQUALITY_ASIDE = regex(
-    r"(?<=[\w\d)%°²³\ue000-\uf8ff])\s+[(\[][^()\[\]=≈<>]*(?:\([^()]*\)[^()=≈<>]*)*[=≈][^()]*(?:\([^()]*\)[^()]*)*[)\]](?!\s*[=*/^+-])"
-)
 _FORMULA_ASIDE = regex(r"(?<=\$)\s+\(\$[^$()\n]*=[^$()\n]*\$\)")  # "$\sqrt{1764} = 42$ ($42^2 = 1764$)"
 _OPTIONS = regex(r"(?:^|\n)A[.)] [^\n]+\nB[.)] [^\n]+\nC[.)] [^\n]+(?:\n[D-F][.)] [^\n]+)*(?=\n|$)")
-# "30 kg·m/s (or 30 N·s)"
-_OR_SO = regex(r"(?<=[\w²³)]) \(or (?:about |≈ ?)?-?[\d.,/]+ ?[^\W\d][^()\d]{0,11}[²³]?\)$")
-_PARENTHESIS = regex(
-    r"\s*\((?:as in|as|see|cf\.|so|since) ?[\ue000-\uf8ff]\)"
-    r"|\s*[(（][^()（）]*?[A-Za-z\u0400-\u04ff]{3,}[^()（）]*(?:\([^()]*\)[^()（）]*)?[)）]"
-)
-# "3, 5 and 7, which are consecutive odds": what follows a value and holds none.
-_PLAIN_REMARK = regex(
-    r"(?<=[\w)%\ue000-\uf8ff]), by (?:the )?[a-zA-Z'’ -]+$|"
-    r"(?:(?<=[\d)²³\ue000-\uf8ff])|(?<=[-−+·/] [a-z])), (?:the|an?|its) [a-z]+ of (?!.*\b(?:is|are|was"
-    r"|equals)\b)[^\d=\ue000-\uf8ff]*$|"
-    r"(?<=[\w)%\ue000-\uf8ff]), that is,? an? (?:decrease|drop|loss|increase|rise|gain|fall|reduction) of [^,;]*$|"
-    rf"(?<=[\w)%\ue000-\uf8ff]),? (?:which (?:is|are|was|were)(?! (?:{NUMERAL.pattern})(?: [a-z]+)?\W*$)|que (?:é"
-    rf"|es|son|são)|ce qui est|qui (?:est|sont)|che (?:è|sono)"
-    r"|(?:что|это) и есть|was (?:genau )?(?:der|die|das))\s[^\d\ue000-\uf8ff=;]*$"
-)
-# "5, reached when x = 1"
-_CHECKED = regex(
-    r"(?<=[\w)%°\ue000-\uf8ff]); (?=[^;]*=)[^;a-z]*(?:[a-z][^;a-z]+)*? ?(?:and [^;a-z]*)?,? ?(?:as (?:demanded"
-    r"|required|expected"
-    r"|desired|needed|claimed|given|stated|it should)|✓|✔|works|checks(?: out)?)\W*$|"
-    r"(?<=[\w)%°\ue000-\uf8ff])\s?[;,—–-]\s+(?:check|indeed|verification)\b.*$"
-    r"|(?<=[\w)%°\ue000-\uf8ff]),? (?:and (?:one|we|you|i) (?:can |may )?(?:check|verif)\w* (?:that|this)|(?:et|y"
-    r"|e|und) (?:l['’]on |on |se |man )?"
-    r"(?:vérifie|comprueba|verifica|prüft))\b.*$"
-    r"|(?<=[\w)%°\ue000-\uf8ff]), (?:for (?:example|instance)|zum Beispiel|z\.\s?B\.|par exemple|por ejemplo"
-    r"|por exemplo|per esempio"
-    r"|например)\b.*$",
-    re.IGNORECASE,
-)  # "75°; check: ..."
-_ATTAINED = regex(
-    r"(?<=[\w)\ue000-\uf8ff]),? (?:which is )?(?:reached|attained|achieved|taken|assumed|occurring|starting|beginning"
-    r"|counting) (?:when|at|for|where|if|from|with)\b.*$"
-    r"|(?<=[\w)\ue000-\uf8ff]), (?:which is )?(?:defined|valid) (?:when|at|for|where|if|on)\b.*$"
-)
-# "60 minutes, 10 minutes longer than by train"
-_COMPARED = regex(
-    r"(?<=[\w%)]),\s+(?:which is )?(?![^.;]* (?:is|are|equals) )\S+(?: [a-z]+)? (?:more|less"
-    r"|[a-z]{2,}er) (?:[a-z]+ )?than\b[^.;]*$"
-    r"|(?<=[\w%)]),\s+(?:which is )?(?:\$?\d[^\s()]*|one|two|three|four|five|six|seven|eight|nine|ten|half)(?: [a-z]+)?"
-    r" (?:above|below|over|under|short of|shy of)\b[^.;]*$"
-    r"|(?<=[\w%)]),\s+(?:more|less|fewer|(?!other|rather)[a-z]{3,}er) than\b[^.;,]*$"
-    r"|(?<=[\w%)]),? (?:that is|то есть|es decir|d\.\s?h\.|c['’]est-à-dire|cioè),? (?:\S+ )?(?:more|less|больше"
-    r"|меньше|más|menos|mehr"
-    r"|weniger|plus|moins)\b.*$"
-    r"|(?<=[\w%)]), which is (?:just |only )?(?:a (?:little|bit) |slightly |well |far )?(?:below|above|under|over"
-    r"|(?:less|more|greater|smaller|larger) than)\b[^.;]*$"
-    r"|(?<=[\w%)]), (?:roughly |about |nearly |almost |exactly )?\S+ times (?:an?|the|as|that|its|this)\b[^.;]*$"
-    r"|(?<=[\w%)])(?:,| [—–-]) (?:a (?:little|bit) |slightly |just |only |well )(?:more|less|over|under|above"
-    r"|below)\b[^.;]*$"
-)
-# "9√3, about 15.6", "n(n+1)/2, as can be checked with n = 1": what only repeats the value, or proves it.
-_REPEATED = regex(
-    r"(?<=[\w)}²³\ue000-\uf8ff])(?:,? \(?(?:which is |that is |or )?(?:about|approximately|roughly|around|≈)"
-    r" \$?[\d.,]+\d(?: [a-z]+){0,2}\)?$|, as (?:can be|is|one|you|we) (?:\w+ )?(?:checked|check|verified|verify|seen"
-    r"|see|confirmed|confirm)\b.*$)"
-)
-# "3,500 meters, or about 2.17 miles"
-_IN_OTHER_UNIT = regex(
-    r"(?<=\d )([a-z]+)(?:,? or|,|,? which is|,? that is) (?:about|approximately|roughly|around|≈)"
-    r" \$?[\d.,]*\d (?!\1\b)[a-z]+$"
-)
-_EXACT = regex(r"[√π/\ue000-\uf8ff]")
 EQUATION_SO_FAR = regex(r"[^=]*[A-Za-z]\W[^=]*[-+−*/·][^=]*=[^=]*")  # "V − E + F = 2", no value under a name
 _VECTOR = regex(r"[a-z]")  # bold, it is a letter of a formula
 _BOLD = regex(r"(?<![\w)}])\*\*(?=\S)|(?<=\S)\*\*(?![\w({\\-])")
-_CONTRAST = regex(
-    r"(?:,?\s+(?:instead of(?! (?:that|this|it)\b)|rather than|as opposed to|in contrast to|and not|but not"
-    r"|und nicht|(?:an)?statt"
-    r"|et non|et pas|au lieu de|plutôt que|en (?:lugar|vez) de|invece di|вместо|а не)"
-    r"|(?:,\s*|\s[(])(?:not|nicht|y no|et non|non|а не))\s"
-    r"(?:(?!;|,?\s(?:so|hence|thus|therefore|also|donc|daher)\b|,\s(?:it|that|this|there|the [a-z]+)(?:['’]s| is"
-    r"| are)\b).)*"
-    r"|，?而不是.*|,? (?:and|but) please (?:ignore|disregard|note|see|check|let|tell|feel|accept)\b.*$",
-    re.IGNORECASE,
-)
-# "there are two roots if and only if k < −2 or k > 6"
-_EXCLUDED = regex(  # "so it is 14, and 15 is ruled out"
-    r"(?:,? (?:and|but|while)|;) (\S+) (?:is|are) (?:ruled out|excluded|impossible|too (?:large|small|big|many|few))$"
-)
-_EXACTLY_IF = regex(
-    r".*\b(?:if and only if|exactly (?:if|when)|precisely (?:if|when))\s+(?=[^=]*[<>≤≥≠\ue000-\uf8ff])", re.IGNORECASE
-)
-# "So instead of 16, the count is 30"
-_CONTRAST_OPENS = regex(
-    r"(^\W*(?:so|thus|hence|therefore)?,? ?|[;:] )(?:instead of|rather than|statt|anstatt|au lieu de)\s"
-    r"(?:[^,;.]*,\s|[^,;.]{1,30}?\s(?=(?:it|this|that|we|they) (?:is|must|are|should|has|have)\b))",
-    re.IGNORECASE,
-)
 _MINUTES = regex(r"°\s*\d+\s*(['′])[\s.*]*$")
-_BUT = regex(
-    r"(?:\b(?:is|are|was)(?:n['’]t| not)\b|\bnot\b)[^.]*?(?:,\s*|\s)but\s+(?:rather\s+|instead\s+|actually\s+)?",
-    re.IGNORECASE,
-)
 # "x = 2, and hence y = 5" gives two values; what follows an equation is its solution.
 _AND_HENCE = regex(
     r"(?<![-−+*/·] )\b([a-z]\s*=\s*[^=,]{1,30}|[\ue000-\uf8ff]),?\s+and\s+(?:hence|thus|therefore|then|consequently|so)"
@@ -160,7 +68,6 @@ _FRONT = regex(
     r"(?:answer|Antwort|réponse|respuesta|solution|Lösung|result)$",
     re.IGNORECASE,
 )
-_NOT_SO = regex(r"(?<=[\d)%\ue000-\uf8ff])\s+not(?= [\d\ue000-\uf8ff−+-])\s.*")
 _SUBJECT = regex(
     r"(?:.*\b(?:hence|so|thus|therefore|then|that)\b,?\s+)?"
     r"((?=\S{0,60}[\d\ue000-\uf8ff]|(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty"
@@ -311,22 +218,9 @@ def without_stop(sentence: str) -> str:
 
 def main_clause(sentence: str) -> str:
     """A sentence without what it denies, remarks in parentheses, and marks; its abbreviations and names in one form."""
-    clause = _OR_SO.sub("", _HALF_OF_DAY.sub(r"\1 \2m", _BOLD.sub("", sentence)))
+    clause = _HALF_OF_DAY.sub(r"\1 \2m", _BOLD.sub("", sentence))
     clause = re.sub(r"\bi\.\s?e\.,?", "that is", clause).replace(" as well as ", " and ")
-    clause = clause.replace(" ou bien ", " ou ").replace(" or else ", " or ")
-    if (repeated := _REPEATED.search(clause)) and _EXACT.search(clause, 0, repeated.start()):
-        clause = clause[: repeated.start()]
-    if excluded := _EXCLUDED.search(clause):  # a value that is taken back leaves none
-        before = clause[: excluded.start()]
-        clause = "" if excluded[1] in before.replace(",", " ").split() else before
-    clause = clause[match.end() :] if (match := _EXACTLY_IF.match(clause)) else clause
-    clause = _CONTRAST_OPENS.sub(r"\1", _IN_OTHER_UNIT.sub(r"\1", clause))
-    clause = _ATTAINED.sub("", _CHECKED.sub("", clause))
-    clause = _PLAIN_REMARK.sub("", _COMPARED.sub("", clause))
-    clause = clause[match.end() :] if (match := _BUT.search(clause)) else clause
-    clause = _NOT_SO.sub(
-        "", _CONTRAST.sub("", _EQUALITY_ASIDE.sub("", _PARENTHESIS.sub(_without_remark, clause)))
-    ).strip()
+    clause = without_remarks(clause.replace(" ou bien ", " ou ").replace(" or else ", " or "))
     counted = _SOME_OF.match(clause)
     clause = counted[1] if counted else clause
     clause = subject[1] if (subject := _SUBJECT.fullmatch(clause) or _NUMBER_IS.fullmatch(clause)) else clause
@@ -379,18 +273,6 @@ def _yes_or_no(clause: str, hidden: Hidden, value: str | None) -> str | None:
             return word[1] or word[2]
     start = YES_NO.match(hidden.text) if value is None else None
     return (start[1] or start[2]) if start else None
-
-
-def _without_remark(match: re.Match[str]) -> str:
-    """Nothing in the place of a remark in parentheses; mathematics in them stays."""
-    words = set(re.findall(r"[A-Za-z\u0400-\u04ff]{3,}", match[0])) - KNOWN_NAMES
-    words |= {"as"} if re.match(r"\s\((?:as|see|cf|so|since)\b", match[0]) else set()
-    return " " if words and match[0][:1].isspace() else match[0]
-
-
-def has_contrast(text: str) -> bool:
-    """Whether the text says what the value is not: "42, not 24"."""
-    return _CONTRAST.search(text) is not None
 
 
 def _emphasised(sentence: str) -> str | None:
