@@ -67,7 +67,7 @@ _BLANK = regex(r"(?:\\[,;: ]|\s)+")
 _LETTER = regex(
     r"\b(?:what is|what's|find|determine|solve for|the value of|compute)\s+(?:the value "
     r"of\s+)?\$?([A-Za-z](?:_\{?\w{1,3}\}?)?)\$?(?=\s*(?:[?.,:]|$|(?:in"
-    r" terms|if|when|such|so that|as a)\b))",
+    r"|if|when|such|so that|as a)\b))",
     re.IGNORECASE,
 )
 _ROUNDED = regex(

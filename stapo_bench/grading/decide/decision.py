@@ -15,6 +15,7 @@ from stapo_bench.grading.decide.by_trees import by_mathematics
 from stapo_bench.grading.decide.free_constants import with_constants_of
 from stapo_bench.grading.decide.parts import labelled, listed, without_names
 from stapo_bench.grading.decide.restated import APPROXIMATELY, restates
+from stapo_bench.grading.decide.right_sides import right_side
 from stapo_bench.grading.decide.unit_vectors import with_unit_vectors
 from stapo_bench.grading.decide.verdict import Question, Verdict
 from stapo_bench.grading.decide.word_equations import in_letters, words_of
@@ -53,16 +54,9 @@ _DIGITS = regex(r"(?:\\text\s*\{\s*)?([0-9A-Fa-f]+(?:\.[0-9A-Fa-f]+)?)\s*\}?")
 _LABELLED = regex(r"(?:(?:[Oo]ption|[Cc]hoice) )?(?:(?:\\text\s?\{)?\(([A-Fa-f1-6])\)\}?|(?:\\text\s?\{)?([A-F])\}?)")
 _AS_PERCENT = regex(r"(.+?),?\s+or\s+([^,]+%)")
 _TWICE = regex(r"([^,;]+?),?\s+(?:or|i\.e\.,?|that is,?)\s+((?:[^,;]|(?<=\d),(?=\d{3}))+)")
-_UNFINISHED = regex(r"\)\s*[-+]|[-+]\s*\(")  # "(u^2 - 4) - (u^2 - 18)" is no value yet
-_FORMULA = regex(r"\$([^$]+)\$")
-_NAMED_SET = regex(r"\s*[A-Z]\s*=\s*(\\?\{.+\})\s*")  # "S = {-2, 2}"
-# "[x^3]_0^2 = 8": an antiderivative at its bounds
-_EVALUATED = regex(r"(?:\]|\\Big{1,2}r?\]|\\right\]|\\right\|)\s*_\s*\{?[^=]{1,20}\^[^=]{1,20}=\s*([^=}]+)[} ]*$")
-_BRACED, _POWERS = regex(r"([\^_])\{(\w)\}"), str.maketrans({"²": "^2", "³": "^3"})
 _PERIODS = frozenset(["second", "minute", "hour", "day", "week", "month", "year"])
 _SHORT_RATES = {"mph": "miles/hour", "kph": "km/h", "mps": "m/s", "mpg": "miles/gallon"}
 _PER = regex(r"(.*\d.*?)\s*\\text\{ per (\w+) ?\}")
-_ASKING = regex(r"(?<=[.?!,])\s+")
 _TUPLE = regex(r"(?:\\left)?\((?=[^()]*,).*\)")
 _NUMBER = regex(r"[-+]?\d+(?:\.\d+)?")
 _MARKED = regex(r"\\(?:overline|bar|dot|hat|tilde|widehat|ddot)\s*\{?\s*(\d+)\s*\}?|(?<=\d)()(?:'+| \\text\{ft\}$)")
@@ -149,9 +143,7 @@ def _otherwise(extracted: str, gold: Gold, asked: Asked | None) -> Verdict | Non
     if (twice := _TWICE.fullmatch(extracted)) and _decide(twice[1].rpartition("=")[2], Gold(answer=twice[2])).correct:
         first = decide(twice[1].rpartition("=")[2], gold, asked)  # "220 cm, or 2.2 m"
         return first if first.correct else decide(twice[2], gold, asked)
-    evaluated = _EVALUATED.search(extracted) or _NAMED_SET.fullmatch(extracted) if len(extracted) <= MAX_CHAIN else None
-    value = evaluated[1] if evaluated else _of_formula_asked(extracted, gold)
-    if value is not None:
+    if (value := right_side(extracted, gold.question)) is not None:
         return decide(value, gold, asked)
     if _states_identity(extracted, gold):
         return Verdict(True, "the right side of an identity")
@@ -206,23 +198,6 @@ def _with_point(extracted: str) -> str | None:
         return None
     pointed = _COMMA.sub(r"\1.\2", extracted)
     return pointed if pointed != extracted else None
-
-
-def _of_formula_asked(extracted: str, gold: Gold) -> str | None:
-    """The right side of "a^2b = 36" where the question's last formulas have its left side; None of any other answer."""
-    left, equals, right = extracted.partition("=")
-    if not equals or gold.question is None or len(extracted) > MAX_CHAIN or len(left.strip()) < 2:
-        return None
-    if "=" in right or _UNFINISHED.search(right):
-        return None
-    formulas = _FORMULA.findall(_ASKING.split(gold.question[-MAX_CHAIN:])[-1])
-    named = _squeezed(left)
-    return right.strip() if any(_squeezed(formula) == named for formula in formulas) else None
-
-
-def _squeezed(formula: str) -> str:
-    """A formula without blanks, its powers in one spelling."""
-    return _BRACED.sub(r"\1\2", re.sub(r"\s", "", clean(formula.translate(_POWERS))))
 
 
 def _states_identity(extracted: str, gold: Gold) -> bool:

@@ -56,7 +56,8 @@ _ADVICE = regex(
     r"|make sure|read|try|write)\b)|keep in mind\b|make sure\b|(?:don['’]t|never) forget\b|(?:great|good"
     r"|nice) question\b"
     r"|(?:best of|good) luck\b|best wishes\b|just (?:say|ask|let)\b|good (?:job|work)\b|well done\b"
-    r"|keep (?:it up|going|practi[cs]ing)\b|for (?:further|more) [a-z]+,|if you (?:liked|like|enjoyed|find this)\b"
+    r"|rate (?:this|my)\b|keep (?:it up|going|practi[cs]ing)\b|for (?:further|more) [a-z]+,|if you (?:liked|like"
+    r"|enjoyed|find this)\b"
     r"|there (?:is|are) (?:nothing|no(?:ne)? (?:others?|more|further|else))\b"
     r"|(?:solution|method|approach|alternative|problem|exercise|question|example) \d+\W*$"
     r"|übrigens\b|au passage\b|bon courage\b|bonne (?:continuation|chance|journée)\b|n['’]hésite|por cierto\b"
@@ -109,6 +110,7 @@ _APPROVAL = regex(
 )
 _CHECK = regex(
     r"[\W_]*(?:quick )?(?:check|checking|verification|proof|sanity check)[\W_]*"
+    r"|\W*does (?:it|this|that) (?:fit|work|check(?: out)?|hold)\?.*"
     r"|[#\s]*\*\*(?:quick )?(?:check|checking|verification|verify|sanity check)[.:]?\*\*.*",
     re.IGNORECASE,
 )

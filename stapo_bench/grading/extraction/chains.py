@@ -32,6 +32,25 @@ _CALL_SIDE = regex(
     r"|\(.*\)['′]|d[a-z]?\s*/\s*d[a-z].*|\\(?:int|sum|prod|lim|binom|frac\{d).*|[∫∑∏].*|\|.*\||lim\b.*)\s*",
     re.DOTALL,
 )
+_NOUN_IS = regex(
+    r"([^\W\d_]{3,})(?: (?:of|for|between|from|in|de|du|des|del|della|do|da|von|der) [^.;=]{0,60}?| [^\W\d_]+а)?"
+    r" (?:is|equals|равн[аоы]?|beträgt|ist|est|vaut|es|é|è) (?:then |thus |therefore |exactly |just |also |donc )?$"
+)
+# What has a value, so that an equality said of it is a working: "the sum is n(n+1)/2 = ..."; a line has none.
+_QUANTITY = regex(
+    r"\b(?:sums?|product|difference|quotient|remainder|ratio|area|perimeter|volume|circumference|length|width"
+    r"|height|depth"
+    r"|distance|radius|diameter|speed|velocity|acceleration|rate|time|mass|weight|force|energy|power|current"
+    r"|voltage|charge"
+    r"|resistance|density|pressure|temperature|frequency|total|number|count|amount|cost|price|profit|interest"
+    r"|value|average"
+    r"|mean|median|variance|probability|chance|angle|determinant|integral|derivative|limit|slope|term|change|discount"
+    r"|сумма|площадь|объ[её]м|периметр|скорость|значение|Summe|Fläche|Volumen|Umfang|Wert|somme|aire|périmètre"
+    r"|valeur|suma"
+    r"|área|perímetro|valor|soma|somma|perimetro|valore)\b",
+    re.IGNORECASE,
+)
+_OPERATED = regex(r"[-−+*/·×^(²³π]|\\[dt]?frac|\\pi")
 
 
 def chain_end(text: str, goes_on: bool = True) -> str:  # noqa: PLR0911 - one return for each kind of chain
@@ -158,3 +177,14 @@ def _outside_brackets(text: str) -> str:
             kept.append(char)
         depth -= char in ")]}" and depth > 0
     return "".join(kept)
+
+
+def is_working(before: str, shown: str) -> bool:
+    """Whether an equality is what something but an equation is: "The sum is n(n+1)/2 + n = ...": its end counts.
+
+    >>> is_working("Average speed is ", "2d/(d/24)=48"), is_working("The line is ", "2x + y = 3")
+    (True, False)
+    """
+    noun = _NOUN_IS.search(before)
+    left = shown.partition("=")[0]
+    return noun is not None and _QUANTITY.fullmatch(noun[1]) is not None and _OPERATED.search(left) is not None

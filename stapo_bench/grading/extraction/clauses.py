@@ -3,8 +3,10 @@
 import re
 from itertools import pairwise
 
+from stapo_bench.grading.extraction.chains import is_working
 from stapo_bench.grading.extraction.clause_names import named_in_clause
 from stapo_bench.grading.extraction.formulas import Hidden
+from stapo_bench.grading.extraction.hedges import condition_leaves_open
 from stapo_bench.grading.extraction.languages import COPULAS, VERBS
 from stapo_bench.grading.extraction.spans import Span, spans
 from stapo_bench.grading.extraction.tokens import Token, tokens
@@ -33,17 +35,8 @@ _SUBORDINATE = regex(
 )
 _AND = regex(r"(?<!,) (?:and|und|et|y)\s*$", re.IGNORECASE)  # with a comma before it the main clause may go on
 _IF = regex(r",?\s+(?:if|unless|provided|assuming)\b", re.IGNORECASE)
-# A condition that asks for nothing: "if nothing is lost to the seam", "assuming he never skips one".
-_UNEQUAL = regex(r"\s*(?:that )?[a-z] ?(?:≠|!=|is not) ?-?\d+\W*")
 _CONDITION = regex(r"[\s,;]*(?:if|unless|provided|assuming)\b", re.IGNORECASE)
-_HARMLESS = regex(
-    r"\b(?:nothing|nobody|no one|never|all goes|everything|needed|necessary|desired)\b|^\s*\d+ [a-z]+\W*$",
-    re.IGNORECASE,
-)
 _SENTENCE_BEFORE = regex(r"(?:[^\W\d_]{2,} [^;]*){3}$")  # words before a semicolon, and no row of equations
-_DOMAIN = regex(
-    r"\s*(?:that\s)?[\ue000-\uf8ff]|\s*(?:that\s)?[a-z] ?(?:[≠<>≥≤]|!=|is (?:not|positive|negative|non))"
-)  # "if x ≠ 0"
 _WOULD = regex(
     r"\b(?:would|sería|serait|wäre|sarebbe|seria)\b|было бы", re.IGNORECASE
 )  # of what is not so, beside what is
@@ -180,25 +173,6 @@ _BRINGS_TO = regex(
 _COUNTS_VALUES = regex(
     r"\s+(?:[a-z]+ )?(?:solutions|roots|values|numbers|integers|answers|points)\s*[:,(]\s*[-−(\d√π\ue000-\uf8ff]"
 )
-_NOUN_IS = regex(
-    r"([^\W\d_]{3,})(?: (?:of|for|between|from|in|de|du|des|del|della|do|da|von|der) [^.;=]{0,60}?| [^\W\d_]+а)?"
-    r" (?:is|equals|равн[аоы]?|beträgt|ist|est|vaut|es|é|è) (?:then |thus |therefore |exactly |just |also |donc )?$"
-)
-# What has a value, so that an equality said of it is a working: "the sum is n(n+1)/2 = ..."; a line has none.
-_QUANTITY = regex(
-    r"\b(?:sums?|product|difference|quotient|remainder|ratio|area|perimeter|volume|circumference|length|width"
-    r"|height|depth"
-    r"|distance|radius|diameter|speed|velocity|acceleration|rate|time|mass|weight|force|energy|power|current"
-    r"|voltage|charge"
-    r"|resistance|density|pressure|temperature|frequency|total|number|count|amount|cost|price|profit|interest"
-    r"|value|average"
-    r"|mean|median|variance|probability|chance|angle|determinant|integral|derivative|limit|slope|term|change|discount"
-    r"|сумма|площадь|объ[её]м|периметр|скорость|значение|Summe|Fläche|Volumen|Umfang|Wert|somme|aire|périmètre"
-    r"|valeur|suma"
-    r"|área|perímetro|valor|soma|somma|perimetro|valore)\b",
-    re.IGNORECASE,
-)
-_OPERATED = regex(r"[-−+*/·×^(²³π]|\\[dt]?frac|\\pi")
 _WORD_EQUALS = regex(r"[A-Za-z]{3,} ?= ?$")
 _CALL = regex(r"[A-Za-z\u0370-\u03ff]'*\([a-z]\)")
 _MORE = regex(
@@ -229,7 +203,7 @@ def in_clause(clause: str, hidden: Hidden) -> str | None:
         part = clause[start:end].strip(" ,;:—→")
         if start not in reasons and (found := _in_part(part, hidden)) is not None:
             condition = _CONDITION.match(clause, end) if end < len(clause) else None
-            is_open = condition is not None and _leaves_open(hidden.shown(found), clause[condition.end() :])
+            is_open = condition is not None and condition_leaves_open(hidden.shown(found), clause[condition.end() :])
             return None if is_open else found or None
     # "One can see it at once, since a = b": where there is a main clause, its reasons state nothing.
     told = min(reasons - {0}, default=None)
@@ -308,7 +282,7 @@ def _in_part(clause: str, hidden: Hidden) -> str | None:
         return None  # the reason has the value, and the clause before it none
     first = firm[0][0] if firm else runs[0]
     if cut := _SUBORDINATE.search(clause, first.end):
-        if firm and _IF.match(cut[0]) and _leaves_open(hidden.shown(first.text), clause[cut.end() :]):
+        if firm and _IF.match(cut[0]) and condition_leaves_open(hidden.shown(first.text), clause[cut.end() :]):
             return ""
         firm = [(run, strength) for run, strength in firm if run.start < cut.start()]
         runs = [run for run in runs if run.start < cut.start()]
@@ -323,30 +297,8 @@ def _in_part(clause: str, hidden: Hidden) -> str | None:
         return None
     rough = _ROUGH.search(clause[: chosen.start])
     shown = hidden.shown(chosen.text)
-    worked = "=" in shown and (_WORD_EQUALS.search(clause[: chosen.start]) or _is_worked(clause[: chosen.start], shown))
+    worked = "=" in shown and (_WORD_EQUALS.search(clause[: chosen.start]) or is_working(clause[: chosen.start], shown))
     return ("≈ " if rough else "") + (f"A = {chosen.text}" if worked else chosen.text)
-
-
-def _leaves_open(value: str, condition: str) -> bool:
-    """Whether a condition leaves the value before it open: other values, or another reading of the question.
-
-    >>> _leaves_open("4", " zero counts"), _leaves_open("x^4", " x ≠ 0"), _leaves_open("4", " nothing is lost")
-    (True, False, False)
-    """
-    if _UNEQUAL.fullmatch(condition) or (_DOMAIN.match(condition) and re.search(r"[A-Za-z]", value)):
-        return False
-    return _HARMLESS.search(condition) is None
-
-
-def _is_worked(before: str, shown: str) -> bool:
-    """Whether an equality is what something but an equation is: "The sum is n(n+1)/2 + n = ...": its end counts.
-
-    >>> _is_worked("Average speed is ", "2d/(d/24)=48"), _is_worked("The line is ", "2x + y = 3")
-    (True, False)
-    """
-    noun = _NOUN_IS.search(before)
-    left = shown.partition("=")[0]
-    return noun is not None and _QUANTITY.fullmatch(noun[1]) is not None and _OPERATED.search(left) is not None
 
 
 def _chosen(clause: str, runs: list[Span], firm: list[tuple[Span, int]], related: list[Span]) -> Span | None:
@@ -355,6 +307,10 @@ def _chosen(clause: str, runs: list[Span], firm: list[tuple[Span, int]], related
     strong = [run for run in strong if not run.in_words] or [
         run for run in strong if not _COUNTS_VALUES.match(clause, run.end)
     ]
+    if strong and all(run.in_words for run in strong) and not related and runs[-1] not in strong:
+        apposed = not runs[-1].in_words and clause[: runs[-1].start].rstrip().endswith(",")
+        if apposed and not clause[runs[-1].end :].strip(" ."):
+            return runs[-1]  # "is half the product of the diagonals, 120"
     if both := sorted({*strong, *related}, key=lambda run: run.start):
         return both[-1]
     digits = [run for run in runs if not run.in_words and not run.is_bare_letter]

@@ -104,6 +104,12 @@ _CONCLUDING = regex(
 )
 # "so 12 failed, which is 30% of the class", where the question asks how many
 _COUNTED = regex(r"\bhow many\b(?! percent)", re.IGNORECASE)
+_THERE_ARE = regex(
+    r"(?:^|[.!?:,] |\n)(?:so |hence |thus |therefore |in total )?there (?:is|are) (?:exactly )?(?:\d+|one|two"
+    r"|three|four|five|six|seven|eight"
+    r"|nine|ten|eleven|twelve)(?: [a-z-]+){1,5}(?=: [^.:?]*\d[^.:?]*\.?\s*$)",
+    re.IGNORECASE,
+)
 _ASKS_SHARE = regex(r"percent|%|\b(?:fraction|part|ratio|share|proportion|probability|chance)\b", re.IGNORECASE)
 _SHARE = regex(r"(?<=[a-z]), (?:which|that) (?:is|makes|means) [\d.]+ ?(?:%|percent)[^.,;\n]*(?=[.;\n]|$)")
 _OPTIONS = regex(r"\s*([^\s\n]{1,20})\s*\n\s*\(?A[).]\s")
@@ -144,6 +150,8 @@ def until_answered(text: str, question: str, gives_answer: Callable[[str], bool]
     'So Ben is 12.'
     """
     asked = _SENTENCE.split(question.strip())[-1]
+    if _COUNTED.search(asked) and (told := _THERE_ARE.search(text)):
+        text = text[: told.end()] + "."  # what is counted follows
     if _COUNTED.search(asked) or not _ASKS_SHARE.search(asked):
         text = _SHARE.sub("", text)
     if ("n't" in text or "n’t" in text or " not" in text) and not _ASKS_DENIED.search(asked):

@@ -75,4 +75,5 @@ def _last_row(match: re.Match[str]) -> str:
 def is_money(content: str) -> bool:
     """Whether what stands between two dollar signs is prose from one price to the next, or closes a bracket of it."""
     is_prose = bool(_PROSE.search(content)) or content.count(")") > content.count("(")
+    is_prose = is_prose or content.rstrip().endswith(("=", "+", "-"))
     return content[:1].isdigit() and is_prose and "\\" not in content

@@ -31,6 +31,15 @@ _WORDS = (
     " which ", " whether ", "one of the",
     " if ", " when ", " depending", "just as", "as well",
 )  # fmt: skip
+# A condition that asks for nothing: "if nothing is lost to the seam", "assuming he never skips one".
+_UNEQUAL = regex(r"\s*(?:that )?[a-z] ?(?:≠|!=|is not) ?-?\d+\W*")
+_HARMLESS = regex(
+    r"\b(?:nothing|nobody|no one|never|all goes|everything|needed|necessary|desired)\b|^\s*\d+ [a-z]+\W*$",
+    re.IGNORECASE,
+)
+_DOMAIN = regex(
+    r"\s*(?:that\s)?[\ue000-\uf8ff]|\s*(?:that\s)?[a-z] ?(?:[≠<>≥≤]|!=|is (?:not|positive|negative|non))"
+)  # "if x ≠ 0"
 
 
 def leaves_open(sentence: str) -> bool:
@@ -45,3 +54,14 @@ def leaves_open(sentence: str) -> bool:
     """
     lower = sentence.lower()
     return any(word in lower for word in _WORDS) and _LEAVES_OPEN.search(sentence) is not None
+
+
+def condition_leaves_open(value: str, condition: str) -> bool:
+    """Whether a condition leaves the value before it open: other values, or another reading of the question.
+
+    >>> [condition_leaves_open("4", condition) for condition in (" zero counts", " x ≠ 0", " nothing is lost")]
+    [True, False, False]
+    """
+    if _UNEQUAL.fullmatch(condition) or (_DOMAIN.match(condition) and re.search(r"[A-Za-z]", value)):
+        return False
+    return _HARMLESS.search(condition) is None

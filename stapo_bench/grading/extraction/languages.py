@@ -55,7 +55,7 @@ EUROPEAN = regex(
     r"\b(?:ist|und|der|das|beträgt|lautet|ergibt|est|sont|donc|vaut|les|des|el|los|las|es|respuesta|resultado|il|della"
     r"|è|são|não|uma|Preis|Betrag|prix|moyenne|Durchschnitt|Wert|Antwort|é|valor|valeur|Mittelwert|Ergebnis|Lösung"
     r"|résultat"
-    r"|réponse|promedio|media|area|área|resposta|risposta|custam?|assim|portanto|quindi|reais)\b|[а-яё]{3,}|€",
+    r"|réponse|promedio|media|area|área|resposta|risposta|sind|somit|entspricht|custam?|assim|portanto|quindi|reais)\b|[а-яё]{3,}|€",
     re.IGNORECASE,
 )
 ENGLISH = regex(r"\b(?:the|is|we|that|with|this|which)\b", re.IGNORECASE)

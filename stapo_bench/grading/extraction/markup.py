@@ -19,6 +19,7 @@ _TAG = regex(
     r"|small|big|ins|html|body|article|blockquote|sup|sub|del|math|font)\b(?:\s[^<>\n]{0,200})?/?>",
     re.IGNORECASE,
 )
+_BBCODE = regex(r"\[(i|b|u|hide|quote|center)\](.{0,2000}?)\[/\1\]", re.DOTALL)
 _DRAWING = regex(r"\[asy\].*?(?:\[/asy\]|\Z)", re.DOTALL)
 _ARRAY = regex(
     r"(?<!\{)(?:\$\$|\\\[)?\s*\\begin\{(array|tabular)\}\s*\{[^{}]*\}(.{1,2000}?)\\end\{\1\}\s*(?:\$\$|\\\])?",
@@ -126,6 +127,8 @@ def _without_residues(text: str) -> str:
     """The text without what is struck out, drawings, and what is left of a document in LaTeX."""
     if "~~" in text or "<" in text:
         text = _STRUCK.sub(" ", text)
+    if "[/" in text:
+        text = _BBCODE.sub(r"\2", text)
     if "[asy]" in text:
         text = _DRAWING.sub(" ", text)
     if "\\qed" in text or "\\end{" in text or "\\blacksquare" in text:
@@ -268,6 +271,7 @@ def _answer_in(found: Any) -> str | None:
         return None
     named = {str(key).lower(): value for key, value in found.items()}
     key = next((key for key in _KEYS if key in named), None)
+    key = last if key is None and (last := next(reversed(named), "")) in ("roots", "solutions", "zeros") else key
     if (named[key] in (None, "", [], {})) if key is not None else (found and all(map(_NO_KEY.match, named))):
         return NO_VALUE
     if key is None and found and all(len(name) <= MAX_NAME and _is_scalar(value) for name, value in found.items()):
