@@ -66,7 +66,7 @@ _UNIT_LAYOUT = regex(r"\\(?:text|mathrm|rm)\b ?|\\[()]|[${}]|\\(?=cdot)")
 _BLANK = regex(r"(?:\\[,;: ]|\s)+")
 _LETTER = regex(
     r"\b(?:what is|what's|find|determine|solve for|the value of|compute)\s+(?:the value "
-    r"of\s+)?\$?([A-Za-z](?:_\{?\w{1,3}\}?)?)\$?(?=\s*(?:[?.,:]|$|(?:in"
+    r"of\s+)?\$?([A-Za-z](?:_\{?\w{1,3}\}?)?|[A-Z]{2})\$?(?=\s*(?:[?.,:]|$|(?:in"
     r"|if|when|such|so that|as a)\b))",
     re.IGNORECASE,
 )

@@ -259,7 +259,11 @@ def _as_asked(extracted: str, gold: Gold, asked: Asked) -> Verdict | None:
         return said
     if asked.letter is not None:
         named = [part.partition("=") for part in listed(extracted.replace("\\quad", ""))]
-        own = [value for name, sign, value in named if sign and _bare_name(name) == _bare_name(asked.letter)]
+        own = [
+            value.rpartition("=")[2]
+            for name, sign, value in named
+            if sign and _bare_name(name) == _bare_name(asked.letter)
+        ]
         if len(named) > 1 and len(own) == 1 and _decide(own[0], gold).correct:
             return Verdict(True, f"the question asks for {asked.letter}")
     return None

@@ -57,7 +57,7 @@ _ADVICE = regex(
     r"|nice) question\b"
     r"|(?:best of|good) luck\b|best wishes\b|just (?:say|ask|let)\b|good (?:job|work)\b|well done\b"
     r"|rate (?:this|my)\b|keep (?:it up|going|practi[cs]ing)\b|for (?:further|more) [a-z]+,|if you (?:liked|like"
-    r"|enjoyed|find this)\b"
+    r"|enjoyed|find this|found)\b"
     r"|there (?:is|are) (?:nothing|no(?:ne)? (?:others?|more|further|else))\b"
     r"|(?:solution|method|approach|alternative|problem|exercise|question|example) \d+\W*$"
     r"|übrigens\b|au passage\b|bon courage\b|bonne (?:continuation|chance|journée)\b|n['’]hésite|por cierto\b"
@@ -111,7 +111,7 @@ _APPROVAL = regex(
 _CHECK = regex(
     r"[\W_]*(?:quick )?(?:check|checking|verification|proof|sanity check)[\W_]*"
     r"|\W*does (?:it|this|that) (?:fit|work|check(?: out)?|hold)\?.*"
-    r"|[#\s]*\*\*(?:quick )?(?:check|checking|verification|verify|sanity check)[.:]?\*\*.*",
+    r"|[#\s]*\*\*(?:step \d+[:.]? )?(?:quick )?(?:check|checking|verification|verify|sanity check)[.:]?\*\*.*",
     re.IGNORECASE,
 )
 # A remark, which gives the value only where nothing else does.
@@ -123,10 +123,10 @@ _NOTE = regex(
 # "The balance is the one in the last row.", "since 9 is too small and 36 too large."
 _POINTS = regex(
     r"[^\d=\ue000-\uf8ff]*\b(?:(?:in|from) the (?:last|final|bottom) (?:row|line|column|cell)"
-    r"|is the (?:last|final|bottom) (?:entry|row|line|value|number))\b[^\d=\ue000-\uf8ff]*"
+    r"|(?:the|this) table shows|is the (?:last|final|bottom) (?:entry|row|line|value|number))\b[^\d=\ue000-\uf8ff]*"
 )
 _REASON_ALONE = regex(
-    r"(?:since|because|weil|denn|car|porque|puisque)\b(?!.*(?:,|=|\b(?:it|this|that|they|we) (?:is|are|have|get)\b"
+    r"(?:since|because|weil|denn|car|porque|puisque)\b(?!.*(?:,|=|: |\b(?:it|this|that|they|we) (?:is|are|have|get)\b"
     r"| of this\b))",
     re.IGNORECASE,
 )

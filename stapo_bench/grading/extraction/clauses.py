@@ -165,6 +165,7 @@ _BRINGS_TO = regex(
     r"|\b(?:puts?|sets?) (?:[^\W\d_]+ ){1,6}(?:at|to) (?:exactly |just )?$"
     r"|\b(?:leave|keep|state|rewrite|put|write|written|express|expressed|represent|represented)\b(?: \S+){1,3} as $"
     r"|\b(?:sold|sells|bought|goes|went) for $|\bends? (?:in|with) $"
+    r"|\b(?:expands?|factors?|factori[sz]es?|simplifies|evaluates|works out|multiplies out) (?:to|as|into|out to) $"
     r"|\b(?:happen|occur|be (?:done|arranged|chosen|seated|ordered|lined up)) in (?:exactly )?$"
     r"|\bis the same as $|\bcomes out (?:as|at|to) $|\badds? up to $|\b(?:sums?|adds) to $",
     re.IGNORECASE,

@@ -59,6 +59,8 @@ _CONDITION = regex(r"\b(?:where|for|if|when|with|unless|provided)\b", re.IGNOREC
 _NOT_BUT = regex(r"not\b", re.IGNORECASE)
 _NOT_BOTH = regex(r"^[^;]*\d[^;]*; (?:[a-z]{2,} ){3}")  # "7, not 14; doubling it is a slip"
 _OPEN_BRACKET = regex(r"^[^;)]*\([^;)]*;")
+_ANNOUNCES = regex(r"\b(?<!there )(?:is|are|equals|get|gives|obtain)\s*\Z", re.IGNORECASE)
+_TIMES_X = regex(r"\d x \d")
 _COPULA = regex(r"\s(?:is|are|has|have|equals|est|vaut|ist|beträgt|es|son|è|é)\s", re.IGNORECASE)
 _WRONG = regex(
     r"\b(?:wrong|incorrect|mistaken|tempting|naive|naïve|intuitive)\s+$", re.IGNORECASE
@@ -230,6 +232,7 @@ def _phrase(text: str) -> str | None:
 def _in_prose(line: str, found: str) -> str:
     """What a phrase leads to, where that is a sentence and no answer as it stands: "42, not 24"."""
     found = _REASON_BEHIND.sub("", found)
+    found = chain_end(found) if "=" in found and _TIMES_X.search(found) else found
     if len(line) > MAX_STATED or not _is_prose(found):
         return found
     if (
@@ -316,7 +319,7 @@ def _formula(text: str) -> str | None:
     formulas = [match for match in FORMULA.finditer(text) if not (match[2] and is_money(match[2]))]
     numbers = [match.end() for match in re.finditer(r"\d", text[-MAX_STATED:])]
     end = max([formulas[-1].end() if formulas else 0, *(len(text) - len(text[-MAX_STATED:]) + n for n in numbers[-1:])])
-    if breaks_off(text, end) or _UNSAID.search(text[-MAX_STATED:]):
+    if _ANNOUNCES.search(text[-MAX_STATED:]) or breaks_off(text, end) or _UNSAID.search(text[-MAX_STATED:]):
         return None
     value = stated(text) if is_finished(text) else None
     if value is not None or not formulas or _tells_nothing(text, formulas[-1]):

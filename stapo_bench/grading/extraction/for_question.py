@@ -84,7 +84,8 @@ _REMARKS = regex(
     r"(?:(?:some |a few |one |final |closing |side |an? )?(?:remarks?|comments?|observations?|aside)\b[^.\n]{0,40}[.:]"
     r"|(?:in|more) general(?:ly)?(?:,| (?:the|if|for|one|we|it|an?)\b)"
     r"|incidentally\b|by the way\b|as an? (?:side note|aside)\b|geometrically,|interestingly\b|fun fact\b"
-    r"|(?:key )?(?:takeaways?|points to remember|pitfalls)\b|(?:pro |study |quick )?tips?:|(?:a )?(?:word|piece"
+    r"|here(?:['’]s| is) (?:how|why)\b(?![^\n]*:\s*\n\s*\|)|(?:key )?(?:takeaways?|points to remember|pitfalls)\b"
+    r"|(?:pro |study |quick )?tips?:|(?:a )?(?:word|piece"
     r"|bit) of advice:|for (?:the )?curious\b"
     r"|(?:a )?common (?:mistake|error|pitfall)s?\b|explanation:"
     r"|this (?:kind|type|sort) of (?:problem|question)\b|(?:in|for|by) comparison\b"
@@ -115,7 +116,8 @@ _SHARE = regex(r"(?<=[a-z]), (?:which|that) (?:is|makes|means) [\d.]+ ?(?:%|perc
 _OPTIONS = regex(r"\s*([^\s\n]{1,20})\s*\n\s*\(?A[).]\s")
 _REMARK = regex(
     r"\W*(?:recall\b|that is (?:how|why|because)|with (?:this|these)\b|the (?:complement\w*|opposite|other|remaining)\b"
-    r"|all other|this (?:means|leaves|corresponds)\b.*\bstill\b|(?:he|she|they|it|we) (?:still|started|began)\b)",
+    r"|all other|this (?:means|leaves|corresponds)\b.*\bstill\b(?! \d)|(?:he|she|they|it|we) (?:still|started"
+    r"|began)\b)",
     re.IGNORECASE,
 )
 _BRINGS_TO = regex(r"\b(?:leads?|brings?|takes?) (?:us |him |her |them )?to\b", re.IGNORECASE)

@@ -55,7 +55,8 @@ EUROPEAN = regex(
     r"\b(?:ist|und|der|das|beträgt|lautet|ergibt|est|sont|donc|vaut|les|des|el|los|las|es|respuesta|resultado|il|della"
     r"|è|são|não|uma|Preis|Betrag|prix|moyenne|Durchschnitt|Wert|Antwort|é|valor|valeur|Mittelwert|Ergebnis|Lösung"
     r"|résultat"
-    r"|réponse|promedio|media|area|área|resposta|risposta|sind|somit|entspricht|custam?|assim|portanto|quindi|reais)\b|[а-яё]{3,}|€",
+    r"|réponse|promedio|media|area|área|resposta|risposta|sind|somit|entspricht|custam?|assim|portanto|quindi"
+    r"|reais)\b|[а-яё]{3,}|€",
     re.IGNORECASE,
 )
 ENGLISH = regex(r"\b(?:the|is|we|that|with|this|which)\b", re.IGNORECASE)
@@ -115,7 +116,7 @@ _UNRETRACTED = regex(
 _STANDS = regex(r"\bno need to change\b|\b(?:answer|value|result|box) (?:still )?stands\b", re.IGNORECASE)
 _SUPPOSED = regex(
     r"\b(?:one|you|someone|people|students|many) (?:might|may|could|would|often)\b|\btempt\w+"
-    r"|\bcommon\b|\bsome\b|\bothers?\b(?! side)",
+    r"|\bcommon\b|\bsome\b|\bothers\b|\bother (?:people|students|readers|authors)\b",
     re.I,
 )
 # What begins a second thought; it takes the answer back unless it ends in a confirmation.

@@ -91,8 +91,7 @@ _NAMED_BASE = regex(r"\b(?:is|was) base (\d+)$")
 LETTER_VALUE = regex(r"([A-Za-z]) = ([^=,;]+)")
 _CHANCE = regex(
     r"\b(?:probability|chances?|odds|likelihood)\b.*?\b(\S+) (?:in|out of) (?:every )?(\S+?)(?:,? (?:or|that is"
-    r"|i\.e\.),? "
-    r"[\d.,/%]+)?$",
+    r"|i\.e\.),? (?:[\d.,/%]+|(?:an? |one |two |three |five )?[a-z]+))?$",
     re.IGNORECASE,
 )
 _OPEN = regex(r"\b(?:if|not|never|unless|suppose)\b|n['’]t\b", re.IGNORECASE)
