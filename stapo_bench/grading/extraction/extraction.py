@@ -30,6 +30,7 @@ from stapo_bench.grading.read import NUMERAL, clean, parse
 from stapo_bench.grading.tree import Refusal
 
 BEFORE_BOX = 50_000  # characters before the last box that are searched for boxes joined to it
+MAX_BEFORE = 60  # characters before a box that may disown it
 MIN_SENTENCE = 8  # words in a tag that are a sentence
 MAX_TAIL = 20_000  # characters from the end that are searched where there is no box
 MAX_DECLINED = 1_500  # characters of a final section that may decline to answer
@@ -45,7 +46,6 @@ _HASHES = regex(r"(?<!#)####(?!#)[ \t]*([^\n]+)")
 _BOLD = regex(r"(?<![\w)])\*\*([^*\n]{1,300})\*\*(?![\w(])")
 _VECTOR = regex(r"[a-z]")  # "0.6 **i**, of two dimensions"
 _EQUALITY = regex(r"[\w)] ?= ?[-−$\w\\]")
-_SAID_TWICE = regex(r"(?<![\w.,])(\d+) \(\1\)")  # "settantacinque (75)"
 _STEP = regex(r"(?:Step|Case|Method|Stage|Attempt|Approach|Try|Way) \d+\b")
 _NAMED = regex(r"(?:[A-Za-z]{3,} ?){1,3}:\s*(\S.*)")  # "Total: 52"
 # "42 (since 42^2 = 1764)"; only from the first of several spaces: from each of them takes the square of their number
@@ -133,7 +133,7 @@ def _section(text: str) -> str | None:
 @lru_cache(maxsize=1)  # every reading of a completion asks for the same one
 def one_section(text: str) -> str:
     """A section of a completion as plain text, up to where a new question begins."""
-    text = _SAID_TWICE.sub(r"\1", with_digits(with_points(plain_text(without_loop(text)))))
+    text = with_digits(with_points(plain_text(without_loop(text))))
     return until_next_question(text, lambda part: answer_in(part) is not None)
 
 
@@ -154,7 +154,7 @@ def answer_in(text: str) -> str | None:
 def _boxed(text: str, found: list[Box]) -> str | None:
     """The answer in the last boxes, or what takes its place where it is taken back; None where nothing does."""
     behind = text[found[-1].end :].lstrip("$\\)] ")
-    if _DISOWNED.search(text, 0, found[-1].start):
+    if _DISOWNED.search(text[max(0, found[-1].start - MAX_BEFORE) : found[-1].start]):
         return _phrase(behind) or stated(behind) or (_boxed(text[: found[-1].start], found[:-1]) if found[1:] else None)
     if is_taken_back(behind[:MAX_RETRACTION]):
         if len(found) > 1 and _FORMER.search(text, found[-2].end, found[-1].start):

@@ -189,6 +189,7 @@ _CHINESE_NUMBER = regex(
 
 _PERCENT = regex(r"(?<=\d) (?:Prozent|pour cent|por ciento|por cento|per cento|процент(?:а|ов)?)(?![\w])")
 _NO = regex(r", no (?=\d)")  # "35, no 70"
+_SAID_TWICE = regex(r"(?<![\w.,])(\d+) \(\1\)")  # "settantacinque (75)"
 _HOURS = regex(
     r"(\d+) (?:horas?|heures?|Stunden?|or[ae]) (?:y|et|und|e) (\d+) (?:minutos?|minutes?|Minuten?|minut[oi])\b"
 )
@@ -211,7 +212,7 @@ def with_digits(text: str) -> str:
     text = _replaced(_NO.sub(", y no ", text) if name == "Spanish" else text, name)
     text = _FRACTION.sub(_fraction, text)
     text = _MINUS.sub(r"\1-", _MINUS_ONE.sub(r"\1-1", text))
-    text = _HOURS.sub(r"\1 h \2 min", _PERCENT.sub("%", text))
+    text = _SAID_TWICE.sub(r"\1", _HOURS.sub(r"\1 h \2 min", _PERCENT.sub("%", text)))
     return _AND_HALF.sub(r"\1.5\2", text)
 
 
