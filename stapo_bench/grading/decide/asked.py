@@ -35,24 +35,23 @@ MAX_OPTIONS = 6
 MAX_QUESTION = 20_000  # characters of a question that are read
 _PERCENT = regex(
     r"\b(?:what|which|how many|by what)\s+(?:\w+\s+)?(?:percent(?:age)?|per\s?cent)\b(?!\s+points)"
-    r"|\b(?:as|in)\s+(?:a\s+|the\s+)?(?:percent(?:age)?s?|per\s?cent)\b(?!\s+points)"
-    r"|\b(?:find|what\s+is|what's|what\s+was|determine|calculate|compute|give|state|estimate)\s+the\s+(?:\w+\s+){0,2}"
-    r"percent(?:age)?(?:\s+(?:of|by|change|increase|decrease|error|yield|loss|gain|profit|that|which|composition))?\b"
-    r"|\bwie\s?viele? prozent|\bwelche[rnm]? prozentsatz|\b(?:quel|à quel) pourcentage|\b(?:qué"
-    r"|cuál es el) porcentaje|\b(?:сколько|какой) процент"
-    r"|百分之(?:几|多少)|百分比|何パーセント"
-    r"|(?:answer|express\w*)\b[^.?]{0,40}\bpercent(?:age)?\b|\bpercent(?:age)?\s+(?:increase|decrease|change"
-    r"|error)\s*\?",
+    r"|\b(?:as|in)\s+(?:a\s+|the\s+)?(?:percent(?:age)?s?|per\s?cent)\b(?!\s+points)|\b(?:find|what\s+is|what's"
+    r"|what\s+was|determine|calculate|compute|give|state|estimate)\s+the\s+(?:\w+\s+){0,2}percent(?:age)?(?:\s+(?:of"
+    r"|by|change|increase|decrease|error|yield|loss|gain|profit|that|which|composition))?\b"
+    r"|\bwie\s?viele? prozent|\bwelche[rnm]? prozentsatz|\b(?:quel|à quel) pourcentage|\b(?:qué|cuál es el) porcentaje"
+    r"|\b(?:сколько|какой) процент|百分之(?:几|多少)|百分比|何パーセント"
+    r"|(?:answer|express\w*)\b[^.?]{0,40}\bpercent(?:age)?\b"
+    r"|\bpercent(?:age)?\s+(?:increase|decrease|change|error)\s*\?",
     re.IGNORECASE,
 )
 _UNIT = regex(
     r"\bhow many (?:more |total |full |whole )?((?:(?:square|cubic) )?[A-Za-z]+)\b(?! (?:an?|per|each|every)\b)"
-    r"|\b(?:what|which)(?: is the| was the)? (?:[a-z]+ ){1,2}in ([A-Za-z]+)\b(?!\s*(?:per|an?|each|every|squared"
-    r"|cubed)\b|\s?(?:[/²³·]|\$?\^))"
-    r"|(?:,|\bmeasured|\banswer|\bexpressed|\bgiven?|\bcm|\b\w+) in (?:the )?([A-Za-z]+)(?=[?,.)]|$)|\((?:in "
-    r")?([A-Za-z]+)\)",
+    r"|\b(?:what|which)(?: is the| was the)? (?:[a-z]+ ){1,2}in ([A-Za-z]+)\b(?!\s*(?:per"
+    r"|an?|each|every|squared|cubed)\b|\s?(?:[/²³·]|\$?\^))|(?:,|\bmeasured"
+    r"|\banswer|\bexpressed|\bgiven?|\bcm|\b\w+) in (?:the )?([A-Za-z]+)(?=[?,.)]|$)|\((?:in )?([A-Za-z]+)\)",
     re.IGNORECASE,
 )
+# "square miles", "cm^3"; "cubic feet" and "m^2" alone; units of one per another: "km/h", "g/cm^3"
 _FACTOR = r"(?:(?:square|cubic) )?[A-Za-zµ°]+(?: ?(?:\^ ?-?\d| squared\b| cubed\b))?"
 _POWER = r"(?:square|cubic) [A-Za-z]+\b(?! ?(?:/|per\b))|[A-Za-z]+ ?\^ ?[23]\b(?! ?(?:/|·|per\b))"
 _PER = rf"({_POWER}|{_FACTOR}(?: ?(?:/|\bper\b|·|\bcdot\b| (?=[A-Za-z]+ ?\^ ?-)) ?{_FACTOR})+)"
@@ -62,12 +61,13 @@ _COMPOUND = regex(  # "in km/h", "(in g/cm^3)", "convert ... to m/s", "how many 
     r"(?= ?(?:[?,.;:)]|$|(?:and|or|of|if|when|for|at|after|during|as|does|is|did|will|can|do|was)\b))",
     re.IGNORECASE,
 )
+# What a unit is written in: "\text{cm}^3", "$m/s$".
 _UNIT_LAYOUT = regex(r"\\(?:text|mathrm|rm)\b ?|\\[()]|[${}]|\\(?=cdot)")
 _BLANK = regex(r"(?:\\[,;: ]|\s)+")
 _LETTER = regex(
-    r"\b(?:what is|what's|find|determine|solve for|the value of|compute)\s+(?:the value "
-    r"of\s+)?\$?([A-Za-z](?:_\{?\w{1,3}\}?)?|[A-Z]{2})\$?(?=\s*(?:[?.,:]|$|(?:in"
-    r"|if|when|such|so that|as a)\b))",
+    r"\b(?:what is|what's|find|determine|solve for|the value of"
+    r"|compute)\s+(?:the value of\s+)?\$?([A-Za-z](?:_\{?\w{1,3}\}?)?"
+    r"|[A-Z]{2})\$?(?=\s*(?:[?.,:]|$|(?:in|if|when|such|so that|as a)\b))",
     re.IGNORECASE,
 )
 _ROUNDED = regex(

@@ -52,6 +52,7 @@ _NEGATION = words_of(
 _OR = words_of(
     "or maybe perhaps possibly might may could either nor if unless whether probably would were oder ou или si wenn"
 )
+# Right beside a concept: "either converges or ...", "may diverge"
 _OPEN = words_of("or either maybe perhaps possibly might may could")
 # Words that leave the matter open to the values beside those excluded: "no other solutions", "none of the rest".
 _OTHERS = regex(
@@ -74,7 +75,9 @@ _DOES = words_of(
     "is was has had wins won gets got comes came finishes finished arrives arrived runs ran took takes must will can"
 )
 _SAYS = _IS | _DOES | words_of("falls lies")  # the verb of a sentence; words without one are a name
+# Words in a box that make it say less: "converges only for x < 1", "almost never"
 _LIMITS = words_of("for only almost nearly can could was before one some sometimes")
+# "diverges", "no real solutions": a sentence without another verb
 _SAYS_CONCEPT = regex(r"\b(?:di|con)verges?\b|\bdoes not\b|\bno (?:\w+ )?(?:solutions?|roots?|limit)\b", re.IGNORECASE)
 _SUPPOSES = words_of("if unless when whenever whether provided")
 _LOSES = words_of(

@@ -36,7 +36,7 @@ _MEASURE = regex(
 # f(-2) = 8, f'(2) = 8, f'(x) = 2x: one side has this name, the other has the bare value.
 _OF_FUNCTION = regex(r"^[A-Za-z](?:'* ?\( ?-?\d+(?:\.\d+)? ?\)|'+ ?\( ?[a-z] ?\)) ?= ?(?=[^=<>]+$)")
 _COLUMN = regex(r"^\\binom ?\{([^{}]+)\} ?\{([^{}]+)\}$")
-_UPRIGHT = regex(r"\\text\{ ?([ijk]) ?\}")
+_UPRIGHT = regex(r"\\text\{ ?([ijk]) ?\}")  # a unit vector, "3\text{i}"
 _LETTER_AS_UNIT = regex(r"\\text\{ ?([A-Za-z]) ?\}")
 _TIMES = regex(r"\\cdot|[{}]")
 _EXCEPT = regex(

@@ -54,6 +54,7 @@ _DIGITS = regex(r"(?:\\text\s*\{\s*)?([0-9A-Fa-f]+(?:\.[0-9A-Fa-f]+)?)\s*\}?")
 _LABELLED = regex(r"(?:(?:[Oo]ption|[Cc]hoice) )?(?:(?:\\text\s?\{)?\(([A-Fa-f1-6])\)\}?|(?:\\text\s?\{)?([A-F])\}?)")
 _AS_PERCENT = regex(r"(.+?),?\s+or\s+([^,]+%)")
 _TWICE = regex(r"([^,;]+?),?\s+(?:or|i\.e\.,?|that is,?)\s+((?:[^,;]|(?<=\d),(?=\d{3}))+)")
+# "40 dollars per week", where the question itself asks for each week
 _PERIODS = frozenset(["second", "minute", "hour", "day", "week", "month", "year"])
 _SHORT_RATES = {"mph": "miles/hour", "kph": "km/h", "mps": "m/s", "mpg": "miles/gallon"}
 _PER = regex(r"(.*\d.*?)\s*\\text\{ per (\w+) ?\}")

@@ -14,14 +14,12 @@ YES = words_of("yes true correct sí si oui ja да верно 是 对 是的 �
 NO = words_of("no false incorrect wrong non nein нет неверно 否 错 错误 不是 不对 没有 いいえ 아니요 falsch faux falso")
 _DENIES = regex(
     r"\b(?:impossible|not possible|such an? [a-z]+ (?:cannot|can['’]t|does not|doesn['’]t)(?: possibly)? exist"
-    r"|no such [a-z]+ (?:exists|can)"
-    r"|(?:it|this|that|statement|claim|one) (?:is not|isn['’]t|cannot|can['’]t"
-    r"|does not|doesn['’]t)(?! (?:hard|difficult|easy|clear|obvious|surprising|necessary|only|just|until|matter|fail"
-    r"|the case|true that|correct that))"
-    r"|(?:it|this|that)['’]s not(?! (?:hard|difficult|easy|clear|obvious|surprising|necessary|only|just|until"
-    r"|the case))"
-    r"|is (?:false|wrong|incorrect|not true)(?! that\b)|(?:is|can|will|could) never(?! fail))\b|n['’]t possible"
-    r"|(?<=\s)нет\W*$|是错|错误|不对|不可能|不正确|没有|ではない|아니",
+    r"|no such [a-z]+ (?:exists|can)|(?:it|this|that|statement|claim|one) (?:is not|isn['’]t|cannot|can['’]t"
+    r"|does not|doesn['’]t)(?! (?:hard|difficult|easy|clear|obvious|surprising|necessary|only"
+    r"|just|until|matter|fail|the case|true that|correct that))|(?:it|this|that)['’]s not(?! (?:hard|difficult|easy"
+    r"|clear|obvious|surprising|necessary|only|just|until|the case))|is (?:false|wrong|incorrect|not true)(?! that\b)"
+    r"|(?:is|can|will|could) never(?! fail))\b|n['’]t possible|(?<=\s)нет\W*$"
+    r"|是错|错误|不对|不可能|不正确|没有|ではない|아니",
     re.IGNORECASE,
 )
 _DENIED_AGAIN = regex(r"\b(?:fail\w*|violat\w*|otherwise|not (?:false|wrong|impossible))\b", re.IGNORECASE)
@@ -58,10 +56,10 @@ _REASON_BEHIND = regex(r",?\s(?:because|since)\b.*", re.IGNORECASE | re.DOTALL)
 _REASON_BEFORE = regex(r"(?:since|as|because)\b", re.IGNORECASE)  # up to the last comma
 _WORD = regex(r"[^\W\d_]+")
 MAX_STEM = 6  # letters of the word that is compared: "converge" and "converges"
-# What a question asks by its last word, and what denies it of the question's subject.
 _OBJECTS = {"\\int": " improper integral", "\\sum": " infinite series", "\\lim": " limit"}  # what a formula is called
+# What a question asks by its last word, and what denies it of the question's subject.
 _YES_NO_QUESTION = regex(r"(?:^|[.?!] )(?:Is|Are|Does|Do|Did|Can|Will|Was)\b[^.?!]*?\b([A-Za-z]{4,})\?\s*$")
-_DENIED = (
+_DENIES_ASKED = (
     r"\W*(?:(?:so|thus|hence|therefore),? )?(?:the|this|that|it)\b([^,;:]{{0,40}}?)"
     r" (?:does not|doesn['’]t|do not|don['’]t|is not|isn['’]t|cannot|can['’]t) {stem}[a-z]{{0,4}}\W*"
 )
@@ -100,6 +98,6 @@ def is_denied(sentence: str, question: str) -> bool:
     """
     asked = _YES_NO_QUESTION.search(question)
     stem = re.escape(asked[1].lower()[:MAX_STEM]) if asked else ""
-    denied = re.fullmatch(_DENIED.format(stem=stem), sentence.lower()) if stem else None
+    denied = re.fullmatch(_DENIES_ASKED.format(stem=stem), sentence.lower()) if stem else None
     known = question.lower() + "".join(names for sign, names in _OBJECTS.items() if sign in question)
     return denied is not None and all(word in known for word in _WORD.findall(denied[1]) if len(word) > 3)

@@ -5,81 +5,70 @@ import re
 from stapo_bench.grading.patterns import regex
 
 _ASIDE = regex(
-    r"^[^\w\ue000-\uf8ff]*(?:(?:quick\s|sanity\s|double[ -])?(?:checks?|checking|test(?:ing)?|double-check\w*)\b"
-    r"(?! gives)|verif\w+"
-    r"|confidence|i hope|hope\s"
-    r"|let me know|thanks?\b|thank\syou"
-    r"|feel free|please(?![^.]*; )"
-    r"|(?:we|i) (?:still |now |also |just )?(?:need|have|want|ought) to (?:check|verify|test|see) (?:whether|if|that)\b"
-    r"|as an? (?:\w+[ -]){0,2}(?:check|test)\b|you can(?!['’]t|not)\b|q\.?e\.?d|done\b"
-    r"|this (?:completes|matches|agrees|confirms"
-    r"|is (?:the )?(?:correct|final|required))"
+    r"^[^\w\ue000-\uf8ff]*(?:(?:quick\s|sanity\s|double[ -])?(?:checks?|checking"
+    r"|test(?:ing)?|double-check\w*)\b(?! gives)|verif\w+|confidence|i hope|hope\s|let me know|thanks?\b|thank\syou"
+    r"|feel free|please(?![^.]*; )|(?:we|i) (?:still |now |also |just )?(?:need|have|want|ought) to (?:check|verify"
+    r"|test|see) (?:whether|if|that)\b|as an? (?:\w+[ -]){0,2}(?:check|test)\b|you can(?!['’]t|not)\b|q\.?e\.?d|done\b"
+    r"|this (?:completes|matches|agrees|confirms|is (?:the )?(?:correct|final|required))"
     r"|let(?:['’]s| us| me) (?:\w+ )?(?:double[ -]?|re-?)?(?:check|verify|confirm|test)\b"
     r"|we can (?:verify|check)|to (?:verify|check|confirm|double[- ]check)|for (?:comparison|reference|context)"
     r"|both sides|the (?:left|right)(?:-hand)? side(?!.*[,;:] (?:and )?(?:so|hence|thus|therefore)\b)|[LR]HS\b"
-    r"|then both|before round\w+|(?:substitut\w+|plugging)\b"
-    r"(?!.*(?:\b(?:gives?|yields?|means) [a-z] ?=|[,;:]\s[a-z]\s?(?:=|(?:equals|is)\b)|:\s[^:]*="
-    r"|(?:[,;:]|\sand)\s(?:and )?(?:so|hence|thus|therefore)\b"
+    r"|then both|before round\w+|(?:substitut\w+|plugging)\b(?!.*(?:\b(?:gives?|yields?|means) [a-z] ?="
+    r"|[,;:]\s[a-z]\s?(?:=|(?:equals|is)\b)|:\s[^:]*=|(?:[,;:]|\sand)\s(?:and )?(?:so|hence|thus|therefore)\b"
     r"|,\s(?:the|this) \w+ (?:equals|is)\b|\b(?:i|we|one) (?:get|obtain|find)s?\b))"
     r"|for (?:instance|example)|e\.g|compare\b(?!.*:)|remark|zum vergleich"
     r"|(?:please )?(?:do not|don['’]t) (?:confuse|mistake|mix)\b|(?:it['’]s|it is|it may be|it might be) tempting\b"
-    r"|للتحقق|للتأكد|vérif|(?:la )?verifica\b"
-    r"|(?:die )?(?:probe|kontrolle)\b|(?:la )?comprobación\b|проверка\b"
+    r"|للتحقق|للتأكد|vérif|(?:la )?verifica\b|(?:die )?(?:probe|kontrolle)\b|(?:la )?comprobación\b|проверка\b"
     r"|(?:the|this) (?:condition|restriction)s?\b[^:]*\b(?:is|are) (?:also |indeed )?(?:satisfied|fulfilled|met)\W*$"
     r"|(?:la )?(?:condición|condition|condizione)\b.*\b(?:se cumple|vérifiée|respectée|soddisfatta)\W*$"
     r"|(?:die )?bedingung\b.*\berfüllt\W*$|условие\b.*\bвыполн\w+\W*$"
     r"|(?:my|the) (?:earlier|previous|first|former|old)\b[^.;]*\b(?:was|is) (?:a mistake|an error|wrong|incorrect)\W*$"
-    r"|these are (?:all |exactly |precisely |indeed )?the (?:[a-z]+ ){1,4}(?:requested|required|wanted|sought|asked for"
-    r"|in question)\W*$"
-    r"|these (?:[a-z]+ ){0,3}are (?:all |exactly |precisely |indeed )?(?:of )?the (?:[a-z]+ )?(?:solutions|answers"
-    r"|roots|values|numbers|integers|points)\W*$"
-    r"|(?:solution\W{1,4})?(?:to (?:solve|answer|find|evaluate)\b[^,.:=]*?)?"
-    r"\bwe (?:have to|need to|must) (?:first )?(?:substitute|plug|insert)\b"
-    r"(?!.*(?:=|[,;:] (?:so|hence|thus|therefore|which gives)\b))"
+    r"|these are (?:all |exactly |precisely |indeed )?the (?:[a-z]+ ){1,4}(?:requested"
+    r"|required|wanted|sought|asked for|in question)\W*$|these (?:[a-z]+ ){0,3}are (?:all |exactly "
+    r"|precisely |indeed )?(?:of )?the (?:[a-z]+ )?(?:solutions|answers|roots|values|numbers|integers|points)\W*$"
+    r"|(?:solution\W{1,4})?(?:to (?:solve|answer|find|evaluate)\b[^,.:=]*?)?\bwe (?:have to|need to"
+    r"|must) (?:first )?(?:substitute|plug|insert)\b(?!.*(?:=|[,;:] (?:so|hence|thus|therefore|which gives)\b))"
     r"|given:|the (?:solution|method|proof|argument|derivation) (?:uses|relies|is based)\b"
     r"|(?:some|many|other) (?:people|students|readers|authors|textbooks)\b(?!.*(?:[:;] |, so\b))"
     r"|everything (?:is|works|checks|fits|matches|agrees)\b"
     r"|if you (?:have|need|want)|would you|do you|is there|any (?:other )?questions|good luck|happy|great|nice"
     r"|that'?s it|in case|proof|difficulty|tags?\b|source|i (?:think|believe|guess|feel|am"
     r"|don['’]t see)\b[^=\d\ue000-\uf8ff]*$|i['’]m\b(?![^:.]*: )(?! (?:(?!not\b)\w+ )?(?:sure|certain|confident"
-    r"|convinced)(?: that)? [^:.]*(?:\b(?:is|are)|=) ?[-−$]?[\d\ue000-\uf8ff])|that['’]?s? (?:is )?(?:the "
-    r"|my )?(?:final )?answer)",
+    r"|convinced)(?: that)? [^:.]*(?:\b(?:is|are)|=) ?[-−$]?[\d\ue000-\uf8ff])"
+    r"|that['’]?s? (?:is )?(?:the |my )?(?:final )?answer)",
     re.IGNORECASE,
 )
-# Advice, courtesies and remarks, unless they conclude.
+# Advice, courtesies and remarks, unless they conclude: "Tip: always check.", "Good luck!"
 _ADVICE = regex(
     r"^[^\w\ue000-\uf8ff]*(?:(?:pro |study |quick )?tips?:(?!.*=)|(?:a )?(?:word|piece|bit) of advice:"
-    r"|in the (?:next|following) (?:lesson|section|chapter|video|exercise),? (?:we|you|i)\b|next (?:time"
-    r"|lesson),? (?:we|you|i)\b"
-    r"|it(?:['’]s| is) worth (?:noting|remember|memori|mention|check|practi|knowing|trying)"
-    r"|always\b(?=.*\b(?:remember|check"
-    r"|make sure|read|try|write)\b)|keep in mind\b|make sure\b|(?:don['’]t|never) forget\b|(?:great|good"
-    r"|nice) question\b"
+    r"|in the (?:next|following) (?:lesson|section|chapter|video|exercise),? (?:we|you|i)\b"
+    r"|next (?:time|lesson),? (?:we|you|i)\b|it(?:['’]s| is) worth (?:noting|remember"
+    r"|memori|mention|check|practi|knowing|trying)|always\b(?=.*\b(?:remember|check|make sure|read|try|write)\b)"
+    r"|keep in mind\b|make sure\b|(?:don['’]t|never) forget\b|(?:great|good|nice) question\b"
     r"|(?:best of|good) luck\b|best wishes\b|just (?:say|ask|let)\b|good (?:job|work)\b|well done\b"
-    r"|rate (?:this|my)\b|keep (?:it up|going|practi[cs]ing)\b|for (?:further|more) [a-z]+,|if you (?:liked|like"
-    r"|enjoyed|find this|found)\b"
-    r"|there (?:is|are) (?:nothing|no(?:ne)? (?:others?|more|further|else))\b"
+    r"|rate (?:this|my)\b|keep (?:it up|going|practi[cs]ing)\b|for (?:further|more) [a-z]+,|if you (?:liked"
+    r"|like|enjoyed|find this|found)\b|there (?:is|are) (?:nothing|no(?:ne)? (?:others?|more|further|else))\b"
     r"|(?:solution|method|approach|alternative|problem|exercise|question|example) \d+\W*$"
-    r"|übrigens\b|au passage\b|bon courage\b|bonne (?:continuation|chance|journée)\b|n['’]hésite|por cierto\b"
-    r"|per inciso\b"
-    r"|кстати\b|顺便|另外注意|ちなみに|참고로|viel (?:erfolg|spaß|glück)\b)",
+    r"|übrigens\b|au passage\b|bon courage\b|bonne (?:continuation|chance|journée)\b"
+    r"|n['’]hésite|por cierto\b|per inciso\b|кстати\b"
+    r"|顺便|另外注意|ちなみに|참고로|viel (?:erfolg|spaß|glück)\b)",
     re.IGNORECASE,
 )
-_CONCLUDED = regex(
+# "It is worth noting the pattern, so the sum is 96."
+_ADVICE_CONCLUDES = regex(
     r"[,;—–] ?(?:(?:and )?(?:so|hence|thus|therefore|then)\b|which (?:makes|gives|leaves|is)\b"
-    r"|(?:and )?the [a-z]+ (?:is|are)\b|also\b|donc"
-    r"\b)|: (?:the |there |it )?[^:]*\b(?:is|are|so)\b[^:]*\d|: ?-?\d[\d.,/]*\W*$|所以|ответ"
-    r"|[—–] (?:there|the|it|so)\b",
+    r"|(?:and )?the [a-z]+ (?:is|are)\b|also\b|donc\b)|: (?:the |there |it )?[^:]*\b(?:is|are|so)\b[^:]*\d"
+    r"|: ?-?\d[\d.,/]*\W*$|所以|ответ|[—–] (?:there|the|it|so)\b",
     re.IGNORECASE,
 )
 # An equality of numbers that a word of approval follows: "As 8 × 3 = 24, this works."
 _APPROVED = regex(
     r"^(?!\W*(?:so|thus|therefore|hence)\b)(?:(?:[^=≈(]*"
     r"|\([^=≈]*)(?:(?<=[\d)])\s*[=≈][^=≈(]*)*(?<=[\d)])\s*[=≈]\s*[-\d.,/]+"
-    r"|[^=≈]*[\ue000-\uf8ff][^=≈\d]*?)[^=≈]{0,20}"
-    r"(?:\b(?:as (?:required|expected|desired|needed|claimed|given|stated|it should)|this (?:works|fits)|which "
-    r"(?:matches|fits|works|agrees"
-    r"|checks out|is (?:correct|right|true|consistent))|checks out|works|matches|OK)|[✓✔✅])[\s.!)]*$",
+    r"|[^=≈]*[\ue000-\uf8ff][^=≈\d]*?)[^=≈]{0,20}(?:\b(?:as (?:required"
+    r"|expected|desired|needed|claimed|given|stated|it should)|this (?:works|fits)|which (?:matches"
+    r"|fits|works|agrees|checks out|is (?:correct|right|true|consistent))|checks out|works|matches|OK)"
+    r"|[✓✔✅])[\s.!)]*$",
     re.IGNORECASE,
 )
 _PARENTHESES_BEHIND = regex(r"(?<=[\w\ue000-\uf8ff])[,.]?\s+\([^()]*\)[\s.!]*$")
@@ -93,7 +82,9 @@ _OF_OTHERS = regex(
     r"|rival)\b",
     re.IGNORECASE,
 )
+# "The others are 3 and 4, so 7."
 _IN_TOTAL = regex(r"[,;:] (?:in total|altogether|so|hence|thus|therefore)\b", re.IGNORECASE)
+# "Wait, the rest are 12."
 _CORRECTS = regex(r"\W*(?:wait|no|actually|but|oops|hold on|hmm|oh)\b", re.IGNORECASE)
 _CONCLUDES = regex(
     r"[\s>#*-]*(?:(?:and |but )?(?:so|hence|thus|therefore|consequently|altogether|in total|in conclusion)\b"
@@ -120,19 +111,24 @@ _NOTE = regex(
     r"|(?:without|if|had|were)\b.*\bwould)\b",
     re.IGNORECASE,
 )
-# "The balance is the one in the last row.", "since 9 is too small and 36 too large."
+# "The balance is the one in the last row."
 _POINTS = regex(
     r"[^\d=\ue000-\uf8ff]*\b(?:(?:in|from) the (?:last|final|bottom) (?:row|line|column|cell)"
     r"|(?:the|this) table shows|is the (?:last|final|bottom) (?:entry|row|line|value|number))\b[^\d=\ue000-\uf8ff]*"
 )
+# "Since 9 is too small and 36 too large."
 _REASON_ALONE = regex(
     r"(?:since|because|weil|denn|car|porque|puisque)\b(?!.*(?:,|=|: |\b(?:it|this|that|they|we) (?:is|are|have|get)\b"
     r"| of this\b))",
     re.IGNORECASE,
 )
+# "The perimeter is 30 (not asked here)."
 _NOT_ASKED = regex(r"[(,] ?(?:which (?:is|are|was|were) )?not (?:asked|needed|required|wanted)(?: for| here)?[),]")
 _QUESTION = regex(r"(?:Is|Are|Does|Do|Can|Will|How|Why)\b[^.!?:]*[a-z]$")  # that breaks off before its mark
-_SO = regex(r",\s+(?:and )?(?:so|hence|thus|therefore) (?:it|that|the|there|this|we|[a-z]) ?(?:is|are|=|equals|have)\b")
+# "Note that 6 divides it, so it is even."
+_SO_IT_IS = regex(
+    r",\s+(?:and )?(?:so|hence|thus|therefore) (?:it|that|the|there|this|we|[a-z]) ?(?:is|are|=|equals|have)\b"
+)
 _FIND = (
     r"(?:\w+ly |first |now |just |then )?(?:find|compute|calculate|evaluate|determine|simplify|solve|expand|factor"
     r"|express|know|work out)\b(?! that\b|\s+\d+\s+[a-z])"  # "solve 6 more problems" gives a number
@@ -166,13 +162,13 @@ _LAST_REMARK = regex(
     r"(?=[^()]*(?:[A-Za-z]{3}|=))(?:[^()]|\([^()]*\)){5,400}\)[\s.*]*$",
     re.IGNORECASE,
 )
-
-
+# What a correction in parentheses has, and no remark: "(That should be 8.)"
 _TAKES_BACK = regex(r"\b(?:mistake|but|should|must|in fact|instead|actually|wrong|error)\b", re.IGNORECASE)
+# "So 90! (Some show 72.) Let me know!"
 _REMARK_BETWEEN = regex(
-    r"(?<=[.!?])\s+\((?=[A-Z][a-z]+ [a-z]+)(?!(?:Actually|Correct|Wait|Sorry|Oops|No|So|Hence|Thus|Therefore"
-    r"|The answer)\b)"
-    r"[^()]{5,300}[.!]?\)(?=\s+(?:Let me|I hope|Hope|Feel free|Good luck|Happy|Thanks?|Do you|If you|Please)\b)"
+    r"(?<=[.!?])\s+\((?=[A-Z][a-z]+ [a-z]+)(?!(?:Actually"
+    r"|Correct|Wait|Sorry|Oops|No|So|Hence|Thus|Therefore|The answer)\b)[^()]{5,300}[.!]?\)(?=\s+(?:Let me"
+    r"|I hope|Hope|Feel free|Good luck|Happy|Thanks?|Do you|If you|Please)\b)"
 )
 
 
@@ -183,10 +179,10 @@ def states_nothing(sentence: str, notes: bool) -> bool:
         or _QUESTION.match(sentence) is not None
         or _NOT_ASKED.search(sentence) is not None
         or _POINTS.fullmatch(sentence) is not None
-        or (_ADVICE.match(sentence) is not None and _CONCLUDED.search(sentence) is None)
+        or (_ADVICE.match(sentence) is not None and _ADVICE_CONCLUDES.search(sentence) is None)
         or _ASIDE.match(sentence) is not None
         or _APPROVAL.fullmatch(sentence) is not None
-        or (not notes and _NOTE.match(sentence) is not None and not _SO.search(sentence))
+        or (not notes and _NOTE.match(sentence) is not None and not _SO_IT_IS.search(sentence))
         or (not notes and _REASON_ALONE.match(sentence) is not None)
     )
 
@@ -246,7 +242,7 @@ def without_remarks_in_brackets(text: str) -> str:
 
 
 def without_last_remark(text: str) -> str:
-    """The text without the parentheses that end it behind its last sentence.
+    """The text without the parentheses that end it behind its last sentence, or stand before a last courtesy.
 
     >>> without_last_remark("n = 17. (The next would be 52.)"), without_last_remark("It is f(x).")
     ('n = 17.', 'It is f(x).')

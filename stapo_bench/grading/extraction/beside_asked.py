@@ -11,25 +11,26 @@ from stapo_bench.grading.extraction.stems import HAN, stems
 from stapo_bench.grading.patterns import regex
 
 _VALUE = regex(r"\d|\$|[√π]")
-# Where a clause of something else may begin.
+# Where a clause of something else may begin: "..., while they are 2 and 9", "; the other is 4".
 _BESIDE = regex(
-    r",? (?:while|whereas)\b|(?:, and|;) (?=the (?:other|others|remaining|rest)\b)|、(?=[^、。]{1,6}は)|, (?:before"
-    r"|after which|though"
-    r"|although|even though)\b"
+    r",? (?:while|whereas)\b|(?:, and|;) (?=the (?:other|others|remaining|rest)\b)"
+    r"|、(?=[^、。]{1,6}は)|, (?:before|after which|though|although|even though)\b"
     r"|, (?:а|при этом|mientras(?: que)?|und|während|wobei|et|tandis que|alors que|e|mentre|enquanto)\b"
     r"|[，,；;]\s?而(?!且)"
 )
 _WHILE = regex(r",? (?:while|whereas)\b")
+# A clause with one of these concludes, and is no aside: "while b is 4, so the sum is 9".
 _CONCLUDES = regex(
-    r"\b(?:so|hence|thus|therefore|gives?|giving|makes?|leaves?|leaving|yields?|total\w*|altogether|answer|donc"
-    r"|also|somit"
-    r"|daher|luego|portanto|quindi|поэтому|значит|итого)\b|所以|因此|故"
+    r"\b(?:so|hence|thus|therefore|gives?|giving|makes?|leaves?|leaving"
+    r"|yields?|total\w*|altogether|answer|donc|also|somit|daher|luego|portanto|quindi|поэтому|значит|итого)\b|所以|因此|故"
 )
+# "Find $a_4$", "What is f(2)?"
 _NAME = regex(
     r"\b(?:find|determine|compute|calculate|evaluate|what is|give)\s+(?:the value of\s+)?\$?([a-zA-Z](?:_\{?\w{1,3}\}?"
     r"|\([-\w]{1,4}\)))\$?",
     re.IGNORECASE,
 )
+# "Find the volume"
 _NOUN = regex(r"\b(?:what is|what's|find|determine|compute|calculate) (?:the|its) ([a-z]{4,})\b", re.IGNORECASE)
 
 
@@ -105,9 +106,8 @@ def _tells(clause: str) -> bool:
         return True
     return (
         re.search(
-            r"=|\b(?:is|are|was|were|equals?|has|have|est|sont|vaut|ist|sind|beträgt|es|son|é|è|são|sono"
-            r"|равн[аоы]?|составляет"
-            r"|есть|это)\b|[是为為有得は]",
+            r"=|\b(?:is|are|was|were|equals?|has|have|est|sont|vaut"
+            r"|ist|sind|beträgt|es|son|é|è|são|sono|равн[аоы]?|составляет|есть|это)\b|[是为為有得は]",
             clause,
         )
         is not None

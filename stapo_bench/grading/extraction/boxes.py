@@ -29,8 +29,7 @@ _TIMES = r"(?:\\cdot|\\times|[·×*])"
 # A factor reaches from the last relation to the box, or from the box to the end of the formula.
 _FACTOR_BEFORE = regex(
     rf"(?:[=≈$]|\\[(\[]|\\approx)\s*(?:\\displaystyle)?\s*((?:\([-−\d.]+\)|[-−]?\d[\d.]*|\\pi"
-    rf"|\\[dt]?frac(?:\{{\d+\}}\{{\d+\}}|\d\d|\s\d\s?\d)|[½⅓⅔¼¾]|\\sqrt\{{?\d+\}}?"
-    rf"|\s)+{_TIMES}\s*)$"
+    rf"|\\[dt]?frac(?:\{{\d+\}}\{{\d+\}}|\d\d|\s\d\s?\d)|[½⅓⅔¼¾]|\\sqrt\{{?\d+\}}?|\s)+{_TIMES}\s*)$"
 )
 _FACTOR_BEHIND = regex(
     rf"((?:\\[,;! ]|\s)*(?:{_TIMES}\s*(?:[\d.]+(?:\^\{{?-?\d+\}}?)?|\\sqrt\{{?\d+\}}?|\\pi)|\\sqrt\{{\d+\}}"

@@ -17,7 +17,9 @@ _REASON_BEHIND = regex(r"\\q?quad\s*\(\s*\\text\s*\{\s*(?:since|because|as|check
 # "7^{-1} ≡ 15 (mod 26)": numbers alone
 _CONGRUENT = regex(r"[^A-Za-z=]*?(?:≡|\\equiv)\s*(-?\d+)\s*(?:\(mod.*|\\pmod.*|\\mod.*|\\bmod.*)?")
 _ROUNDED_CALL = regex(r"[A-Za-z]\([-\d.]+\) ?(?:≈|\\approx) ?(-?[\d.]+)")  # "y(3) ≈ 8"
+# "x, (11 - 2)/(4 - 1) = 3": the letter ends what is called "the change in x"
 _LETTER_FIRST = regex(r"\s*[a-z],\s+(?=[(\d])")
+# "y = 2x = 10", "∠B = 40°"
 _LETTER_IS = regex(r"\s*((?:∠|\\angle ?)?[A-Za-z])\s*=[^=]+(?:=[^=]+)*")
 _LETTER_ALONE = regex(r"\s*[A-Za-z](?:_\w|_\{\w+\})?\s*")
 _LETTER = regex(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])|[A-Za-z]{2,}")
@@ -32,24 +34,22 @@ _CALL_SIDE = regex(
     r"|\(.*\)['′]|d[a-z]?\s*/\s*d[a-z].*|\\(?:int|sum|prod|lim|binom|frac\{d).*|[∫∑∏].*|\|.*\||lim\b.*)\s*",
     re.DOTALL,
 )
+# "The sum of the first n terms is ", before an equality
 _NOUN_IS = regex(
     r"([^\W\d_]{3,})(?: (?:of|for|between|from|in|de|du|des|del|della|do|da|von|der) [^.;=]{0,60}?| [^\W\d_]+а)?"
     r" (?:is|equals|равн[аоы]?|beträgt|ist|est|vaut|es|é|è) (?:then |thus |therefore |exactly |just |also |donc )?$"
 )
 # What has a value, so that an equality said of it is a working: "the sum is n(n+1)/2 = ..."; a line has none.
 _QUANTITY = regex(
-    r"\b(?:sums?|product|difference|quotient|remainder|ratio|area|perimeter|volume|circumference|length|width"
-    r"|height|depth"
-    r"|distance|radius|diameter|speed|velocity|acceleration|rate|time|mass|weight|force|energy|power|current"
-    r"|voltage|charge"
-    r"|resistance|density|pressure|temperature|frequency|total|number|count|amount|cost|price|profit|interest"
-    r"|value|average"
-    r"|mean|median|variance|probability|chance|angle|determinant|integral|derivative|limit|slope|term|change|discount"
-    r"|сумма|площадь|объ[её]м|периметр|скорость|значение|Summe|Fläche|Volumen|Umfang|Wert|somme|aire|périmètre"
-    r"|valeur|suma"
-    r"|área|perímetro|valor|soma|somma|perimetro|valore)\b",
+    r"\b(?:sums?|product|difference|quotient|remainder|ratio|area|perimeter|volume"
+    r"|circumference|length|width|height|depth|distance|radius|diameter|speed|velocity|acceleration|rate|time|mass"
+    r"|weight|force|energy|power|current|voltage|charge|resistance|density|pressure|temperature|frequency|total|number"
+    r"|count|amount|cost|price|profit|interest|value|average|mean|median|variance|probability|chance|angle|determinant"
+    r"|integral|derivative|limit|slope|term|change|discount|сумма|площадь|объ[её]м|периметр|скорость|значение|Summe"
+    r"|Fläche|Volumen|Umfang|Wert|somme|aire|périmètre|valeur|suma|área|perímetro|valor|soma|somma|perimetro|valore)\b",
     re.IGNORECASE,
 )
+# A left side that is worked out: "2d/(d/24)"
 _OPERATED = regex(r"[-−+*/·×^(²³π]|\\[dt]?frac|\\pi")
 
 

@@ -15,36 +15,34 @@ from stapo_bench.grading.patterns import regex
 MAX_RUNS = 60  # values of a clause, from its end, that are looked at
 MAX_BEFORE = 60  # characters before a value that may hedge it
 _WHICH = (  # that adds a remark, and no result
-    r"which(?! (?:together |in (?:[a-z]+ ){1,3}|thus |then |to the nearest [a-z]+ |rounded [^,]{0,40}?"
-    r"|[a-z]+ed (?:by|with|in) \S+ )?"
-    r"(?:is|are|equals|gives|makes|means|comes|simplifies|reduces|evaluates|leaves|leaving|yields|totals"
-    r"|amounts|rounds|brings|takes|raises|lowers|puts|sets|becomes|turns|reads|approaches|tends|tells us|shows"
-    r"|implies|can happen|can be)\b)"
+    r"which(?! (?:together |in (?:[a-z]+ ){1,3}|thus |then "
+    r"|to the nearest [a-z]+ |rounded [^,]{0,40}?|[a-z]+ed (?:by|with|in) \S+ )?(?:is|are"
+    r"|equals|gives|makes|means|comes|simplifies|reduces|evaluates|leaves|leaving|yields|totals|amounts|rounds|brings"
+    r"|takes|raises|lowers|puts|sets|becomes|turns|reads|approaches|tends|tells us|shows|implies|can happen|can be)\b)"
 )
 _SUBORDINATE = regex(
     r",?\s+\b(?:because|since|as (?:desired|required|claimed|shown|needed|expected|stated|\w+ was)|as (?:we"
     r"|the|it)\b|where(?:as)?|"
     + _WHICH
     + r"|whose|while|although|though|compared|when(?:ever)?|if|provided|assuming|so that|in order|for (?:all|any"
-    r"|every|each|which)"
-    r"|of which|as (?=[^,;]*\d[^,;]*(?:=|\bis\b|\bmakes\b)[^,;]*\d)"
+    r"|every|each|which)|of which|as (?=[^,;]*\d[^,;]*(?:=|\bis\b|\bmakes\b)[^,;]*\d)"
     r"|хотя|obwohl|bien que|aunque|embora|sebbene|benché|虽然|尽管|tra cui|dont|darunter|entre (?:ellos|ellas|eles)"
-    r"|в том числе"
-    r"|(?<!the )(?<!a )(?<!each )car|puisque|weil|da|denn|porque|поскольку|так как)\b",
+    r"|в том числе|(?<!the )(?<!a )(?<!each )car|puisque|weil|da|denn|porque|поскольку|так как)\b",
     re.IGNORECASE,
 )
 _AND = regex(r"(?<!,) (?:and|und|et|y)\s*$", re.IGNORECASE)  # with a comma before it the main clause may go on
 _IF = regex(r",?\s+(?:if|unless|provided|assuming)\b", re.IGNORECASE)
+# Behind a clause: "it is 5, if x > 0"
 _CONDITION = regex(r"[\s,;]*(?:if|unless|provided|assuming)\b", re.IGNORECASE)
 _SENTENCE_BEFORE = regex(r"(?:[^\W\d_]{2,} [^;]*){3}$")  # words before a semicolon, and no row of equations
-_WOULD = regex(
-    r"\b(?:would|sería|serait|wäre|sarebbe|seria)\b|было бы", re.IGNORECASE
-)  # of what is not so, beside what is
+# Of what is not so, beside what is: "it would be 9 without the last"
+_WOULD = regex(r"\b(?:would|sería|serait|wäre|sarebbe|seria)\b|было бы", re.IGNORECASE)
 _STATES = regex(
     r"=|\b(?:is|are|was|were|has|have|gives?|get|obtain(?:s|ing)?|equals?|becomes?"
     r"|arrives? at|comes? (?:to|out)|reach(?:es)?|makes?|yields?|totals?)\b",
     re.IGNORECASE,
 )
+# "it is true because 7 is odd"
 _BECAUSE = regex(r"(?<=\w) (?:because|since|weil|denn|porque) ", re.IGNORECASE)
 _SINCE = regex(r"\s*(?:since|because)\b", re.IGNORECASE)
 _LEFT_WITH = frozenset(["up", "us", "her", "him", "them", "leaves", "leaving", "left"])  # "ends up with 6"
@@ -55,7 +53,7 @@ _REASON = regex(
     r"|since(?![^,;]*\b(?:(?:it|this|that) (?:means|follows|implies)|we (?:leave|keep|write))\b)"
     r"|as(?! an? [a-z]+ (?:of|in|for)\b)|if|when|while|whereas|although|though|unless|provided|where"
     r"|with(?![^,;]*\b(?:(?:this|that|it|we|he|she|they) (?:is|are|\w+s)|the [a-z]+ (?:are|[a-z]+s)) )|not|rather"
-    r"|instead(?! (?:of (?:that|this|it) )?(?:the|it|we|this|you)\b)|compared|unlike|assuming|supposing|provided|"
+    r"|instead(?! (?:of (?:that|this|it) )?(?:the|it|we|this|you)\b)|compared|unlike|assuming|supposing|"
     + _WHICH
     + r"|хотя|obwohl|bien que|aunque|embora|sebbene|benché|for which|of which"
     r"|car(?! \w+s\b)|puisque|weil|da|denn|porque|ya que|perché|поскольку|так как|因为|由于)\b",
@@ -90,11 +88,10 @@ _AT = regex(
 _CONSEQUENCE = regex(
     r"[,;:—–-]\s*(?:and\s+)?(?:so|hence|thus|therefore|consequently|then|which means|from which|meaning|it follows"
     r"|that is|in other words|(?:or )?in (?:\w+ )?(?:form|notation|terms)|o sea|de modo que|así que"
-    r"|por (?:lo )?tanto|de sorte que|sodass|so dass|di modo che|так что|следовательно|es decir|c['’]est-à-dire"
-    r"|das heißt"
-    r"|cioè|ou seja|то есть|namely|altogether|in total"
-    r"|which (?:together |in all |in total |thus |then )?(?:comes to|amounts to|totals|gives|makes|equals|leaves|yields"
-    r"|reads|simplifies to|evaluates to)|which,? (?:(?:rounded )?to the nearest \w+|to (?:\w+ )?(?:decimals?"
+    r"|por (?:lo )?tanto|de sorte que|sodass|so dass|di modo che"
+    r"|так что|следовательно|es decir|c['’]est-à-dire|das heißt|cioè|ou seja|то есть|namely|altogether|in total"
+    r"|which (?:together |in all |in total |thus |then )?(?:comes to|amounts to|totals|gives|makes|equals|leaves"
+    r"|yields|reads|simplifies to|evaluates to)|which,? (?:(?:rounded )?to the nearest \w+|to (?:\w+ )?(?:decimals?"
     r"|places?|figures|digits)(?: places?)?|in (?:[a-z]+ )?(?:notation"
     r"|form|terms|percent|words|degrees|decimals?)),?(?= (?:is|gives|makes|becomes|reads)\b)|donc"
     r"|also|daher|somit|luego|поэтому|значит|(?:rounded )?to the nearest \w+)\b(?: that\b(?!['’]))?"
@@ -104,13 +101,12 @@ _CONSEQUENCE = regex(
 )
 # "Since the time is 2 hours, ...": what opens a sentence and states nothing.
 _OPENING = regex(
-    r"\W*(?:since|because|as|if|when|while|although|given that|seeing that)\b.*,\s+(?=(?:the|it|he|she|they|we|you"
-    r"|everyone|everybody|there|this"
-    r"|that|each|his|her|its|their|our)\b[^,]*\b(?:\d|[\ue000-\uf8ff]|two\b|three\b|four\b|five\b|six\b|seven\b|eight\b"
+    r"\W*(?:since|because|as|if|when|while|although|given that"
+    r"|seeing that)\b.*,\s+(?=(?:the|it|he|she|they|we|you|everyone|everybody|there|this|that"
+    r"|each|his|her|its|their|our)\b[^,]*\b(?:\d|[\ue000-\uf8ff]|two\b|three\b|four\b|five\b|six\b|seven\b|eight\b"
     r"|nine\b|ten\b|eleven\b|twelve\b|[a-z]+teen\b|[a-z]+ty\b|half\b)|[\ue000-\uf8ff]\W*$|\S{1,20} is the\b)"
-    r"|\W*(?:plugging|substituting|using|putting|setting|inserting|taking|with)\b[^:;]*"
-    r"\b(?:we|one) (?:get|obtain|find)s?\s+"
-    r"|(?:.*\band )?\b[a-z]{2,}ing (?:[a-z]+ )?(?:by|with|for|from|in) [^,=]*,\s+(?=[a-z] ?=)"
+    r"|\W*(?:plugging|substituting|using|putting|setting|inserting|taking|with)\b[^:;]*\b(?:we|one) (?:get"
+    r"|obtain|find)s?\s+|(?:.*\band )?\b[a-z]{2,}ing (?:[a-z]+ )?(?:by|with|for|from|in) [^,=]*,\s+(?=[a-z] ?=)"
     r"|\W*(?:since|because|as) [^,]*=[^,]*,\s+(?=[^,=]*[A-Za-z(][^,=]*=)"
     r"|(?:.*[,;] (?:and )?)?[a-z]{3,}ing (?=[^,;:=]*\d)[^,;:=]*?\b(?:shows?|tells us|means|reveals"
     r"|implies)\s+(?:that\s+)?(?=[^=]*\d)",
@@ -135,17 +131,13 @@ _HEDGE = regex(
     r"\b(?:at least|at most|no more than|no less than|no fewer than|not more than|not less than|more than"
     r"|less than|fewer than|greater than|larger than|smaller than|bigger than"
     r"|(?<!\badd )(?<!\badds )(?<!comes )up to|over|under|above|below|nearly|almost|between|neither|maybe|perhaps"
-    r"|possibly|might be"
-    r"|may be|could be|cannot be|can't be|never|not|isn['’]t|aren['’]t|n['’]t|bounded by|off by"
+    r"|possibly|might be|may be|could be|cannot be|can't be|never|not|isn['’]t|aren['’]t|n['’]t|bounded by|off by"
     r"|menor\w* (?:que|do que|a)|mayor\w* (?:que|a)|maior\w* (?:que|do que)"
-    r"|inf[eé]rie?u?r\w* (?:a|à)|sup[eé]rie?u?r\w* (?:a|à)"
-    r"|(?:kleiner|größer|weniger|mehr|jünger|älter) als|plus (?:petit|grand)\w* que"
-    r"|(?:moins|plus) de|(?:minor|maggior)\w* di"
-    r"|меньше|больше|не превосходящ\w+"
-    r"|mod|modulo|divisible by|multiple of|power of|multiples of|base|step|case|equation|lemma|theorem|figure"
-    r"|chapter|exercise|problem|page|section|example|part|modulus|degree|order|dimension|chapitre|Kapitel|cap[ií]tulo"
-    r"|capitolo|глав[аеу]|exercice|Aufgabe|ejercicio|esercizio)\s*(?:to\s+|be\s+|exactly\s+|a\s+"
-    r"|the\s+)?(?:[^\w\s(]\s*)?$",
+    r"|inf[eé]rie?u?r\w* (?:a|à)|sup[eé]rie?u?r\w* (?:a|à)|(?:kleiner|größer|weniger|mehr|jünger|älter) als"
+    r"|plus (?:petit|grand)\w* que|(?:moins|plus) de|(?:minor|maggior)\w* di|меньше|больше|не превосходящ\w+"
+    r"|mod|modulo|divisible by|multiple of|power of|multiples of|base|step|case|equation|lemma|theorem|figure|chapter"
+    r"|exercise|problem|page|section|example|part|modulus|degree|order|dimension|chapitre|Kapitel|cap[ií]tulo|capitolo"
+    r"|глав[аеу]|exercice|Aufgabe|ejercicio|esercizio)\s*(?:to\s+|be\s+|exactly\s+|a\s+|the\s+)?(?:[^\w\s(]\s*)?$",
     re.IGNORECASE,
 )
 # "On day 4 it is taller than 20 cm" bounds its subject, and gives no value.
@@ -159,9 +151,8 @@ _ROUGH = regex(
 )
 # "which brings the thermometer to −7"
 _BRINGS_TO = regex(
-    r"(?<!would )\b(?:brings?|takes?|moves?|raises?|lowers?|drops?|falls?|rises?|shrinks?|grows?|reduces?|sinks?"
-    r"|climbs?|leads?)\b"
-    r"(?: [^\W\d_]+){0,4} to (?:exactly |just )?$"
+    r"(?<!would )\b(?:brings?|takes?|moves?|raises?|lowers?|drops?"
+    r"|falls?|rises?|shrinks?|grows?|reduces?|sinks?|climbs?|leads?)\b(?: [^\W\d_]+){0,4} to (?:exactly |just )?$"
     r"|\b(?:puts?|sets?) (?:[^\W\d_]+ ){1,6}(?:at|to) (?:exactly |just )?$"
     r"|\b(?:leave|keep|state|rewrite|put|write|written|express|expressed|represent|represented)\b(?: \S+){1,3} as $"
     r"|\b(?:sold|sells|bought|goes|went) for $|\bends? (?:in|with) $"
@@ -174,6 +165,7 @@ _BRINGS_TO = regex(
 _COUNTS_VALUES = regex(
     r"\s+(?:[a-z]+ )?(?:solutions|roots|values|numbers|integers|answers|points)\s*[:,(]\s*[-−(\d√π\ue000-\uf8ff]"
 )
+# "Area = "
 _WORD_EQUALS = regex(r"[A-Za-z]{3,} ?= ?$")
 _CALL = regex(r"[A-Za-z\u0370-\u03ff]'*\([a-z]\)")
 _MORE = regex(

@@ -44,27 +44,27 @@ _LATER = regex(r",? (?:but|however|still|nevertheless)\b|[.;] (?:But|However|Sti
 _BORDER = regex(r"^\|\s+")  # of a table's cell
 _HASHES = regex(r"(?<!#)####(?!#)[ \t]*([^\n]+)")
 _BOLD = regex(r"(?<![\w)])\*\*([^*\n]{1,300})\*\*(?![\w(])")
-_VECTOR = regex(r"[a-z]")  # "0.6 **i**, of two dimensions"
-_EQUALITY = regex(r"[\w)] ?= ?[-−$\w\\]")
+_BOLD_LETTER = regex(r"[a-z]")  # "0.6 **i**, of two dimensions"
+_EQUALITY = regex(r"[\w)] ?= ?[-−$\w\\]")  # "F = 12", behind a bold formula
 _STEP = regex(r"(?:Step|Case|Method|Stage|Attempt|Approach|Try|Way) \d+\b")
 _NAMED = regex(r"(?:[A-Za-z]{3,} ?){1,3}:\s*(\S.*)")  # "Total: 52"
 # "42 (since 42^2 = 1764)"; only from the first of several spaces: from each of them takes the square of their number
 _REASON_BEHIND = regex(
-    r"(?<!\s)\s+(?:\((?:i\.e\.|(?:since|because|as|for|check\w*|verif\w*|which|note|that is)\b)[^()]*"
-    r"(?:\([^()]*\)[^()]*)*\)"
+    r"(?<!\s)\s+(?:\((?:i\.e\.|(?:since|because|as|for|check\w*"
+    r"|verif\w*|which|note|that is)\b)[^()]*(?:\([^()]*\)[^()]*)*\)"
     r"|\((?:[^()=]|\([^()]*\))*=[^()]*(?:\([^()]*\)[^()]*)*\)|\[[a-z]{2,}\b[^\[\]]*\])\W*$",
     re.IGNORECASE,
 )
 _CONDITION = regex(r"\b(?:where|for|if|when|with|unless|provided)\b", re.IGNORECASE)
 _NOT_BUT = regex(r"not\b", re.IGNORECASE)
 _NOT_BOTH = regex(r"^[^;]*\d[^;]*; (?:[a-z]{2,} ){3}")  # "7, not 14; doubling it is a slip"
-_OPEN_BRACKET = regex(r"^[^;)]*\([^;)]*;")
+_OPEN_BRACKET = regex(r"^[^;)]*\([^;)]*;")  # "(3; 4)"
+# "so the total is", where the text ends
 _ANNOUNCES = regex(r"\b(?<!there )(?:is|are|equals|get|gives|obtain)\s*\Z", re.IGNORECASE)
-_TIMES_X = regex(r"\d x \d")
+_TIMES_X = regex(r"\d x \d")  # "4 x 5 = 20"
 _COPULA = regex(r"\s(?:is|are|has|have|equals|est|vaut|ist|beträgt|es|son|è|é)\s", re.IGNORECASE)
-_WRONG = regex(
-    r"\b(?:wrong|incorrect|mistaken|tempting|naive|naïve|intuitive)\s+$", re.IGNORECASE
-)  # "a common wrong answer is 9"
+# "a common wrong answer is 9"
+_WRONG = regex(r"\b(?:wrong|incorrect|mistaken|tempting|naive|naïve|intuitive)\s+$", re.IGNORECASE)
 _OF_ANOTHER = regex(  # "a student claims the answer is 9"
     r"\b(?:an?|another|the|one|some) (?:other |of the )?(?:students?|friend|classmate|colleague|teacher|person|people)"
     r"\b[^.;:]*\b(?:claim|say|said|think|thought|believe|wr[io]te|g[eo]t|insist)s?\b[^.;:]*$",
@@ -289,7 +289,7 @@ def _bold(text: str) -> str | None:
         b
         for b in _BOLD.findall(text)
         if re.search(r"\d|\\|^[A-Za-z]\b", b)
-        and not _VECTOR.fullmatch(b)
+        and not _BOLD_LETTER.fullmatch(b)
         and not b.rstrip().endswith(":")
         and not _STEP.match(b)
     ]

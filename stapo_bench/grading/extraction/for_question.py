@@ -27,9 +27,8 @@ _OPENING_VALUE = regex(
 )
 _IN_SUMMARY = regex(r"\W*(?:in summary|to summari[sz]e|to sum up|in short|summary|recap)\b", re.IGNORECASE)
 _NUMERICALLY = regex(
-    r"\s*(?:≈|\$?\\approx)|\W*(?:numerically|as a decimal|in decimals?|approximately|roughly|(?:that|this|it"
-    r"|which)(?:['’]s| is)"
-    r" (?:about|approximately|roughly|around))\b",
+    r"\s*(?:≈|\$?\\approx)|\W*(?:numerically|as a decimal|in decimals?"
+    r"|approximately|roughly|(?:that|this|it|which)(?:['’]s| is) (?:about|approximately|roughly|around))\b",
     re.IGNORECASE,
 )
 _THEREFORE = regex(r"\b(?:so|hence|thus|therefore)\b", re.IGNORECASE)
@@ -103,28 +102,29 @@ _CONCLUDING = regex(
     r"|\b(?:final )?answer\b",
     re.IGNORECASE,
 )
-# "so 12 failed, which is 30% of the class", where the question asks how many
 _COUNTED = regex(r"\bhow many\b(?! percent)", re.IGNORECASE)
+# "so there are 3 such numbers: 2, 4 and 6"
 _THERE_ARE = regex(
-    r"(?:^|[.!?:,] |\n)(?:so |hence |thus |therefore |in total )?there (?:is|are) (?:exactly )?(?:\d+|one|two"
-    r"|three|four|five|six|seven|eight"
-    r"|nine|ten|eleven|twelve)(?: [a-z-]+){1,5}(?=: [^.:?]*\d[^.:?]*\.?\s*$)",
+    r"(?:^|[.!?:,] |\n)(?:so |hence |thus |therefore |in total )?there (?:is|are) (?:exactly )?(?:\d+"
+    r"|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)(?: [a-z-]+){1,5}(?=: [^.:?]*\d[^.:?]*\.?\s*$)",
     re.IGNORECASE,
 )
+# "What fraction of the class", to which a share is no remark
 _ASKS_SHARE = regex(r"percent|%|\b(?:fraction|part|ratio|share|proportion|probability|chance)\b", re.IGNORECASE)
+# "so 12 failed, which is 30% of the class", where the question asks how many
 _SHARE = regex(r"(?<=[a-z]), (?:which|that) (?:is|makes|means) [\d.]+ ?(?:%|percent)[^.,;\n]*(?=[.;\n]|$)")
 _OPTIONS = regex(r"\s*([^\s\n]{1,20})\s*\n\s*\(?A[).]\s")
 _REMARK = regex(
-    r"\W*(?:recall\b|that is (?:how|why|because)|with (?:this|these)\b|the (?:complement\w*|opposite|other|remaining)\b"
-    r"|all other|this (?:means|leaves|corresponds)\b.*\bstill\b(?! \d)|(?:he|she|they|it|we) (?:still|started"
-    r"|began)\b)",
+    r"\W*(?:recall\b|that is (?:how|why|because)|with (?:this|these)\b"
+    r"|the (?:complement\w*|opposite|other|remaining)\b|all other"
+    r"|this (?:means|leaves|corresponds)\b.*\bstill\b(?! \d)|(?:he|she|they|it|we) (?:still|started|began)\b)",
     re.IGNORECASE,
 )
-_BRINGS_TO = regex(r"\b(?:leads?|brings?|takes?) (?:us |him |her |them )?to\b", re.IGNORECASE)
+# "This brings us to 12."
+_LEADS_US_TO = regex(r"\b(?:leads?|brings?|takes?) (?:us |him |her |them )?to\b", re.IGNORECASE)
 _COMES_TO = (
-    r"\b(?:gives?|giving|makes?|making|yields?|leaves?|leaving|leads?|comes?|totals?|altogether|results?|becomes?"
-    r"|remains?"
-    r"|left)\b|="
+    r"\b(?:gives?|giving|makes?|making|yields?|leaves?|leaving"
+    r"|leads?|comes?|totals?|altogether|results?|becomes?|remains?|left)\b|="
 )
 _LEADS_TO = regex(rf"{_COMES_TO}|\banswer\b", re.IGNORECASE)
 _RESULTS = regex(
@@ -308,7 +308,7 @@ def _speaks_of_another(last: str, conclusion: str, asked: str, question: str) ->
     )
     of_last, of_conclusion = (stems(text) & wanted for text in (last, conclusion))
     noun = _noun_asked(asked)
-    if _BRINGS_TO.search(last) or not _WORD.search(last) or (noun and noun <= stems(last) and _IS_VALUE.search(last)):
+    if _LEADS_US_TO.search(last) or not _WORD.search(last) or (noun and noun <= stems(last) and _IS_VALUE.search(last)):
         return False
     if _REMARK.match(last):
         return len(of_conclusion) >= len(of_last) and bool(of_conclusion)

@@ -16,12 +16,10 @@ _LEAVES_OPEN = regex(
     rf"|\d,? (?:although|though|but|while|yet|however)\b[^;]{{0,30}}?{_VALUE}[^;]*\b(?:equally|also|just as|as well)\b"
     r"[^;]*\b(?:plausible|possible|likely|valid|good|right|correct|defensible)\b"
     r"|\d[^.]{0,120}\b(?:not (?:sure|certain|clear)|unsure|unclear|don['’]t know) (?:which|whether)\b"
-    r"|\d[^.]{0,60}\bone of (?:them|these|the two)\b[^.]{0,20}\b(?:(?:should|must|has to|will) be (?:right|correct"
-    r"|it|the answer)|has to go|is (?:right|correct))\b"
-    r"|\d,? (?:if|unless|assuming|provided)\b[^.;]*\b(?:counts?|counted|allowed|matters?|included|distinct"
-    r"|count as|taken as)\b"
-    r"|\b(?:either|both) (?:way|one|answers?|values?|readings?|interpretations?)\b[^.;]*\b(?:works?|fine|plausible"
-    r"|defensible|depend\w*|be (?:right|correct|meant|accepted))\b",
+    r"|\d[^.]{0,60}\bone of (?:them|these|the two)\b[^.]{0,20}\b(?:(?:should|must|has to|will) be (?:right|correct|it"
+    r"|the answer)|has to go|is (?:right|correct))\b|\d,? (?:if|unless|assuming|provided)\b[^.;]*\b(?:counts?|counted"
+    r"|allowed|matters?|included|distinct|count as|taken as)\b|\b(?:either|both) (?:way|one|answers?|values?|readings?"
+    r"|interpretations?)\b[^.;]*\b(?:works?|fine|plausible|defensible|depend\w*|be (?:right|correct|meant|accepted))\b",
     re.IGNORECASE,
 )
 OR_ELSE = regex(r"\W*(?:Or|Maybe|Perhaps|Alternatively)\b[^.;]{0,30}?\b(?:could|might|may)(?: also| well)? be \S*\d")
@@ -31,15 +29,14 @@ _WORDS = (
     " which ", " whether ", "one of the",
     " if ", " when ", " depending", "just as", "as well",
 )  # fmt: skip
-# A condition that asks for nothing: "if nothing is lost to the seam", "assuming he never skips one".
+# "if x ≠ 0"; _DOMAIN: "if x > 0", beside a formula
 _UNEQUAL = regex(r"\s*(?:that )?[a-z] ?(?:≠|!=|is not) ?-?\d+\W*")
+# A condition that asks for nothing: "if nothing is lost to the seam", "assuming he never skips one".
 _HARMLESS = regex(
     r"\b(?:nothing|nobody|no one|never|all goes|everything|needed|necessary|desired)\b|^\s*\d+ [a-z]+\W*$",
     re.IGNORECASE,
 )
-_DOMAIN = regex(
-    r"\s*(?:that\s)?[\ue000-\uf8ff]|\s*(?:that\s)?[a-z] ?(?:[≠<>≥≤]|!=|is (?:not|positive|negative|non))"
-)  # "if x ≠ 0"
+_DOMAIN = regex(r"\s*(?:that\s)?[\ue000-\uf8ff]|\s*(?:that\s)?[a-z] ?(?:[≠<>≥≤]|!=|is (?:not|positive|negative|non))")
 
 
 def leaves_open(sentence: str) -> bool:

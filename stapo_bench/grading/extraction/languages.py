@@ -29,12 +29,10 @@ _VERBS = """
 """
 COPULAS, VERBS = (frozenset(words.split()) for words in (_COPULAS, _VERBS))
 _ENGLISH_PHRASE = (
-    r"(?:final\s{1,3}answer|correct\s{1,3}answer"
-    r"|correct\s{1,3}(?:option|choice)(?=[\s:]{1,3}(?:is\s)?\W{0,4}\([A-J]\))|answer|\bans(?=\.?[ \t*]{0,4}[:=]))\.?"
-    r"(?:\*\*|\s|\\text\{){0,8}"
-    r"(?:to\s(?:the|this)\s\w{1,20}\s)?(?:is(?!n['’]t|\s(?:not\s)?(?:(?:in)?correct|(?:in)?valid|wrong|right)\b)"
-    r"|are(?!n['’]t)|:|=|→|⇒|->|=>|would\sbe|should\sbe|must\sbe)"
-    r"(?:\s|\*\*|:|equal\sto|therefore|thus|simply|\\text\{){0,12}"
+    r"(?:final\s{1,3}answer|correct\s{1,3}answer|correct\s{1,3}(?:option|choice)(?=[\s:]{1,3}(?:is\s)?\W{0,4}\([A-J]\))"
+    r"|answer|\bans(?=\.?[ \t*]{0,4}[:=]))\.?(?:\*\*|\s|\\text\{){0,8}(?:to\s(?:the"
+    r"|this)\s\w{1,20}\s)?(?:is(?!n['’]t|\s(?:not\s)?(?:(?:in)?correct|(?:in)?valid|wrong|right)\b)|are(?!n['’]t)"
+    r"|:|=|→|⇒|->|=>|would\sbe|should\sbe|must\sbe)(?:\s|\*\*|:|equal\sto|therefore|thus|simply|\\text\{){0,12}"
     r"|\bI(?:['’]d|['’]ll|\swould)?\s(?:go\swith|choose|pick)\s(?=\W{0,4}[A-J]\b[^A-Za-z]*$)"
 )
 _OTHER_PHRASES = (
@@ -53,10 +51,9 @@ _ANY_PHRASE = regex(rf"{_ENGLISH_PHRASE}|{_OTHER_PHRASES}", re.IGNORECASE)
 # Words that only a language with decimal commas has.
 EUROPEAN = regex(
     r"\b(?:ist|und|der|das|beträgt|lautet|ergibt|est|sont|donc|vaut|les|des|el|los|las|es|respuesta|resultado|il|della"
-    r"|è|são|não|uma|Preis|Betrag|prix|moyenne|Durchschnitt|Wert|Antwort|é|valor|valeur|Mittelwert|Ergebnis|Lösung"
-    r"|résultat"
-    r"|réponse|promedio|media|area|área|resposta|risposta|sind|somit|entspricht|custam?|assim|portanto|quindi"
-    r"|reais)\b|[а-яё]{3,}|€",
+    r"|è|são|não|uma|Preis|Betrag|prix|moyenne|Durchschnitt"
+    r"|Wert|Antwort|é|valor|valeur|Mittelwert|Ergebnis|Lösung|résultat|réponse|promedio"
+    r"|media|area|área|resposta|risposta|sind|somit|entspricht|custam?|assim|portanto|quindi|reais)\b|[а-яё]{3,}|€",
     re.IGNORECASE,
 )
 ENGLISH = regex(r"\b(?:the|is|we|that|with|this|which)\b", re.IGNORECASE)
@@ -80,20 +77,17 @@ GIVES_UP = regex(
 )
 # What takes back an answer before it, in so many words.
 _RETRACTED = regex(
-    r"\b(?:wrong|incorrect|mistaken?|mistakes?|error|correction|corrected|sorry|apolog\w+"
-    r"|misread|miscount\w*"
-    r"|scra(?:tch|p) (?:that|this|the|it|what)|not (?:quite )?right"
+    r"\b(?:wrong|incorrect|mistaken?|mistakes?|error|correction"
+    r"|corrected|sorry|apolog\w+|misread|miscount\w*|scra(?:tch|p) (?:that|this|the|it|what)|not (?:quite )?right"
     r"|(?:that|this|it|value|answer|result)(?:['’]s| is| was)(?: not|n['’]t) (?:quite )?correct"
     r"|answer (?:needs? chang\w+|needs to (?:be )?changed?|changes|becomes) (?:in)?to|new answer"
     r"|my (?:previous|earlier|first|old) answer (?:doubled|halved|(?:over|under)?counted|missed|ignored|was too)"
     r"|(?:ignore|disregard) (?:that|this|it|my|what|the (?:above|previous|earlier|last|first|box\w*|answer))"
-    r"|I (?:forgot|dropped|missed|overlooked|misread"
-    r"|miscalculated)"
-    r"|overlook\w*|instead(?! of)|not \S{1,20},? but|should (?:be|have been|have read)|on (?:second thought|reflection)"
+    r"|I (?:forgot|dropped|missed|overlooked|misread|miscalculated)|overlook\w*"
+    r"|instead(?! of)|not \S{1,20},? but|should (?:be|have been|have read)|on (?:second thought|reflection)"
     r"|(?:retract|withdraw|revise|strike|cross out|amend|fix) (?:that|this|it|the|my)"
-    r"|t(?:ake|ook) (?:that|it|this) back|take back (?:the|my|that|this|it)|change (?:it|that|this|my)|off by|oops"
-    r"|hold on|no,? wait|forgot"
-    r"|upside down)\b|\bNo!|n['’]t (?:quite )?(?:right|correct)\b"
+    r"|t(?:ake|ook) (?:that|it|this) back|take back (?:the|my|that|this|it)|change (?:it|that|this|my)"
+    r"|off by|oops|hold on|no,? wait|forgot|upside down)\b|\bNo!|n['’]t (?:quite )?(?:right|correct)\b"
     r"|\b(?:sbagliat[oaie]|errat[oa]|chiedo scusa|mi correggo|errad[oa]|desculp\w+|me enganei|Korrektur|falsch"
     r"|Fehler|Irrtum|doch nicht|erreur|faux|pardon|je corrige|error|incorrecto|me equivoqué"
     r"|corrijo|ошибка|ошибся|неверно|исправ\w+)\b|错了|不对|有误|更正|纠正|間違|訂正|잘못|정정|틀렸",

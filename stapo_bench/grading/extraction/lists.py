@@ -19,7 +19,8 @@ _LABEL_OF_EQUATIONS = regex(r"^\s*\*\*[^*:\n]*=[^*:\n]*:\*\*")  # "**x = 0 and y
 _ASSIGNED = regex(r"([a-z]\s*=\s*[-−]?[\d./√]+) gives (?![a-z]\s*=)")  # "k = 6 gives (x + 3)²"
 _JOINED = regex(r",? (?:and|or) ")
 _FROM = regex(r",? (?:from|for which|since|because|as|where|when|whose|which)\b.*$")  # "k = 6, from (x + 3)²"
-_MULTIPLE = regex(r"\s*\d*[a-z]\s*")
+_MULTIPLE = regex(r"\s*\d*[a-z]\s*")  # "2x", of "2x = 40°"
+# "y = 6x − 9", "y = 9 + 6(x − 3)"
 _SOLVED = regex(r"^[a-zA-Z] = .*(?:[\w)] ?[-−+·×÷*] ?[\w(√]|\d\()")
 _NAMED_ROW = regex(r"\s*\|[^|\d]*[^\W\d_]{2}[^|\d]*\|\s*([^|]+?)\s*\|\s*")  # "| larger number | 7 |"
 _LEADS_TO = regex(r"^.*(?:\bgives|,? so|⇒|→|=>|=\s*[-−]?\d+:)\s+(?=[A-Za-z]\s*=)")  # "x - 1 = 0 gives x = 1"

@@ -19,12 +19,14 @@ _TAG = regex(
     r"|small|big|ins|html|body|article|blockquote|sup|sub|del|math|font)\b(?:\s[^<>\n]{0,200})?/?>",
     re.IGNORECASE,
 )
+# "[b]42[/b]", "[hide]...[/hide]"
 _BBCODE = regex(r"\[(i|b|u|hide|quote|center)\](.{0,2000}?)\[/\1\]", re.DOTALL)
 _DRAWING = regex(r"\[asy\].*?(?:\[/asy\]|\Z)", re.DOTALL)
 _ARRAY = regex(
     r"(?<!\{)(?:\$\$|\\\[)?\s*\\begin\{(array|tabular)\}\s*\{[^{}]*\}(.{1,2000}?)\\end\{\1\}\s*(?:\$\$|\\\])?",
     re.DOTALL,
 )
+# "\end{proof}", "\qed", "$\blacksquare$"
 _OF_DOCUMENT = regex(
     r"\\(?:begin|end)\{(?:solution|proof|exercise|problem|question|answer|document|example|theorem|lemma)\}"
     r"|\\qed(?:here|symbol)?(?![A-Za-z])|\$?\\blacksquare(?![A-Za-z])\$?"
@@ -44,7 +46,7 @@ _ARROW = regex(r"(?<=\s)[-=]{1,3}>(?=\s)")
 _OTHER_BOX = regex(r"\\bbox\s{0,3}(?:\[[^\]\n]{0,80}\])?(?=\{)|\\enclose\{[a-z, ]*box[a-z, ]*\}\s{0,3}(?=\{)")
 _WITHOUT = regex(r"ℝ\s*\\\s*\{([^{}\n]{1,60})\}")
 _EMOJI = regex("[\U0001f300-\U0001faff]")  # pictures; digits with marks are others
-_REAIS = regex(r"\bR\$ ?(?=\d)")
+_REAIS = regex(r"\bR\$ ?(?=\d)")  # "R$ 45", in Brazil
 _POINT = regex(r"\(\s?([-−]?\d[\d.,/]{0,9})\s?\|\s?([-−]?\d[\d.,/]{0,9})\s?\)")  # as German writes it
 _CITATION = regex(r"(?<=[.!?])\s*(?:\[\d+\]\s*)+\Z")
 # Lines side by side that are parted by bars, without such at their ends.
@@ -53,8 +55,10 @@ _ROWS = regex(r"^(?:(?![ \t]*\|)[^|\n$]*[^|\n$ ][ \t]*(?: \|[ \t][^|\n$]*)+(?<![
 _NAMED_CELLS = regex(
     r"(?:^[ \t]*\|\s*[*$]*[a-zA-Z][*$]*[ \t]*\|[^|\n]+\|[ \t]*(?:\n(?![ \t]*\|[ \t]*:?-)|\Z)){2,}", re.MULTILINE
 )
+# Empty cells at the end of a row: "| Total | 42 | | – |"
 _EMPTY_CELLS = regex(r"^([ \t]*\|.*[^|\s–—-].*?\|)(?:[ \t]*[–—-]?[ \t]*\|)+[ \t]*$", re.MULTILINE)
 _ROW_OPENS = regex(r"\|\s*[*$]*[a-zA-Z][*$]*[ \t]*\|[^|\n]+\|[ \t]*\n[ \t]*\|")
+# Three lines and more like "apples    12"
 _COLUMNS = regex(r"^(?:[^\s|$\\=](?:[^\n|$\\=]*?\S)??(?: {3,}|\t+)[^\n|$\\=]*\S(?:\n|\Z)){3,}", re.MULTILINE)
 _GAP = regex(r" {3,}|\t+")
 _CELL = regex(r"\|\s*[*$]*([a-zA-Z])[*$]*\s*\|\s*([^|\n]+?)\s*\|")
@@ -145,7 +149,7 @@ def _rows_of(array: re.Match[str]) -> str:
 
 
 def _plain_signs(text: str) -> str:
-    """The text with other spellings of ≈, of sets without points, of points and of sums with dots in one form."""
+    """The text with ≈, sets without points, points and sums with dots in one form; no emoji, and no sign of reais."""
     if "~" in text:
         text = _ABOUT.sub(" ≈ ", text)
     text = text if text.isascii() else _EMOJI.sub("", text)

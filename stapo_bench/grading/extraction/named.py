@@ -17,6 +17,7 @@ _SEGMENT = regex(
     r"|,\s+(?=(?:[^\W\d_][\w'’-]*\s+){0,4}?[\w'’\ue000-\uf8ff-]+\s*(?:=|:|\b(?:is|are|equals|ist|est|es)\b))"
 )
 _LEAD = regex(r"^\W*(?:that is|i\.e\.|in other words|namely|so|thus|hence|therefore|altogether)[,:]?\s+", re.IGNORECASE)
+# "2, 3, and finally 4"
 _LAST_OF = regex(r"(,? and),? (?:lastly|finally),? ")
 _LINKED = regex(
     r"(?P<name>[^=:]*?[\w)\ue000-\uf8ff])"

@@ -26,7 +26,9 @@ MAX_BOXED = 4_000  # characters from the end in which boxes stand
 MAX_WORDS = 5  # between a name and its value
 _MARKS = regex(r"\*\*|__|`|\\(?:left|right|displaystyle)(?![A-Za-z])|\\[,;:! ]|\\q?quad(?![A-Za-z])")
 _IN_TEXT = regex(r"\\(?:text|mathrm|textbf|mathbf|textrm)\s*\{([^{}]*)\}")
+# "| width | 6 |"
 _ROW = regex(r"^\s*\|([^|\n]*[^\W\d_][^|\n]*)\|([^|\n]*\d[^|\n]*)\|\s*$", re.MULTILINE)
+# "w = 6", "(x, y) = (3, 4)", "width = 6"
 _EQUATION = regex(r"\s*([A-Za-z]\w*|\([\w\s,;]+\)|[A-Za-z]{3,}[\w ]*)\s*=")
 _BRACKETS = regex(r"[(\[][^()\[\]]*[)\]]")
 _WORDS_INSIDE = regex(r"[^\W\d_]{3}")
@@ -38,6 +40,7 @@ _SEGMENT = regex(
 )
 _WORD = regex(r"(?<![\w\\^])[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _OF = regex(r"\s(?:of|de|des|du|der|del|von|di)\s")
+# A segment that supposes, denies or compares: "if the width is 6", "twice the width"
 _HYPOTHESIS = regex(
     r"\b(?:if|suppose|assume|when|not|cannot|unless|would|were|instead|wrong|incorrect|wenn|falls|nicht|kein\w*|si"
     r"|pas|least|most|than|twice|thrice|double|half|times|doppelt|halb|doble|mitad|moitié|each|every|per)\b|n['’]t\b",
@@ -45,16 +48,18 @@ _HYPOTHESIS = regex(
 )
 _OPEN = regex(r"\b(?:or|oder|maybe|perhaps|possibly|either)\b|±|\\pm\b|\bou\b", re.IGNORECASE)
 _OPERATOR = regex(r"[-+*/^×·÷<>≤≥≠−±|]")
+# Behind a value that is no part: "6 more than", "6 of", "6 + 2"
 _BEHIND_BAD = regex(
     r"^\s*(?:%?\s*of|for|in|out|from)\b|[-+*/^×·÷<>≤≥≠−=]|\b(?:than|times|more|less|as|plus|minus|by|larger"
     r"|smaller|longer|shorter|greater|fewer)\b"
 )
+# Between a value and its name: "7 (red) cars", "7 is the number"
 _BEFORE_NAME = regex(
-    r"\s*\(?\s*(?:(?:is|are|was|were|as|for|ist|sind|est|sont|es|son|è|sono)\s+)?(?:(?:the|its|their|a|die|der|das"
-    r"|la|le|les"
-    r"|el|los|las|il|lo)\s+)?(?:[^\W\d_]+\s+)?",
+    r"\s*\(?\s*(?:(?:is|are|was|were|as|for|ist|sind|est"
+    r"|sont|es|son|è|sono)\s+)?(?:(?:the|its|their|a|die|der|das|la|le|les|el|los|las|il|lo)\s+)?(?:[^\W\d_]+\s+)?",
     re.IGNORECASE,
 )
+# Between names side by side, and between these and their values: "width and the length are 6 and 12"
 _NAMES_BETWEEN = regex(rf"[\s,$]*(?:{_ANDS}\s+)?(?:(?:the|its|their|of|die|der|la|le|el|un|una)\s+)*", re.IGNORECASE)
 _VALUES_BEHIND = regex(
     r"[)\]\s$:]*(?:[^\W\d_]+\s+){0,5}?(?:is|are|was|were|=|:|sind|sont|son|ist|est|es)\s*[^\W\d_\s]*\s*"

@@ -25,24 +25,26 @@ _SMALL_WORDS = """
 _SMALL = frozenset(_SMALL_WORDS.split())
 _ASK = regex(
     r"\b(?:find|state|give|what (?:is|are|were|was)|how \w+(?: (?:is|are|was|were|does|do|did)\b)?"
-    r"|determine|compute|calculate|write|report"
-    r"|bestimmen?(?: sie)?|berechnen?(?: sie)?|finden?(?: sie)?|gib|wie viele|trouve[rz]?|calcule[rz]?|détermine[rz]?"
-    r"|donne[rz]?|hall(?:a|ar|e)|encuentra|calcula|determina|trova|quel(?:le)?s? (?:est|sont)|combien de"
-    r"|cuáles? (?:es|son)|cuánt[oa]s)\b",
+    r"|determine|compute|calculate|write|report|bestimmen?(?: sie)?|berechnen?(?: sie)?"
+    r"|finden?(?: sie)?|gib|wie viele|trouve[rz]?|calcule[rz]?|détermine[rz]?|donne[rz]?|hall(?:a|ar|e)"
+    r"|encuentra|calcula|determina|trova|quel(?:le)?s? (?:est|sont)|combien de|cuáles? (?:es|son)|cuánt[oa]s)\b",
     re.IGNORECASE,
 )
 _SENTENCE_END = regex(r"(?<=[.?!])\s+")
 _AND = r"(?:and|und|et|y|e)"
+# "length, width and height" in pieces
 _CHUNK = regex(rf",\s*(?:{_AND}\s+)?|\s+{_AND}\s+")
+# What ends the noun that is asked for: "length of", "boys are"
 _BREAK = regex(
-    r"[(:;=<>$\d?.]|\b(?:of|when|if|with|for|that|in|on|such|where|which|are|is|do|does|to|from|by|as|there|did"
-    r"|has|have"
-    r"|each|eines|einer|von|wenn|de|des|du|del|si|quand|lorsque|cuando)\b",
+    r"[(:;=<>$\d?.]|\b(?:of|when|if|with|for|that|in|on|such|where|which|are"
+    r"|is|do|does|to|from|by|as|there|did|has|have|each|eines|einer|von|wenn|de|des|du|del|si|quand|lorsque|cuando)\b",
     re.IGNORECASE,
 )
 _WORD = regex(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+# "(length, width)"
 _TUPLE = regex(r"(?<![\w\\^}])\(\s*([^()\d=<>,;]{1,40}[,;][^()\d=<>]{1,120}?)\s*\)")
 _ITEM = regex(r"[A-Za-z]|[^\W\d_]{2,}(?:[ '’-][^\W\d_]+){0,3}")
+# "Find $p$ and $q$"
 _LETTERS_ASKED = regex(
     r"\b(?:find|determine|compute|give|state|for|are|values? of|constants|integers|numbers|reals?|primes)\s+"
     rf"(\$?[A-Za-z]\$?(?:(?:\s*,\s*(?:and\s+)?|\s+{_AND}\s+)\$?[A-Za-z](?![A-Za-z])\$?)+)",
@@ -53,6 +55,7 @@ _FORMULA = regex(r"\$[^$]*\$")
 _LETTER = regex(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")
 _STYLE = regex(r"\\(?:text|mathrm|textbf|mathbf)\w*\s*\{([^{}]*)\}|\\[ ,;:]|\\q?quad(?![A-Za-z])|\$")
 _HAS_VALUE = regex(r"[\d(=:]")
+# "length 8", "a = 3"; "13 cars"
 _NAME_AND_VALUE = regex(
     r"\s*(?:and )?([^\W\d_][^\W\d_]+(?:[ -][^\W\d_]+){0,3}|[A-Za-z])\s*(?:[=:]\s*|\s(?=\S)|(?=\())[^=]*(?:=[^=]*)?"
 )

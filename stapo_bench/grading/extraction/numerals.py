@@ -120,8 +120,10 @@ _ORDINAL = regex(
     r"(?:ый|ой|ий|ая|ое|ого|ому|ым|ом|ую|ых|ые|ыми|ье|ья|ью|ьего|ьей|ьему|ьим|ьем))\b",
     re.IGNORECASE,
 )
+# "deux millions"
 _MILLIONS = regex(r" (?:mil(?:li[oa]|h[oõã]|l[oó]n)|bilh|миллио|миллиар)", re.IGNORECASE)
-_DENIED = regex(r"\b(?:не|não) \Z", re.IGNORECASE)
+_NOT_BEFORE = regex(r"\b(?:не|não) \Z", re.IGNORECASE)
+# Before "cent", which is then no hundred: "vingt pour cent".
 _PER = ("pour ", "por ", "per ")
 # "sei" is "you are", too: six only before a plural, a unit or the end of a clause.
 _SIX = regex(
@@ -129,13 +131,16 @@ _SIX = regex(
     r"|(?!capac|abil|gentil|qui\b|forse|anche|pure)\w{3,}[ie])\b",
     re.IGNORECASE,
 )
+# "tu sei bravo"
 _YOU_ARE = regex(r"\b(?:tu|ci|non|che|chi|dove|ne) \Z", re.IGNORECASE)
 
+# What counts a part as one: "ein Drittel", "un tiers"
 _ONE = "ein|eine|une?|una|uno|uma?|одна|одной|одну|одно"
 _VERB = (
     r"(?:ist|beträgt|sind|ergibt sich|lautet|gleich|also|somit|est|vaut|donc|égale? à|es|son|vale|igual a|è|é|sono|são"
     r"|uguale a|равн[аоы]|равен|составляет|это|получаем) (?:de |di |d['’])?"
 )
+# Endings of parts: "одна пятая", "две пятых"
 _AFTER = ("ая", "ой", "ую", "ых", "ым")
 _PARTS = {
     "drittel": 3, "viertel": 4, "fünftel": 5, "sechstel": 6, "siebtel": 7, "achtel": 8, "neuntel": 9, "zehntel": 10,
@@ -162,6 +167,7 @@ _PART = regex(
     rf" (?:({'|'.join(_PARTS)}){_END}|(?:{'|'.join(_PARTS)}|(?:цел|\w*сот|\w*тысячн)(?:ая|ой|ую|ых|ым))\b)", re.I
 )
 _SAID = regex(rf"\b{_VERB}\Z", re.IGNORECASE)
+# "vaut moins 3"; "ist minus eins"
 _MINUS = regex(rf"((?:\b{_VERB}|: ))(?:moins|menos|meno|minus|минус) (?=\d)", re.IGNORECASE)
 _MINUS_ONE = regex(rf"((?:\b{_VERB}|: ))(?:moins un|menos uno?|meno uno|minus eins|минус один)\b", re.IGNORECASE)
 # "dos horas y media", "3 heures et demie"; "два с половиной часа"
@@ -169,6 +175,7 @@ _AND_HALF = regex(
     r"\b(\d+)(?:( horas?| heures?| ore| minut[eo]s| días?| jours?| metros?| mètres?| kilos?| Stunden)"
     r" (?:y medi[ao]|et demie?|e mezz[ao]|e meia)| (?:y medio|et demie?|e mezzo|e meio|с половиной))\b"
 )
+# Korean numbers that count things: "스물네 개" is 24.
 _NATIVE = dict(zip(("한", "두", "세", "네", "다섯", "여섯", "일곱", "여덟", "아홉"), range(1, 10), strict=True))
 _NATIVE_TENS = dict(
     zip(("열", "스물", "서른", "마흔", "쉰", "예순", "일흔", "여든", "아흔"), range(10, 100, 10), strict=True)
@@ -185,11 +192,10 @@ _CHINESE_NUMBER = regex(
     rf"百分之(?P<percent>{_RUN})|(?P<below>{_RUN}|\d+) ?分[之の] ?(?P<above>{_RUN}|\d+)"
     rf"|(?<![第每])(?:(?<=[为是有得于共要])|(?={_RUN[:-1]}{{2}}))(?P<number>{_RUN})(?![角边维般共些样起直定])(?!次|元[一二])"
 )
-
-
 _PERCENT = regex(r"(?<=\d) (?:Prozent|pour cent|por ciento|por cento|per cento|процент(?:а|ов)?)(?![\w])")
 _NO = regex(r", no (?=\d)")  # "35, no 70"
 _SAID_TWICE = regex(r"(?<![\w.,])(\d+) \(\1\)")  # "settantacinque (75)"
+# "2 horas y 30 minutos"
 _HOURS = regex(
     r"(\d+) (?:horas?|heures?|Stunden?|or[ae]) (?:y|et|und|e) (\d+) (?:minutos?|minutes?|Minuten?|minut[oi])\b"
 )
@@ -300,9 +306,8 @@ def _replaced(text: str, name: str) -> str:
     gaps = [text[a.end() : b.start()] for (a, _), (b, _) in pairwise(found)]
     parts, end = [], 0
     for (match, value), before, behind in zip(found, ["", *gaps], [*gaps, ""], strict=True):
-        if " " not in (before, behind) and _counts(
-            text, match, value, name
-        ):  # two side by side are neither: "два пять"
+        # two side by side are neither: "два пять"
+        if " " not in (before, behind) and _counts(text, match, value, name):
             parts += [text[end : match.start()], str(value)]
             end = match.end()
     return "".join([*parts, text[end:]])
@@ -327,7 +332,7 @@ def _counts(text: str, match: re.Match[str], value: int, name: str) -> bool:
     """Whether a number in words is one: not in "cinq pour cent", "deux millions", "vingt et unième", "tu sei bravo"."""
     start, end = match.span()
     before = text[max(0, start - 30) : start]
-    if text[end : end + 1] == "-" or _MILLIONS.match(text, end) or _DENIED.search(before):
+    if text[end : end + 1] == "-" or _MILLIONS.match(text, end) or _NOT_BEFORE.search(before):
         return False
     if value in (100, 1000) and " " not in match[0] and before.lower().endswith(_PER):
         return False

@@ -19,6 +19,7 @@ _REASON_BEHIND = regex(
 _GOES_ON = regex(
     r"[=\d\ue000-\uf8ff]|\b(?:so|hence|thus|therefore|not?|wrong|incorrect|false|fails?)\b|n['’]t\b", re.IGNORECASE
 )
+# "6. There are 4 apples, so the total is 10": what follows has the value
 _RESULT_BEHIND = regex(
     r"[.!?]\s+(?:(?:[^.]|\.(?=\d))*\b(?:so|hence|thus|therefore|this|which|there (?:is|are)|answer)\b)(?=[^.]*\d"
     r"|.*\b(?:is|are)\b)",
@@ -26,7 +27,8 @@ _RESULT_BEHIND = regex(
 )
 _STOP_BEHIND = regex(r"\.\s")
 _GOES_ON_IN_NUMBERS = regex(r"\.\s+[^.A-Za-z]*[-−+*/·×][^.A-Za-z]*=\s*[-−]?[\d./]+\s*$")  # "... = 24. 6 + 24 = 30"
-_CONCLUDES = regex(
+# "... . So it is 24 cm", "so (B)"
+_CONCLUDES_BEHIND = regex(
     r"\.\s+(?:so|hence|thus|therefore|then)\b(?:[^.]|\.(?=\d))*\d[^.\s]*(?: [^\s.]{1,12})?\s*$"
     r"|\b(?:so|hence|thus|therefore|answer)[:,]? ?\(?[A-J]\)?\s*$",
     re.IGNORECASE,
@@ -58,7 +60,7 @@ def opening_value(text: str) -> str | None:
     broken = (
         _STOP_BEHIND.match(behind)
         and not _WHOLE_END.search(hidden.text.rstrip())
-        and not (_CONCLUDES.search(behind) or _GOES_ON_IN_NUMBERS.search(behind))
+        and not (_CONCLUDES_BEHIND.search(behind) or _GOES_ON_IN_NUMBERS.search(behind))
     )
     remark = (
         behind[:1] == "," and "=" not in hidden.shown(runs[0].text) and not _GOES_ON.search(behind)

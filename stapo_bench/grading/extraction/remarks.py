@@ -5,39 +5,39 @@ import re
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import KNOWN_NAMES, NUMERAL
 
+# "42 (= 6 · 7)"
 _EQUALITY_ASIDE = regex(
-    r"(?<=[\w\d)%°²³\ue000-\uf8ff])\s+[(\[][^()\[\]=≈<>]*(?:\([^()]*\)[^()=≈<>]*)*[=≈][^()]*(?:\([^()]*\)[^()]*)*[)\]](?!\s*[=*/^+-])"
+    r"(?<=[\w\d)%°²³\ue000-\uf8ff])\s+[(\[][^()\[\]=≈<>]*(?:\([^()]*\)[^()=≈<>]*)*"
+    r"[=≈][^()]*(?:\([^()]*\)[^()]*)*[)\]](?!\s*[=*/^+-])"
 )
 # "30 kg·m/s (or 30 N·s)"
 _OR_SO = regex(r"(?<=[\w²³)]) \(or (?:about |≈ ?)?-?[\d.,/]+ ?[^\W\d][^()\d]{0,11}[²³]?\)$")
+# "12 (the larger one)", "5 (as in $x = 5$)"
 _PARENTHESIS = regex(
     r"\s*\((?:as in|as|see|cf\.|so|since) ?[\ue000-\uf8ff]\)"
     r"|\s*[(（][^()（）]*?[A-Za-z\u0400-\u04ff]{3,}[^()（）]*(?:\([^()]*\)[^()（）]*)?[)）]"
 )
 # "3, 5 and 7, which are consecutive odds": what follows a value and holds none.
 _PLAIN_REMARK = regex(
-    r"(?<=[\w)%\ue000-\uf8ff]), by (?:the )?[a-zA-Z'’ -]+$|"
-    r"(?:(?<=[\d)²³\ue000-\uf8ff])|(?<=[-−+·/] [a-z])), (?:the|an?|its) [a-z]+ of (?!.*\b(?:is|are|was"
-    r"|equals)\b)[^\d=\ue000-\uf8ff]*$|"
-    r"(?<=[\w)%\ue000-\uf8ff]), that is,? an? (?:decrease|drop|loss|increase|rise|gain|fall|reduction) of [^,;]*$|"
-    rf"(?<=[\w)%\ue000-\uf8ff]),? (?:which (?:is|are|was|were)(?! (?:{NUMERAL.pattern})(?: [a-z]+)?\W*$)|que (?:é"
-    rf"|es|son|são)|ce qui est|qui (?:est|sont)|che (?:è|sono)"
-    r"|(?:что|это) и есть|was (?:genau )?(?:der|die|das))\s[^\d\ue000-\uf8ff=;]*$"
+    r"(?<=[\w)%\ue000-\uf8ff]), by (?:the )?[a-zA-Z'’ -]+$|(?:(?<=[\d)²³\ue000-\uf8ff])"
+    r"|(?<=[-−+·/] [a-z])), (?:the|an?|its) [a-z]+ of (?!.*\b(?:is|are|was|equals)\b)[^\d=\ue000-\uf8ff]*$"
+    r"|(?<=[\w)%\ue000-\uf8ff]), that is,? an? (?:decrease|drop|loss|increase|rise|gain|fall|reduction) of [^,;]*$"
+    rf"|(?<=[\w)%\ue000-\uf8ff]),? (?:which (?:is|are|was|were)(?! (?:{NUMERAL.pattern})(?: [a-z]+)?\W*$)"
+    r"|que (?:é|es|son|são)|ce qui est|qui (?:est|sont)|che (?:è|sono)|(?:что|это) и есть"
+    r"|was (?:genau )?(?:der|die|das))\s[^\d\ue000-\uf8ff=;]*$"
 )
-# "5, reached when x = 1"
+# "75°; check: ...", "5, for example x = 2", "6 et on vérifie que ..."
 _CHECKED = regex(
     r"(?<=[\w)%°\ue000-\uf8ff]); (?=[^;]*=)[^;a-z]*(?:[a-z][^;a-z]+)*? ?(?:and [^;a-z]*)?,? ?(?:as (?:demanded"
-    r"|required|expected"
-    r"|desired|needed|claimed|given|stated|it should)|✓|✔|works|checks(?: out)?)\W*$|"
-    r"(?<=[\w)%°\ue000-\uf8ff])\s?[;,—–-]\s+(?:check|indeed|verification)\b.*$"
-    r"|(?<=[\w)%°\ue000-\uf8ff]),? (?:and (?:one|we|you|i) (?:can |may )?(?:check|verif)\w* (?:that|this)|(?:et|y"
-    r"|e|und) (?:l['’]on |on |se |man )?"
-    r"(?:vérifie|comprueba|verifica|prüft))\b.*$"
-    r"|(?<=[\w)%°\ue000-\uf8ff]), (?:for (?:example|instance)|zum Beispiel|z\.\s?B\.|par exemple|por ejemplo"
-    r"|por exemplo|per esempio"
-    r"|например)\b.*$",
+    r"|required|expected|desired|needed|claimed|given|stated|it should)|✓|✔|works|checks(?: out)?)\W*$"
+    r"|(?<=[\w)%°\ue000-\uf8ff])\s?[;,—–-]\s+(?:check|indeed|verification)\b.*$"
+    r"|(?<=[\w)%°\ue000-\uf8ff]),? (?:and (?:one|we|you|i) (?:can |may )?(?:check|verif)\w* (?:that|this)"
+    r"|(?:et|y|e|und) (?:l['’]on |on |se |man )?(?:vérifie|comprueba|verifica|prüft))\b.*$"
+    r"|(?<=[\w)%°\ue000-\uf8ff]), (?:for (?:example|instance)"
+    r"|zum Beispiel|z\.\s?B\.|par exemple|por ejemplo|por exemplo|per esempio|например)\b.*$",
     re.IGNORECASE,
-)  # "75°; check: ..."
+)
+# "5, reached when x = 1"
 _ATTAINED = regex(
     r"(?<=[\w)\ue000-\uf8ff]),? (?:which is )?(?:reached|attained|achieved|taken|assumed|occurring|starting|beginning"
     r"|counting) (?:when|at|for|where|if|from|with)\b.*$"
@@ -46,45 +46,43 @@ _ATTAINED = regex(
 # "60 minutes, 10 minutes longer than by train"
 _COMPARED = regex(
     r"(?<=[\w%)]),\s+(?:which is )?(?![^.;]* (?:is|are|equals) )\S+(?: [a-z]+)? (?:more|less"
-    r"|[a-z]{2,}er) (?:[a-z]+ )?than\b[^.;]*$"
-    r"|(?<=[\w%)]),\s+(?:which is )?(?:\$?\d[^\s()]*|one|two|three|four|five|six|seven|eight|nine|ten|half)(?: [a-z]+)?"
-    r" (?:above|below|over|under|short of|shy of)\b[^.;]*$"
+    r"|[a-z]{2,}er) (?:[a-z]+ )?than\b[^.;]*$|(?<=[\w%)]),\s+(?:which is )?(?:\$?\d[^\s()]*|one|two"
+    r"|three|four|five|six|seven|eight|nine|ten|half)(?: [a-z]+)? (?:above|below|over|under|short of|shy of)\b[^.;]*$"
     r"|(?<=[\w%)]),\s+(?:more|less|fewer|(?!other|rather)[a-z]{3,}er) than\b[^.;,]*$"
-    r"|(?<=[\w%)]),? (?:that is|то есть|es decir|d\.\s?h\.|c['’]est-à-dire|cioè),? (?:\S+ )?(?:more|less|больше"
-    r"|меньше|más|menos|mehr"
-    r"|weniger|plus|moins)\b.*$"
-    r"|(?<=[\w%)]), which is (?:just |only )?(?:a (?:little|bit) |slightly |well |far )?(?:below|above|under|over"
-    r"|(?:less|more|greater|smaller|larger) than)\b[^.;]*$"
+    r"|(?<=[\w%)]),? (?:that is|то есть|es decir|d\.\s?h\.|c['’]est-à-dire|cioè),? (?:\S+ )?(?:more|less"
+    r"|больше|меньше|más|menos|mehr|weniger|plus|moins)\b.*$|(?<=[\w%)]), which is (?:just |only )?(?:a (?:little|bit) "
+    r"|slightly |well |far )?(?:below|above|under|over|(?:less|more|greater|smaller|larger) than)\b[^.;]*$"
     r"|(?<=[\w%)]), (?:roughly |about |nearly |almost |exactly )?\S+ times (?:an?|the|as|that|its|this)\b[^.;]*$"
-    r"|(?<=[\w%)])(?:,| [—–-]) (?:a (?:little|bit) |slightly |just |only |well )(?:more|less|over|under|above"
-    r"|below)\b[^.;]*$"
+    r"|(?<=[\w%)])(?:,| [—–-]) (?:a (?:little|bit) |slightly "
+    r"|just |only |well )(?:more|less|over|under|above|below)\b[^.;]*$"
 )
 # "9√3, about 15.6", "n(n+1)/2, as can be checked with n = 1": what only repeats the value, or proves it.
 _REPEATED = regex(
-    r"(?<=[\w)}²³\ue000-\uf8ff])(?:,? \(?(?:which is |that is |or )?(?:about|approximately|roughly|around|≈)"
-    r" \$?[\d.,]+\d(?: [a-z]+){0,2}\)?$|, as (?:can be|is|one|you|we) (?:\w+ )?(?:checked|check|verified|verify|seen"
-    r"|see|confirmed|confirm)\b.*$)"
+    r"(?<=[\w)}²³\ue000-\uf8ff])(?:,? \(?(?:which is |that is "
+    r"|or )?(?:about|approximately|roughly|around|≈) \$?[\d.,]+\d(?: [a-z]+){0,2}\)?$"
+    r"|, as (?:can be|is|one|you|we) (?:\w+ )?(?:checked|check|verified|verify|seen|see|confirmed|confirm)\b.*$)"
 )
 # "3,500 meters, or about 2.17 miles"
 _IN_OTHER_UNIT = regex(
     r"(?<=\d )([a-z]+)(?:,? or|,|,? which is|,? that is) (?:about|approximately|roughly|around|≈)"
     r" \$?[\d.,]*\d (?!\1\b)[a-z]+$"
 )
+# A value that an approximation repeats: √2, π/3.
 _EXACT = regex(r"[√π/\ue000-\uf8ff]")
+# "42, not 24", "30 instead of 16"
 _CONTRAST = regex(
-    r"(?:,?\s+(?:instead of(?! (?:that|this|it)\b)|rather than|as opposed to|in contrast to|and not|but not"
-    r"|und nicht|(?:an)?statt"
-    r"|et non|et pas|au lieu de|plutôt que|en (?:lugar|vez) de|invece di|вместо|а не)"
-    r"|(?:,\s*|\s[(])(?:not|nicht|y no|et non|non|а не))\s"
-    r"(?:(?!;|,?\s(?:so|hence|thus|therefore|also|donc|daher)\b|,\s(?:it|that|this|there|the [a-z]+)(?:['’]s| is"
-    r"| are)\b).)*"
+    r"(?:,?\s+(?:instead of(?! (?:that|this|it)\b)|rather than|as opposed to|in contrast to|and not"
+    r"|but not|und nicht|(?:an)?statt|et non|et pas|au lieu de|plutôt que|en (?:lugar|vez) de|invece di|вместо|а не)"
+    r"|(?:,\s*|\s[(])(?:not|nicht|y no|et non|non|а не))\s(?:(?!;"
+    r"|,?\s(?:so|hence|thus|therefore|also|donc|daher)\b|,\s(?:it|that|this|there|the [a-z]+)(?:['’]s| is| are)\b).)*"
     r"|，?而不是.*|,? (?:and|but) please (?:ignore|disregard|note|see|check|let|tell|feel|accept)\b.*$",
     re.IGNORECASE,
 )
-# "there are two roots if and only if k < −2 or k > 6"
-_EXCLUDED = regex(  # "so it is 14, and 15 is ruled out"
+# "so it is 14, and 15 is ruled out"
+_EXCLUDED = regex(
     r"(?:,? (?:and|but|while)|;) (\S+) (?:is|are) (?:ruled out|excluded|impossible|too (?:large|small|big|many|few))$"
 )
+# "there are two roots if and only if k < −2 or k > 6"
 _EXACTLY_IF = regex(
     r".*\b(?:if and only if|exactly (?:if|when)|precisely (?:if|when))\s+(?=[^=]*[<>≤≥≠\ue000-\uf8ff])", re.IGNORECASE
 )
@@ -94,10 +92,12 @@ _CONTRAST_OPENS = regex(
     r"(?:[^,;.]*,\s|[^,;.]{1,30}?\s(?=(?:it|this|that|we|they) (?:is|must|are|should|has|have)\b))",
     re.IGNORECASE,
 )
+# "it is not 24 but 42"
 _BUT = regex(
     r"(?:\b(?:is|are|was)(?:n['’]t| not)\b|\bnot\b)[^.]*?(?:,\s*|\s)but\s+(?:rather\s+|instead\s+|actually\s+)?",
     re.IGNORECASE,
 )
+# "it is 42 not 24"
 _NOT_SO = regex(r"(?<=[\d)%\ue000-\uf8ff])\s+not(?= [\d\ue000-\uf8ff−+-])\s.*")
 
 

@@ -16,6 +16,7 @@ _OPERATED = regex(
     rf"|√)(?![a-z]))",
     re.IGNORECASE,
 )
+# "is negative 3", "gives minus 3"
 _NEGATIVE = regex(
     r"(?<=[a-z=] )negative (?=[\d√π])|(?:(?<=\bis )|(?<=\bget )|(?<=\bgives )|(?<=\bto ))minus (?=[\d√π])"
 )
@@ -30,8 +31,11 @@ _HALF = regex(
     r"\b(half|(?:a |one )?quarter of) an? (?=(?:hour|minute|second|day|week|year|mile|kilo|met|lit|cent)\w*)",
     re.IGNORECASE,
 )
+# "four pi", "4 pi"
 _TIMES_PI = regex(rf"(?<![\w-])({NUMERAL.pattern}) pi\b", re.IGNORECASE)
+# "half a dozen bags"
 _HALF_DOZEN = regex(r"\b(?:half a|a half) dozen\b", re.IGNORECASE)
+# "six feet and five inches"
 _FEET = regex(r"\b(\d+|[a-z]+) (?:feet|foot) and (\d+|[a-z]+) inch(?:es)?\b", re.IGNORECASE)
 _ROOT = regex(r"\b(?:the )?(square|cube) root of (?=(?:\d+|[a-z])(?![\w.]*\d| ?[+−*/^-]))", re.IGNORECASE)
 _TEN_TO_THE = regex(

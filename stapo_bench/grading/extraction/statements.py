@@ -42,7 +42,8 @@ _ABBREVIATION = regex(
     r"|^\s*\(?\w{1,2})$"
 )
 # "f(6) = 24 - 9 = 15", where "Works." follows; "x = 6" is none
-_CHECKS = regex(r"(?!\W*(?:so|hence|thus|therefore)\b)(?![a-zA-Z] ?= ?[^=]*$)[^=]*[\d)][^=]*=.*", re.IGNORECASE)
+_CHECKED_SUM = regex(r"(?!\W*(?:so|hence|thus|therefore)\b)(?![a-zA-Z] ?= ?[^=]*$)[^=]*[\d)][^=]*=.*", re.IGNORECASE)
+# "This works.", "✓"
 _WORKS = regex(
     r"\W*(?:(?:this|that|it|and it|which) )?(?:works|fits|checks(?: out)?|holds|✓|✔|matches)\W*", re.IGNORECASE
 )
@@ -51,7 +52,7 @@ _STOP = regex(r"[。！？]|[.!?](?=[\"')*\]]{0,3}(?:\s|$))[\"')*\]]{0,3}")
 _FORMULA_ASIDE = regex(r"(?<=\$)\s+\(\$[^$()\n]*=[^$()\n]*\$\)")  # "$\sqrt{1764} = 42$ ($42^2 = 1764$)"
 _OPTIONS = regex(r"(?:^|\n)A[.)] [^\n]+\nB[.)] [^\n]+\nC[.)] [^\n]+(?:\n[D-F][.)] [^\n]+)*(?=\n|$)")
 EQUATION_SO_FAR = regex(r"[^=]*[A-Za-z]\W[^=]*[-+−*/·][^=]*=[^=]*")  # "V − E + F = 2", no value under a name
-_VECTOR = regex(r"[a-z]")  # bold, it is a letter of a formula
+_BOLD_LETTER = regex(r"[a-z]")  # "0.6 **i**": a vector of a formula
 _BOLD = regex(r"(?<![\w)}])\*\*(?=\S)|(?<=\S)\*\*(?![\w({\\-])")
 _MINUTES = regex(r"°\s*\d+\s*(['′])[\s.*]*$")
 # "x = 2, and hence y = 5" gives two values; what follows an equation is its solution.
@@ -60,6 +61,7 @@ _AND_HENCE = regex(
     r"\s+(?=[\ue000-\uf8ff]|(?!\1)[a-z]\s*=)"
 )
 _LETTER_EQUALS = regex(r"(?<=\b[b-zB-Z] )equals(?= [-−\d(√\ue000-\uf8ff])")
+# "plus or minus three"
 _PLUS_MINUS = regex(r"plus or minus (\S+?(?=[\s,.;]|$))")
 _AND_AT = regex(r"\b(and|or) (?:at|when|for|where) (?=[a-z] ?= ?[-−\d√(])")  # "at x = 2 and at x = -2"
 _ANGLES = regex(r"[<\u27e8]\s*(-?[\w./\u221a\u2212-]+(?:\s*,\s*-?[\w./\u221a\u2212-]+)+)\s*[>\u27e9]")
@@ -86,9 +88,11 @@ _HALF_OF_DAY = regex(r"(\d)\s*([ap])\.\s?m\b\.?", re.IGNORECASE)
 _TOLD = regex(r"(?:\bis|\bare|[:=])\s$|^\W*$")  # "..., so it is 1 to 3"; "from 1 to 3" is none
 _TO = regex(r"\b(\d+) to (\d+)$")
 _SATISFIED = regex(r"\s(?:works?|satisf\w+(?: it| this)?|qualif\w+|is a solution)\b[^\d\ue000-\uf8ff]*$", re.IGNORECASE)
+# "in other words 1 in 25"
 _ONE_IN = regex(r"\b(?:in other words|is|or|just|exactly|means|of) 1 (?:in|out of) (\d+)$", re.IGNORECASE)
 _NAMED_BASE = regex(r"\b(?:is|was) base (\d+)$")
 LETTER_VALUE = regex(r"([A-Za-z]) = ([^=,;]+)")
+# "the probability is 3 in 10, or 30%"
 _CHANCE = regex(
     r"\b(?:probability|chances?|odds|likelihood)\b.*?\b(\S+) (?:in|out of) (?:every )?(\S+?)(?:,? (?:or|that is"
     r"|i\.e\.),? (?:[\d.,/%]+|(?:an? |one |two |three |five )?[a-z]+))?$",
@@ -131,7 +135,7 @@ def _stated(lines: list[str], hidden: Hidden, words: bool, notes: bool) -> str |
             return NEXT_VALUE.join([hidden.shown(listed), *values])
         for sentence in reversed(list(sentences(bare(lines[index])))):
             found = value_of(sentence, hidden, words, notes)
-            if approved and not notes and found is not None and _CHECKS.fullmatch(sentence):
+            if approved and not notes and found is not None and _CHECKED_SUM.fullmatch(sentence):
                 found = None
             approved = _WORKS.fullmatch(sentence) is not None
             if found is not None and remark:
@@ -279,7 +283,7 @@ def _emphasised(sentence: str) -> str | None:
     parts = re.findall(r"\*\*([^*\n]{1,200}?)\*\*", sentence)
     if (
         not parts
-        or _VECTOR.fullmatch(parts[-1])
+        or _BOLD_LETTER.fullmatch(parts[-1])
         or (EQUATION_SO_FAR.fullmatch(parts[-1]) and "=" in sentence[sentence.rfind(parts[-1]) + len(parts[-1]) :])
         or parts[-1].rstrip().endswith(":")
         or len(parts[-1]) + 8 > len(sentence.strip())

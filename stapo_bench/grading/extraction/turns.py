@@ -13,8 +13,8 @@ MAX_LOOP = 4_000  # characters from the end in which the copies of a loop are lo
 MAX_PERIOD = 5  # sentences that a loop repeats
 MAX_TURNS = 8  # beginnings of a next turn that are looked at
 _GIVEN = regex(r"\banswer\b|\\boxed|^#### ", re.IGNORECASE)  # the line that gives an answer
-
-_CONCLUDED = regex(r"(?:^|[.!?] )(?:So|Thus|Hence|Therefore)\b[^.?]* (?:is|are|=) [^.?]*\d")
+# A copy of a loop that gives a result, "So the sum is 12", and one that goes on thinking, "Wait, let me check".
+_COPY_CONCLUDES = regex(r"(?:^|[.!?] )(?:So|Thus|Hence|Therefore)\b[^.?]* (?:is|are|=) [^.?]*\d")
 _THINKS = regex(r"\?|\b(?:wait|hmm|check\w*|maybe|perhaps|let me|let us|let['’]s|need to)\b", re.IGNORECASE)
 _ASSISTANT = regex(
     r"\s*(?:<\|im_start\|>\s*assistant|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>|<start_of_turn>\s*model"
@@ -45,7 +45,8 @@ _NEXT = regex(
     | (?:you|people|students|readers)\s+(?:(?:might|may|could|often|will)\s+)?also\s+ask\b
     | now\s+(?:you\s+try|try\s+(?:it|this|these|one)\b) | (?:now\s+)?(?:it['’]s\s+)?your\s+turn\b
     | (?:\u95ee\u9898|\u9898\u76ee|\u95ee|\u554f\u984c|Frage|Aufgabe|Pregunta|Domanda|Exercice|Ejercicio|Esercizio
-      |Exerc\u00edcio|Pergunta|Opgave|Vraag|Zadanie|Pytanie|Soal|Soru|B\u00e0i|C\u00e2u|\u0423\u043f\u0440\u0430\u0436\u043d\u0435\u043d\u0438\u0435|\u0417\u0430\u0434\u0430\u043d\u0438\u0435
+      |Exerc\u00edcio|Pergunta|Opgave|Vraag|Zadanie|Pytanie|Soal|Soru|B\u00e0i|C\u00e2u
+      |\u0423\u043f\u0440\u0430\u0436\u043d\u0435\u043d\u0438\u0435|\u0417\u0430\u0434\u0430\u043d\u0438\u0435
       |\u0412\u043e\u043f\u0440\u043e\u0441|\u0417\u0430\u0434\u0430\u0447\u0430)
       \s*(?:\d+\s*[:.)\uff1a]|[:\uff1a])
     )""",
@@ -53,14 +54,14 @@ _NEXT = regex(
 )
 _GLUED = regex(r"(?<=[^\s#])###(?= ?(?:Instruction|Input|Question|Problem|User|Human)\b)", re.IGNORECASE)
 _ASKED = regex(
-    r"\n[ \t]*\n(?:[#*_-]{3,}[ \t]*\n\s*)?[ \t*]*(?:What (?:is|are|was|will|does|do)|How (?:many|much"
-    r"|long|far|old)|Which"
-    r"|Who|Find|Compute|Evaluate"
-    r"|Solve|Calculate|If)\b"
+    r"\n[ \t]*\n(?:[#*_-]{3,}[ \t]*\n\s*)?[ \t*]*(?:What (?:is|are|was|will|does|do)"
+    r"|How (?:many|much|long|far|old)|Which|Who|Find|Compute|Evaluate|Solve|Calculate|If)\b"
     r"[^\n?]{8,300}(?:[?.][ \t]*\n|(\?[ \t]+[-−$]?\d[^\n]{0,40}(?:\n|\Z)))"  # answered in its line, or not
 )
+# "#### 42"
 _HASHES = regex(r"^####[ \t]*[-−$]?\d[^\n]*$", re.MULTILINE)
-_SO = regex(r"\b(?:so|hence|thus|therefore)\b[^.\n]*\d", re.IGNORECASE)
+# "so he has 12 left", before the next question
+_SO_VALUE = regex(r"\b(?:so|hence|thus|therefore)\b[^.\n]*\d", re.IGNORECASE)
 _BARE = regex(
     r"([^\n]{1,60})\n[ \t]*\n(?:[^\n]{3,200}\?(?:\s|$)|#{2,3} [A-Z]|(?:Explanation|Reasoning|Because)\b"
     r"|(?:Find|Compute|Evaluate|Solve|Calculate|Simplify|Determine)\b[^\n]{3,200}\n"
@@ -79,8 +80,8 @@ _LOOKS = regex(
 )
 _ASKING = regex(
     r"\n[ \t#*_>\d.)-]*(?:(?:Next|Now|Then|And)[:,]?\s+)?((What|How|Find|Solve|Compute|Calculate|Evaluate|Determine"
-    r"|Simplify|Factor|Expand|Write|Convert|Differentiate|Integrate|Express|Which|Who|When|Round|Add|Is|Are|Does"
-    r"|In)\b[^\n]{6,300})"
+    r"|Simplify|Factor|Expand|Write|Convert|Differentiate"
+    r"|Integrate|Express|Which|Who|When|Round|Add|Is|Are|Does|In)\b[^\n]{6,300})"
 )
 _IMPERATIVE = regex(r"(?!(?:What|How|Which|Who|When|Is|Are|Does|In)\b)")
 _ANSWERED = regex(r"\?\W*\w")
@@ -116,7 +117,7 @@ def without_loop(text: str) -> str:
             if period == 1 and _LOOKS.match(whole):
                 return ""
             copy = " ".join(pieces[-1 - period : -1])
-            if period == 1 or _GIVEN.search(copy) or (_CONCLUDED.search(copy) and not _THINKS.search(copy)):
+            if period == 1 or _GIVEN.search(copy) or (_COPY_CONCLUDES.search(copy) and not _THINKS.search(copy)):
                 return end[: len(end) - len(last)]
     return text
 
@@ -200,7 +201,7 @@ def until_next_question(text: str, gives_answer: Callable[[str], bool]) -> str:
     for match in _ASKED.finditer(text):
         before = text[: match.start()].rstrip()
         last = before[before.rfind("\n") + 1 :]
-        concluded = "?" in match[0] and "\\boxed" not in text and _SO.search(last)
+        concluded = "?" in match[0] and "\\boxed" not in text and _SO_VALUE.search(last)
         if (_GIVEN.search(last) or concluded) and gives_answer(before):
             return before
     text = _GLUED.sub("\n###", text) if "###" in text else text

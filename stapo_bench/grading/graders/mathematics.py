@@ -59,27 +59,25 @@ ANSWER_TYPES = ("number", "expression", "tuple", "interval", "set", "multi", "eq
 
 # Words at the end of a sentence that are no verdict of their own: "larger", "consecutive".
 _WORDS = regex(
-    r"(?!(?:no|not|none|yes|true|false|unde\w+|un?known|impossible|diverg\w+|converg\w+|does|cannot|infinit\w+"
-    r"|empty)\b)"
-    r"(?=[^\W\d_]{3})[^\W\d_]+(?: [^\W\d_]+)*",
+    r"(?!(?:no|not|none|yes|true|false|unde\w+|un?known|impossible"
+    r"|diverg\w+|converg\w+|does|cannot|infinit\w+|empty)\b)(?=[^\W\d_]{3})[^\W\d_]+(?: [^\W\d_]+)*",
     re.IGNORECASE,
 )
 _OPTION = regex(r"(?:\\text\w*\s*\{)?\s*\(?[A-F]\)?\s*\}?")
-_WORKED = regex(r"[A-Za-z·×*+^√]")
+_WORKED = regex(r"[A-Za-z·×*+^√]")  # "2 · 3", "2n"
 # "litres a day" for a gold in a unit per another
 _QUOTIENT = regex(r"[A-Za-z]\}?\s*/\s*(?:\\text\s*\{\s*)?[A-Za-z]|\bper\b")
 _EACH = regex(r"(?<=[a-z] )(?:an?|each|every)(?= (?:second|minute|hour|day|week|month|year|kilogram|kilo|lit|met)\w*)")
 _MIXED, _WHOLE_AND_PART = regex(r"\d\s*\\[dt]?frac"), regex(r"\b(\d+) and (\d+/\d+)\b")  # "3 and 5/6"
-_UNIT = regex(r"\\text\{\s*([^{}]+?)\s*\}")
+_UNIT = regex(r"\\text\{\s*([^{}]+?)\s*\}")  # "12 \text{ m/s }"
 _LARGE = regex(r"[-$\s]*\d{1,3}(?:,?\d{3})+[$\s]*")
 _NAMED_OPTION = regex(  # "the root of seven, choice C, is irrational"; not "option A fails"
     r"(?<!not )(?<!be )(?<!clude )(?<!out )(?<!nlike )(?<!but )(?<!except )(?:[Oo]ption|[Cc]hoice|Antwort"
-    r"|[Oo]pción|[Rr]éponse|[Rr]isposta|[Rr]esposta|[Вв]ариант|选项?)\s*\(?([A-F])\)?"
-    r"(?![A-Za-z)])(?! (?:is (?:not|wrong|false|out)|was|but|isn|does|doesn|would|could|might|may|needs|requires|fails"
-    r"|cannot|can['’]t))"
+    r"|[Oo]pción|[Rr]éponse|[Rr]isposta|[Rr]esposta|[Вв]ариант|选项?)\s*\(?([A-F])\)?(?![A-Za-z)])(?! (?:is (?:not"
+    r"|wrong|false|out)|was|but|isn|does|doesn|would|could|might|may|needs|requires|fails|cannot|can['’]t))"
 )
 _IN_BASE = r"= ([0-9A-F]+) in base[ -]?{base}(?!\d)"  # "so 100 = 244 in base 6"
-_SO = regex(r"(?:so|hence|thus|therefore)\b")
+_OPENS_WITH_SO = regex(r"(?:so|hence|thus|therefore)\b")  # "so the total", no name of a part
 _NOUN = regex(r"\b(?:the|its|their|corresponding) ([a-z]+(?:-[a-z]+)*)$|(?:^| )([a-z])$")
 MAX_GOES_ON = 1_500  # characters of a completion without a box that may ask the like of its question again
 MAX_NAMED_PARTS = 4  # of an answer that are looked for by their names
@@ -194,7 +192,7 @@ def _asked_for(completion: str, gold: Gold) -> str | None:
     words = {word for word in asked.words if len(word) > 1}  # a letter may be a formula's
     words.add((asked.letter or "").lower())
     names = [match[1] or match[2] if (match := _NOUN.search(name)) else None for name, _ in named]
-    if len(names) < 2 or None in names or _SO.match(named[-1].name):
+    if len(names) < 2 or None in names or _OPENS_WITH_SO.match(named[-1].name):
         return None
     of_name = [value for name, (_, value) in zip(names, named, strict=True) if name in words]
     return of_name[0] if len(of_name) == 1 else None

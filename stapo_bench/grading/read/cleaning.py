@@ -13,10 +13,9 @@ from stapo_bench.grading.read.notations import drop_transposition, spell_binomia
 from stapo_bench.grading.read.unit_spellings import plain_units, spell_rates
 
 _LAYOUT = regex(
-    r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])\s?\.?|\\(?:displaystyle|textstyle|scriptstyle|limits"
-    r"|nolimits|boldmath|rm|bf|it|sf|tt"
-    r"|centering|raggedright|mathstrut|strut|hfill|noindent|nonumber|[Ll]arge|LARGE|[Hh]uge|small|normalsize"
-    r"|allowbreak|protect|relax)(?![A-Za-z])\s?"
+    r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])\s?\.?"
+    r"|\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|boldmath|rm|bf|it|sf|tt|centering|raggedright|mathstrut"
+    r"|strut|hfill|noindent|nonumber|[Ll]arge|LARGE|[Hh]uge|small|normalsize|allowbreak|protect|relax)(?![A-Za-z])\s?"
 )
 _SPACES = regex(r"\\(?:[,;:> ]|quad(?![A-Za-z])|qquad(?![A-Za-z])|enspace(?![A-Za-z])|thinspace(?![A-Za-z]))|[~\s]")
 _VANISH = regex(

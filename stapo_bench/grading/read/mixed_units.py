@@ -12,6 +12,7 @@ _JOINT = r"\s?(?:,|\\text\{\s?and\s?\}|and)?\s*"
 _SEXAGESIMAL = regex(rf"(\d+){_DEGREE}{_JOINT}(\d+(?:\.\d+)?){_MINUTE}(?:{_JOINT}(\d+(?:\.\d+)?){_SECOND})?")
 _MIXED_DEGREES = regex(rf"(?<![\d/])(\d+) (\d+)/(\d+)(?={_DEGREE})")
 _UNIT = r"\s?(?:\\text\{\s?([A-Za-z]+)\s?\}|([A-Za-z]+))"
+# "4 h ", of "4 h 50 min"
 _PART = regex(rf"(\d[\d.,]*){_UNIT}{_JOINT}")
 _PARTS = regex(rf"(?:\d[\d.,]*{_UNIT}{_JOINT}){{2,3}}")
 _MAX_PARTS = 80  # characters

@@ -6,7 +6,7 @@ _TRANSPOSED = regex(
     r"((?:[A-Za-z]\w* ?= ?)?(?:\([^()]*,[^()]*\)|\[[^\[\]]*,[^\[\]]*\]))"
     r" ?\^ ?\{? ?(?:T|t|\\(?:top|intercal|text ?\{T\})) ?\}?"
 )
-_TRANSPOSE = regex(r"\^ ?\{? ?\\(?:top|intercal)(?![A-Za-z]) ?\}?")
+_TRANSPOSE = regex(r"\^ ?\{? ?\\(?:top|intercal)(?![A-Za-z]) ?\}?")  # "A^{\top}"
 _BRACKETED = regex(  # behind a value: "(x \\ne -3)", "(\\text{for } x > 0)", "\\text{(where } x > 0)"
     r"(?<=[\w)}\]|!]) ?,? ?(?:\(|\\text\{ ?\((?=[a-z ]{2,}\}))"
     r"( ?(?:\\text ?\{)? ?(?:for|where|with|when|if|provided(?: that)?|assuming)\b(?: all)? ?\}?)?"

@@ -45,15 +45,16 @@ _STOP = regex(r"[,;:)]\s|,? and (?:this|that|so|hence|thus)\b|\)$")
 MAX_STOPS = 6  # ends of clauses behind which a set of numbers may stand
 _SIGNS = regex(r"\b(non-?negative|non-?positive|positive|negative)(?= (?:and|but) )", re.IGNORECASE)
 _DENIED = regex(r"\b(?:not?|none|never|neither|outside|except)\b|n['’]t\b", re.IGNORECASE)
-# "from -3 upwards", "between -3 and 5, but cannot be equal to either of them"
+# "x is any number from -3 upwards"
 _ONWARDS = regex(
     r"\b([a-z] (?:is|may be|can be|must be|takes)) (?:any (?:real )?(?:number|value) )?from ([-−]?[\w./√π]+)"
     r" (?:up|upwards?|on|onwards?)(?:,? (?:\2 |and )?includ\w+(?: \2)?)?$"
 )
+# "between -3 and 5, but cannot be equal to either of them"
 _NOT_ENDS = regex(
-    r",? (?:but|and) (?:it |[a-z] )?(?:cannot|can['’]t|is not|isn['’]t|not|never|doesn['’]t|does not) (?:be "
-    r"|allowed to be )?"
-    r"(?:equal(?:s)?(?: to)?|reach(?:es)?|attain\w*|includ\w+) (?:either|any|these|those|them|both)\b[^.,;]*$"
+    r",? (?:but|and) (?:it |[a-z] )?(?:cannot|can['’]t|is not"
+    r"|isn['’]t|not|never|doesn['’]t|does not) (?:be |allowed to be )?(?:equal(?:s)?(?: to)?"
+    r"|reach(?:es)?|attain\w*|includ\w+) (?:either|any|these|those|them|both)\b[^.,;]*$"
 )
 _POSITIVE = regex(r"\bpositive (?=\d)", re.IGNORECASE)  # "from -4 to positive 4"
 _SIGNED_AS = {

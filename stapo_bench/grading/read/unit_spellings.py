@@ -21,9 +21,8 @@ _UNIT_SIGNS = (  # Angstrom and micro, in TeX and in Unicode
 _UNIT_FRACTION = regex(
     r"\\frac\s*\{((?:\\text\{[^{}]*\}[^{}]{0,12}?){1,4})\}\s*\{((?:\\text\{[^{}]*\}[^{}]{0,12}?){1,4})\}"
 )
-
-
 _WORD = r"(?:\\text\{ ?)?([A-Za-z]+) ?\}?"
+# "USD 13/h", "€ 4 per kg"; "13 dollars an hour"
 _PRICE_PER = regex(rf"(.*?(?:\bUSD |[€£¥₹] ?)-?[\d.,]*\d) ?(?:/|per|an?|each|every) ?{_WORD}")
 _EACH = regex(rf"(.*?\d) ?{_WORD} (?:an?|each|every) {_WORD}")
 
