@@ -43,6 +43,7 @@ _CONCEPTS = {
     "diverges": r"\bdiverg\w+|(?:\b(?:does not|not|fails? to)|n['’]t) converge(?! to\b)|发散|расходится",
     "converges": r"(?<!not )(?<!fails to )(?<!fail to )(?<!n't )(?<!n’t )\bconverg\w+|收敛|сходится",
 }
+_KINDS = regex(r"\b(conditional|absolute|uniform|pointwise)(?:ly)?\b")
 _WORD = regex(r"[^\W_]+(?:['’][^\W_]+)?")
 _CLAUSE = regex(r"[,;:—]\s")
 _NEGATION = words_of(
@@ -149,6 +150,8 @@ def asserts(sentence: str, gold: str, question: str | None) -> bool:
         said = polarity(sentence)
         said = False if said is None and is_denied(sentence, question or "") else said
         return said is (target in YES)
+    if (kinds := _kinds(target)) and kinds != _kinds(sentence):
+        return False  # "converges absolutely" and "conditionally"
     for name, concept in _CONCEPTS.items():
         if re.search(concept, target, re.IGNORECASE):
             return _holds(name, concept, _CONTRAST.sub("", sentence))
@@ -156,6 +159,11 @@ def asserts(sentence: str, gold: str, question: str | None) -> bool:
         return True
     sentence = _CLEFT.sub(r"\1", sentence)
     return _is_ratio(counted, target) or _names(sentence, gold, question or "")
+
+
+def _kinds(text: str) -> set[str]:
+    """The kinds of convergence that a text names."""
+    return set(_KINDS.findall(text.lower()))
 
 
 def box_asserts(words: str, gold: str, question: str | None) -> bool:

@@ -15,7 +15,7 @@ from stapo_bench.grading.patterns import regex
 MAX_RUNS = 60  # values of a clause, from its end, that are looked at
 MAX_BEFORE = 60  # characters before a value that may hedge it
 _WHICH = (  # that adds a remark, and no result
-    r"which(?! (?:together |in (?:[a-z]+ ){1,3}|thus |then "
+    r"which(?! (?:together |in (?:[a-z]+ ){1,3}|for (?:[a-z]+|\d+) [a-z]+ |thus |then "
     r"|to the nearest [a-z]+ |rounded [^,]{0,40}?|[a-z]+ed (?:by|with|in) \S+ )?(?:is|are"
     r"|equals|gives|makes|means|comes|simplifies|reduces|evaluates|leaves|leaving|yields|totals|amounts|rounds|brings"
     r"|takes|raises|lowers|puts|sets|becomes|turns|reads|approaches|tends|tells us|shows|implies|can happen|can be)\b)"
@@ -52,7 +52,8 @@ _REASON = regex(
     r"[\s,;]*(?:(?:and|but)\s+)?(?:because"
     r"|since(?![^,;]*\b(?:(?:it|this|that) (?:means|follows|implies)|we (?:leave|keep|write))\b)"
     r"|as(?! an? [a-z]+ (?:of|in|for)\b)|if|when|while|whereas|although|though|unless|provided|where"
-    r"|with(?![^,;]*\b(?:(?:this|that|it|we|he|she|they) (?:is|are|\w+s)|the [a-z]+ (?:are|[a-z]+s)) )|not|rather"
+    r"|with(?![^,;]*\b(?:(?:this|that|it|we|he|she|they) (?:is|are|\w+s)|the [a-z]+ (?:therefore |then |thus "
+    r"|also )?(?:are|[a-z]+s)) )|not|rather"
     r"|instead(?! (?:of (?:that|this|it) )?(?:the|it|we|this|you)\b)|compared|unlike|assuming|supposing|"
     + _WHICH
     + r"|хотя|obwohl|bien que|aunque|embora|sebbene|benché|for which|of which"

@@ -61,6 +61,7 @@ _NOT_BOTH = regex(r"^[^;]*\d[^;]*; (?:[a-z]{2,} ){3}")  # "7, not 14; doubling i
 _OPEN_BRACKET = regex(r"^[^;)]*\([^;)]*;")  # "(3; 4)"
 # "so the total is", where the text ends
 _ANNOUNCES = regex(r"\b(?<!there )(?:is|are|equals|get|gives|obtain)\s*\Z", re.IGNORECASE)
+_KEY = regex(r"^(?:value|result|number)\s*:\s*(?=[-−$\d])")  # "answer:\n  value: 15"
 _TIMES_X = regex(r"\d x \d")  # "4 x 5 = 20"
 _COPULA = regex(r"\s(?:is|are|has|have|equals|est|vaut|ist|beträgt|es|son|è|é)\s", re.IGNORECASE)
 # "a common wrong answer is 9"
@@ -220,7 +221,7 @@ def _phrase(text: str) -> str | None:
         line = _REASON_BEHIND.sub("", line)
         if leaves_open(line):
             return LEFT_OPEN
-        if found := _cut(line):
+        if found := _KEY.sub("", _cut(line)):
             behind = text[match.end() :].lstrip(" \n*:：")[len(line) :].lstrip(" .")
             if OR_ELSE.match(behind):
                 return LEFT_OPEN

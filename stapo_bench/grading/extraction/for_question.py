@@ -72,7 +72,7 @@ _SOLVE = regex(r"\W*Solve (?:the equation |for [a-z]:? )?(.*=.*)", re.IGNORECASE
 _INLINE = regex(r"\$[^$]+\$")
 _SINGLE = regex(r"(?<![A-Za-z])[a-z](?![A-Za-z])")
 _LETTER = regex(
-    r"\b(?:find|determine|compute|what is) (?:the value of )?\$?([a-z])\$?\s*[.?]?$"
+    r"\b(?:find|determine|compute|what is) (?:the value of )?\$?([a-z])\$?(?=\s*[.?]?$|\s(?:such|so) that\b)"
     r"|\b(?:find|determine|what is) the (?:smallest|largest|least|greatest|positive|only|unique)\b[a-z ]* \$?([a-z])\$?"
     r" (?:such|with|for|so|that|satisfying)\b",
     re.IGNORECASE,
@@ -288,7 +288,7 @@ def _tells_name(name: str, sentence: str, behind: list[str]) -> bool:
     """Whether a sentence ends with a value under a name that the sentences behind it do not speak of."""
     told = re.search(rf"(?<![A-Za-z\d]){re.escape(name)} ?= ?{_EXPRESSION}", sentence)
     again = rf"(?<![A-Za-z]){re.escape(name)}(?![A-Za-z-])"
-    return told is not None and not any(re.search(again, each) for each in behind)
+    return told is not None and not any(re.search(again, each.replace(told[0].rstrip(".*_ "), "")) for each in behind)
 
 
 def _still_tells(asked: str, wanted: frozenset[str], sentence: str) -> Callable[[str], bool]:

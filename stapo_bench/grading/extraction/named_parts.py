@@ -256,6 +256,8 @@ def _of_letter(segment: str, hidden: Hidden, names: Sequence[frozenset[str]]) ->
 
 def _behind(text: str, hidden: Hidden, name: frozenset[str]) -> str | None:
     """The value that follows a name; None where more than a few small words lies between."""
+    if text.lstrip().startswith(":") and "=" in text:
+        text = f": {text.rpartition('=')[2]}"  # "Variance: σ² = np(1 − p) = 3.75"
     runs = [run for run in spans(tokens(text)) if not run.is_bare_letter]
     if len(runs) != 1:
         return None

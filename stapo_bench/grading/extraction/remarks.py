@@ -30,7 +30,7 @@ _PLAIN_REMARK = regex(
 _CHECKED = regex(
     r"(?<=[\w)%°\ue000-\uf8ff]); (?=[^;]*=)[^;a-z]*(?:[a-z][^;a-z]+)*? ?(?:and [^;a-z]*)?,? ?(?:as (?:demanded"
     r"|required|expected|desired|needed|claimed|given|stated|it should)|✓|✔|works|checks(?: out)?)\W*$"
-    r"|(?<=[\w)%°\ue000-\uf8ff])\s?[;,—–-]\s+(?:check|indeed|verification)\b.*$"
+    r"|(?<=[\w)%°\ue000-\uf8ff])\s?[:;,—–-]\s+(?:check|indeed|verification)\b.*$"
     r"|(?<=[\w)%°\ue000-\uf8ff]),? (?:and (?:one|we|you|i) (?:can |may )?(?:check|verif)\w* (?:that|this)"
     r"|(?:et|y|e|und) (?:l['’]on |on |se |man )?(?:vérifie|comprueba|verifica|prüft))\b.*$"
     r"|(?<=[\w)%°\ue000-\uf8ff]), (?:for (?:example|instance)"

@@ -20,6 +20,7 @@ _ASSISTANT = regex(
     r"\s*(?:<\|im_start\|>\s*assistant|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>|<start_of_turn>\s*model"
     r"|<\|assistant\|>|\[?(?:[Aa]ssistant|ASSISTANT|AI)\]?\s*:|###\s*(?:Response|Assistant)\s*:?)\s*"
 )
+_FINAL_CHANNEL = regex(r"<\|channel\|>final\s*(?:<\|constrain\|>\w+)?<\|message\|>")
 _END = regex(
     r"<\|(?:im_end|endoftext|end_of_text|eot_id|eom_id|end|im_sep|end_of_turn|user|User|start_header_id)\|>|</s>|<eos>"
     r"|<end_of_turn>|<\uff5cend\u2581of\u2581sentence\uff5c>|<\uff5cUser\uff5c>|<\|im_start\|>\s*(?:user|human|system)"
@@ -134,6 +135,8 @@ def until_end_token(text: str) -> str:
     >>> until_end_token("<|im_start|>assistant\\n12<|im_end|>\\n<|im_start|>user\\nAnd 4*5?")
     '12'
     """
+    if final := _FINAL_CHANNEL.search(text) if "<|channel|>" in text else None:
+        text = text[final.end() :]
     if opening := _ASSISTANT.match(text):
         text = text[opening.end() :]
     for match in _END.finditer(text) if "<" in text or "INST]" in text else ():

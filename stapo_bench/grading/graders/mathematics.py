@@ -69,6 +69,10 @@ _WORKED = regex(r"[A-Za-z·×*+^√]")  # "2 · 3", "2n"
 _QUOTIENT = regex(r"[A-Za-z]\}?\s*/\s*(?:\\text\s*\{\s*)?[A-Za-z]|\bper\b")
 _EACH = regex(r"(?<=[a-z] )(?:an?|each|every)(?= (?:second|minute|hour|day|week|month|year|kilogram|kilo|lit|met)\w*)")
 _MIXED, _WHOLE_AND_PART = regex(r"\d\s*\\[dt]?frac"), regex(r"\b(\d+) and (\d+/\d+)\b")  # "3 and 5/6"
+_LOSS = regex(  # "a loss of 4 percent", "1% lower than at first"
+    r"\b(?:loss|decrease|drop|fall|decline|reduction) of (?:about )?(\d[\d.]*) ?(?:%|percent)|(\d[\d.]*) ?(?:%"
+    r"|percent) (?:lower|less|below)\b"
+)
 _UNIT = regex(r"\\text\{\s*([^{}]+?)\s*\}")  # "12 \text{ m/s }"
 _LARGE = regex(r"[-$\s]*\d{1,3}(?:,?\d{3})+[$\s]*")
 _NAMED_OPTION = regex(  # "the root of seven, choice C, is irrational"; not "option A fails"
@@ -159,6 +163,8 @@ def _readings(completion: str, gold: Gold) -> Iterator[str]:
         yield from (digits for digits in re.findall(_IN_BASE.format(base=base), conclusion(prose) or "")[-1:])
     if (words := words_of(gold.answer)) and (said := equation_of(conclusion(prose_of(completion) or "") or "", words)):
         yield said
+    if gold.question and (change := _change(completion, gold.question)) is not None:
+        yield change
     if is_in_words(gold):
         if extracted is not None:
             yield extracted
@@ -196,6 +202,14 @@ def _asked_for(completion: str, gold: Gold) -> str | None:
         return None
     of_name = [value for name, (_, value) in zip(names, named, strict=True) if name in words]
     return of_name[0] if len(of_name) == 1 else None
+
+
+def _change(completion: str, question: str) -> str | None:
+    """The negative percentage of a sentence that concludes with a loss, where the question asks for a change."""
+    if not (asked_by(question).percent and "change" in question) or (prose := prose_of(completion)) is None:
+        return None
+    lost = _LOSS.search(conclusion(prose) or "")
+    return f"-{lost[1] or lost[2]}%" if lost else None
 
 
 def _of_unit_asked(completion: str, extracted: str, gold: Gold) -> str | None:
