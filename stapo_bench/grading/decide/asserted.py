@@ -43,7 +43,7 @@ _CONCEPTS = {
     "diverges": r"\bdiverg\w+|(?:\b(?:does not|not|fails? to)|n['’]t) converge(?! to\b)|发散|расходится",
     "converges": r"(?<!not )(?<!fails to )(?<!fail to )(?<!n't )(?<!n’t )\bconverg\w+|收敛|сходится",
 }
-_KINDS = regex(r"\b(conditional|absolute|uniform|pointwise)(?:ly)?\b")
+_KINDS = regex(r"(?<!not )\b(conditional|absolute|uniform|pointwise)(?:ly)?\b")
 _WORD = regex(r"[^\W_]+(?:['’][^\W_]+)?")
 _CLAUSE = regex(r"[,;:—]\s")
 _NEGATION = words_of(
@@ -150,11 +150,10 @@ def asserts(sentence: str, gold: str, question: str | None) -> bool:
         said = polarity(sentence)
         said = False if said is None and is_denied(sentence, question or "") else said
         return said is (target in YES)
-    if (kinds := _kinds(target)) and kinds != _kinds(sentence):
-        return False  # "converges absolutely" and "conditionally"
+    kinds = _kinds(target)  # "converges absolutely" is not "conditionally"
     for name, concept in _CONCEPTS.items():
         if re.search(concept, target, re.IGNORECASE):
-            return _holds(name, concept, _CONTRAST.sub("", sentence))
+            return (not kinds or kinds == _kinds(sentence)) and _holds(name, concept, _CONTRAST.sub("", sentence))
     if len(parts := _JOINT.split(target)) > 1 and _lists(sentence.lower(), parts, question):
         return True
     sentence = _CLEFT.sub(r"\1", sentence)

@@ -164,7 +164,7 @@ _BRINGS_TO = regex(
 )
 # "so those are our two solutions, 4 and −1"
 _COUNTS_VALUES = regex(
-    r"\s+(?:[a-z]+ )?(?:solutions|roots|values|numbers|integers|answers|points)\s*[:,(]\s*[-−(\d√π\ue000-\uf8ff]"
+    r"\s+(?:[a-z]+ )?(?:solutions|roots|values|numbers|integers|answers|points)\s*[:,(]?\s*[-−(\d√π\ue000-\uf8ff]"
 )
 # "Area = "
 _WORD_EQUALS = regex(r"[A-Za-z]{3,} ?= ?$")

@@ -46,7 +46,7 @@ _HASHES = regex(r"(?<!#)####(?!#)[ \t]*([^\n]+)")
 _BOLD = regex(r"(?<![\w)])\*\*([^*\n]{1,300})\*\*(?![\w(])")
 _BOLD_LETTER = regex(r"[a-z]")  # "0.6 **i**, of two dimensions"
 _EQUALITY = regex(r"[\w)] ?= ?[-−$\w\\]")  # "F = 12", behind a bold formula
-_STEP = regex(r"(?:Step|Case|Method|Stage|Attempt|Approach|Try|Way) \d+\b")
+_STEP = regex(r"\d+[.)] [A-Z][a-z]{2}|(?:Step|Case|Method|Stage|Attempt|Approach|Try|Way) \d+\b")
 _NAMED = regex(r"(?:[A-Za-z]{3,} ?){1,3}:\s*(\S.*)")  # "Total: 52"
 # "42 (since 42^2 = 1764)"; only from the first of several spaces: from each of them takes the square of their number
 _REASON_BEHIND = regex(

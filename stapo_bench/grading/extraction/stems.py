@@ -10,6 +10,8 @@ _FUNCTION_WORDS_TEXT = """
     that there this with as by from have has had if each per its his her their compute calculate total all he she
     they determine value
 """
+# One thing under two words: "How wide is it?", "the width is".
+_SAME = {"wide": "widt", "long": "leng", "high": "heig", "tall": "heig", "deep": "dept", "heav": "weig"}
 _FUNCTION_WORDS = frozenset(_FUNCTION_WORDS_TEXT.split())
 
 
@@ -21,4 +23,4 @@ def stems(text: str) -> frozenset[str]:
     """
     words = [word for word in _WORD.findall(text.lower()) if len(word) > 1 and word not in _FUNCTION_WORDS]
     pairs = {word[place : place + 2] for word in words if HAN.match(word) for place in range(len(word) - 1)}
-    return frozenset(pairs | {word[:STEM] for word in words if not HAN.match(word)})
+    return frozenset(pairs | {_SAME.get(word[:STEM], word[:STEM]) for word in words if not HAN.match(word)})

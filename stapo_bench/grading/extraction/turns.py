@@ -37,6 +37,7 @@ _NEXT = regex(
     | \[(?:User|Human|Student|Customer)\]
     | (?:Instruction|Input)s?\s*[*_]*:
     | (?:Q|Question|Problem|Exercise|Example|Task|Prompt)\s*(?:\d+[a-z]?)?\s*[*_]*[.:)]{_ASKS}
+    | \d+(?:\.\d+)+\.?\s*[*_]*(?:Exercise|Problem|Example)\b
     | (?:Question|Problem|Exercise|Example|Task)\s+\d+(?:\.\d+)*[a-z]?\s*[*_]*$
     | (?:Now\s+)?(?:consider|try|here(?:['’]s|\s+is)|let's\s+(?:try|consider|look\s+at))\s+(?:a|an|another|the)\s+
       (?:(?:follow-?up|new|next|similar|related|different|second)\s+)?(?:question|problem|exercise|example)\b

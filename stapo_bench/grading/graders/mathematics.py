@@ -73,6 +73,7 @@ _LOSS = regex(  # "a loss of 4 percent", "1% lower than at first"
     r"\b(?:loss|decrease|drop|fall|decline|reduction) of (?:about )?(\d[\d.]*) ?(?:%|percent)|(\d[\d.]*) ?(?:%"
     r"|percent) (?:lower|less|below)\b"
 )
+_OWN_OPTION = r"^\W*{letter}[:.)]\s+(\S.{{0,80}})$"  # "A: 31", of options that the reply itself makes up
 _UNIT = regex(r"\\text\{\s*([^{}]+?)\s*\}")  # "12 \text{ m/s }"
 _LARGE = regex(r"[-$\s]*\d{1,3}(?:,?\d{3})+[$\s]*")
 _NAMED_OPTION = regex(  # "the root of seven, choice C, is irrational"; not "option A fails"
@@ -180,6 +181,9 @@ def _readings(completion: str, gold: Gold) -> Iterator[str]:
             yield region
         if _WORDS.fullmatch(extracted) and (value := value_without_words(completion)) is not None:
             yield value
+    if extracted is not None and _OPTION.fullmatch(extracted) and not _OPTION.fullmatch(gold.answer):
+        own = re.findall(_OWN_OPTION.format(letter=extracted.strip(" ()")), completion, re.MULTILINE)
+        yield from own[:1]
     is_labelled = _OPTION.fullmatch(gold.answer) and not _OPTION.fullmatch(extracted or "")
     if gold.question and is_labelled and asked_by(gold.question).options:
         sentence = conclusion(prose_of(completion) or "")
