@@ -73,6 +73,7 @@ _LOSS = regex(  # "a loss of 4 percent", "1% lower than at first"
     r"\b(?:loss|decrease|drop|fall|decline|reduction) of (?:about )?(\d[\d.]*) ?(?:%|percent)|(\d[\d.]*) ?(?:%"
     r"|percent) (?:lower|less|below)\b"
 )
+_LABEL = regex(r"[A-F](?=[^A-Za-z]*$)")
 _OWN_OPTION = r"^\W*{letter}[:.)]\s+(\S.{{0,80}})$"  # "A: 31", of options that the reply itself makes up
 _UNIT = regex(r"\\text\{\s*([^{}]+?)\s*\}")  # "12 \text{ m/s }"
 _LARGE = regex(r"[-$\s]*\d{1,3}(?:,?\d{3})+[$\s]*")
@@ -160,12 +161,10 @@ def _gives_answer(part: str) -> bool:
 def _readings(completion: str, gold: Gold) -> Iterator[str]:
     """What the completion may say, the likeliest first."""
     extracted, wanted = extract_answer(completion), parts_of(gold.answer)
-    if gold.question and (base := asked_by(gold.question).base) and (prose := prose_of(completion)) is not None:
-        yield from (digits for digits in re.findall(_IN_BASE.format(base=base), conclusion(prose) or "")[-1:])
+    if gold.question:
+        yield from _as_the_question_has_it(completion, gold.question)
     if (words := words_of(gold.answer)) and (said := equation_of(conclusion(prose_of(completion) or "") or "", words)):
         yield said
-    if gold.question and (change := _change(completion, gold.question)) is not None:
-        yield change
     if is_in_words(gold):
         if extracted is not None:
             yield extracted
@@ -181,11 +180,28 @@ def _readings(completion: str, gold: Gold) -> Iterator[str]:
             yield region
         if _WORDS.fullmatch(extracted) and (value := value_without_words(completion)) is not None:
             yield value
-    if extracted is not None and _OPTION.fullmatch(extracted) and not _OPTION.fullmatch(gold.answer):
-        own = re.findall(_OWN_OPTION.format(letter=extracted.strip(" ()")), completion, re.MULTILINE)
-        yield from own[:1]
-    is_labelled = _OPTION.fullmatch(gold.answer) and not _OPTION.fullmatch(extracted or "")
-    if gold.question and is_labelled and asked_by(gold.question).options:
+    yield from _of_options(completion, extracted or "", gold)
+
+
+def _as_the_question_has_it(completion: str, question: str) -> Iterator[str]:
+    """Digits in the base asked for ("100 = 244 in base 6"), and a loss as the change that is asked for."""
+    asked = asked_by(question)
+    changes = asked.percent and "change" in question
+    if not (asked.base or changes) or (prose := prose_of(completion)) is None:
+        return
+    sentence = conclusion(prose) or ""
+    if asked.base:
+        yield from re.findall(_IN_BASE.format(base=asked.base), sentence)[-1:]
+    if changes and (lost := _LOSS.search(sentence)):
+        yield f"-{lost[1] or lost[2]}%"
+
+
+def _of_options(completion: str, extracted: str, gold: Gold) -> Iterator[str]:
+    """What stands behind the label of an option that the reply makes up; the label that its conclusion names."""
+    is_label, is_labelled = (_OPTION.fullmatch(text) is not None for text in (extracted, gold.answer))
+    if is_label and not is_labelled and (letter := _LABEL.search(extracted)):
+        yield from re.findall(_OWN_OPTION.format(letter=letter[0]), completion, re.MULTILINE)[:1]
+    if gold.question and is_labelled and not is_label and asked_by(gold.question).options:
         sentence = conclusion(prose_of(completion) or "")
         if sentence is not None and len(named := set(_NAMED_OPTION.findall(sentence))) == 1:
             yield named.pop()
@@ -206,14 +222,6 @@ def _asked_for(completion: str, gold: Gold) -> str | None:
         return None
     of_name = [value for name, (_, value) in zip(names, named, strict=True) if name in words]
     return of_name[0] if len(of_name) == 1 else None
-
-
-def _change(completion: str, question: str) -> str | None:
-    """The negative percentage of a sentence that concludes with a loss, where the question asks for a change."""
-    if not (asked_by(question).percent and "change" in question) or (prose := prose_of(completion)) is None:
-        return None
-    lost = _LOSS.search(conclusion(prose) or "")
-    return f"-{lost[1] or lost[2]}%" if lost else None
 
 
 def _of_unit_asked(completion: str, extracted: str, gold: Gold) -> str | None:
