@@ -4,6 +4,7 @@ import html
 import json
 import re
 import unicodedata
+from itertools import groupby
 from typing import Any
 
 from stapo_bench.grading.extraction.mathml import mathml
@@ -12,6 +13,7 @@ from stapo_bench.grading.patterns import regex
 NO_VALUE = "null"  # the answer of a reply that says that it has none
 MAX_NAME = 2  # characters of the names of values, where a reply holds nothing but these
 MAX_LEFT_OPEN = 2_000  # characters of a text whose last tag may be left open: a longer one was cut off
+MIN_ROWS, MAX_ROW = 3, 200  # lines of columns that are a table, and characters of one
 MAX_JSON = 20_000  # characters of a reply that is read as JSON
 
 _TAG = regex(
@@ -59,7 +61,6 @@ _NAMED_CELLS = regex(
 _EMPTY_CELLS = regex(r"^([ \t]*\|.*[^|\s–—-].*?\|)(?:[ \t]*[–—-]?[ \t]*\|)+[ \t]*$", re.MULTILINE)
 _ROW_OPENS = regex(r"\|\s*[*$]*[a-zA-Z][*$]*[ \t]*\|[^|\n]+\|[ \t]*\n[ \t]*\|")
 # Three lines and more like "apples    12"
-_COLUMNS = regex(r"^(?:[^\s|$\\=](?:[^\n|$\\=]*?\S)??(?: {3,}|\t+)[^\n|$\\=]*\S(?:\n|\Z)){3,}", re.MULTILINE)
 _GAP = regex(r" {3,}|\t+")
 _CELL = regex(r"\|\s*[*$]*([a-zA-Z])[*$]*\s*\|\s*([^|\n]+?)\s*\|")
 _SERIES = regex(r"([-+*·×] )\.\.\.+(?= ?[-+*·×])")  # "1 + 2 + ... + n" ends no sentence
@@ -165,10 +166,21 @@ def _plain_signs(text: str) -> str:
 
 
 def _columns(text: str) -> str:
-    """Lines of two or more columns that blanks part, three and more of them, as rows of a table."""
-    return _COLUMNS.sub(
-        lambda rows: re.sub(r"^(.+)$", lambda row: f"| {_GAP.sub(' | ', row[1].strip())} |", rows[0], flags=re.M), text
-    )
+    """Lines of two or more columns that blanks part, three of them and more, as rows of a table."""
+    lines = text.split("\n")
+    for is_row, group in [
+        (key, list(places)) for key, places in groupby(range(len(lines)), lambda n: _is_row(lines[n]))
+    ]:
+        if is_row and len(group) >= MIN_ROWS:
+            for place in group:
+                lines[place] = f"| {_GAP.sub(' | ', lines[place].strip())} |"
+    return "\n".join(lines)
+
+
+def _is_row(line: str) -> bool:
+    """Whether a line has columns, and no bar, formula or equality."""
+    bare = line.strip()
+    return len(bare) <= MAX_ROW and _GAP.search(bare) is not None and not any(sign in bare for sign in "|$\\=")
 
 
 def _plain_rows(text: str) -> str:
