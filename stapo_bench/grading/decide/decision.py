@@ -38,6 +38,7 @@ _INDEX = regex(r"(?<![A-Za-z\\])([A-Za-z])(?=\d)()")
 _ONE_NUMBER = regex(  # "x = -4,5 cm", "1,5² = 2,25"; not "(4,5)", nor "a,b = 4,5"
     r"(?:(?:[^,]|(?<=\d),(?=\d))*(?:[=≈]|\\approx))?\s*[-+−]?\s*\d+,\d+(?:(?!\\rangle)[^\d,()\[\];|][^,()\[\];|]*)?"
 )
+_FUNCTION_NAMES = regex(r"\\[A-Za-z]+|(?<![A-Za-z])(?:ln|log|sin|cos|tan|exp|sqrt)(?![A-Za-z])")
 _LETTER = regex(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")
 _BASED = regex(rf"(\w+) \\text\{{{re.escape(BASE_APART)} (\d+)\)\}}")
 _IN_BASE = regex(r"\(?\s*(?:\\text\s*\{\s*)?([0-9A-Fa-f]+(?:\.[0-9A-Fa-f]+)?)\s*\}?\s*\)?\s*_\s*\{?\s*(\d{1,2})\s*\}?")
@@ -215,7 +216,7 @@ def _states_identity(extracted: str, gold: Gold) -> bool:
 
 def _written_with(text: str) -> list[str]:
     """The letters and digits of an expression, sorted: sums and products have no order, expanding changes them."""
-    return sorted(re.findall(r"[^\W_]", unicodedata.normalize("NFKC", re.sub(r"\\[A-Za-z]+", "", text))))
+    return sorted(re.findall(r"[^\W_]", unicodedata.normalize("NFKC", _FUNCTION_NAMES.sub("", text))))
 
 
 def _decide(extracted: str, gold: Gold) -> Verdict:

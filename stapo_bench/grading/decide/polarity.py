@@ -56,12 +56,16 @@ _REASON_BEHIND = regex(r",?\s(?:because|since)\b.*", re.IGNORECASE | re.DOTALL)
 _REASON_BEFORE = regex(r"(?:since|as|because)\b", re.IGNORECASE)  # up to the last comma
 _WORD = regex(r"[^\W\d_]+")
 MAX_STEM = 6  # letters of the word that is compared: "converge" and "converges"
+_DIVERGES = regex(
+    r"(?:.*\b(?:so|hence|thus|therefore) )?(?:the|this) (?:series|integral|sequence|sum) diverges\W*", re.IGNORECASE
+)
 _OBJECTS = {"\\int": " improper integral", "\\sum": " infinite series", "\\lim": " limit"}  # what a formula is called
 # What a question asks by its last word, and what denies it of the question's subject.
 _YES_NO_QUESTION = regex(r"(?:^|[.?!] )(?:Is|Are|Does|Do|Did|Can|Will|Was)\b[^.?!]*?\b([A-Za-z]{4,})\?\s*$")
 _DENIES_ASKED = (
-    r"\W*(?:(?:so|thus|hence|therefore),? )?(?:the|this|that|it)\b([^,;:]{{0,40}}?)"
-    r" (?:does not|doesn['’]t|do not|don['’]t|is not|isn['’]t|cannot|can['’]t) {stem}[a-z]{{0,4}}\W*"
+    r"\W*(?:(?:so|thus|hence|therefore),? )?(?:the|this|that|it|\d[\d.,]*(?: = [^a-z,;]*)?)(?=\s)([^,;:]{{0,40}}?)"
+    r" (?:does not|doesn['’]t|do not|don['’]t|is not|isn['’]t|cannot"
+    r"|can['’]t) (?:an? )?{stem}[a-z]{{0,4}}(?: number)?\W*"
 )
 
 
@@ -100,4 +104,6 @@ def is_denied(sentence: str, question: str) -> bool:
     stem = re.escape(asked[1].lower()[:MAX_STEM]) if asked else ""
     denied = re.fullmatch(_DENIES_ASKED.format(stem=stem), sentence.lower()) if stem else None
     known = question.lower() + "".join(names for sign, names in _OBJECTS.items() if sign in question)
+    if stem.startswith("conver") and _DIVERGES.fullmatch(sentence):
+        return True
     return denied is not None and all(word in known for word in _WORD.findall(denied[1]) if len(word) > 3)

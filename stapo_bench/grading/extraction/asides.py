@@ -40,13 +40,14 @@ _ASIDE = regex(
 )
 # Advice, courtesies and remarks, unless they conclude: "Tip: always check.", "Good luck!"
 _ADVICE = regex(
-    r"^[^\w\ue000-\uf8ff]*(?:(?:pro |study |quick )?tips?:(?!.*=)|(?:a )?(?:word|piece|bit) of advice:"
+    r"^[^\w\ue000-\uf8ff]*(?:(?:pro |study |quick )?tips?:(?!.*[\d%)] ?=)|(?:a )?(?:word|piece|bit) of advice:"
     r"|in the (?:next|following) (?:lesson|section|chapter|video|exercise),? (?:we|you|i)\b"
     r"|next (?:time|lesson),? (?:we|you|i)\b|it(?:['’]s| is) worth (?:noting|remember"
     r"|memori|mention|check|practi|knowing|trying)|always\b(?=.*\b(?:remember|check|make sure|read|try|write)\b)"
     r"|keep in mind\b|make sure\b|(?:don['’]t|never) forget\b|(?:great|good|nice) question\b"
     r"|(?:best of|good) luck\b|best wishes\b|just (?:say|ask|let)\b|good (?:job|work)\b|well done\b"
-    r"|rate (?:this|my)\b|keep (?:it up|going|practi[cs]ing)\b|for (?:further|more) [a-z]+,"
+    r"|rate (?:this|my|it)\b|you might also (?:like|enjoy|want)\b|cheers\b|it(?:['’]s| is) a common (?:mistake"
+    r"|error)\b|keep (?:it up|going|practi[cs]ing)\b|for (?:further|more) [a-z]+,"
     r"|if you(?:['’][a-z]+)?\b[^,]*, (?:try|i can|feel|please|just)\b|if you(?:['’]d"
     r"| would)? (?:liked"
     r"|like|enjoyed|find this|found)\b|there (?:is|are) (?:nothing|no(?:ne)? (?:others?|more|further|else))\b"

@@ -52,7 +52,8 @@ _REASON = regex(
     r"[\s,;]*(?:(?:and|but)\s+)?(?:because"
     r"|since(?![^,;]*\b(?:(?:it|this|that) (?:means|follows|implies)|we (?:leave|keep|write))\b)"
     r"|as(?! an? [a-z]+ (?:of|in|for)\b)|if|when|while|whereas|although|though|unless|provided|where"
-    r"|with(?![^,;]*\b(?:(?:this|that|it|we|he|she|they) (?:is|are|\w+s)|the [a-z]+ (?:therefore |then |thus "
+    r"|with(?![^,;]*\b(?:(?:this|that|it) (?:is|are|\w+s)|(?:we|i|he|she|they) [a-z]+|the [a-z]+ (?:therefore "
+    r"|then |thus "
     r"|also )?(?:are|[a-z]+s)) )|not|rather"
     r"|instead(?! (?:of (?:that|this|it) )?(?:the|it|we|this|you)\b)|compared|unlike|assuming|supposing|"
     + _WHICH
@@ -67,6 +68,11 @@ _OWN_VERB = regex(
     + r"|(?<!\d )(?!times\b|is\b|as\b|units\b)[a-z]{3,}[^s\W]s|[a-z]{3,}ing|happens?|turns?|adds? up)\b"
     r"|\s*(?:and\s+|but\s+|so\s+)?(?:that|it|this)['’]s\s"
     r"|\s*(?:and\s+|but\s+)?(?:they|we|you|these|those|he|she|it|i)\s+[a-z]{3,}",
+    re.IGNORECASE,
+)
+# "and since a week has five days she earns $85"
+_SINCE_SHE = regex(
+    r"(?:^\W*|\b(?:and|so) )(?:since|as) (?!we|he|she|they)[^,;=]{8,60}?\w (?=(?:he|she|they|we) [a-z]+ )",
     re.IGNORECASE,
 )
 # "If we take 10 away from that we are left with 200"
@@ -97,7 +103,7 @@ _CONSEQUENCE = regex(
     r"|form|terms|percent|words|degrees|decimals?)),?(?= (?:is|gives|makes|becomes|reads)\b)|donc"
     r"|also|daher|somit|luego|поэтому|значит|(?:rounded )?to the nearest \w+)\b(?: that\b(?!['’]))?"
     r"|\s(?:so|hence|thus|therefore)\s(?=\d|[a-z] ?=|the\b|it\b|there\b)"
-    r"|[,，;；]\s*(?:所以|因此|故|即|于是|よって|ゆえに)",
+    r"|[,，;；]\s*(?:所以|因此|故|即|于是|よって|ゆえに)|(?:なので|ですから|ため)[、,]|[,;] here\b",
     re.IGNORECASE,
 )
 # "Since the time is 2 hours, ...": what opens a sentence and states nothing.
@@ -157,7 +163,7 @@ _BRINGS_TO = regex(
     r"|\b(?:puts?|sets?) (?:[^\W\d_]+ ){1,6}(?:at|to) (?:exactly |just )?$"
     r"|\b(?:leave|keep|state|rewrite|put|write|written|express|expressed|represent|represented)\b(?: \S+){1,3} as $"
     r"|\b(?:sold|sells|bought|goes|went) for $|\bends? (?:in|with) $"
-    r"|\b(?:expands?|factors?|factori[sz]es?|simplifies|evaluates|works out|multiplies out) (?:to|as|into|out to) $"
+    r"|\b(?:expands?|factors?|factori[sz]es?|simplifies|evaluates|works out|multiplies out) (?:to|as|at|into|out to) $"
     r"|\b(?:happen|occur|be (?:done|arranged|chosen|seated|ordered|lined up)) in (?:exactly )?$"
     r"|\bis the same as $|\bcomes out (?:as|at|to) $|\badds? up to $|\b(?:sums?|adds) to $",
     re.IGNORECASE,
@@ -261,6 +267,7 @@ def _clause_starts(clause: str, pieces: list[Token]) -> list[int]:
     starts += [match.end() for match in _CONSEQUENCE.finditer(clause)]
     starts += [match.end() for match in _SINCE_EQUAL.finditer(clause)]
     starts += [match.end() for match in _IF_THEN.finditer(clause)]
+    starts += [match.end() for match in _SINCE_SHE.finditer(clause)]
     return sorted(set(starts))
 
 
@@ -338,7 +345,9 @@ def _strength(pieces: list[Token], run: Span) -> int:  # noqa: PLR0911 - one ret
             return 0  # "to save the $420" is no statement
         if lower in ("remain", "remains") and before[place + 1 : place + 2] and before[place + 1].text == "of":
             return 0  # "48 remain of the 90"
-        if lower in COPULAS or piece.text.endswith(("是", "为", "為", "は", "が", "得", "有", "等于", "은", "는")):
+        if lower in COPULAS or piece.text.endswith(
+            ("是", "为", "為", "は", "が", "得", "有", "剩", "等于", "은", "는")
+        ):
             return 2
         if lower.endswith(("'s", "’s")) and lower[:2] in ("it", "th", "he"):
             return 2

@@ -29,7 +29,7 @@ _LEAVES_OUT = regex(
 )
 _NAMED_EACH = regex(r"[A-Za-z] = [^=]+?(?:(?:,| and | or )\s*[A-Za-z] = [^=]+?)*")
 _COUNTED = regex(r"\s*个(?:不同的)?(?:实数?)?[解根值数点]")  # "两个不同的实数解": a number of values
-_OF = regex(r"\b(?:of|for|dividing|(?:add|sum)s? (?:up )?to)\s$", re.IGNORECASE)
+_OF = regex(r"\b(?:of|for|dividing|remainder|modulo|mod|(?:add|sum)s? (?:up )?to)\s$", re.IGNORECASE)
 
 
 def conclusion(text: str) -> str | None:

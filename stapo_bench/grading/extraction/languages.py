@@ -33,7 +33,8 @@ _ENGLISH_PHRASE = (
     r"|answer|\bans(?=\.?[ \t*]{0,4}[:=]))\.?(?:\*\*|\s|\\text\{){0,8}(?:to\s(?:the"
     r"|this)\s\w{1,20}\s)?(?:is(?!n['’]t|\s(?:not\s)?(?:(?:in)?correct|(?:in)?valid|wrong|right)\b)|are(?!n['’]t)"
     r"|:|=|→|⇒|->|=>|would\sbe|should\sbe|must\sbe)(?:\s|\*\*|:|equal\sto|therefore|thus|simply|\\text\{){0,12}"
-    r"|\bI(?:['’]d|['’]ll|\swould)?\s(?:go\swith|choose|pick)\s(?=\W{0,4}[A-J]\b[^A-Za-z]*$)"
+    r"|\bI(?:['’]d|['’]ll|\swould)?\s(?:go\swith|choose|pick)\s(?=\W{0,4}[A-J]\b(?:[^A-Za-z]*$|,? (?:since|because"
+    r"|as|for)\b))"
 )
 _OTHER_PHRASES = (
     r"(?:r[ée]ponse(?:\s(?:finale|correcte))?\s{0,2}(?:\*\*)?\s{0,2}(?:est|:)"

@@ -31,7 +31,7 @@ _ARRAY = regex(
 # "\end{proof}", "\qed", "$\blacksquare$"
 _OF_DOCUMENT = regex(
     r"\\(?:begin|end)\{(?:solution|proof|exercise|problem|question|answer|document|example|theorem|lemma)\}"
-    r"|\\qed(?:here|symbol)?(?![A-Za-z])|\$?\\blacksquare(?![A-Za-z])\$?"
+    r"|\\qed(?:here|symbol)?(?![A-Za-z])|\$?\\blacksquare(?![A-Za-z])\$?|\$\\(?:square|Box)\$\s*\Z"
 )
 _IN_TEXT = regex(r"\\(?:text|mathrm|textbf)\{([^{}]*)\}")
 _STRUCK = regex(r"<(del|s|strike)>.{0,500}?</\1>|~~[^~\n]{1,500}~~", re.IGNORECASE | re.DOTALL)
@@ -136,7 +136,7 @@ def _without_residues(text: str) -> str:
         text = _BBCODE.sub(r"\2", text)
     if "[asy]" in text:
         text = _DRAWING.sub(" ", text)
-    if "\\qed" in text or "\\end{" in text or "\\blacksquare" in text:
+    if "\\qed" in text or "$\\square$" in text or "$\\Box$" in text or "\\end{" in text or "\\blacksquare" in text:
         text = _OF_DOCUMENT.sub(" ", text)
     return text
 

@@ -11,6 +11,7 @@ _EQUALITY_ASIDE = regex(
     r"[=≈][^()]*(?:\([^()]*\)[^()]*)*[)\]](?!\s*[=*/^+-])"
 )
 # "30 kg·m/s (or 30 N·s)"
+_SAME_AGAIN = regex(r"(?<=\d)\(=[^()]*\)$")  # "400(=4×100)"
 _OR_SO = regex(r"(?<=[\w²³)]) \(or (?:about |≈ ?)?-?[\d.,/]+ ?[^\W\d][^()\d]{0,11}[²³]?\)$")
 # "12 (the larger one)", "5 (as in $x = 5$)"
 _PARENTHESIS = regex(
@@ -107,7 +108,7 @@ def without_remarks(clause: str) -> str:
     >>> without_remarks("the area is 6, twice that of the other, not 8"), without_remarks("it is 9√3, about 15.6")
     ('the area is 6, twice that of the other', 'it is 9√3')
     """
-    clause = _OR_SO.sub("", clause)
+    clause = _SAME_AGAIN.sub("", _OR_SO.sub("", clause))
     if (repeated := _REPEATED.search(clause)) and _EXACT.search(clause, 0, repeated.start()):
         clause = clause[: repeated.start()]
     if excluded := _EXCLUDED.search(clause):  # a value that is taken back leaves none

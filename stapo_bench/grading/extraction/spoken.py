@@ -27,6 +27,9 @@ _OCLOCK = regex(
     re.IGNORECASE,
 )
 _SQUARE = regex(r"\b(sq|cu)\. ?(?=(?:[cmk]?m|in|ft|yd|mi|inch|inches|feet|met\w+)\b)")
+_AND_A_HALF = regex(
+    r"\b(?:an?|one) (hour|minute|day|week|month|year|mile|kilomet\w+|met\w+|lit\w+) and a half\b", re.IGNORECASE
+)
 _HALF = regex(
     r"\b(half|(?:a |one )?quarter of) an? (?=(?:hour|minute|second|day|week|year|mile|kilo|met|lit|cent)\w*)",
     re.IGNORECASE,
@@ -103,6 +106,8 @@ def _measured(clause: str) -> str:
         clause = _TIMES_PI.sub(lambda m: f"{in_digits(m[1].lower()) or m[1]}π", clause)
     if "dozen" in clause:
         clause = _HALF_DOZEN.sub("6", clause)
+    if " and a half" in clause:
+        clause = _AND_A_HALF.sub(r"3/2 \1", clause)
     if "half a" in clause or "quarter of a" in clause or "Half a" in clause:
         clause = _HALF.sub(lambda m: "1/2 " if m[1].lower() == "half" else "1/4 ", clause)
     return clause

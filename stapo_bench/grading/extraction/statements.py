@@ -271,6 +271,8 @@ def _yes_or_no(clause: str, hidden: Hidden, value: str | None) -> str | None:
     if word := YES_NO.match(clause):
         if value is not None and clause[word.end() :].strip() == value:
             return None  # "Yes, −i"
+        if value is not None and re.fullmatch(rf"\W*{re.escape(value)}\b[^\d=]{{0,20}}", clause[word.end() :]):
+            return None  # "Yes - 6 ways"
         is_reason = re.match(r"\s*(?:since|because|as|for)\b", clause[word.end() :])
         if value is None or is_reason or not re.search(r"=|(?:\bis|['’]s)\s+[\d\ue000-\uf8ff]", clause):
             return word[1] or word[2]
