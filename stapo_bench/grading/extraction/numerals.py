@@ -143,7 +143,8 @@ _VERB = (
 # Endings of parts: "одна пятая", "две пятых"
 _AFTER = ("ая", "ой", "ую", "ых", "ым")
 _PARTS = {
-    "halb": 2, "demi": 2, "drittel": 3, "viertel": 4, "fünftel": 5, "sechstel": 6, "siebtel": 7, "achtel": 8, "neuntel": 9, "zehntel": 10,
+    "halb": 2, "demi": 2, "drittel": 3, "viertel": 4, "fünftel": 5, "sechstel": 6, "siebtel": 7, "achtel": 8,
+    "neuntel": 9, "zehntel": 10,
     "zwölftel": 12, "zwanzigstel": 20, "hundertstel": 100, "tiers": 3, "quart": 4, "quarts": 4, "cinquième": 5,
     "cinquièmes": 5, "sixième": 6, "sixièmes": 6, "huitième": 8, "huitièmes": 8, "dixième": 10, "dixièmes": 10,
     "tercio": 3, "tercios": 3, "cuarto": 4, "cuartos": 4, "quinto": 5, "quintos": 5, "sexto": 6, "sextos": 6,
