@@ -3,7 +3,7 @@ r"""A matrix or a column written as the lines that end a text: rows of numbers s
 from stapo_bench.grading.patterns import regex
 
 _ENTRY = r"[-−]?(?:\d+(?:\.\d+)?(?:/\d+)?)"
-_ROW = regex(rf"\s*[\[(|⎡⎢⎣┌│└]?\s*({_ENTRY}(?:[,\s]\s*{_ENTRY})+)\s*[\])|⎤⎥⎦┐│┘]?\s*,?\s*")
+_ROW = regex(rf"(?:[\[(|⎡⎢⎣┌│└]\s*)?({_ENTRY}(?:[,\s]\s*{_ENTRY})+)(?:\s*[\])|⎤⎥⎦┐│┘])?(?:\s*,)?")
 _BREAK = regex(r"[,\s]\s*")
 MAX_ROWS = 6
 
@@ -16,7 +16,7 @@ def grid(text: str) -> str | None:
     """
     rows: list[list[str]] = []
     for line in reversed(text.rstrip(" \n.").split("\n")[-MAX_ROWS:]):
-        row = _ROW.fullmatch(line)
+        row = _ROW.fullmatch(line.strip())
         if row is None:
             break
         rows.insert(0, _BREAK.split(row[1].strip()))
