@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from stapo_bench.grading.decide import text_answers
 from stapo_bench.grading.decide.asked import MAX_QUESTION
-from stapo_bench.grading.decide.polarity import NO, YES, is_denied, polarity, words_of
+from stapo_bench.grading.decide.polarity import NO, YES, polarity, says_asked, words_of
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import NUMERAL, in_digits
 
@@ -138,7 +138,8 @@ def asserts(sentence: str, gold: str, question: str | None) -> bool:
     (True, False)
     """
     target = text_answers.plain(gold)
-    sentence = _WOULD_BE.sub(r"\1 is", sentence) if " would be" in sentence else sentence
+    supposed = " would be" in sentence
+    sentence = _WOULD_BE.sub(r"\1 is", sentence) if supposed else sentence
     counted = NUMERAL.sub(lambda numeral: in_digits(numeral[0]) or numeral[0], sentence)
     if (time := text_answers.time(gold)) is not None and (given := _last_time(counted)) is not None:
         read = text_answers.time(given)
@@ -148,7 +149,8 @@ def asserts(sentence: str, gold: str, question: str | None) -> bool:
         return bool(dates) and dates[-1][1:] == day[1:] and (None in (dates[-1][0], day[0]) or dates[-1][0] == day[0])
     if target in YES | NO:
         said = polarity(sentence)
-        said = False if said is None and is_denied(sentence, question or "") else said
+        if said is None and question and not supposed:
+            said = says_asked(sentence.replace("*", ""), question)
         return said is (target in YES)
     kinds = _kinds(target)  # "converges absolutely" is not "conditionally"
     for name, concept in _CONCEPTS.items():

@@ -60,13 +60,24 @@ _DIVERGES = regex(
     r"(?:.*\b(?:so|hence|thus|therefore) )?(?:the|this) (?:series|integral|sequence|sum) diverges\W*", re.IGNORECASE
 )
 _OBJECTS = {"\\int": " improper integral", "\\sum": " infinite series", "\\lim": " limit"}  # what a formula is called
-# What a question asks by its last word, and what denies it of the question's subject.
-_YES_NO_QUESTION = regex(r"(?:^|[.?!] )(?:Is|Are|Does|Do|Did|Can|Will|Was)\b[^.?!]*?\b([A-Za-z]{4,})\?\s*$")
-_DENIES_ASKED = (
-    r"\W*(?:(?:so|thus|hence|therefore),? )?(?:the|this|that|it|\d[\d.,]*(?: = [^a-z,;]*)?)(?=\s)([^,;:]{{0,40}}?)"
-    r" (?:does not|doesn['’]t|do not|don['’]t|is not|isn['’]t|cannot"
-    r"|can['’]t) (?:an? )?{stem}[a-z]{{0,4}}(?: number)?\W*"
+# What a question asks by its last word, and what says or denies it of the question's subject.
+_YES_NO_QUESTION = regex(
+    r"(?:^|[.?!] )(?:Is|Are|Does|Do|Did|Can|Will|Was)\b[^.?!]*?"
+    r"(?:\b(?:an? ([a-z]+)|([a-z]+ly)) )?\b([A-Za-z]{4,})\?\s*$"
 )
+_SUBJECT = (
+    r"\W*(?:(?:so|thus|hence|therefore),? )?(?:the|this|that|it|\d[\d.,]*(?: = [^a-z,;]*)?)(?=\s)([^,;:]{{0,60}}?)"
+)
+_ASKED_OF_IT = r" (?:an? )?{kind}({word}|{stem}[a-z]{{0,4}})(?: number)?\W*"  # "a right triangle", "converges"
+_DENIES_ASKED = (
+    _SUBJECT + r" (?:does not|doesn['’]t|do not|don['’]t|is not|isn['’]t|are not|cannot|can['’]t)" + _ASKED_OF_IT
+)
+_SAYS_ASKED = _SUBJECT + r"(?: (?:is|are|does|do))?(?: (?:indeed|in fact|therefore|thus|also))?" + _ASKED_OF_IT
+# What one case does not show, and words that a subject may have beside the question's.
+_OF_ALL = regex(r"\b(?:every|each|all|any|always|never|necessarily|only|not|no|true|or|if|when)\b", re.IGNORECASE)
+_NAME_OR_NUMBER = regex(r"[^\W\d_]+|\d+")
+_SMALL = words_of("the a an of with given this that it is are does do indeed in fact therefore thus also so hence")
+_LEADS = regex(r"(?:since|as|because)\b[^,]*, |.*[,;] (?=(?:so|hence|thus|therefore)\b)", re.IGNORECASE | re.DOTALL)
 
 
 def polarity(sentence: str) -> bool | None:
@@ -92,18 +103,28 @@ def polarity(sentence: str) -> bool | None:
     return True if _AFFIRMS.search(said) else None
 
 
-def is_denied(sentence: str, question: str) -> bool:
-    """Whether a sentence denies what a question asks by its last word, of its subject.
+def says_asked(sentence: str, question: str) -> bool | None:
+    """Whether a sentence says or denies what a question asks by its last word, of its subject; None: neither.
 
-    >>> is_denied("Hence the integral does not converge.", "Does the integral converge?")
+    >>> says_asked("Hence the integral does not converge.", "Does the integral converge?")
+    False
+    >>> says_asked("As it is 5, the matrix A is indeed invertible.", "Is the matrix A invertible?")
     True
-    >>> is_denied("Some tree is not a path.", "Is some tree a path?"), is_denied("It is not clear.", "Is it even?")
-    (False, False)
+    >>> says_asked("Some tree is not a path.", "Is some tree a path?"), says_asked("It is not clear.", "Is it even?")
+    (None, None)
+    >>> says_asked("The sequence is monotone.", "Is every such sequence monotone?")
     """
     asked = _YES_NO_QUESTION.search(question)
-    stem = re.escape(asked[1].lower()[:MAX_STEM]) if asked else ""
-    denied = re.fullmatch(_DENIES_ASKED.format(stem=stem), sentence.lower()) if stem else None
+    if asked is None:
+        return None
+    word, sentence = asked[3].lower(), _LEADS.sub("", sentence.lower())
+    kind = f"{asked[1] or asked[2]} " if asked[1] or asked[2] else ""
+    if word.startswith("conver") and _DIVERGES.fullmatch(sentence):
+        return False
+    words = {"word": word, "kind": kind, "stem": word[:MAX_STEM]}
     known = question.lower() + "".join(names for sign, names in _OBJECTS.items() if sign in question)
-    if stem.startswith("conver") and _DIVERGES.fullmatch(sentence):
-        return True
-    return denied is not None and all(word in known for word in _WORD.findall(denied[1]) if len(word) > 3)
+    if denied := re.fullmatch(_DENIES_ASKED.format(**words), sentence):
+        return False if all(word in known for word in _WORD.findall(denied[1]) if len(word) > 3) else None
+    said = None if _OF_ALL.search(asked[0]) else re.fullmatch(_SAYS_ASKED.format(**words), sentence)
+    of_it = said and set(_NAME_OR_NUMBER.findall(said[0])) <= {*_NAME_OR_NUMBER.findall(known), *_SMALL, said[2]}
+    return True if of_it else None

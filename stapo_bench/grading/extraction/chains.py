@@ -10,6 +10,7 @@ _IMPLIED = regex(
     r"\\(?:iff|implies|Rightarrow|Leftrightarrow|Longrightarrow|Longleftrightarrow|to|longrightarrow)(?![A-Za-z])"
     r"|[⇒⇔⟹⟺→]"
 )
+_UNDER = regex(r"_\{[^{}]*\}")  # "\lim_{n\to\infty}" implies nothing
 _JOINTS = regex(r"[,;](?:\s+and)?(?:\s|\\[ ,;:q]|(?=\s))| and | or |\\text\s*\{\s*(?:and|or)\s*\}")
 _ARITHMETIC = regex(r"[^A-Za-z=]*\d[^A-Za-z=]*[-−+*/·×÷^√²³][^=]*")
 _LOGARITHM = regex(r"\s*\\?(?:log|ln|lg)\s?(?:_\{?\d+\}?|[₀-₉]+)?\s?[^a-zA-Z=]+")
@@ -37,7 +38,8 @@ _CALL_SIDE = regex(
 # "The sum of the first n terms is ", before an equality
 _NOUN_IS = regex(
     r"([^\W\d_]{3,})(?: (?:of|for|between|from|in|de|du|des|del|della|do|da|von|der) [^.;=]{0,60}?| [^\W\d_]+а)?"
-    r" (?:is|equals|равн[аоы]?|beträgt|ist|est|vaut|es|é|è) (?:then |thus |therefore |exactly |just |also |donc )?$"
+    r" (?:is|equals|measures|равн[аоы]?|beträgt|ist|est|vaut|es|é|è) (?:then |thus |therefore |exactly |just "
+    r"|also |donc )?$"
 )
 # What has a value, so that an equality said of it is a working: "the sum is n(n+1)/2 = ..."; a line has none.
 _QUANTITY = regex(
@@ -49,8 +51,8 @@ _QUANTITY = regex(
     r"|Fläche|Volumen|Umfang|Wert|somme|aire|périmètre|valeur|suma|área|perímetro|valor|soma|somma|perimetro|valore)\b",
     re.IGNORECASE,
 )
-# A left side that is worked out: "2d/(d/24)"
-_OPERATED = regex(r"[-−+*/·×^(²³π]|\\[dt]?frac|\\pi")
+# A left side that is worked out: "2d/(d/24)", "3x"
+_OPERATED = regex(r"[-−+*/·×^(²³π]|\\[dt]?frac|\\pi|^\s*\d+[a-zA-Z]\s*$")
 
 
 def chain_end(text: str, goes_on: bool = True) -> str:  # noqa: PLR0911 - one return for each kind of chain
@@ -71,11 +73,13 @@ def chain_end(text: str, goes_on: bool = True) -> str:  # noqa: PLR0911 - one re
         return chain_end(text[listed.end() :])  # "the change in x, (11 - 2)/(4 - 1) = 3"
     if congruent := _CONGRUENT.fullmatch(text.strip()):
         return congruent[1]
-    text = _IMPLIED.split(_REASON_BEHIND.sub("", text))[-1].strip()
+    text = _implied(_REASON_BEHIND.sub("", text)).strip()
     sides = _sides(text)
     if len(sides) > 1 and not _NAME_SIDE.fullmatch(sides[0]) and (other := _OTHER_FORM.search(text)):
         return chain_end(text[: other.start()])
-    if len(sides) < 2 or any(_RELATIONS.search(side.replace("≈", "").replace("\\approx", "")) for side in sides[:-1]):
+    if len(sides) < 2 or any(
+        _RELATIONS.search(_UNDER.sub("", side).replace("≈", "").replace("\\approx", "")) for side in sides[:-1]
+    ):
         return text
     name, last = sides[0], sides[-1].strip()
     if "..." in last or "…" in last:
@@ -103,6 +107,17 @@ def chain_end(text: str, goes_on: bool = True) -> str:  # noqa: PLR0911 - one re
         ),
     )
     return last if closed or _CALL_SIDE.fullmatch(name) else text
+
+
+def _implied(text: str) -> str:
+    r"""What stands behind the last arrow, but for those under a sign.
+
+    >>> _implied(r"2x = 4 \implies x = 2"), _implied(r"\lim_{x\to 0} x = 0")
+    (' x = 2', '\\lim_{x\\to 0} x = 0')
+    """
+    under = [match.span() for match in _UNDER.finditer(text)]
+    arrows = [match for match in _IMPLIED.finditer(text) if not any(a < match.start() < b for a, b in under)]
+    return text[arrows[-1].end() :] if arrows else text
 
 
 def _solved(text: str) -> str | None:

@@ -17,7 +17,8 @@ MAX_BEFORE = 60  # characters before a value that may hedge it
 _WHICH = (  # that adds a remark, and no result
     r"which(?! (?:together |in (?:[a-z]+ ){1,3}|for (?:[a-z]+|\d+) [a-z]+ |thus |then "
     r"|to the nearest [a-z]+ |rounded [^,]{0,40}?|[a-z]+ed (?:by|with|in) \S+ )?(?:is|are"
-    r"|equals|gives|makes|means|comes|simplifies|reduces|evaluates|leaves|leaving|yields|totals|amounts|rounds|brings"
+    r"|equals|gives|makes|means|comes|works out|simplifies|reduces|evaluates|leaves|leaving|yields|totals|amounts"
+    r"|rounds|brings"
     r"|takes|raises|lowers|puts|sets|becomes|turns|reads|approaches|tends|tells us|shows|implies|can happen|can be)\b)"
 )
 _SUBORDINATE = regex(
@@ -97,7 +98,8 @@ _CONSEQUENCE = regex(
     r"|that is|in other words|(?:or )?in (?:\w+ )?(?:form|notation|terms)|o sea|de modo que|así que"
     r"|por (?:lo )?tanto|de sorte que|sodass|so dass|di modo che"
     r"|так что|следовательно|es decir|c['’]est-à-dire|das heißt|cioè|ou seja|то есть|namely|altogether|in total"
-    r"|which (?:together |in all |in total |thus |then )?(?:comes to|amounts to|totals|gives|makes|equals|leaves"
+    r"|which (?:together |in all |in total |thus |then )?(?:comes to|works out (?:to|as|at)|amounts to|totals"
+    r"|gives|makes|equals|leaves"
     r"|yields|reads|simplifies to|evaluates to)|which,? (?:(?:rounded )?to the nearest \w+|to (?:\w+ )?(?:decimals?"
     r"|places?|figures|digits)(?: places?)?|in (?:[a-z]+ )?(?:notation"
     r"|form|terms|percent|words|degrees|decimals?)),?(?= (?:is|gives|makes|becomes|reads)\b)|donc"
@@ -142,7 +144,8 @@ _HEDGE = regex(
     r"|menor\w* (?:que|do que|a)|mayor\w* (?:que|a)|maior\w* (?:que|do que)"
     r"|inf[eé]rie?u?r\w* (?:a|à)|sup[eé]rie?u?r\w* (?:a|à)|(?:kleiner|größer|weniger|mehr|jünger|älter) als"
     r"|plus (?:petit|grand)\w* que|(?:moins|plus) de|(?:minor|maggior)\w* di|меньше|больше|не превосходящ\w+"
-    r"|mod|modulo|divisible by|multiple of|power of|multiples of|base|step|case|equation|lemma|theorem|figure|chapter"
+    r"|mod|modulo|divisible by|multiple of|power of|multiples of|base|step|case|(?<!has the )(?<!has )equation"
+    r"|lemma|theorem|figure|chapter"
     r"|exercise|problem|page|section|example|part|modulus|degree|order|dimension|chapitre|Kapitel|cap[ií]tulo|capitolo"
     r"|глав[аеу]|exercice|Aufgabe|ejercicio|esercizio)\s*(?:to\s+|be\s+|exactly\s+|a\s+|the\s+)?(?:[^\w\s(]\s*)?$",
     re.IGNORECASE,

@@ -88,7 +88,8 @@ _RETRACTED = regex(
     r"|instead(?! of)|not \S{1,20},? but|should (?:be|have been|have read)|on (?:second thought|reflection)"
     r"|(?:retract|withdraw|revise|strike|cross out|amend|fix) (?:that|this|it|the|my)"
     r"|t(?:ake|ook) (?:that|it|this) back|take back (?:the|my|that|this|it)|change (?:it|that|this|my)"
-    r"|off by|oops|hold on|no,? wait|forgot|upside down)\b|\bNo!|n['’]t (?:quite )?(?:right|correct)\b"
+    r"|off by|typo|it must read|oops|hold on|no,? wait|forgot|upside down)\b|\bNo!|n['’]t (?:quite )?(?:right"
+    r"|correct)\b"
     r"|\b(?:sbagliat[oaie]|errat[oa]|chiedo scusa|mi correggo|errad[oa]|desculp\w+|me enganei|Korrektur|falsch"
     r"|Fehler|Irrtum|doch nicht|erreur|faux|pardon|je corrige|error|incorrecto|me equivoqué"
     r"|corrijo|ошибка|ошибся|неверно|исправ\w+)\b|错了|不对|有误|更正|纠正|間違|訂正|잘못|정정|틀렸",
@@ -105,7 +106,8 @@ _UNRETRACTED = regex(
     r"|\bshould be (?:enough|noted|clear|sufficient|discarded|rejected|remembered|compared|rounded|obvious"
     r"|easy|fine|preferred|kept|used|given|left|checked)\b"
     r"|\bhold on to\b|\btake (?:it|that|this) back (?:to|into)\b|\bfaux pas\b|\bIf\b[^.]*\binstead\b"
-    r"|\bmarge d['’]erreur|\bas (?:it|they) should be\b",
+    r"|\btypo in the (?:problem|question|statement|exercise|options?)\b|\bmarge d['’]erreur|\bas (?:it"
+    r"|they) should be\b",
     re.IGNORECASE,
 )
 _STANDS = regex(r"\bno need to change\b|\b(?:answer|value|result|box) (?:still )?stands\b", re.IGNORECASE)

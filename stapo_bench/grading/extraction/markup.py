@@ -59,6 +59,8 @@ _NAMED_CELLS = regex(
 )
 # Empty cells at the end of a row: "| Total | 42 | | – |"
 _EMPTY_CELLS = regex(r"^([ \t]*\|.*[^|\s–—-].*?\|)(?:[ \t]*[–—-]?[ \t]*\|)+[ \t]*$", re.MULTILINE)
+_PRINTS = regex(r"\s*(?:print|console\.log|cout|echo)\b")  # a program of one line
+_PRICES = regex(r"(\|\s*)\$(?=\d[\d,.]*\s*\|)")  # "| $14 | $38 |", where no two signs hold a formula
 _ROW_OPENS = regex(r"\|\s*[*$]*[a-zA-Z][*$]*[ \t]*\|[^|\n]+\|[ \t]*\n[ \t]*\|")
 # Three lines and more like "apples    12"
 _GAP = regex(r" {3,}|\t+")
@@ -187,7 +189,7 @@ def _plain_rows(text: str) -> str:
     """Rows of a table with bars around them; rows of a letter and its value as equations."""
     if " | " in text:
         text = _ROWS.sub(lambda rows: "".join(f"| {row} |\n" for row in rows[0].splitlines()), text)
-    text = _EMPTY_CELLS.sub(r"\1", text)
+    text = _PRICES.sub(r"\1", _EMPTY_CELLS.sub(r"\1", text))
     if _ROW_OPENS.search(text):
         text = _NAMED_CELLS.sub(lambda rows: _CELL.sub(r"\1 = \2", rows[0]), text)
     return text
@@ -216,7 +218,7 @@ def _unfenced(match: re.Match[str]) -> str:
     if _PROMPT.match(body):  # an interpreter's session: what stands behind its last input
         return f"\n{_PROMPT.split(body)[-1]}\n"
     if match[1].lower() in ("python", "py", "cpp", "java", "javascript", "js", "c", "r", "julia", "sh", "bash"):
-        return "\n" if body.count("\n") else f"\n{body}\n"
+        return "\n" if "\n" in body or _PRINTS.match(body) else f"\n{body}\n"
     return f"\n{body}\n"
 
 

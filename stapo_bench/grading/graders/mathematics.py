@@ -83,6 +83,7 @@ _NAMED_OPTION = regex(  # "the root of seven, choice C, is irrational"; not "opt
     r"|wrong|false|out)|was|but|isn|does|doesn|would|could|might|may|needs|requires|fails|cannot|can['’]t))"
 )
 _IN_BASE = r"= ([0-9A-F]+) in base[ -]?{base}(?!\d)"  # "so 100 = 244 in base 6"
+_TWO_SIGNS = regex(r"\\pm(?![A-Za-z])|±")
 _OPENS_WITH_SO = regex(r"(?:so|hence|thus|therefore)\b")  # "so the total", no name of a part
 _NOUN = regex(r"\b(?:the|its|their|corresponding) ([a-z]+(?:-[a-z]+)*)$|(?:^| )([a-z])$")
 MAX_GOES_ON = 1_500  # characters of a completion without a box that may ask the like of its question again
@@ -211,7 +212,9 @@ def _of_options(completion: str, extracted: str, gold: Gold) -> Iterator[str]:
 
 def _asked_for(completion: str, gold: Gold) -> str | None:
     """Of values that one sentence ends with, each under its name, the one that the question names; else None."""
-    if gold.question is None or (prose := prose_of(completion)) is None or answer_phrases(prose):
+    if gold.question is None or _TWO_SIGNS.search(gold.answer) or (prose := prose_of(completion)) is None:
+        return None
+    if answer_phrases(prose):
         return None
     named = named_values(conclusion(prose) or "")
     asked = asked_by(gold.question)
