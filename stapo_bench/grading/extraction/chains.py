@@ -51,8 +51,8 @@ _QUANTITY = regex(
     r"|Fläche|Volumen|Umfang|Wert|somme|aire|périmètre|valeur|suma|área|perímetro|valor|soma|somma|perimetro|valore)\b",
     re.IGNORECASE,
 )
-# A left side that is worked out: "2d/(d/24)", "3x"
-_OPERATED = regex(r"[-−+*/·×^(²³π]|\\[dt]?frac|\\pi|^\s*\d+[a-zA-Z]\s*$")
+# A left side that is worked out: "2d/(d/24)", "3x", "ab"
+_OPERATED = regex(r"[-−+*/·×^(²³π]|\\[dt]?frac|\\pi|^\s*(?:\d+[a-zA-Z]|[a-z]{2})\s*$")
 
 
 def chain_end(text: str, goes_on: bool = True) -> str:  # noqa: PLR0911 - one return for each kind of chain

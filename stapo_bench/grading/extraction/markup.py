@@ -59,6 +59,9 @@ _NAMED_CELLS = regex(
 )
 # Empty cells at the end of a row: "| Total | 42 | | – |"
 _EMPTY_CELLS = regex(r"^([ \t]*\|.*[^|\s–—-].*?\|)(?:[ \t]*[–—-]?[ \t]*\|)+[ \t]*$", re.MULTILINE)
+_ITEMIZE = regex(r"\\(?:begin|end)\s*\{(?:itemize|enumerate)\}(?:\[[^\]\n]*\])?\n?")
+_ITEM = regex(r"\\item\b[ \t]*(?:\[[^\]\n]*\])?[ \t]*")
+_MARKS = regex(r"[\[(]\d+ marks?[\])]")
 _PRINTS = regex(r"\s*(?:print|console\.log|cout|echo)\b")  # a program of one line
 _PRICES = regex(r"(\|\s*)\$(?=\d[\d,.]*\s*\|)")  # "| $14 | $38 |", where no two signs hold a formula
 _ROW_OPENS = regex(r"\|\s*[*$]*[a-zA-Z][*$]*[ \t]*\|[^|\n]+\|[ \t]*\n[ \t]*\|")
@@ -138,6 +141,10 @@ def _without_residues(text: str) -> str:
         text = _BBCODE.sub(r"\2", text)
     if "[asy]" in text:
         text = _DRAWING.sub(" ", text)
+    if "\\item" in text:
+        text = _ITEM.sub("- ", _ITEMIZE.sub("", text))
+    if " mark" in text:
+        text = _MARKS.sub("", text)
     if "\\qed" in text or "$\\square$" in text or "$\\Box$" in text or "\\end{" in text or "\\blacksquare" in text:
         text = _OF_DOCUMENT.sub(" ", text)
     return text

@@ -83,6 +83,11 @@ _NAMED_OPTION = regex(  # "the root of seven, choice C, is irrational"; not "opt
     r"|wrong|false|out)|was|but|isn|does|doesn|would|could|might|may|needs|requires|fails|cannot|can['’]t))"
 )
 _IN_BASE = r"= ([0-9A-F]+) in base[ -]?{base}(?!\d)"  # "so 100 = 244 in base 6"
+_ROUNDED_TO = regex(
+    r"\b(?:rounded (?:up |off |down )?to|(?:is|are) (?:about|approximately|roughly|around)) "
+    r"\$?([-−]?\d[\d,]*\.?\d*)\W*$",
+    re.IGNORECASE,
+)
 _TWO_SIGNS = regex(r"\\pm(?![A-Za-z])|±")
 _OPENS_WITH_SO = regex(r"(?:so|hence|thus|therefore)\b")  # "so the total", no name of a part
 _NOUN = regex(r"\b(?:the|its|their|corresponding) ([a-z]+(?:-[a-z]+)*)$|(?:^| )([a-z])$")
@@ -175,7 +180,12 @@ def _readings(completion: str, gold: Gold) -> Iterator[str]:
         yield from (
             _several(completion, extracted, gold, wanted)
             if wanted > 1
-            else [_asked_for(completion, gold) or _of_unit_asked(completion, extracted, gold) or extracted]
+            else [
+                _asked_for(completion, gold)
+                or _of_unit_asked(completion, extracted, gold)
+                or _rounded_as_asked(completion, gold)
+                or extracted
+            ]
         )
         if may_be_region(gold) and (prose := prose_of(completion)) and (region := region_said(prose)) is not None:
             yield region
@@ -234,6 +244,14 @@ def _of_unit_asked(completion: str, extracted: str, gold: Gold) -> str | None:
         return None
     alike = [value for value in each_value(prose) if _UNIT.search(value) and not _is_another_unit(value, asked)]
     return alike[0] if len(alike) == 1 else None
+
+
+def _rounded_as_asked(completion: str, gold: Gold) -> str | None:
+    """What the last sentence rounds to, where the question names the place: "47/6 = 7.83..., rounded to 7.8"."""
+    if gold.question is None or not asked_by(gold.question).to_place or (prose := prose_of(completion)) is None:
+        return None
+    rounded = _ROUNDED_TO.search(conclusion(prose) or "")
+    return rounded[1] if rounded else None
 
 
 def _is_another_unit(value: str, asked: str) -> bool:
