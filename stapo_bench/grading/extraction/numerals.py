@@ -194,6 +194,12 @@ _CHINESE_NUMBER = regex(
     rf"|(?<![第每])(?:(?<=[为是有得于共要])|(?={_RUN[:-1]}{{2}}))(?P<number>{_RUN})(?![角边维般共些样起直定])(?!次|元[一二])"
 )
 _PERCENT = regex(r"(?<=\d) (?:Prozent|pour cent|por ciento|por cento|per cento|процент(?:а|ов)?)(?![\w])")
+# Behind a number; a single letter may begin a word cut short ("2020 г.").
+_UNITS = {
+    "км/ч": "km/h", "м/с": "m/s", "кВт": "kW", "Вт": "W", "кДж": "kJ", "Дж": "J", "км": "km", "см": "cm", "мм": "mm",
+    "кг": "kg", "мг": "mg",
+}  # fmt: skip
+_UNIT = regex(rf"(?<=\d) ?({'|'.join(_UNITS)})(?![а-яё/])")
 _NO = regex(r", no (?=\d)")  # "35, no 70"
 _SAID_TWICE = regex(r"(?<![\w.,])(\d+) \(\1\)")  # "settantacinque (75)"
 # "2 horas y 30 minutos"
@@ -217,7 +223,7 @@ def with_digits(text: str) -> str:
     if ENGLISH.search(text) or (name := _language(text)) is None:
         return text
     text = _replaced(_NO.sub(", y no ", text) if name == "Spanish" else text, name)
-    text = _FRACTION.sub(_fraction, text)
+    text = _UNIT.sub(lambda unit: f" {_UNITS[unit[1]]}", _FRACTION.sub(_fraction, text))
     text = _MINUS.sub(r"\1-", _MINUS_ONE.sub(r"\1-1", text))
     text = _SAID_TWICE.sub(r"\1", _HOURS.sub(r"\1 h \2 min", _PERCENT.sub("%", text)))
     return _AND_HALF.sub(r"\1.5\2", text)
