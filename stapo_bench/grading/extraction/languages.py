@@ -102,6 +102,7 @@ _UNRETRACTED = regex(
     r"|percent(?:age)?|standard"
     r"|approximation|measurement|numerical|truncation|sampling|average|mean) errors?\b"
     r"|\berror (?:bars?|bounds?|terms?)\b"
+    r"|\b(?:not|never|n['’]t) (?:made|make|contain|have) (?:an?|any) (?:mistakes?|errors?)\b|\bcannot be wrong\b"
     r"|\bcorrection (?:factor|term)s?\b|\bmistakes? in (?:the|that|this) (?:claim|argument|statement|proof)\b"
     r"|\bshould be (?:enough|noted|clear|sufficient|discarded|rejected|remembered|compared|rounded|obvious"
     r"|easy|fine|preferred|kept|used|given|left|checked)\b"
