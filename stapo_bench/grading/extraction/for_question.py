@@ -159,7 +159,8 @@ def until_answered(text: str, question: str, gives_answer: Callable[[str], bool]
         text = _SHARE.sub("", text)
     if ("n't" in text or "n’t" in text or " not" in text) and not _ASKS_DENIED.search(asked):
         text = _DENIED.sub("", text)
-    text = without_aside(_without_remarks(text, asked, gives_answer), asked)
+    text = _without_remarks(text, asked, gives_answer)
+    text = text if answer_phrases(text) else without_aside(text, asked)
     for rule in (_by_opening, _by_chain, _by_quantity):
         if (found := rule(text, asked)) is not None:
             return found

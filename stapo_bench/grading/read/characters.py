@@ -53,6 +53,7 @@ _FOREIGN_UNITS = {
     "米": "m", "千克": "kg", "克": "g", "升": "L", "小时": "hours", "分钟": "minutes", "秒": "seconds",
 }  # fmt: skip
 _FOREIGN_UNIT = regex(rf"(?<![а-яё])(?:{'|'.join(sorted(_FOREIGN_UNITS, key=len, reverse=True))})(?![а-яё])")
+_OR = regex(r"(?<=[\w)}])\s*(?:或者?|または|또는)\s*(?=[-−\w(\\√])")
 # "13 个苹果": what is counted
 _COUNTED = regex(r"(?<=\d)\s?[个本只张条辆名人支颗件块朵棵头匹台双种道次天页岁元袋盒瓶箱][\u4e00-\u9fa5]{0,4}(?=\W*$)")
 _HATLESS = str.maketrans("îĵıȷ", "ijij")
@@ -72,7 +73,9 @@ def in_ascii(text: str) -> str:
     """
     if text.isascii():
         return text
-    text = _FOREIGN_UNIT.sub(lambda match: _FOREIGN_UNITS[match[0]], _COUNTED.sub("", text)).translate(_VULGAR_TABLE)
+    text = _FOREIGN_UNIT.sub(lambda match: _FOREIGN_UNITS[match[0]], _COUNTED.sub("", _OR.sub(" or ", text))).translate(
+        _VULGAR_TABLE
+    )
     text = _HATTED.sub(_hat, text)
     text = re.sub(r"√\s*\(", r"\\sqrt(", text)
     text = _RADICAND.sub(r"\\sqrt{\1}", text)
