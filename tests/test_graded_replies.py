@@ -17,8 +17,8 @@ def test_few_replies_are_missed_and_hardly_one_is_taken_wrongly() -> None:
     cases = [case for topic in TOPICS for case in replies(topic)]
     missed = list(misses(cases))
     assert len(cases) > 15300
-    assert len(missed) <= 163
-    assert sum(not case["correct"] for case in missed) <= 5  # wrong answers that are taken for right
+    assert len(missed) <= 162
+    assert sum(not case["correct"] for case in missed) <= 4  # wrong answers that are taken for right
 
 
 def test_every_answer_is_read_as_before() -> None:

@@ -17,8 +17,10 @@ for _factor, _names in [
     ("1", "m meter meters metre metres"), ("0.01", "cm centimeter centimeters centimetre centimetres cms"),
     ("0.001", "mm millimeter millimeters millimetre millimetres"),
     ("1000", "km kilometer kilometers kilometre kilometres kms"),
-    ("0.000001", "um micrometer micrometers micron microns"), ("0.000000001", "nm nanometer nanometers nanometre"),
-    ("0.1", "dm decimeter decimeters"), ("0.0254", "in inch inches"), ("0.3048", "ft foot feet"),
+    ("0.000001", "um micrometer micrometers micrometre micrometres micron microns"),
+    ("0.000000001", "nm nanometer nanometers nanometre nanometres"),
+    ("0.1", "dm decimeter decimeters decimetre decimetres"),
+    ("0.0254", "in inch inches"), ("0.3048", "ft foot feet"),
     ("0.9144", "yd yard yards yds"),
     ("1609.344", "mi mile miles"), ("0.0000000001", "angstrom angstroms Å"), ("30856775814913673", "pc parsec parsecs"),
     ("149597870700", "au AU"), ("9460730472580800", "ly lightyear lightyears"),
@@ -49,7 +51,7 @@ _unit("₹", "1", "₹ Rs rupee rupees")
 _unit("angle", "1", "deg degree degrees °")
 _unit("rad", "1", "rad rads radian radians")
 _unit("LLL", "0.001", "L l liter liters litre litres")
-_unit("LLL", "0.000001", "mL ml milliliter milliliters cc")
+_unit("LLL", "0.000001", "mL ml milliliter milliliters millilitre millilitres cc")
 _unit("LLL", "0.003785411784", "gal gallon gallons")
 _unit("N", "1", "N newton newtons")
 _unit("J", "1", "J joule joules")
