@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from stapo_bench.grading.decide import text_answers
 from stapo_bench.grading.decide.asked import MAX_QUESTION
-from stapo_bench.grading.decide.polarity import NO, YES, polarity, says_asked, words_of
+from stapo_bench.grading.decide.polarity import NO, OR, YES, polarity, says_asked, words_of
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import NUMERAL, in_digits
 
@@ -49,9 +49,6 @@ _CLAUSE = regex(r"[,;:—]\s")
 _NEGATION = words_of(
     "not never no neither nor than unlike without instead rather cannot hardly fails fail longer doubt unlikely nicht"
     " kein keine keinen pas jamais nunca não не ни non"
-)
-_OR = words_of(
-    "or maybe perhaps possibly might may could either nor if unless whether probably would were oder ou или si wenn"
 )
 # Right beside a concept: "either converges or ...", "may diverge"
 _OPEN = words_of("or either maybe perhaps possibly might may could")
@@ -283,11 +280,7 @@ def _names(sentence: str, gold: str, question: str) -> bool:
 def _is_said(said: list[str], start: int, end: int) -> bool:
     """Whether words of a clause are neither denied nor doubted, and are not a part of other words."""
     near, behind = set(said[:start][-2:]), said[end : end + 1]
-    if (
-        _is_denied(said[:start])
-        or _is_denied(said[end : end + 2])
-        or _OR & {*said[:start][-3:], *said[start : end + 1]}
-    ):
+    if _is_denied(said[:start]) or _is_denied(said[end : end + 2]) or OR & {*said[:start][-3:], *said[start : end + 1]}:
         return False
     if said[start:end] == ["even"] and _PARTICLE & set(behind) and not _IS & near:
         return False

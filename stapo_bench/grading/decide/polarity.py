@@ -47,7 +47,7 @@ _IN_PART = regex(
     r"|mostly)\b",
     re.IGNORECASE,
 )
-_OR = words_of(
+OR = words_of(
     "or maybe perhaps possibly might may could either nor if unless whether probably would were oder ou или si wenn"
 )
 _CONCLUDED = regex(r"[,;:.] (?:and )?(?:so|hence|thus|therefore),? ((?:yes|no),)", re.IGNORECASE)
@@ -95,7 +95,7 @@ def polarity(sentence: str) -> bool | None:
         against = (_DENIES.search(rest) or _IN_PART.search(rest)) if word in YES else _AFFIRMS.search(rest)
         return None if against else word in YES
     if (ends := _ENDS.search(sentence)) and (word := ends[1].lower()) in YES | NO:
-        return None if _OR & set(_WORD.findall(sentence.lower())) else word in YES
+        return None if OR & set(_WORD.findall(sentence.lower())) else word in YES
     said = _REASON_BEHIND.sub("", sentence)
     said = _CLAUSE.split(said)[-1] if _REASON_BEFORE.match(said) else said
     if _DENIES.search(said):

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from stapo_bench.grading.extraction.languages import ENGLISH, EUROPEAN
 from stapo_bench.grading.patterns import regex
+from stapo_bench.grading.read import CYRILLIC_UNITS
 
 
 class _Language(NamedTuple):
@@ -195,11 +196,7 @@ _CHINESE_NUMBER = regex(
 )
 _PERCENT = regex(r"(?<=\d) (?:Prozent|pour cent|por ciento|por cento|per cento|процент(?:а|ов)?)(?![\w])")
 # Behind a number; a single letter may begin a word cut short ("2020 г.").
-_UNITS = {
-    "км/ч": "km/h", "м/с": "m/s", "кВт": "kW", "Вт": "W", "кДж": "kJ", "Дж": "J", "км": "km", "см": "cm", "мм": "mm",
-    "кг": "kg", "мг": "mg",
-}  # fmt: skip
-_UNIT = regex(rf"(?<=\d) ?({'|'.join(_UNITS)})(?![а-яё/])")
+_UNIT = regex(rf"(?<=\d) ?({'|'.join(unit for unit in CYRILLIC_UNITS if len(unit) > 1)})(?![а-яё/])")
 _NO = regex(r", no (?=\d)")  # "35, no 70"
 _SAID_TWICE = regex(r"(?<![\w.,])(\d+) \(\1\)")  # "settantacinque (75)"
 # "2 horas y 30 minutos"
@@ -223,7 +220,7 @@ def with_digits(text: str) -> str:
     if ENGLISH.search(text) or (name := _language(text)) is None:
         return text
     text = _replaced(_NO.sub(", y no ", text) if name == "Spanish" else text, name)
-    text = _UNIT.sub(lambda unit: f" {_UNITS[unit[1]]}", _FRACTION.sub(_fraction, text))
+    text = _UNIT.sub(lambda unit: f" {CYRILLIC_UNITS[unit[1]]}", _FRACTION.sub(_fraction, text))
     text = _MINUS.sub(r"\1-", _MINUS_ONE.sub(r"\1-1", text))
     text = _SAID_TWICE.sub(r"\1", _HOURS.sub(r"\1 h \2 min", _PERCENT.sub("%", text)))
     return _AND_HALF.sub(r"\1.5\2", text)

@@ -47,8 +47,11 @@ _SYMBOLS |= {
     )
 }
 _SYMBOLS |= {"ϕ": r"\phi ", "ϵ": r"\epsilon ", "ϑ": r"\theta ", "µ": r"\mu ", "ς": r"\sigma "}
-_FOREIGN_UNITS = {
-    "см": "cm", "мм": "mm", "км": "km", "м": "m", "кг": "kg", "г": "g", "мин": "min", "ч": "h", "л": "L",
+CYRILLIC_UNITS = {
+    "км/ч": "km/h", "м/с": "m/s", "кВт": "kW", "Вт": "W", "кДж": "kJ", "Дж": "J", "км": "km", "см": "cm", "мм": "mm",
+    "м": "m", "кг": "kg", "мг": "mg", "г": "g", "мин": "min", "ч": "h", "л": "L",
+}  # fmt: skip
+_FOREIGN_UNITS = CYRILLIC_UNITS | {
     "平方厘米": "cm^2", "平方米": "m^2", "立方厘米": "cm^3", "厘米": "cm", "毫米": "mm", "千米": "km", "公里": "km",
     "米": "m", "千克": "kg", "克": "g", "升": "L", "小时": "hours", "分钟": "minutes", "秒": "seconds",
 }  # fmt: skip
