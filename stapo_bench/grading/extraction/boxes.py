@@ -48,6 +48,7 @@ _MINUS = regex(
     r"(?:[=≈:(\[,$]|\\[(\[]|\\displaystyle|['’]s|\b(?:is|are|was|equals|gives?|get|yields?|at|to|of|by))"
     r"(?:[ \t]|\\[,;:! ])*\{?(?:[-−–]|minus\b)\}?(?:[ \t]|\\[,;:! "
     r"])*(?:\$|\\[(\[])?[ \t]*$|[a-z]{3,} (?:[-−–]|− |minus )(?:\$|\\[(\[])?$"
+    r"|(?:^|\n)[ \t]*(?:-|− ?)$"  # that opens a line; with a blank behind it "-" is a bullet
 )
 PART = regex(
     r"(?:^|\n|[.,;:$]\s|(?<=\})\s|\bFor )[ \t*#-]*(?:(?:Part|Question|Answer)\s*)?(?:\(([a-h]|i{1,3}|iv|v|\d)\)"
