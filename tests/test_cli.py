@@ -41,13 +41,13 @@ def test_graders_are_added_without_drawing_and_shown_side_by_side(stapo, small):
         code, output, _ = stapo("grade", "a", "--grader", name, "--data-dir", ".")
         assert (code, output) == (0, f"{name}-1: 80 samples graded, 0 graded before\n")
     code, output, error = stapo("grade", "a", "--golds", "corrected", "--data-dir", ".")
-    assert (code, output, error) == (0, "math-14+errata-1: 80 samples graded, 0 graded before\n", "")
+    assert (code, output, error) == (0, "math-15+errata-1: 80 samples graded, 0 graded before\n", "")
     assert {path: path.read_bytes() for path in (small / "a/samples").iterdir()} == samples
     code, output, _ = stapo("score", "a")
     assert code == 0
     table, graders = output.split("\nGraders:")
     assert table.strip() == alone.strip()
-    versions = ["math (math-14)", "math+corrected (math-14+errata-1)", "qwen (qwen-1)", "strict (strict-1)"]
+    versions = ["math (math-15)", "math+corrected (math-15+errata-1)", "qwen (qwen-1)", "strict (strict-1)"]
     assert [
         line.split(" | ")[0][2:]
         for line in graders.splitlines()
@@ -55,7 +55,7 @@ def test_graders_are_added_without_drawing_and_shown_side_by_side(stapo, small):
     ] == versions
     code, output, _ = stapo("score", "a", "--golds", "corrected")
     assert code == 0
-    assert "grader math-14+errata-1" in output.split("\nGraders:")[0]
+    assert "grader math-15+errata-1" in output.split("\nGraders:")[0]
     assert json.loads((small / "a/scores.json").read_text())["grades"] == "math+corrected"
 
 
@@ -72,8 +72,8 @@ def test_a_judge_adds_what_the_rule_rejects(stapo, small):
     code, output, error = stapo(*judge)
     assert (code, error) == (0, "")
     first, second = output.splitlines()
-    assert first == "math-14: 0 samples graded, 80 graded before"
-    assert second.startswith("judge-1:lenient@") and second.endswith(" on math-14: 80 samples graded, 0 graded before")
+    assert first == "math-15: 0 samples graded, 80 graded before"
+    assert second.startswith("judge-1:lenient@") and second.endswith(" on math-15: 80 samples graded, 0 graded before")
     rule, judged = (
         {(row["problem_id"], row["sample_index"]): row["outcome"] for row in map(json.loads, lines[1:])}
         for lines in ((small / f"a/grades/{name}.jsonl").read_text().splitlines() for name in ("math", "judge-lenient"))

@@ -68,15 +68,15 @@ def test_corrected_golds_have_a_grade_file_of_their_own(run, tmp_path):
     grade_run(run, data_dir=tmp_path, workers=1)
     published = (run / "grades/math.jsonl").read_bytes()
     done = grade_run(run, "math+corrected", data_dir=tmp_path, workers=1)
-    assert (done.grader, done.num_graded, done.num_kept) == ("math-14+errata-1", 9, 0)
+    assert (done.grader, done.num_graded, done.num_kept) == ("math-15+errata-1", 9, 0)
     assert (run / "grades/math.jsonl").read_bytes() == published
     assert accepted(run, "math") == {("t-0", 0), ("t-1", 2)}
     assert accepted(run, "math+corrected") == {("t-0", 0), ("t-1", 0), ("t-1", 1)}
-    assert json.loads((run / "grades/math+corrected.jsonl").open().readline()) == {"grader": "math-14+errata-1"}
+    assert json.loads((run / "grades/math+corrected.jsonl").open().readline()) == {"grader": "math-15+errata-1"}
     assert score_run(run).tasks[0].value == pytest.approx(2 / 9)
     corrected = score_run(run, "math+corrected")
     assert corrected.tasks[0].value == pytest.approx(3 / 9)
-    assert (corrected.grades, corrected.grader) == ("math+corrected", "math-14+errata-1")
+    assert (corrected.grades, corrected.grader) == ("math+corrected", "math-15+errata-1")
 
 
 def test_other_errata_grade_anew_and_the_published_grades_stay(run, tmp_path, monkeypatch):
@@ -85,7 +85,7 @@ def test_other_errata_grade_anew_and_the_published_grades_stay(run, tmp_path, mo
     assert grade_run(run, "math+corrected", data_dir=tmp_path, workers=1).num_graded == 0
     use_errata(monkeypatch, version=2, corrected="5.0")
     done = grade_run(run, "math+corrected", data_dir=tmp_path, workers=1)
-    assert (done.grader, done.num_graded) == ("math-14+errata-2", 9)
+    assert (done.grader, done.num_graded) == ("math-15+errata-2", 9)
     assert accepted(run, "math+corrected") == {("t-0", 0), ("t-1", 2)}
     assert grade_run(run, data_dir=tmp_path, workers=1).num_graded == 0
 
@@ -159,7 +159,7 @@ def test_the_judge_sees_what_the_rule_rejects_and_writes_a_file_of_its_own(run, 
     engine = FakeJudge({("t-0", 1): "A"})
     done = judged(run, engine, tmp_path)
     assert (done.num_graded, done.num_kept) == (9, 0)
-    assert done.grader == read_grades(run, "judge-m").grader == "judge-1:m@0123456789ab on math-14"
+    assert done.grader == read_grades(run, "judge-m").grader == "judge-1:m@0123456789ab on math-15"
     assert set(engine.asked) == REJECTED and len(engine.asked) == len(REJECTED)
     assert accepted(run, "judge-m") == {("t-0", 0), ("t-0", 1), ("t-1", 2)}  # IV is 4
     assert read_grades(run, "judge-m").outcomes[("t", "t-0", 2)] == ("NO_ANSWER", None)  # nothing to judge
@@ -211,7 +211,7 @@ def test_another_judge_or_another_version_of_the_rule_judges_anew(run, tmp_path)
     judged(run, FakeJudge({}), tmp_path)
     assert judged(run, FakeJudge({}), tmp_path, digest="fedcba9876543210").num_kept == 0
     path = run / "grades/math.jsonl"
-    path.write_bytes(path.read_bytes().replace(b"math-14", b"math-1"))
+    path.write_bytes(path.read_bytes().replace(b"math-15", b"math-1"))
     assert judged(run, FakeJudge({}), tmp_path, digest="fedcba9876543210").num_kept == 0
     assert read_grades(run, "judge-m").grader == "judge-1:m@fedcba987654 on math-1"
 

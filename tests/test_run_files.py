@@ -74,7 +74,7 @@ def test_no_command_writes_through_a_link(drawn, tmp_path, name):
     ours.mkdir()
     # What would be cut or emptied: torn lines, and grades of another version.
     for path in [*drawn.glob("samples/*"), *drawn.glob("grades/*")]:
-        path.write_bytes(path.read_bytes().replace(b"math-14", b"math-2") + b'{"task":"one","prob')
+        path.write_bytes(path.read_bytes().replace(b"math-15", b"math-2") + b'{"task":"one","prob')
     REACHING[name](drawn, ours)
     before = contents(ours)
     more = replace(make_options(tmp_path), samples=2)
@@ -136,7 +136,7 @@ def test_a_grade_file_that_is_not_ours_is_refused_and_left(drawn, tmp_path, begi
     with pytest.raises(StapoError, match=r"math\.jsonl.*expected"):
         grade_run(drawn, data_dir=tmp_path, workers=1)
     with pytest.raises(StapoError, match=r"math\.jsonl: expected grades, got a file that begins otherwise; move it"):
-        append_grades(drawn, "math", "math-14", [])
+        append_grades(drawn, "math", "math-15", [])
     assert path.read_bytes() == begin
 
 
@@ -151,7 +151,7 @@ def test_a_torn_or_older_grade_file_of_ours_is_made_anew(drawn, tmp_path, begin)
 
 def test_grades_of_another_version_stay_until_there_are_new_ones(drawn, tmp_path):
     path = drawn / "grades" / "math.jsonl"
-    path.write_bytes(old := path.read_bytes().replace(b"math-14", b"math-2"))
+    path.write_bytes(old := path.read_bytes().replace(b"math-15", b"math-2"))
     with pytest.raises(StapoError):  # no golds to grade against
         grade_run(drawn, data_dir=tmp_path / "empty", workers=1)
     assert path.read_bytes() == old

@@ -71,7 +71,7 @@ def drawn(bench: Bench, folder: Path) -> Path:
 def ungraded(bench: Bench, folder: Path) -> None:
     """Put a drawn run into the folder whose grades are of another version, and torn."""
     path = drawn(bench, folder) / "grades" / "math.jsonl"
-    path.write_bytes(path.read_bytes().replace(b"math-14", b"math-0") + b'{"task":"pl')
+    path.write_bytes(path.read_bytes().replace(b"math-15", b"math-0") + b'{"task":"pl')
 
 
 def readable(folder: Path) -> None:

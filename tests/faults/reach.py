@@ -41,7 +41,7 @@ def reach(bench: Bench, rng: Random, folder: Path, *, level: str) -> Trial:
     run, ours = bench.copy(folder), folder / "ours"
     ours.mkdir()
     for path in [*run.glob("samples/*"), *run.glob("grades/*")]:
-        path.write_bytes(path.read_bytes().replace(b"math-14", b"math-2") + TORN)
+        path.write_bytes(path.read_bytes().replace(b"math-15", b"math-2") + TORN)
     if level == "folder":
         moved = [run / rng.choice(["samples", "grades"])]
     else:

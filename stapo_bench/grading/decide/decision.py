@@ -34,6 +34,7 @@ MAX_CHAIN = 300  # characters of an answer that is read again with decimal point
 _DECIMAL = regex(r"-?\s?\d*\.\d+")
 _PLACES = regex(r"(?:[a-zA-Z] = )?-?\d*\.(\d+)(?![\d.]| ?\\ldots)")
 _COMMA = regex(r"(?<![\d,.])(0(?=,\d{3}(?!\d))|\d+(?!,\d{3}(?!\d))),(\d+)(?![\d,])")
+_INDEXED = regex(r"(?<![A-Za-z\\])([A-Za-z])(?:_\{?[1-6]\}?|[₁₂₃₄₅₆])(?=\s*=)")
 _INDEX = regex(r"(?<![A-Za-z\\])([A-Za-z])(?=\d)()")
 _ONE_NUMBER = regex(  # "x = -4,5 cm", "1,5² = 2,25"; not "(4,5)", nor "a,b = 4,5"
     r"(?:(?:[^,]|(?<=\d),(?=\d))*(?:[=≈]|\\approx))?\s*[-+−]?\s*\d+,\d+(?:(?!\\rangle)[^\d,()\[\];|][^,()\[\];|]*)?"
@@ -42,6 +43,7 @@ _FUNCTION_NAMES = regex(r"\\[A-Za-z]+|(?<![A-Za-z])(?:ln|log|sin|cos|tan|exp|sqr
 _LETTER = regex(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")
 _BASED = regex(rf"(\w+) \\text\{{{re.escape(BASE_APART)} (\d+)\)\}}")
 _IN_BASE = regex(r"\(?\s*(?:\\text\s*\{\s*)?([0-9A-Fa-f]+(?:\.[0-9A-Fa-f]+)?)\s*\}?\s*\)?\s*_\s*\{?\s*(\d{1,2})\s*\}?")
+_SUM = regex(r"[\d\s.+·×*^()-]*\d\s*[-+·×*^][\d\s.+·×*^()-]*")  # "4 + 1"
 _ASKS_DECIMAL = regex(
     r"\bdecimal (?:value|number|form|notation|representation|equivalent|system)|\b(?:to|in|into) (?:a )?decimal\b"
     r"|\b(?:in|to) base[\s$-]*(?:10|ten)\b",
@@ -55,6 +57,11 @@ _DIGITS = regex(r"(?:\\text\s*\{\s*)?([0-9A-Fa-f]+(?:\.[0-9A-Fa-f]+)?)\s*\}?")
 _LABELLED = regex(r"(?:(?:[Oo]ption|[Cc]hoice) )?(?:(?:\\text\s?\{)?\(([A-Fa-f1-6])\)\}?|(?:\\text\s?\{)?([A-F])\}?)")
 _AS_PERCENT = regex(r"(.+?),?\s+or\s+([^,]+%)")
 _TWICE = regex(r"([^,;]+?),?\s+(?:or|i\.e\.,?|that is,?)\s+((?:[^,;]|(?<=\d),(?=\d{3}))+)")
+_ASKS_FORM = regex(
+    r"\b(?:factor\w*|expand\w*|simplif\w+|rewrite|rewritten|written?|express\w*|form|reduce\w*|rationali\w+|standard"
+    r"|lowest|complet\w+|split|decompos\w+|partial|condense\w*|combine\w*|convert\w*)\b",
+    re.IGNORECASE,
+)
 # "40 dollars per week", where the question itself asks for each week
 _PERIODS = frozenset(["second", "minute", "hour", "day", "week", "month", "year"])
 _SHORT_RATES = {"mph": "miles/hour", "kph": "km/h", "mps": "m/s", "mpg": "miles/gallon"}
@@ -161,6 +168,9 @@ def _not_as_asked(extracted: str, gold: Gold, asked: Asked | None) -> Verdict | 
     based = None if _IN_BASE.fullmatch(clean(gold.answer)) else _IN_BASE.fullmatch(clean(extracted))
     if based and based[2] != "10" and _ASKS_DECIMAL.search(gold.question or ""):
         return Verdict(False, "the question asks for a decimal number")
+    in_gold = _IN_BASE.fullmatch(clean(gold.answer))
+    if asked is not None and in_gold and asked.base == int(in_gold[2]) and _SUM.fullmatch(clean(extracted)):
+        return Verdict(False, "not written in the base that the question asks for")
     if asked is not None and asked.to_place and _goes_on(extracted, gold.answer):
         return Verdict(False, "not rounded to the place that the question names")
     return None
@@ -185,6 +195,8 @@ def _read_again(extracted: str, gold: Gold, asked: Asked | None = None) -> str |
         "-", " "
     ):
         return letter[1]
+    if "=" in gold.answer and (bare := _INDEXED.sub(r"\1", extracted)) != extracted and "_" not in gold.answer:
+        return bare  # "x_1 = 4 and x_2 = -1" for "x = 4 or x = -1"
     if ("_" in gold.answer or "=" in extracted) and (indexed := _INDEX.sub(r"\1_\2", extracted)) != extracted:
         return indexed
     is_option = re.search(r"\d", gold.answer) and (option := _OPTION.match(extracted))
@@ -205,13 +217,14 @@ def _with_point(extracted: str) -> str | None:
 def _states_identity(extracted: str, gold: Gold) -> bool:
     """Whether an answer is "x + x = 2x" with the gold as its right side: true of all letters, so nothing to solve.
 
-    The gold is no number, and the right side has its letters and digits: what was asked for may be a form.
+    The gold is no number, and the right side has its letters and digits unless the question asks for no form.
     """
     left, equals, right = map(str.strip, extracted.partition("="))
     if not equals or len(extracted) > MAX_CHAIN or left == right or not _LETTER.search(gold.answer):
         return False
     is_its_form = "=" not in right and _written_with(right) == _written_with(gold.answer)
-    return is_its_form and _decide(right, gold).correct and _decide(left, Gold(answer=right)).correct
+    is_free = "=" not in right and gold.question is not None and not _ASKS_FORM.search(gold.question)
+    return (is_its_form or is_free) and _decide(right, gold).correct and _decide(left, Gold(answer=right)).correct
 
 
 def _written_with(text: str) -> list[str]:

@@ -9,6 +9,10 @@ MAX_EQUALITY = 300  # characters of an answer that is read so
 _UNFINISHED = regex(r"\)\s*[-+]|[-+]\s*\(")  # "(u^2 - 4) - (u^2 - 18)" is no value yet
 _FORMULA = regex(r"\$([^$]+)\$")
 _ASKING = regex(r"(?<=[.?!,])\s+")
+_NAMED_QUANTITY = regex(
+    r"\s*[A-Za-z](?:_(?:\w|\{\w+\}))?\s*=\s*([^=]*\d[^=]*\\text\s?\{[^=]+)"
+)  # "k = 200 \text{ N/m}"
+_DOT = regex(r"\s*(?:\\(?:vec|mathbf|mathbf)\s*\{?)?[a-z]\}?\s*(?:·|⋅|\\cdot|\.)\s*(?:\\(?:vec|mathbf)\s*\{?)?[a-z]\}?\s*")
 _NAMED_SET = regex(r"\s*[A-Z]\s*=\s*(\\?\{.+\})\s*")  # "S = {-2, 2}"
 # "[x^3]_0^2 = 8": an antiderivative at its bounds
 _EVALUATED = regex(r"(?:\]|\\Big{1,2}r?\]|\\right\]|\\right\|)\s*_\s*\{?[^=]{1,20}\^[^=]{1,20}=\s*([^=]+)$")
@@ -27,9 +31,11 @@ def right_side(answer: str, question: str | None) -> str | None:
     """
     if len(answer) > MAX_EQUALITY or "=" not in answer:
         return None
-    if found := _NAMED_SET.fullmatch(answer) or _EVALUATED.search(answer):
+    if found := _NAMED_SET.fullmatch(answer) or _NAMED_QUANTITY.fullmatch(answer) or _EVALUATED.search(answer):
         return _closed(found[1])
     left, _, right = answer.partition("=")
+    if question is not None and _DOT.fullmatch(left) and "product" in question:
+        return right.strip()
     if question is None or len(left.strip()) < 2 or "=" in right or _UNFINISHED.search(right):
         return None
     formulas = _FORMULA.findall(_ASKING.split(question[-MAX_EQUALITY:])[-1])

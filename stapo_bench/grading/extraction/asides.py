@@ -35,8 +35,8 @@ _ASIDE = regex(
     r"|everything (?:is|works|checks|fits|matches|agrees)\b"
     r"|if you (?:have|need|want)|would you|do you|is there|any (?:other )?questions|good luck|happy|great|nice"
     r"|that'?s it|in case|proof|difficulty|tags?\b|source|i (?:think|believe|guess|feel|am"
-    r"|don['’]t see)\b[^=\d\ue000-\uf8ff]*$|i['’]m\b(?![^:.]*: )(?! (?:(?!not\b)\w+ )?(?:sure|certain|confident"
-    r"|convinced)(?: that)? [^:.]*(?:\b(?:is|are)|=) ?[-−$]?[\d\ue000-\uf8ff])"
+    r"|don['’]t see)\b[^=\d\ue000-\uf8ff]*$|i['’]m\b(?![^:.]*: )(?! (?:(?!not\b)\w+ )?(?:\([^()]*\) )?(?:sure|certain"
+    r"|confident|convinced)(?: that)? [^:.]*(?:\b(?:is|are)|\bit['’]s|=) ?[-−$]?[\d\ue000-\uf8ff])"
     r"|that['’]?s? (?:is )?(?:the |my )?(?:final )?answer)",
     re.IGNORECASE,
 )
@@ -50,7 +50,8 @@ _ADVICE = regex(
     r"|(?:best of|good) luck\b|best wishes\b|just (?:say|ask|let)\b|good (?:job|work)\b|well done\b"
     r"|rate (?:this|my|it)\b|you might also (?:like|enjoy|want)\b|cheers\b|it(?:['’]s| is) a common (?:mistake"
     r"|error)\b|keep (?:it up|going|practi[cs]ing)\b|for (?:further|more) [a-z]+,"
-    r"|if you(?:['’][a-z]+)?\b[^,]*, (?:try|i can|feel|please|just)\b|if you(?:['’]d"
+    r"|if you(?:['’][a-z]+)?\b[^,]*, (?:try|i can|feel|please|just)\b|if you (?:do|practi[sc]e|keep|solve|learn|study)"
+    r"\b[^,]*, you(?:['’]ll| will)\b(?! (?:have|get|find|see|obtain|need)\b)|if you(?:['’]d"
     r"| would)? (?:liked"
     r"|like|enjoyed|find this|found)\b|there (?:is|are) (?:nothing|no(?:ne)? (?:others?|more|further|else))\b"
     r"|(?:solution|method|approach|alternative|problem|exercise|question|example) \d+\W*$"
@@ -63,7 +64,7 @@ _ADVICE = regex(
 _ADVICE_CONCLUDES = regex(
     r"[,;—–] ?(?:(?:and )?(?:so|hence|thus|therefore|then)\b|which (?:makes|gives|leaves|is)\b"
     r"|(?:and )?the [a-z]+ (?:is|are)\b|also\b|donc\b)|: (?:the |there |it )?[^:]*\b(?:is|are|so)\b[^:]*\d"
-    r"|: ?-?\d[\d.,/]*\W*$|所以|ответ|[—–] (?:there|the|it|so)\b",
+    r"|: ?-?\d[\d.,/]*\W*$|所以|ответ|[—–] (?:there|the|it(?!['’]s)|so)\b",
     re.IGNORECASE,
 )
 # An equality of numbers that a word of approval follows: "As 8 × 3 = 24, this works."
@@ -73,7 +74,9 @@ _APPROVED = regex(
     r"|[^=≈]*[\ue000-\uf8ff][^=≈\d]*?)[^=≈]{0,20}(?:\b(?:as (?:required"
     r"|expected|desired|needed|claimed|given|stated|it should)|this (?:works|fits)|which (?:matches"
     r"|fits|works|agrees|checks out|is (?:correct|right|true|consistent))|checks out|works|matches|OK)"
-    r"|[✓✔✅])[\s.!)]*$",
+    r"|[✓✔✅])[\s.!)]*$"
+    r"|^(?!\W*(?:so|thus|therefore|hence)\b)(?!.*=)[^;:]*, which (?:agrees|is consistent) with (?:the|this|that|our|my) "
+    r"[a-z]+ ?(?:program|code|output|count|formula|above|script|computation|calculation|table)?[\s.!]*$",
     re.IGNORECASE,
 )
 _PARENTHESES_BEHIND = regex(r"(?<=[\w\ue000-\uf8ff])[,.]?\s+\([^()]*\)[\s.!]*$")
@@ -112,7 +115,7 @@ _CHECK = regex(
 )
 # A remark, which gives the value only where nothing else does.
 _NOTE = regex(
-    r"^[^\w\ue000-\uf8ff]*(?:note|notice|remember|indeed|alternatively|(?:another|one more) way\b|in percent\b"
+    r"^[^\w\ue000-\uf8ff]*(?:note|notice|remember|(?:and )?indeed|alternatively|(?:another|one more) way\b|in percent\b"
     r"|(?:without|if|had|were)\b.*\bwould)\b",
     re.IGNORECASE,
 )

@@ -13,7 +13,7 @@ from stapo_bench.grading.patterns import regex
 _VALUE = regex(r"\d|\$|[√π]")
 # Where a clause of something else may begin: "..., while they are 2 and 9", "; the other is 4".
 _BESIDE = regex(
-    r",? (?:while|whereas)\b|(?:, and|;) (?=the (?:other|others|remaining|rest)\b)"
+    r",? (?:while|whereas)\b|(?:, and|;) (?=the (?:other|others|remaining|rest)\b)|, and (?=[A-Z][a-z]+ (?:is|has)\b)"
     r"|、(?=[^、。]{1,6}は)|, (?:before|after which|though|although|even though)\b"
     r"|, (?:а|при этом|mientras(?: que)?|und|während|wobei|et|tandis que|alors que|e|mentre|enquanto)\b"
     r"|[，,；;]\s?而(?!且)"

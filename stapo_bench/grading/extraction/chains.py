@@ -16,7 +16,7 @@ _ARITHMETIC = regex(r"[^A-Za-z=]*\d[^A-Za-z=]*[-−+*/·×÷^√²³][^=]*")
 _LOGARITHM = regex(r"\s*\\?(?:log|ln|lg)\s?(?:_\{?\d+\}?|[₀-₉]+)?\s?[^a-zA-Z=]+")
 _REASON_BEHIND = regex(r"\\q?quad\s*\(\s*\\text\s*\{\s*(?:since|because|as|check|for|where)\b.*$")
 # "7^{-1} ≡ 15 (mod 26)": numbers alone
-_CONGRUENT = regex(r"[^A-Za-z=]*?(?:≡|\\equiv)\s*(-?\d+)\s*(?:\(mod.*|\\pmod.*|\\mod.*|\\bmod.*)?")
+_CONGRUENT = regex(r"[^A-Za-z]*?(?:≡|\\equiv)\s*(-?\d+)\s*(?:\(mod.*|\\pmod.*|\\mod.*|\\bmod.*)?")
 _ROUNDED_CALL = regex(r"[A-Za-z]\([-\d.]+\) ?(?:≈|\\approx) ?(-?[\d.]+)")  # "y(3) ≈ 8"
 # "x, (11 - 2)/(4 - 1) = 3": the letter ends what is called "the change in x"
 _LETTER_FIRST = regex(r"\s*[a-z],\s+(?=[(\d])")
@@ -100,7 +100,7 @@ def chain_end(text: str, goes_on: bool = True) -> str:  # noqa: PLR0911 - one re
     closed = not re.search(
         r"(?<![A-Za-z\\])[a-z](?![A-Za-z(])",
         re.sub(
-            r"\\text\{[^{}]*\}(?:/[a-z]+)?|(?<=\d) ?[kMmµ]Ω|\\[A-Za-z]+|(?<=\d) x (?=\d)|\b(?:sqrt|sin|cos|tan|log"
+            r"\\text\{[^{}]*\}(?:/[a-z]+)?|(?<=\d) ?(?:[kMmµμ]Ω|[µμ](?:[mgsAFCLlVWHJNT]|mol)\b)|\\[A-Za-z]+|(?<=\d) x (?=\d)|\b(?:sqrt|sin|cos|tan|log"
             r"|ln|pi|e|i)\b",
             "",
             name,

@@ -100,7 +100,7 @@ _CONSEQUENCE = regex(
     r"|так что|следовательно|es decir|c['’]est-à-dire|das heißt|cioè|ou seja|то есть|namely|altogether|in total"
     r"|which (?:together |in all |in total |thus |then )?(?:comes to|works out (?:to|as|at)|amounts to|totals"
     r"|gives|makes|equals|leaves"
-    r"|yields|reads|simplifies to|evaluates to)|which,? (?:(?:rounded )?to the nearest \w+|to (?:\w+ )?(?:decimals?"
+    r"|yields|reads|simplifies to|evaluates to)|which in (?:base \w+|binary|octal|hexadecimal|decimal)(?= is\b)|which,? (?:(?:rounded )?to the nearest \w+|to (?:\w+ )?(?:decimals?"
     r"|places?|figures|digits)(?: places?)?|in (?:[a-z]+ )?(?:notation"
     r"|form|terms|percent|words|degrees|decimals?)),?(?= (?:is|gives|makes|becomes|reads)\b)|donc"
     r"|also|daher|somit|luego|поэтому|значит|(?:rounded )?to the nearest \w+)\b(?: that\b(?!['’]))?"
@@ -175,6 +175,9 @@ _BRINGS_TO = regex(
 _COUNTS_VALUES = regex(
     r"\s+(?:[a-z]+ )?(?:solutions|roots|values|numbers|integers|answers|points)\s*[:,(]?\s*[-−(\d√π\ue000-\uf8ff]"
 )
+# "seven apples remain in the basket of 12"
+_ARE_LEFT = regex(r"(?: [a-z]+){0,2} (?:remains?|(?:is|are|were|was) left|(?:is|are) needed)\b")
+_HAPPENS_AT = regex(r"\b(?:happens|occurs)\b[^;]*\b(?:at|when|for) $")
 # "Area = "
 _WORD_EQUALS = regex(r"[A-Za-z]{3,} ?= ?$")
 _CALL = regex(r"[A-Za-z\u0370-\u03ff]'*\([a-z]\)")
@@ -293,7 +296,9 @@ def _in_part(clause: str, hidden: Hidden) -> str | None:
     related = [
         run
         for run in runs
-        if "=" in hidden.shown(run.text) and not run.in_words and not _AT.search(clause[: run.start])
+        if "=" in hidden.shown(run.text)
+        and not run.in_words
+        and (not _AT.search(clause[: run.start]) or _HAPPENS_AT.search(clause[: run.start]))
     ]
     chosen = _chosen(clause, runs, firm, related)
     bounded = not firm and not related and _BOUNDED.search(clause)
@@ -323,6 +328,7 @@ def _chosen(clause: str, runs: list[Span], firm: list[tuple[Span, int]], related
         [run for run, strength in firm if run in digits],
         [run for run, _ in firm if run.in_words and not _COUNTS_VALUES.match(clause, run.end)],
         [run for run in digits if not _TAIL.search(clause[: run.start]) and not _KNOWN.search(clause[: run.start])],
+        [run for run in runs if run.in_words and _ARE_LEFT.match(clause, run.end)],
         [run for run in digits if not _KNOWN.search(clause[: run.start])],
         [run for run, strength in firm],
         [run for run in runs if run.in_words],

@@ -41,6 +41,7 @@ _HEADING = regex(r"^[ \t#*]{0,20}(?:the\s)?(?:final\s)?answer[ \t*:]{0,20}$", re
 _EXPLAINS = regex(r"[\s#*]*(?:Explanation|Reasoning|Because|Why)\b", re.IGNORECASE)
 _LIST_BELOW = regex(r"[ \t*:]*\n\s*[-*+•][ \t]")
 _LATER = regex(r",? (?:but|however|still|nevertheless)\b|[.;] (?:But|However|Still|Since|So|Hence|Thus|Therefore)\b")
+_COMMENT = regex(r"\s{2,}# .*$")  # "answer: 28   # 1 + 2 + 4 + 7 + 14"
 _BORDER = regex(r"^\|\s+")  # of a table's cell
 _HASHES = regex(r"(?<!#)####(?!#)[ \t]*([^\n]+)")
 _BOLD = regex(r"(?<![\w)])\*\*([^*\n]{1,300})\*\*(?![\w(])")
@@ -262,7 +263,7 @@ def _is_prose(line: str) -> bool:
 
 def _cut(line: str) -> str:
     """The formula that a phrase leads to, or the words, without what explains them."""
-    line = _BORDER.sub("", line.strip())
+    line = _COMMENT.sub("", _BORDER.sub("", line.strip()))
     if not line:
         return ""
     for opening, closing in (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**")):

@@ -47,7 +47,7 @@ _ASKS = regex(
     re.IGNORECASE,
 )
 _LONG_WORD = regex(r"[^\W\d_]{3,}")
-_CHAIN = regex(r"(?:[^=\n]+=\s*)+?[-−]?\d[\d,]*(?:\.\d+)?(?=\s*\n|\s+[^\s=+*/:·×÷−^-][^=\n]*=)")
+_CHAIN = regex(r"(?:[^=\n]+=\s*)+?[-−]?\d[\d,]*(?:\.\d+)?(?=\s*\n|\s+(?!x )[^\s=+*/:·×÷−^-][^=\n]*=)")
 _QUANTITY = regex(r"\b(?:what is|find|compute|calculate) the ([a-z]+)\b", re.IGNORECASE)
 _SEVERAL = regex(r"(?:\band|,) (?:the |its )?[a-z]{3,}|\beach\b|\bboth\b", re.IGNORECASE)
 _ASKS_NOUN = regex(
@@ -103,7 +103,18 @@ _CONCLUDING = regex(
     r"|\b(?:final )?answer\b",
     re.IGNORECASE,
 )
+_SUPERLATIVE = regex(r"\bthe ([a-z]{3,}(?:est|er))\b(?! of\b)")  # "How old is the oldest?"
 _COUNTED = regex(r"\bhow many\b(?! percent)", re.IGNORECASE)
+# "List the divisors of 6.", and "There are four in all." at the end of a reply
+_ASKS_LIST = regex(
+    r"\W*(?:list|name|write (?:down|out)|state|give|which|what are|find) (?:all|the|every|each)?\b", re.IGNORECASE
+)
+_COUNT_BEHIND = regex(
+    r"(?<=[.!?:\w)$])\s*\n\s*(?:so )?(?:there are|that['’]s|that is|that makes|which makes|a total of|in total,? there are) "
+    r"(?:\d+|two|three|four|five|six|seven|eight|nine|ten|twelve)(?: of them| [a-z]+){0,2}"
+    r"(?: in (?:all|total)| altogether)[\s.!*]*$",
+    re.IGNORECASE,
+)
 # "so there are 3 such numbers: 2, 4 and 6"
 _THERE_ARE = regex(
     r"(?:^|[.!?:,] |\n)(?:so |hence |thus |therefore |in total )?there (?:is|are) (?:exactly )?(?:\d+"
@@ -155,10 +166,14 @@ def until_answered(text: str, question: str, gives_answer: Callable[[str], bool]
     asked = _SENTENCE.split(question.strip())[-1]
     if _COUNTED.search(asked) and (told := _THERE_ARE.search(text)):
         text = text[: told.end()] + "."  # what is counted follows
+    if _ASKS_LIST.match(asked) and (counted := _COUNT_BEHIND.search(text)) and gives_answer(text[: counted.start()]):
+        text = text[: counted.start()]
     if _COUNTED.search(asked) or not _ASKS_SHARE.search(asked):
         text = _SHARE.sub("", text)
     if ("n't" in text or "n’t" in text or " not" in text) and not _ASKS_DENIED.search(asked):
         text = _DENIED.sub("", text)
+    if superlative := _SUPERLATIVE.search(asked):  # no remark on one of several, but what is asked for
+        text = re.sub(rf"\b({superlative[1]}) of (?:these|them|those)\b", r"\1", text)
     text = _without_remarks(text, asked, gives_answer)
     text = text if answer_phrases(text) else without_aside(text, asked)
     for rule in (_by_opening, _by_chain, _by_quantity):
@@ -223,9 +238,9 @@ def _until_alike(text: str, asked: str, question: str, gives_answer: Callable[[s
     for match in list(_SENTENCE.finditer(text))[:MAX_ALIKE]:
         end = _SENTENCE.search(text, match.end())
         sentence = text[match.end() : end.start() if end else len(text)]
-        opens = _WORD.match(sentence)
+        opens, asking = _WORD.match(sentence), _WORD.match(asked)
         asks = "?" not in asked or "?" in sentence or (opens and opens[0] == "If")  # a statement asks nothing
-        if opens is None or not asks or not asked.lower().startswith(opens[0].lower()):
+        if opens is None or asking is None or not asks or asking[0].lower() != opens[0].lower():
             continue
         others = _words_of(sentence)
         alike = 5 * len(words & others) >= 3 * len(words | others)

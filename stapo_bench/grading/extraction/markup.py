@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from stapo_bench.grading.extraction.mathml import mathml
+from stapo_bench.grading.extraction.asides import states_nothing
 from stapo_bench.grading.patterns import regex
 
 NO_VALUE = "null"  # the answer of a reply that says that it has none
@@ -278,8 +279,10 @@ def json_reply(text: str) -> str | None:
     if not body.startswith("{") or not body.endswith("}"):
         end = body.rfind("}")
         start = 0 if body.startswith("{") else body.rfind("\n{", 0, end) + 1 if "\n{" in body else body.find('{"')
+        behind = body[end + 1 :].strip()
+        is_end = len(behind) <= 3 or (states_nothing(behind, notes=True) and not re.search(r"\d", behind))
         opens = text.lstrip().startswith("{") and "\n" in body[end:].strip()  # whatever is said behind it
-        if end < 0 or start < 0 or (len(body[end + 1 :].strip()) > 3 and not opens):
+        if end < 0 or start < 0 or not (is_end or opens):
             return None
         body = body[start : end + 1]
     try:

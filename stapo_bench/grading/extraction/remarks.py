@@ -68,6 +68,21 @@ _IN_OTHER_UNIT = regex(
     r"(?<=\d )([a-z]+)(?:,? or|,|,? which is|,? that is) (?:about|approximately|roughly|around|≈)"
     r" \$?[\d.,]*\d (?!\1\b)[a-z]+$"
 )
+# "当 x = 2 时，最小值是 3": a condition before the value
+_WHEN = regex(
+    r"(?:当|而?当且仅当)[^，,。当]{1,40}?(?:时|的时候)\s*[，,](?=.*[\d\ue000-\uf8ff])"
+    r"|(?<=[\d\ue000-\uf8ff])\s*[，,]\s*当(?:且仅当)?[^，,。当]{1,40}?(?:时|的时候)(?:取得?到?|等号成立|成立)?$"
+)
+# "5/(x − 2) for x ≠ −2": where it is defined
+_DEFINED = regex(
+    r"(?<=[\w)²³]),? (?:for|where|when|with|as long as|provided(?: that)?) [a-z] ?≠ ?[-−±]?[\d.]+"
+    r"(?:(?:,| and| or) (?:[a-z] ?≠ ?)?[-−]?[\d.]+)*$"
+)
+# "33, assuming I've read the problem correctly"
+_IF_READ = regex(
+    r",? (?:assuming|provided|if) (?:that )?I(?:['’]ve| have|['’]m| am)? (?:[a-z]+ ){0,2}(?:read|understood"
+    r"|understand\w*|interpret\w*|remember\w*|not mistaken)\b[^=;]*$"
+)
 # A value that an approximation repeats: √2, π/3.
 _EXACT = regex(r"[√π/\ue000-\uf8ff]")
 # "42, not 24", "30 instead of 16"
@@ -108,7 +123,8 @@ def without_remarks(clause: str) -> str:
     >>> without_remarks("the area is 6, twice that of the other, not 8"), without_remarks("it is 9√3, about 15.6")
     ('the area is 6, twice that of the other', 'it is 9√3')
     """
-    clause = _SAME_AGAIN.sub("", _OR_SO.sub("", clause))
+    clause = _WHEN.sub("", clause) if "当" in clause else clause
+    clause = _SAME_AGAIN.sub("", _OR_SO.sub("", _IF_READ.sub("", _DEFINED.sub("", clause))))
     if (repeated := _REPEATED.search(clause)) and _EXACT.search(clause, 0, repeated.start()):
         clause = clause[: repeated.start()]
     if excluded := _EXCLUDED.search(clause):  # a value that is taken back leaves none

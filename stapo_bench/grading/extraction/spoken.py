@@ -26,6 +26,8 @@ _OCLOCK = regex(
     r"\b(1[0-2]|[1-9]|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve) o['’]clock(?: sharp)?",
     re.IGNORECASE,
 )
+_HOURS = "one two three four five six seven eight nine ten eleven twelve".split()
+_PAST = regex(rf"\b(?:a )?(half|quarter) (past|to) (1[0-2]|[1-9]|{'|'.join(_HOURS)})\b", re.IGNORECASE)
 _SQUARE = regex(r"\b(sq|cu)\. ?(?=(?:[cmk]?m|in|ft|yd|mi|inch|inches|feet|met\w+)\b)")
 _AND_A_HALF = regex(
     r"\b(?:an?|one) (hour|minute|day|week|month|year|mile|kilomet\w+|met\w+|lit\w+) and a half\b", re.IGNORECASE
@@ -56,7 +58,7 @@ _COMPOUND = regex(
 _SUPERSCRIPTS = str.maketrans("⁻¹²³⁴−", "-1234-")
 _RAISED = regex(r"(?<=[A-Za-zΩ°])\^?\{?(-?[1-4])\}?")
 _LAYOUT = regex(r"[·⋅*()]")
-_PRICE = regex(rf"(\$\d[\d,]*(?:\.\d+)?) (?:per|an?|each|every) ({'|'.join(sorted(units.WORDS))})\b")
+_PRICE = regex(rf"([$€£]\d[\d,]*(?:\.\d+)?) (?:per|an?|each|every) ({'|'.join(sorted(units.WORDS))})\b")
 
 
 def spoken(clause: str) -> str:
@@ -96,7 +98,9 @@ def _measured(clause: str) -> str:
         clause = _SQUARE.sub(r"\1 ", clause)
     if "clock" in clause:
         clause = _OCLOCK.sub(lambda m: f"{in_digits(m[1].lower()) or m[1]}:00", clause)
-    if "$" in clause:
+    if " past " in clause or "quarter to " in clause:
+        clause = _PAST.sub(_time, clause)
+    if "$" in clause or "€" in clause or "£" in clause:
         clause = _PRICE.sub(r"\1 \\text{ per \2}", clause)
     if " feet and " in clause or " foot and " in clause:
         clause = _FEET.sub(
@@ -111,6 +115,13 @@ def _measured(clause: str) -> str:
     if "half a" in clause or "quarter of a" in clause or "Half a" in clause:
         clause = _HALF.sub(lambda m: "1/2 " if m[1].lower() == "half" else "1/4 ", clause)
     return clause
+
+
+def _time(match: re.Match[str]) -> str:
+    """ "half past five" and "a quarter to six" as times of day: 5:30 and 5:45."""
+    hour = int(in_digits(match[3].lower()) or match[3]) - (match[2].lower() == "to")
+    minutes = 30 if match[1].lower() == "half" else 15 if match[2].lower() == "past" else 45
+    return f"{hour or 12}:{minutes}"
 
 
 def _unit(match: re.Match[str]) -> str:

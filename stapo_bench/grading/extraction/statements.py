@@ -47,7 +47,7 @@ _CHECKED_SUM = regex(r"(?!\W*(?:so|hence|thus|therefore)\b)(?![a-zA-Z] ?= ?[^=]*
 _WORKS = regex(
     r"\W*(?:(?:this|that|it|and it|which) )?(?:works|fits|checks(?: out)?|holds|✓|✔|matches)\W*", re.IGNORECASE
 )
-_FACTORIAL = regex(r"[\d)]! [a-z]")  # "8! possible orders"
+_FACTORIAL = regex(r"[\d)]! [a-z]|(?:\d|\b[a-z]|\))! [-−+=·×*/÷<>≤≥≈(]")  # "8! possible orders", "n! = 24"
 _STOP = regex(r"[。！？]|[.!?](?=[\"')*\]]{0,3}(?:\s|$))[\"')*\]]{0,3}")
 _FORMULA_ASIDE = regex(r"(?<=\$)\s+\(\$[^$()\n]*=[^$()\n]*\$\)")  # "$\sqrt{1764} = 42$ ($42^2 = 1764$)"
 _OPTIONS = regex(r"(?:^|\n)A[.)] [^\n]+\nB[.)] [^\n]+\nC[.)] [^\n]+(?:\n[D-F][.)] [^\n]+)*(?=\n|$)")
@@ -64,7 +64,7 @@ _LETTER_EQUALS = regex(r"(?<=\b[b-zB-Z] )equals(?= [-−\d(√\ue000-\uf8ff])")
 # "plus or minus three"
 _PLUS_MINUS = regex(r"plus or minus (\S+?(?=[\s,.;]|$))")
 _AND_AT = regex(r"\b(and|or) (?:at|when|for|where) (?=[a-z] ?= ?[-−\d√(])")  # "at x = 2 and at x = -2"
-_ANGLES = regex(r"[<\u27e8]\s*(-?[\w./\u221a\u2212-]+(?:\s*,\s*-?[\w./\u221a\u2212-]+)+)\s*[>\u27e9]")
+_ANGLES = regex(r"[<\u27e8]\s*(-?[\w./+·\u221a\u2212-]+(?:\s*,\s*-?[\w./+·\u221a\u2212-]+)+)\s*[>\u27e9]")
 _FRONT = regex(
     r"(.*?\S)\s+(?:is|ist|est|es|will be|must be)\s+(?:the|die|la|our|my)\s+(?:final\s|correct\s|required\s)?"
     r"(?:answer|Antwort|réponse|respuesta|solution|Lösung|result)$",
@@ -139,7 +139,8 @@ def _stated(lines: list[str], hidden: Hidden, words: bool, notes: bool) -> str |
                 found = None
             approved = _WORKS.fullmatch(sentence) is not None
             if found is not None and remark:
-                return found if concludes(sentence) and not _SEVERAL.search(found) else remark
+                is_answer = concludes(sentence) and not _SEVERAL.search(found) and (is_value(found) or not is_value(remark))
+                return found if is_answer else remark
             if found is not None and not values and is_of_others(sentence):
                 remark = found
             elif found is None:
@@ -153,6 +154,11 @@ def _stated(lines: list[str], hidden: Hidden, words: bool, notes: bool) -> str |
             if passed >= MAX_BACK or len(values) == MAX_LETTERS:
                 return NEXT_VALUE.join(values) or remark or None
     return NEXT_VALUE.join(values) or remark or None
+
+
+def is_value(found: str) -> bool:
+    """Whether what a sentence states is mathematics, and no words alone."""
+    return re.search(r"[\d\ue000-\uf8ff\\]", found) is not None
 
 
 def _letter(value: str) -> str | None:

@@ -52,7 +52,7 @@ from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.units import IN_SENTENCE, NEXT_PART, NEXT_READING, NEXT_VALUE, canonical
 from stapo_bench.records import Gold, Grade, Outcome
 
-GRADER_VERSION = "math-14"
+GRADER_VERSION = "math-15"
 # The gold's own text decides its type; "text" forces a comparison of words, and "multi", "set" and "tuple" make every
 # comma a separator. A type that is none of these changes nothing in a ``Gold``, where it may be another tool's word.
 ANSWER_TYPES = ("number", "expression", "tuple", "interval", "set", "multi", "equation", "matrix", "text")
@@ -75,7 +75,7 @@ _LOSS = regex(  # "a loss of 4 percent", "1% lower than at first"
 )
 _LABEL = regex(r"[A-F](?=[^A-Za-z]*$)")
 _OWN_OPTION = r"^\W*{letter}[:.)]\s+(\S.{{0,80}})$"  # "A: 31", of options that the reply itself makes up
-_UNIT = regex(r"\\text\{\s*([^{}]+?)\s*\}")  # "12 \text{ m/s }"
+_UNIT = regex(r"\\text\{\s*([^{}]+?)\s*\}|(?<=\d) ?([kM]?Ω)$")  # "12 \text{ m/s }", "12 Ω"
 _LARGE = regex(r"[-$\s]*\d{1,3}(?:,?\d{3})+[$\s]*")
 _NAMED_OPTION = regex(  # "the root of seven, choice C, is irrational"; not "option A fails"
     r"(?<!not )(?<!be )(?<!clude )(?<!out )(?<!nlike )(?<!but )(?<!except )(?:[Oo]ption|[Cc]hoice|Antwort"
@@ -89,6 +89,7 @@ _ROUNDED_TO = regex(
     re.IGNORECASE,
 )
 _TWO_SIGNS = regex(r"\\pm(?![A-Za-z])|±")
+_POINT = regex(r"(?:\\left)?\([^(),]+(?:,[^(),]+){1,2}(?:\\right)?\)")  # "(3, 4)", "(1, 0, 2)"
 _OPENS_WITH_SO = regex(r"(?:so|hence|thus|therefore)\b")  # "so the total", no name of a part
 _NOUN = regex(r"\b(?:the|its|their|corresponding) ([a-z]+(?:-[a-z]+)*)$|(?:^| )([a-z])$")
 MAX_GOES_ON = 1_500  # characters of a completion without a box that may ask the like of its question again
@@ -257,7 +258,7 @@ def _rounded_as_asked(completion: str, gold: Gold) -> str | None:
 def _is_another_unit(value: str, asked: str) -> bool:
     """Whether a value has a unit that cannot be converted to the one asked for."""
     unit = _UNIT.search(value)
-    given, target = (canonical(unit[1]) if unit else None), canonical(asked)
+    given, target = (canonical(unit[1] or unit[2]) if unit else None), canonical(asked)
     return isinstance(given, tuple) and isinstance(target, tuple) and given[0] != target[0]
 
 
@@ -293,6 +294,10 @@ def _several(completion: str, extracted: str, gold: Gold, wanted: int) -> Iterat
 
 def _under_names(completion: str, prose: str | None, extracted: str, gold: Gold) -> str | None:
     """The values that a reply gives the gold's parts by their names, in the gold's order; None where it names none."""
+    if prose is not None and "-coordinate" in prose and _POINT.fullmatch(gold.answer.strip(" $")):
+        axes = [frozenset({f"{axis}-coordinate"}) for axis in "xyz"[: 1 + gold.answer.count(",")]]
+        if (point := values_under(prose, axes)) is not None:
+            return f"({', '.join(point)})"
     parts = labelled(gold.answer) or listed(gold.answer)
     for names in part_names(tuple(parts), gold.question or "") if 1 < len(parts) <= MAX_NAMED_PARTS else ():
         values = values_under(extracted if prose is None else prose, names)
