@@ -4,6 +4,8 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
+from stapo_bench.grading.patterns import regex
+
 _BASE: dict[str, tuple[str, Fraction]] = {}
 
 
@@ -70,6 +72,7 @@ _unit("mol", "1", "mol mole moles")
 _unit("A", "1", "A amp amps ampere amperes")
 _unit("V", "1", "V volt volts")
 _unit("Pa", "1", "Pa pascal pascals")
+_unit("Pa", "101325", "atm")
 _unit("Ohm", "1", "ohm ohms Ω")
 _unit("C", "1", "C coulomb coulombs")
 _unit("T ", "1", "T tesla teslas")
@@ -93,6 +96,8 @@ _DERIVED = {  # in kilograms, metres, seconds and amperes
     "Pa": {"M": 1, "L": -1, "T": -2}, "Hz": {"T": -1}, "C": {"A": 1, "T": 1},
     "V": {"M": 1, "L": 2, "T": -3, "A": -1}, "Ohm": {"M": 1, "L": 2, "T": -3, "A": -2},
 }  # fmt: skip
+# "12 \text{ m/s }", "30 \text{ meters } \text{ per } \text{ second }", "12 Ω"
+_TOLD, _IN_TEXT = regex(r"(?:\\text\s?\{[^{}]*\}\s*)+|(?<=\d) ?([kM]?Ω)(?!\w)"), regex(r"\\text\s?\{([^{}]*)\}")
 _CURRENCIES = frozenset("$€£¥₹")
 _POWER_WORDS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 _COMPOUND = {
@@ -194,6 +199,16 @@ def canonical(unit: str) -> tuple[tuple[tuple[str, int], ...], Fraction] | froze
     if words or not dims:
         return frozenset(words | set(dims))
     return tuple(sorted((d, e) for d, e in dims.items() if e)), factor
+
+
+def told_units(answer: str) -> list[tuple[tuple[tuple[str, int], ...], Fraction]]:
+    r"""Dimensions and size of each unit that an answer tells behind a value, where it is one that is known.
+
+    >>> told_units(r"30 \text{ meters } \text{ per } \text{ second }") == [canonical("m/s")], told_units("24 Ω, 5")
+    (True, [((('Ohm', 1),), Fraction(1, 1))])
+    """
+    told = ["".join(_IN_TEXT.findall(match[0])) or match[1] for match in _TOLD.finditer(answer)]
+    return [unit for unit in map(canonical, told) if isinstance(unit, tuple)]
 
 
 def _scale(dims: dict[str, int], factor: Fraction, name: str, times: int) -> Fraction:

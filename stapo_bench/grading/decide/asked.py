@@ -45,10 +45,10 @@ _PERCENT = regex(
     re.IGNORECASE,
 )
 _UNIT = regex(
-    r"\bhow many (?:more |total |full |whole )?((?:(?:square|cubic) )?[A-Za-z]+)\b(?!-)(?! (?:an?|per|each|every)\b)"
-    r"|\b(?:what|which)(?: is the| was the)? (?:[a-z]+ ){1,2}in ([A-Za-z]+)\b(?!\s*(?:per"
+    r"\bhow many (?:more |total |full |whole )?((?:(?:square|cubic) )?[A-Za-zΩ]+)\b(?!-)(?! (?:an?|per|each|every)\b)"
+    r"|\b(?:what|which)(?: is the| was the)? (?:[a-z]+ ){1,2}in ([A-Za-zΩ]+)\b(?!\s*(?:per"
     r"|an?|each|every|squared|cubed)\b|\s?(?:[/²³·]|\$?\^))|(?:,|\bmeasured"
-    r"|\banswer|\bexpressed|\bgiven?|\bcm|\b\w+) in (?:the )?([A-Za-z]+)(?=[?,.)]|$)|\((?:in )?([A-Za-z]+)\)",
+    r"|\banswer|\bexpressed|\bgiven?|\bcm|\b\w+) in (?:the )?([A-Za-zΩ]+)(?=[?,.)]|$)|\((?:in )?([A-Za-zΩ]+)\)",
     re.IGNORECASE,
 )
 # "square miles", "cm^3"; "cubic feet" and "m^2" alone; units of one per another: "km/h", "g/cm^3"

@@ -22,7 +22,7 @@ from stapo_bench.grading.decide.word_equations import in_letters, words_of
 from stapo_bench.grading.decide.word_rules import by_words
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import clean
-from stapo_bench.grading.units import BASE_APART, IN_SENTENCE, NEXT_VALUE
+from stapo_bench.grading.units import BASE_APART, IN_SENTENCE, NEXT_VALUE, canonical, told_units
 from stapo_bench.records import Gold
 
 MAX_ANSWER = 20_000  # characters of an extracted answer that are looked at at all
@@ -43,6 +43,7 @@ _FUNCTION_NAMES = regex(r"\\[A-Za-z]+|(?<![A-Za-z])(?:ln|log|sin|cos|tan|exp|sqr
 _LETTER = regex(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")
 _BASED = regex(rf"(\w+) \\text\{{{re.escape(BASE_APART)} (\d+)\)\}}")
 _IN_BASE = regex(r"\(?\s*(?:\\text\s*\{\s*)?([0-9A-Fa-f]+(?:\.[0-9A-Fa-f]+)?)\s*\}?\s*\)?\s*_\s*\{?\s*(\d{1,2})\s*\}?")
+_NAMED_GOLD = regex(r"\$?([A-Za-z](?:_\{?\w{1,3}\}?))\s*=(?=[^=]*$)")  # "a_n = 2^n"
 _SUM = regex(r"[\d\s.+·×*^()-]*\d\s*[-+·×*^][\d\s.+·×*^()-]*")  # "4 + 1"
 _ASKS_DECIMAL = regex(
     r"\bdecimal (?:value|number|form|notation|representation|equivalent|system)|\b(?:to|in|into) (?:a )?decimal\b"
@@ -65,7 +66,8 @@ _ASKS_FORM = regex(
 # "40 dollars per week", where the question itself asks for each week
 _PERIODS = frozenset(["second", "minute", "hour", "day", "week", "month", "year"])
 _SHORT_RATES = {"mph": "miles/hour", "kph": "km/h", "mps": "m/s", "mpg": "miles/gallon"}
-_PER = regex(r"(.*\d.*?)\s*\\text\{ per (\w+) ?\}")
+_ADVERBS = {"hourly": "hour", "daily": "day", "weekly": "week", "monthly": "month", "yearly": "year", "annual": "year"}
+_PER = regex(r"(.*\d.*?)\s*\\text\{ per (?:\}\s*\\text\{ )?(\w+) ?\}")
 _TUPLE = regex(r"(?:\\left)?\((?=[^()]*,).*\)")
 _NUMBER = regex(r"[-+]?\d+(?:\.\d+)?")
 _MARKED = regex(r"\\(?:overline|bar|dot|hat|tilde|widehat|ddot)\s*\{?\s*(\d+)\s*\}?|(?<=\d)()(?:'+| \\text\{ft\}$)")
@@ -168,12 +170,25 @@ def _not_as_asked(extracted: str, gold: Gold, asked: Asked | None) -> Verdict | 
     based = None if _IN_BASE.fullmatch(clean(gold.answer)) else _IN_BASE.fullmatch(clean(extracted))
     if based and based[2] != "10" and _ASKS_DECIMAL.search(gold.question or ""):
         return Verdict(False, "the question asks for a decimal number")
+    of_unit = asked is not None and asked.unit and (gold.unit == asked.unit or told_units(gold.answer))
+    if asked is not None and asked.unit and of_unit and _in_another(extracted, asked.unit):
+        return Verdict(False, f"the question asks for {asked.unit}")
     in_gold = _IN_BASE.fullmatch(clean(gold.answer))
     if asked is not None and in_gold and asked.base == int(in_gold[2]) and _SUM.fullmatch(clean(extracted)):
         return Verdict(False, "not written in the base that the question asks for")
     if asked is not None and asked.to_place and _goes_on(extracted, gold.answer):
         return Verdict(False, "not rounded to the place that the question names")
     return None
+
+
+def _in_another(extracted: str, asked: str) -> bool:
+    """Whether an answer has one unit, of the kind that the question asks for, and another one: 252 inches for feet."""
+    given, target = told_units(extracted), canonical(asked)
+    return (
+        len(given) == 1 and given[0][0] == target[0] and given[0][1] != target[1]
+        if isinstance(target, tuple)
+        else False
+    )
 
 
 def _goes_on(extracted: str, gold: str) -> bool:
@@ -272,15 +287,14 @@ def _as_asked(extracted: str, gold: Gold, asked: Asked) -> Verdict | None:
         return Verdict(True, "none are counted")
     if asked.options and (said := _as_option(extracted, gold, dict(asked.options))) is not None:
         return said
-    if asked.letter is not None:
+    letter = asked.letter if (name := _NAMED_GOLD.match(gold.answer)) is None else name[1]
+    if letter is not None:
         named = [part.partition("=") for part in listed(extracted.replace("\\quad", ""))]
         own = [
-            value.rpartition("=")[2]
-            for name, sign, value in named
-            if sign and _bare_name(name) == _bare_name(asked.letter)
+            value.rpartition("=")[2] for name, sign, value in named if sign and _bare_name(name) == _bare_name(letter)
         ]
         if len(named) > 1 and len(own) == 1 and _decide(own[0], gold).correct:
-            return Verdict(True, f"the question asks for {asked.letter}")
+            return Verdict(True, f"the question asks for {letter}")
     return None
 
 
@@ -291,6 +305,7 @@ def _in_unit_asked(extracted: str, gold: Gold, asked: Asked) -> Verdict | None:
         if _decide(_PERCENT.sub("", extracted).strip(), bare).correct:
             return Verdict(True, "the question asks for a percentage")
     periods = _PERIODS & asked.words
+    periods |= {period for word, period in _ADVERBS.items() if word in asked.words}
     if (rate := _PER.fullmatch(extracted)) and periods == {rate[2]} and _decide(rate[1], gold).correct:
         return Verdict(True, "per the unit that the question names")
     return None

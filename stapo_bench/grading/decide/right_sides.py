@@ -9,10 +9,11 @@ MAX_EQUALITY = 300  # characters of an answer that is read so
 _UNFINISHED = regex(r"\)\s*[-+]|[-+]\s*\(")  # "(u^2 - 4) - (u^2 - 18)" is no value yet
 _FORMULA = regex(r"\$([^$]+)\$")
 _ASKING = regex(r"(?<=[.?!,])\s+")
-_NAMED_QUANTITY = regex(
-    r"\s*[A-Za-z](?:_(?:\w|\{\w+\}))?\s*=\s*([^=]*\d[^=]*\\text\s?\{[^=]+)"
-)  # "k = 200 \text{ N/m}"
-_DOT = regex(r"\s*(?:\\(?:vec|mathbf|mathbf)\s*\{?)?[a-z]\}?\s*(?:·|⋅|\\cdot|\.)\s*(?:\\(?:vec|mathbf)\s*\{?)?[a-z]\}?\s*")
+# "k = 200 \text{ N/m}", "R = 2 kΩ"
+_NAMED_QUANTITY = regex(r"\s*[A-Za-z](?:_(?:\w|\{\w+\}))?\s*=\s*([^=]*\d(?:[^=]*\\text\s?\{[^=]+| ?[kM]?Ω\s*))")
+_DOT = regex(
+    r"\s*(?:\\(?:vec|mathbf|mathbf)\s*\{?)?[a-z]\}?\s*(?:·|⋅|\\cdot|\.)\s*(?:\\(?:vec|mathbf)\s*\{?)?[a-z]\}?\s*"
+)
 _NAMED_SET = regex(r"\s*[A-Z]\s*=\s*(\\?\{.+\})\s*")  # "S = {-2, 2}"
 # "[x^3]_0^2 = 8": an antiderivative at its bounds
 _EVALUATED = regex(r"(?:\]|\\Big{1,2}r?\]|\\right\]|\\right\|)\s*_\s*\{?[^=]{1,20}\^[^=]{1,20}=\s*([^=]+)$")

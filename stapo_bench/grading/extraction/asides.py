@@ -33,9 +33,11 @@ _ASIDE = regex(
     r"|given:|the (?:solution|method|proof|argument|derivation) (?:uses|relies|is based)\b"
     r"|(?:some|many|other) (?:people|students|readers|authors|textbooks)\b(?!.*(?:[:;] |, so\b))"
     r"|everything (?:is|works|checks|fits|matches|agrees)\b"
+    r"|practi[cs]e makes\b|try (?:it|this|that|the same|doing|solving|another)\b(?!.*\b(?:so|hence|therefore)\b)"
+    r"|(?:an? )?(?:neat|nice|handy|useful|cool|little) (?:trick|fact|shortcut)\b"
     r"|if you (?:have|need|want)|would you|do you|is there|any (?:other )?questions|good luck|happy|great|nice"
     r"|that'?s it|in case|proof|difficulty|tags?\b|source|i (?:think|believe|guess|feel|am"
-    r"|don['’]t see)\b[^=\d\ue000-\uf8ff]*$|i['’]m\b(?![^:.]*: )(?! (?:(?!not\b)\w+ )?(?:\([^()]*\) )?(?:sure|certain"
+    r"|don['’]t see)\b[^=\d\ue000-\uf8ff]*$|i['’]m\b(?![^:.]*: )(?! (?:going|sticking|settling) (?:with|on|for)\b)(?! (?:(?!not\b)\w+ )?(?:\([^()]*\) )?(?:sure|certain"
     r"|confident|convinced)(?: that)? [^:.]*(?:\b(?:is|are)|\bit['’]s|=) ?[-−$]?[\d\ue000-\uf8ff])"
     r"|that['’]?s? (?:is )?(?:the |my )?(?:final )?answer)",
     re.IGNORECASE,
@@ -49,7 +51,8 @@ _ADVICE = regex(
     r"|keep in mind\b|make sure\b|(?:don['’]t|never) forget\b|(?:great|good|nice) question\b"
     r"|(?:best of|good) luck\b|best wishes\b|just (?:say|ask|let)\b|good (?:job|work)\b|well done\b"
     r"|rate (?:this|my|it)\b|you might also (?:like|enjoy|want)\b|cheers\b|it(?:['’]s| is) a common (?:mistake"
-    r"|error)\b|keep (?:it up|going|practi[cs]ing)\b|for (?:further|more) [a-z]+,"
+    r"|error)\b|keep (?:it up|going|practi[cs]ing)\b(?!.*\d)"
+    r"|(?:i['’]m )?sorry (?:if|for|about)\b|for (?:further|more) [a-z]+,"
     r"|if you(?:['’][a-z]+)?\b[^,]*, (?:try|i can|feel|please|just)\b|if you (?:do|practi[sc]e|keep|solve|learn|study)"
     r"\b[^,]*, you(?:['’]ll| will)\b(?! (?:have|get|find|see|obtain|need)\b)|if you(?:['’]d"
     r"| would)? (?:liked"
@@ -75,6 +78,9 @@ _APPROVED = regex(
     r"|expected|desired|needed|claimed|given|stated|it should)|this (?:works|fits)|which (?:matches"
     r"|fits|works|agrees|checks out|is (?:correct|right|true|consistent))|checks out|works|matches|OK)"
     r"|[✓✔✅])[\s.!)]*$"
+    r"|(?<![.+*/^)−·-] )(?<![\w.])(\d[\d.]*) = \1(?![\d.]*\d)[,;]? (?:so|and|thus|hence) (?:it|this|that|the [a-z]+) "
+    r"(?:[a-z]+ )?(?:holds|works|true"
+    r"|right|correct|fits|checks|matches|satisfied|verified)\b"
     r"|^(?!\W*(?:so|thus|therefore|hence)\b)(?!.*=)[^;:]*, which (?:agrees|is consistent) with (?:the|this|that|our|my) "
     r"[a-z]+ ?(?:program|code|output|count|formula|above|script|computation|calculation|table)?[\s.!]*$",
     re.IGNORECASE,

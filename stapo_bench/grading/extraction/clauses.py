@@ -100,12 +100,12 @@ _CONSEQUENCE = regex(
     r"|так что|следовательно|es decir|c['’]est-à-dire|das heißt|cioè|ou seja|то есть|namely|altogether|in total"
     r"|which (?:together |in all |in total |thus |then )?(?:comes to|works out (?:to|as|at)|amounts to|totals"
     r"|gives|makes|equals|leaves"
-    r"|yields|reads|simplifies to|evaluates to)|which in (?:base \w+|binary|octal|hexadecimal|decimal)(?= is\b)|which,? (?:(?:rounded )?to the nearest \w+|to (?:\w+ )?(?:decimals?"
+    r"|yields|reads|simplifies to|evaluates to)|which in (?:base \w+|binary|octal|hexadecimal|decimal)(?= is\b)|which is to say|which,? (?:(?:rounded )?to the nearest \w+|to (?:\w+ )?(?:decimals?"
     r"|places?|figures|digits)(?: places?)?|in (?:[a-z]+ )?(?:notation"
     r"|form|terms|percent|words|degrees|decimals?)),?(?= (?:is|gives|makes|becomes|reads)\b)|donc"
     r"|also|daher|somit|luego|поэтому|значит|(?:rounded )?to the nearest \w+)\b(?: that\b(?!['’]))?"
     r"|\s(?:so|hence|thus|therefore)\s(?=\d|[a-z] ?=|the\b|it\b|there\b)"
-    r"|[,，;；]\s*(?:所以|因此|故|即|于是|よって|ゆえに)|(?:なので|ですから|ため)[、,]|[,;] here\b",
+    r"|, written (?:as )?(?=[(\d\ue000-\uf8ff√])|[,，;；]\s*(?:所以|因此|故|即|于是|よって|ゆえに)|(?:なので|ですから|ため)[、,]|[,;] here\b",
     re.IGNORECASE,
 )
 # "Since the time is 2 hours, ...": what opens a sentence and states nothing.
@@ -139,7 +139,7 @@ _FILLER = frozenset(_FILLER_WORDS.split())
 _HEDGE = regex(
     r"\b(?:at least|at most|no more than|no less than|no fewer than|not more than|not less than|more than"
     r"|less than|fewer than|greater than|larger than|smaller than|bigger than"
-    r"|(?<!\badd )(?<!\badds )(?<!comes )up to|over|under|above|below|nearly|almost|between|neither|maybe|perhaps"
+    r"|(?<!\badd )(?<!\badds )(?<!comes )up to|(?<!hands )(?<!hand )(?<!left )(?<!pays )over|under|above|below|nearly|almost|between|neither|maybe|perhaps"
     r"|possibly|might be|may be|could be|cannot be|can't be|never|not|isn['’]t|aren['’]t|n['’]t|bounded by|off by"
     r"|menor\w* (?:que|do que|a)|mayor\w* (?:que|a)|maior\w* (?:que|do que)"
     r"|inf[eé]rie?u?r\w* (?:a|à)|sup[eé]rie?u?r\w* (?:a|à)|(?:kleiner|größer|weniger|mehr|jünger|älter) als"

@@ -32,6 +32,10 @@ _COUNTED = regex(r"\s*个(?:不同的)?(?:实数?)?[解根值数点]")  # "两�
 _OF = regex(r"\b(?:of|for|dividing|remainder|modulo|mod|(?:add|sum)s? (?:up )?to)\s$", re.IGNORECASE)
 
 
+_APART = regex(r"(?<![<>])=|,\s|\s(?:or|and)\s")
+MAX_LINES, MAX_BEHIND = 4, 3  # lines and sentences at the end of a text that may hold a value in the unit asked for
+
+
 def conclusion(text: str) -> str | None:
     """The last sentence that is no aside, behind the "yes" or "no" that opens the text; None where there is none.
 
@@ -68,16 +72,20 @@ def all_values(text: str) -> str | None:
     return ", ".join(values) or None
 
 
-def each_value(text: str) -> list[str]:
-    """The values of the sentence that concludes a text, one by one.
+def each_value(text: str) -> list[list[str]]:
+    """The values of the sentences that end a text, one by one, the last sentence first.
 
-    >>> each_value("So it has 24 ohms and turns 6 watts into heat.")
-    ['24 \\\\text{ ohms }', '6 \\\\text{ watts }']
+    >>> each_value("It has 24 ohms. So 6 watts become heat.")
+    [['6 \\\\text{ watts }'], ['24 \\\\text{ ohms }']]
     """
     hidden = hide_formulas(text[-MAX_PROSE:])
-    sentence = conclusion(hidden.text)
-    runs = spans(tokens(main_clause(without_stop(sentence)))) if sentence is not None else []
-    return [chain_end(hidden.shown(run.text)) for run in runs if not run.is_bare_letter]
+    lines = [bare(line) for line in without_last_remark(hidden.text).split("\n")[-MAX_LINES:]]
+    said = [each for line in lines for each in sentences(line) if not states_nothing(each, notes=False)]
+    clauses = [spans(tokens(main_clause(without_stop(each[-MAX_CLAUSE:])))) for each in reversed(said[-MAX_BEHIND:])]
+    return [
+        [each.strip() for run in runs if not run.is_bare_letter for each in _APART.split(hidden.shown(run.text))]
+        for runs in clauses
+    ]
 
 
 def region_said(text: str) -> str | None:

@@ -63,6 +63,7 @@ _OPEN_BRACKET = regex(r"^[^;)]*\([^;)]*;")  # "(3; 4)"
 # "so the total is", where the text ends
 _ANNOUNCES = regex(r"\b(?<!there )(?:is|are|equals|get|gives|obtain)\s*\Z", re.IGNORECASE)
 _KEY = regex(r"^(?:value|result|number)\s*:\s*(?=[-−$\d])")  # "answer:\n  value: 15"
+_LISTS = regex(r"[,;]|\b(?:and|or|und|et|y|so|hence|thus|therefore|where|with|for|if|since|because)\b|\\")
 _TIMES_X = regex(r"\d x \d")  # "4 x 5 = 20"
 _COPULA = regex(r"\s(?:is|are|has|have|equals|est|vaut|ist|beträgt|es|son|è|é)\s", re.IGNORECASE)
 # "a common wrong answer is 9"
@@ -78,7 +79,8 @@ _UNSAID = regex(  # "12, which fails"
     re.IGNORECASE,
 )
 _WITHDRAWN = regex(
-    r"\b(?:I|we)\b[^.]*\b(?:withdraw|retract|take (?:it|this|that) back)\b|\b(?:disregard|ignore) the box",
+    r"\b(?:I|we)\b[^.]*\b(?:withdraw|retract|take (?:it|this|that) back)\b|\b(?:disregard|ignore) (?:the box|that\b|this\b|it\b"
+    r"|the above\b)",
     re.IGNORECASE,
 )
 # "please disregard \\boxed{216}; my final answer is 270"
@@ -234,7 +236,8 @@ def _phrase(text: str) -> str | None:
 def _in_prose(line: str, found: str) -> str:
     """What a phrase leads to, where that is a sentence and no answer as it stands: "42, not 24"."""
     found = _REASON_BEHIND.sub("", found)
-    found = chain_end(found) if "=" in found and _TIMES_X.search(found) else found
+    is_chain = "=" in found and (_TIMES_X.search(found) or (found.count("=") > 1 and not _LISTS.search(found)))
+    found = chain_end(found) if is_chain else found
     if len(line) > MAX_STATED or not _is_prose(found):
         return found
     if (

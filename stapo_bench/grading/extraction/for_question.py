@@ -103,6 +103,8 @@ _CONCLUDING = regex(
     r"|\b(?:final )?answer\b",
     re.IGNORECASE,
 )
+_ASKS_MOST = regex(r"\b(?:maximum|maximal|most|largest|greatest)\b", re.IGNORECASE)
+_OPENS_COUNTED = regex(r"\s*(\d[\d,]*(?:\.\d+)?) ([a-z]+)\.\s+(?=[A-Z])")  # "5 minutes. One machine makes ..."
 _SUPERLATIVE = regex(r"\bthe ([a-z]{3,}(?:est|er))\b(?! of\b)")  # "How old is the oldest?"
 _COUNTED = regex(r"\bhow many\b(?! percent)", re.IGNORECASE)
 # "List the divisors of 6.", and "There are four in all." at the end of a reply
@@ -140,7 +142,9 @@ _COMES_TO = (
 )
 _LEADS_TO = regex(rf"{_COMES_TO}|\banswer\b", re.IGNORECASE)
 _RESULTS = regex(
-    rf"{_COMES_TO}|\W*(?:that|(?:the|its) (?:\w+ )?(?:answers?|limit|roots?|solutions?|values?))\b", re.IGNORECASE
+    rf"{_COMES_TO}|\W*(?:that|(?:the|its) (?:\w+ )?(?:answers?|limit|roots?|solutions?|values?|product"
+    r"|sum|result|difference|quotient|total|inverse))\b",
+    re.IGNORECASE,
 )
 _NUMBERED = regex(r"\n\s*(?:Problem|Question|Exercise|Example|Task)\s+\d+\s*[.:)]?\s*$", re.IGNORECASE)
 _CORRECTS = regex(r"\W*(?:actually|wait|no\b|but|however|correction|hmm|rather|instead|oops)\b", re.IGNORECASE)
@@ -172,6 +176,8 @@ def until_answered(text: str, question: str, gives_answer: Callable[[str], bool]
         text = _SHARE.sub("", text)
     if ("n't" in text or "n’t" in text or " not" in text) and not _ASKS_DENIED.search(asked):
         text = _DENIED.sub("", text)
+    if _ASKS_MOST.search(asked):  # "what is the maximum number": "at most 16" bounds nothing
+        text = re.sub(r"\bat most (?=\d)", "", text)
     if superlative := _SUPERLATIVE.search(asked):  # no remark on one of several, but what is asked for
         text = re.sub(rf"\b({superlative[1]}) of (?:these|them|those)\b", r"\1", text)
     text = _without_remarks(text, asked, gives_answer)
@@ -207,6 +213,10 @@ def _by_opening(text: str, asked: str) -> str | None:
     """The value that goes on an unfinished question, or that stands above options."""
     if asked[-1:].isalpha() and (value := _OPENING_VALUE.match(text)):
         return value[1] or value[2]
+    if (told := _OPENS_COUNTED.match(text)) and re.search(rf"\bhow many {told[2]}\b", asked, re.IGNORECASE):
+        behind = text[told.end() :]
+        if not (_CONCLUDING.search(behind) or _THEREFORE.search(behind) or "=" in behind):
+            return f"{told[1]} {told[2]}"
     return options[1] if (options := _OPTIONS.match(text)) else None
 
 

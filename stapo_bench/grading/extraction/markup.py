@@ -7,8 +7,8 @@ import unicodedata
 from itertools import groupby
 from typing import Any
 
-from stapo_bench.grading.extraction.mathml import mathml
 from stapo_bench.grading.extraction.asides import states_nothing
+from stapo_bench.grading.extraction.mathml import mathml
 from stapo_bench.grading.patterns import regex
 
 NO_VALUE = "null"  # the answer of a reply that says that it has none
@@ -48,7 +48,7 @@ _ABOUT = regex(r"(?<=[\w)]) ~ (?=[\d.])")
 _ARROW = regex(r"(?<=\s)[-=]{1,3}>(?=\s)")
 _OTHER_BOX = regex(r"\\bbox\s{0,3}(?:\[[^\]\n]{0,80}\])?(?=\{)|\\enclose\{[a-z, ]*box[a-z, ]*\}\s{0,3}(?=\{)")
 _WITHOUT = regex(r"ℝ\s*\\\s*\{([^{}\n]{1,60})\}")
-_EMOJI = regex("[\U0001f300-\U0001faff]")  # pictures; digits with marks are others
+_EMOJI = regex("[\U0001f300-\U0001faff\u2728\u2b50\u2764\u270f\u263a]")  # pictures; digits with marks are others
 _REAIS = regex(r"\bR\$ ?(?=\d)")  # "R$ 45", in Brazil
 _POINT = regex(r"\(\s?([-−]?\d[\d.,/]{0,9})\s?\|\s?([-−]?\d[\d.,/]{0,9})\s?\)")  # as German writes it
 _CITATION = regex(r"(?<=[.!?])\s*(?:\[\d+\]\s*)+\Z")

@@ -23,7 +23,7 @@ _PLAIN_REMARK = regex(
     r"(?<=[\w)%\ue000-\uf8ff]), by (?:the )?[a-zA-Z'’ -]+$|(?:(?<=[\d)²³\ue000-\uf8ff])"
     r"|(?<=[-−+·/] [a-z])), (?:the|an?|its) [a-z]+ of (?!.*\b(?:is|are|was|equals)\b)[^\d=\ue000-\uf8ff]*$"
     r"|(?<=[\w)%\ue000-\uf8ff]), that is,? an? (?:decrease|drop|loss|increase|rise|gain|fall|reduction) of [^,;]*$"
-    rf"|(?<=[\w)%\ue000-\uf8ff]),? (?:which (?:is|are|was|were)(?! (?:{NUMERAL.pattern})(?: [a-z]+)?\W*$)"
+    rf"|(?<=[\w)%\ue000-\uf8ff]),? (?:which (?:is|are|was|were)(?! to say\b)(?! (?:{NUMERAL.pattern})(?: [a-z]+)?\W*$)"
     r"|que (?:é|es|son|são)|ce qui est|qui (?:est|sont)|che (?:è|sono)|(?:что|это) и есть"
     r"|was (?:genau )?(?:der|die|das))\s[^\d\ue000-\uf8ff=;]*$"
 )
@@ -68,6 +68,10 @@ _IN_OTHER_UNIT = regex(
     r"(?<=\d )([a-z]+)(?:,? or|,|,? which is|,? that is) (?:about|approximately|roughly|around|≈)"
     r" \$?[\d.,]*\d (?!\1\b)[a-z]+$"
 )
+# "9, and four of these do make 36"
+_DO_MAKE = regex(
+    r"(?<=[\w)²³]),? and [^,;=]* (?:do|does|indeed) (?:make|give|add up|sum|multiply|come|equal)s?\b[^;=]*$"
+)
 # "当 x = 2 时，最小值是 3": a condition before the value
 _WHEN = regex(
     r"(?:当|而?当且仅当)[^，,。当]{1,40}?(?:时|的时候)\s*[，,](?=.*[\d\ue000-\uf8ff])"
@@ -83,6 +87,7 @@ _IF_READ = regex(
     r",? (?:assuming|provided|if) (?:that )?I(?:['’]ve| have|['’]m| am)? (?:[a-z]+ ){0,2}(?:read|understood"
     r"|understand\w*|interpret\w*|remember\w*|not mistaken)\b[^=;]*$"
 )
+_OPERATORS = tuple("=+−*/·×÷^≈")
 # A value that an approximation repeats: √2, π/3.
 _EXACT = regex(r"[√π/\ue000-\uf8ff]")
 # "42, not 24", "30 instead of 16"
@@ -124,8 +129,8 @@ def without_remarks(clause: str) -> str:
     ('the area is 6, twice that of the other', 'it is 9√3')
     """
     clause = _WHEN.sub("", clause) if "当" in clause else clause
-    clause = _SAME_AGAIN.sub("", _OR_SO.sub("", _IF_READ.sub("", _DEFINED.sub("", clause))))
-    if (repeated := _REPEATED.search(clause)) and _EXACT.search(clause, 0, repeated.start()):
+    clause = _SAME_AGAIN.sub("", _OR_SO.sub("", _IF_READ.sub("", _DO_MAKE.sub("", _DEFINED.sub("", clause)))))
+    if (repeated := _REPEATED.search(clause)) and _EXACT.search(clause[: repeated.start()].rpartition("=")[2]):
         clause = clause[: repeated.start()]
     if excluded := _EXCLUDED.search(clause):  # a value that is taken back leaves none
         before = clause[: excluded.start()]
@@ -133,9 +138,9 @@ def without_remarks(clause: str) -> str:
     clause = clause[match.end() :] if (match := _EXACTLY_IF.match(clause)) else clause
     clause = _CONTRAST_OPENS.sub(r"\1", _IN_OTHER_UNIT.sub(r"\1", clause))
     clause = _ATTAINED.sub("", _CHECKED.sub("", clause))
+    clause = _EQUALITY_ASIDE.sub("", _PARENTHESIS.sub(_without_remark, clause))
     clause = _PLAIN_REMARK.sub("", _COMPARED.sub("", clause))
     clause = clause[match.end() :] if (match := _BUT.search(clause)) else clause
-    clause = _EQUALITY_ASIDE.sub("", _PARENTHESIS.sub(_without_remark, clause))
     return _NOT_SO.sub("", _CONTRAST.sub("", clause)).strip()
 
 
@@ -147,5 +152,7 @@ def has_contrast(text: str) -> bool:
 def _without_remark(match: re.Match[str]) -> str:
     """Nothing in the place of a remark in parentheses; mathematics in them stays."""
     words = set(re.findall(r"[A-Za-z\u0400-\u04ff]{3,}", match[0])) - KNOWN_NAMES
+    if match.string[: match.start()].rstrip()[-1:] in _OPERATORS:
+        return match[0]  # "V = (3.0 atm)(2.0 L)/(1.0 atm)"
     words |= {"as"} if re.match(r"\s\((?:as|see|cf|so|since)\b", match[0]) else set()
     return " " if words and match[0][:1].isspace() else match[0]

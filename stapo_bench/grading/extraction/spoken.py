@@ -26,7 +26,7 @@ _OCLOCK = regex(
     r"\b(1[0-2]|[1-9]|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve) o['’]clock(?: sharp)?",
     re.IGNORECASE,
 )
-_HOURS = "one two three four five six seven eight nine ten eleven twelve".split()
+_HOURS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 _PAST = regex(rf"\b(?:a )?(half|quarter) (past|to) (1[0-2]|[1-9]|{'|'.join(_HOURS)})\b", re.IGNORECASE)
 _SQUARE = regex(r"\b(sq|cu)\. ?(?=(?:[cmk]?m|in|ft|yd|mi|inch|inches|feet|met\w+)\b)")
 _AND_A_HALF = regex(

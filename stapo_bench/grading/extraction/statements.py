@@ -49,6 +49,12 @@ _WORKS = regex(
 )
 _FACTORIAL = regex(r"[\d)]! [a-z]|(?:\d|\b[a-z]|\))! [-−+=·×*/÷<>≤≥≈(]")  # "8! possible orders", "n! = 24"
 _STOP = regex(r"[。！？]|[.!?](?=[\"')*\]]{0,3}(?:\s|$))[\"')*\]]{0,3}")
+# "Let me check it. Tripling 14 gives 42; adding 8 gives 50. It works."
+_CHECK_BEHIND = regex(
+    r"(?:(?<=[.!?:)\]$*])\s+|\n\s*)Let(?:['’]s| me| us) (?:just |quickly )?(?:double[- ]?)?(?:check|verify)\b"
+    r"(?!.*\b(?:mistake|wrong|wait|actually|but|so)\b)[^\n]*\b(?:works|holds|fits|checks out|matches|correct|right|good)\W*\Z",
+    re.IGNORECASE,
+)
 _FORMULA_ASIDE = regex(r"(?<=\$)\s+\(\$[^$()\n]*=[^$()\n]*\$\)")  # "$\sqrt{1764} = 42$ ($42^2 = 1764$)"
 _OPTIONS = regex(r"(?:^|\n)A[.)] [^\n]+\nB[.)] [^\n]+\nC[.)] [^\n]+(?:\n[D-F][.)] [^\n]+)*(?=\n|$)")
 EQUATION_SO_FAR = regex(r"[^=]*[A-Za-z]\W[^=]*[-+−*/·][^=]*=[^=]*")  # "V − E + F = 2", no value under a name
@@ -116,6 +122,8 @@ def stated(text: str, words: bool = True) -> str | None:
     (None, None)
     """
     text = _OPTIONS.sub("\n", _FORMULA_ASIDE.sub("", text[-MAX_PROSE:]))
+    if (check := _CHECK_BEHIND.search(text)) and re.search(r"\d", text[: check.start()]):
+        text = text[: check.start()]
     hidden = hide_formulas(without_last_remark(text))
     lines = [line for line in hidden.text.split("\n") if line.strip(" \t*_-=")]
     checks = next((place for place, line in enumerate(lines) if place and heads_check(line)), len(lines))
@@ -139,7 +147,9 @@ def _stated(lines: list[str], hidden: Hidden, words: bool, notes: bool) -> str |
                 found = None
             approved = _WORKS.fullmatch(sentence) is not None
             if found is not None and remark:
-                is_answer = concludes(sentence) and not _SEVERAL.search(found) and (is_value(found) or not is_value(remark))
+                is_answer = (
+                    concludes(sentence) and not _SEVERAL.search(found) and (is_value(found) or not is_value(remark))
+                )
                 return found if is_answer else remark
             if found is not None and not values and is_of_others(sentence):
                 remark = found

@@ -97,7 +97,9 @@ def _kind_of_sign(  # noqa: PLR0911 - one return for each kind of sign
         return "joiner"
     if char == ":":
         is_ratio = re.search(r"(?:[\dπ]|(?<![A-Za-z\d\u2080-\u2089])[A-Z])( ?)$", sentence[: match.start()])
-        return "sign" if is_ratio and re.match(rf"{is_ratio[1]}[\dA-Z](?![a-z])", sentence[match.end() :]) else "stop"
+        return (
+            "sign" if is_ratio and re.match(rf"{is_ratio[1]}[\dA-Z√π(](?![a-z])", sentence[match.end() :]) else "stop"
+        )
     if char in "\u2013-" and sentence[match.start() - 1 : match.start()] == " " and sentence[match.end() :][:1] == " ":
         return (
             "sign"

@@ -14,7 +14,9 @@ MAX_PERIOD = 5  # sentences that a loop repeats
 MAX_TURNS = 8  # beginnings of a next turn that are looked at
 _GIVEN = regex(r"\banswer\b|\\boxed|^#### ", re.IGNORECASE)  # the line that gives an answer
 # A copy of a loop that gives a result, "So the sum is 12", and one that goes on thinking, "Wait, let me check".
-_COPY_CONCLUDES = regex(r"(?:^|[.!?] )(?:So|Thus|Hence|Therefore)\b[^.?]* (?:is|are|=) [^.?]*\d")
+_COPY_CONCLUDES = regex(
+    r"\bI hope (?:this|that|it)\b|(?:^|[.!?] )(?:So|Thus|Hence|Therefore)\b[^.?]* (?:is|are|=) [^.?]*\d"
+)
 _THINKS = regex(r"\?|\b(?:wait|hmm|check\w*|maybe|perhaps|let me|let us|let['’]s|need to)\b", re.IGNORECASE)
 _ASSISTANT = regex(
     r"\s*(?:<\|im_start\|>\s*assistant|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>|<start_of_turn>\s*model"

@@ -49,7 +49,7 @@ from stapo_bench.grading.extraction import (
 )
 from stapo_bench.grading.golds import as_gold
 from stapo_bench.grading.patterns import regex
-from stapo_bench.grading.units import IN_SENTENCE, NEXT_PART, NEXT_READING, NEXT_VALUE, canonical
+from stapo_bench.grading.units import IN_SENTENCE, NEXT_PART, NEXT_READING, NEXT_VALUE, canonical, told_units
 from stapo_bench.records import Gold, Grade, Outcome
 
 GRADER_VERSION = "math-15"
@@ -75,7 +75,6 @@ _LOSS = regex(  # "a loss of 4 percent", "1% lower than at first"
 )
 _LABEL = regex(r"[A-F](?=[^A-Za-z]*$)")
 _OWN_OPTION = r"^\W*{letter}[:.)]\s+(\S.{{0,80}})$"  # "A: 31", of options that the reply itself makes up
-_UNIT = regex(r"\\text\{\s*([^{}]+?)\s*\}|(?<=\d) ?([kM]?Ω)$")  # "12 \text{ m/s }", "12 Ω"
 _LARGE = regex(r"[-$\s]*\d{1,3}(?:,?\d{3})+[$\s]*")
 _NAMED_OPTION = regex(  # "the root of seven, choice C, is irrational"; not "option A fails"
     r"(?<!not )(?<!be )(?<!clude )(?<!out )(?<!nlike )(?<!but )(?<!except )(?:[Oo]ption|[Cc]hoice|Antwort"
@@ -239,12 +238,17 @@ def _asked_for(completion: str, gold: Gold) -> str | None:
 
 
 def _of_unit_asked(completion: str, extracted: str, gold: Gold) -> str | None:
-    """The one value of the last sentence in a unit like the one asked for, where the extracted one has another."""
-    asked = asked_by(gold.question).unit if gold.question else None
-    if asked is None or not _is_another_unit(extracted, asked) or (prose := prose_of(completion)) is None:
+    """The one value of the last sentences in the unit asked for, or one like it, where the extracted one has another."""
+    asked = canonical(asked_by(gold.question).unit or "") if gold.question else None
+    given = told_units(extracted)[:1] if "$" not in extracted else []
+    if not isinstance(asked, tuple) or given in ([], [asked]) or (prose := prose_of(completion)) is None:
         return None
-    alike = [value for value in each_value(prose) if _UNIT.search(value) and not _is_another_unit(value, asked)]
-    return alike[0] if len(alike) == 1 else None
+    said = each_value(prose)
+    for values in said:
+        if of_asked := [value for value in values if told_units(value) == [asked]]:
+            return of_asked[0] if len(of_asked) == 1 else None
+    alike = [value for value in said[0] if [unit[0] for unit in told_units(value)] == [asked[0]]] if said else []
+    return alike[0] if len(alike) == 1 and given[0][0] != asked[0] else None
 
 
 def _rounded_as_asked(completion: str, gold: Gold) -> str | None:
@@ -253,13 +257,6 @@ def _rounded_as_asked(completion: str, gold: Gold) -> str | None:
         return None
     rounded = _ROUNDED_TO.search(conclusion(prose) or "")
     return rounded[1] if rounded else None
-
-
-def _is_another_unit(value: str, asked: str) -> bool:
-    """Whether a value has a unit that cannot be converted to the one asked for."""
-    unit = _UNIT.search(value)
-    given, target = (canonical(unit[1] or unit[2]) if unit else None), canonical(asked)
-    return isinstance(given, tuple) and isinstance(target, tuple) and given[0] != target[0]
 
 
 def _several(completion: str, extracted: str, gold: Gold, wanted: int) -> Iterator[str]:
