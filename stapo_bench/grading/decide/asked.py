@@ -23,6 +23,7 @@ With a question these rules apply, and no others; without one nothing changes.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -200,7 +201,7 @@ def _formula(option: str) -> str:
     return option.strip("$ ") if option.count("$") == 1 else option
 
 
-def without_label(answer: str, asked: Asked) -> str:
+def without_label(answer: str, asked: Asked, same: Callable[[str, str], bool] = str.__eq__) -> str:
     """What an answer says behind the label of an option that says the same: "B, 12" for option B of 12.
 
     >>> asked = asked_by("(A) 11 (B) 12 (C) 13")
@@ -211,7 +212,9 @@ def without_label(answer: str, asked: Asked) -> str:
         answer = _LAYOUT.sub(" ", _LABEL.sub(r"(\1) ", answer)).strip()
     said = _LABEL_AND_TEXT.fullmatch(answer) or _LABEL_BEFORE.fullmatch(answer)
     option = dict(asked.options).get(said[1]) if said else None
-    return said[2] if said and option is not None and clean(said[2]) == clean(option) else answer
+    if said is None or option is None:
+        return answer
+    return said[2] if clean(said[2]) == clean(option) or same(said[2], option) else answer
 
 
 def option_said(sentence: str, asked: Asked) -> str | None:

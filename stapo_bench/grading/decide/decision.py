@@ -44,6 +44,7 @@ _LETTER = regex(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")
 _BASED = regex(rf"(\w+) \\text\{{{re.escape(BASE_APART)} (\d+)\)\}}")
 _IN_BASE = regex(r"\(?\s*(?:\\text\s*\{\s*)?([0-9A-Fa-f]+(?:\.[0-9A-Fa-f]+)?)\s*\}?\s*\)?\s*_\s*\{?\s*(\d{1,2})\s*\}?")
 _NAMED_GOLD = regex(r"\$?([A-Za-z](?:_\{?\w{1,3}\}?))\s*=(?=[^=]*$)")  # "a_n = 2^n"
+_MEASURED = regex(r"([^\\=<>]*[a-z][^\\=<>]*) \\text\{ [a-z]+ \}")  # of a letter
 _SUM = regex(r"[\d\s.+·×*^()-]*\d\s*[-+·×*^][\d\s.+·×*^()-]*")  # "4 + 1"
 _ASKS_DECIMAL = regex(
     r"\bdecimal (?:value|number|form|notation|representation|equivalent|system)|\b(?:to|in|into) (?:a )?decimal\b"
@@ -93,7 +94,7 @@ def decide(  # noqa: PLR0911 - one return for each kind of answer
     if words := words_of(gold.answer):
         extracted, gold = in_letters(extracted, words), replace(gold, answer=in_letters(gold.answer, words))
     if asked is not None and asked.options:
-        extracted = without_label(extracted, asked)
+        extracted = without_label(extracted, asked, lambda text, option: _decide(text, Gold(answer=option)).correct)
     if (in_order := _in_order_of_letters(extracted, gold)) is not None:
         extracted = in_order
     if (parts := labelled(extracted)) is not None:
@@ -154,6 +155,8 @@ def _otherwise(extracted: str, gold: Gold, asked: Asked | None) -> Verdict | Non
     if (twice := _TWICE.fullmatch(extracted)) and _decide(twice[1].rpartition("=")[2], Gold(answer=twice[2])).correct:
         first = decide(twice[1].rpartition("=")[2], gold, asked)  # "220 cm, or 2.2 m"
         return first if first.correct else decide(twice[2], gold, asked)
+    if (measured := _MEASURED.fullmatch(extracted)) and not told_units(gold.answer) and gold.unit is None:
+        return decide(measured[1], gold, asked)  # "1.75m + 3 dollars"
     if (value := right_side(extracted, gold.question)) is not None:
         return decide(value, gold, asked)
     if _states_identity(extracted, gold):

@@ -11,7 +11,7 @@ _ASIDE = regex(
     r"|test|see) (?:whether|if|that)\b|as an? (?:\w+[ -]){0,2}(?:check|test)\b|you can(?!['’]t|not)\b|q\.?e\.?d|done\b"
     r"|this (?:completes|matches|agrees|confirms|is (?:the )?(?:correct|final|required))"
     r"|let(?:['’]s| us| me) (?:\w+ )?(?:double[ -]?|re-?)?(?:check|verify|confirm|test)\b"
-    r"|we can (?:verify|check)|to (?:verify|check|confirm|double[- ]check)|for (?:comparison|reference|context)"
+    r"|(?:we|you|one) can (?:also |easily |now |quickly )?(?:verify|check)\b|to (?:verify|check|confirm|double[- ]check)|for (?:comparison|reference|context)"
     r"|both sides(?!.*[,;:] (?:and )?(?:so|hence|thus|therefore),? (?!(?:the|our|this|my) (?:solution|answer|result"
     r"|check|root|value)\b|it (?:checks|works|holds|is (?:verified|right|correct|confirmed))))"
     r"|the (?:left|right)(?:-hand)? side(?!.*[,;:] (?:and )?(?:so|hence|thus|therefore)\b)|[LR]HS\b"
@@ -66,7 +66,7 @@ _ADVICE = regex(
 # "It is worth noting the pattern, so the sum is 96."
 _ADVICE_CONCLUDES = regex(
     r"[,;—–] ?(?:(?:and )?(?:so|hence|thus|therefore|then)\b|which (?:makes|gives|leaves|is)\b"
-    r"|(?:and )?the [a-z]+ (?:is|are)\b|also\b|donc\b)|: (?:the |there |it )?[^:]*\b(?:is|are|so)\b[^:]*\d"
+    r"|(?:and )?the [a-z]+ (?:is|are)\b|also\b|donc\b)|: (?:the |there |it )?[^:]*\b(?:is|are|so)\b[^:]*\d|: it['’]s [^:]*\d"
     r"|: ?-?\d[\d.,/]*\W*$|所以|ответ|[—–] (?:there|the|it(?!['’]s)|so)\b",
     re.IGNORECASE,
 )
@@ -78,6 +78,8 @@ _APPROVED = regex(
     r"|expected|desired|needed|claimed|given|stated|it should)|this (?:works|fits)|which (?:matches"
     r"|fits|works|agrees|checks out|is (?:correct|right|true|consistent))|checks out|works|matches|OK)"
     r"|[✓✔✅])[\s.!)]*$"
+    r"|^[^;:]*, (?:just |exactly |precisely )?as (?:the |[A-Z]\w+['’]s? )?(?:[a-z]+['’]?s? )?(?:formulas?|theorem|law|rule"
+    r"|condition|problem|question|statement)?s? ?(?:demands?|requires?|predicts?|says?|states?|should|promised?)\b[^=\d]*$"
     r"|(?<![.+*/^)−·-] )(?<![\w.])(\d[\d.]*) = \1(?![\d.]*\d)[,;]? (?:so|and|thus|hence) (?:it|this|that|the [a-z]+) "
     r"(?:[a-z]+ )?(?:holds|works|true"
     r"|right|correct|fits|checks|matches|satisfied|verified)\b"

@@ -98,7 +98,7 @@ _CONSEQUENCE = regex(
     r"|that is|in other words|(?:or )?in (?:\w+ )?(?:form|notation|terms)|o sea|de modo que|así que"
     r"|por (?:lo )?tanto|de sorte que|sodass|so dass|di modo che"
     r"|так что|следовательно|es decir|c['’]est-à-dire|das heißt|cioè|ou seja|то есть|namely|altogether|in total"
-    r"|which (?:together |in all |in total |thus |then )?(?:comes to|works out (?:to|as|at)|amounts to|totals"
+    r"|which (?:together |in all |in total |thus |then )?(?:comes (?:down )?to|boils down to|works out (?:to|as|at)|amounts to|totals"
     r"|gives|makes|equals|leaves"
     r"|yields|reads|simplifies to|evaluates to)|which in (?:base \w+|binary|octal|hexadecimal|decimal)(?= is\b)|which is to say|which,? (?:(?:rounded )?to the nearest \w+|to (?:\w+ )?(?:decimals?"
     r"|places?|figures|digits)(?: places?)?|in (?:[a-z]+ )?(?:notation"
@@ -178,6 +178,8 @@ _COUNTS_VALUES = regex(
 # "seven apples remain in the basket of 12"
 _ARE_LEFT = regex(r"(?: [a-z]+){0,2} (?:remains?|(?:is|are|were|was) left|(?:is|are) needed)\b")
 _HAPPENS_AT = regex(r"\b(?:happens|occurs)\b[^;]*\b(?:at|when|for) $")
+# "; sottraendo b si ottiene il vettore (−2, 8)"
+_OBTAINS = regex(r"[^;.=\d]* (?:si ottiene|si ottengono|se obtienen?|obtém-se|on obtient|erhält man|получаем|получим)\b")
 # "Area = "
 _WORD_EQUALS = regex(r"[A-Za-z]{3,} ?= ?$")
 _CALL = regex(r"[A-Za-z\u0370-\u03ff]'*\([a-z]\)")
@@ -264,7 +266,9 @@ def _clause_starts(clause: str, pieces: list[Token]) -> list[int]:
             continue
         begins = piece.kind == "stop" and piece.text not in _QUOTES
         if piece.text == ";" and following.text != "=":
-            begins = _SENTENCE_BEFORE.search(clause[: piece.start]) is not None and "=" in clause[piece.end :]
+            rest = clause[piece.end :]
+            begins = _SENTENCE_BEFORE.search(clause[: piece.start]) is not None and "=" in rest
+            begins = begins or _OBTAINS.match(rest) is not None
         if piece.kind == "joiner" and following.kind != "value":
             rest = clause[piece.end :]
             begins = _OWN_VERB.match(rest) is not None or _SINCE.match(rest) is not None

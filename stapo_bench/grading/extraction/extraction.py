@@ -39,7 +39,7 @@ MAX_STATED = 200  # characters of a line behind a final-answer phrase that is re
 THINK_END = regex(r"</think(?:ing)?>|<\|end_of_thought\|>|◁/think▷")
 _HEADING = regex(r"^[ \t#*]{0,20}(?:the\s)?(?:final\s)?answer[ \t*:]{0,20}$", re.IGNORECASE | re.MULTILINE)
 _EXPLAINS = regex(r"[\s#*]*(?:Explanation|Reasoning|Because|Why)\b", re.IGNORECASE)
-_LIST_BELOW = regex(r"[ \t*:]*\n\s*[-*+•][ \t]")
+_LIST_BELOW = regex(r"[ \t*:]*\n\s*(?:[-*+•]|\(?\d[.)])[ \t]")
 _LATER = regex(r",? (?:but|however|still|nevertheless)\b|[.;] (?:But|However|Still|Since|So|Hence|Thus|Therefore)\b")
 _COMMENT = regex(r"\s{2,}# .*$")  # "answer: 28   # 1 + 2 + 4 + 7 + 14"
 _BORDER = regex(r"^\|\s+")  # of a table's cell
@@ -63,6 +63,7 @@ _OPEN_BRACKET = regex(r"^[^;)]*\([^;)]*;")  # "(3; 4)"
 # "so the total is", where the text ends
 _ANNOUNCES = regex(r"\b(?<!there )(?:is|are|equals|get|gives|obtain)\s*\Z", re.IGNORECASE)
 _KEY = regex(r"^(?:value|result|number)\s*:\s*(?=[-−$\d])")  # "answer:\n  value: 15"
+_BOLD_END = regex(r"([^*\n]{1,60}?)\*\*\s*(?:[—–-]\s|\()(?!.*\*\*)")  # "**Answer: B** — the exponential is positive"
 _LISTS = regex(r"[,;]|\b(?:and|or|und|et|y|so|hence|thus|therefore|where|with|for|if|since|because)\b|\\")
 _TIMES_X = regex(r"\d x \d")  # "4 x 5 = 20"
 _COPULA = regex(r"\s(?:is|are|has|have|equals|est|vaut|ist|beträgt|es|son|è|é)\s", re.IGNORECASE)
@@ -206,7 +207,8 @@ def _heading(text: str) -> str | None:
 def _phrase(text: str) -> str | None:
     """What the last final-answer phrase leads to."""
     for match in reversed(answer_phrases(text)):
-        if _LIST_BELOW.match(text, match.end()) and (listed := stated(text[match.end() :])) is not None:
+        head = match.start() + len(match[0].rstrip())
+        if _LIST_BELOW.match(text, head) and (listed := stated(text[head:])) is not None:
             return listed
         line = re.split(
             r"\n|。|(?<=[^\d\s.])\.(?=\s|$)(?!(?<=\b[A-Ea-e]\.)\s[-$\d])|(?<=\d)\.(?=\s|$|\*\*)",
@@ -276,6 +278,8 @@ def _cut(line: str) -> str:
                 rest = line[end + len(closing) :].strip(" .*,")
                 words = f" \\text{{{rest}}}" if re.fullmatch(r"[a-z]+(?: [a-z]+)?", rest) else ""
                 return line[len(opening) : end].strip() + words
+    if bold := _BOLD_END.match(line):
+        return bold[1].strip(" .")
     # A comma or the run's first blank: else every blank of a long run would begin a match anew.
     return re.split(r"(?:,|(?<!\s))\s+(?:because|since|as shown|which|so|therefore|but)\b", line)[0].strip(" *.")
 

@@ -13,6 +13,7 @@ JOINERS = {
 _COPULAS = """
     is are was were be being equals equal becomes become remains remain total totals makes make gives give giving yields
     yield yielding collapses reduces simplifies evaluates leaving comes come amounts amount
+    ottiene ottengono obtiene obtienen obtém obtient erhält erhalten resulta résulte получаем получается получим
     corresponds correspond entspricht corresponde corrisponde
     est sont vaut valent égale donne ist sind beträgt lautet lauten ergibt gleich es son vale fue è
     hay há existem existe existen esistono misura mide mesure misst gibt существует всего

@@ -19,6 +19,7 @@ _LABEL_OF_EQUATIONS = regex(r"^\s*\*\*[^*:\n]*=[^*:\n]*:\*\*")  # "**x = 0 and y
 _ASSIGNED = regex(r"([a-z]\s*=\s*[-−]?[\d./√]+) gives (?![a-z]\s*=)")  # "k = 6 gives (x + 3)²"
 _JOINED = regex(r",? (?:and|or) ")
 _FROM = regex(r",? (?:from|for which|since|because|as|where|when|whose|which)\b.*$")  # "k = 6, from (x + 3)²"
+_THE_POINT = regex(r"^the (?:origin|point|pair|line|value|root|solution|vector|number)(?: at| is)? (?=\S)")  # "the point (2, 4)"
 _MULTIPLE = regex(r"\s*\d*[a-z]\s*")  # "2x", of "2x = 40°"
 # "y = 6x − 9", "y = 9 + 6(x − 3)"
 _SOLVED = regex(r"^[a-zA-Z] = .*(?:[\w)] ?[-−+·×÷*] ?[\w(√]|\d\()")
@@ -102,6 +103,7 @@ def _item(line: str, worked: bool = False) -> tuple[str, str] | None:
         name, content = named.groups()
     elif not bullet:
         return None
+    content = _THE_POINT.sub("", content) if bullet else content
     content = re.sub(r"(?<=[^\s=])\s+\([^()]*\)$", "", content)  # a remark
     content = _LEADS_TO.sub("", _FROM.sub("", content) if bullet else content)
     runs = spans(tokens(content))

@@ -49,11 +49,14 @@ _ARROW = regex(r"(?<=\s)[-=]{1,3}>(?=\s)")
 _OTHER_BOX = regex(r"\\bbox\s{0,3}(?:\[[^\]\n]{0,80}\])?(?=\{)|\\enclose\{[a-z, ]*box[a-z, ]*\}\s{0,3}(?=\{)")
 _WITHOUT = regex(r"ℝ\s*\\\s*\{([^{}\n]{1,60})\}")
 _EMOJI = regex("[\U0001f300-\U0001faff\u2728\u2b50\u2764\u270f\u263a]")  # pictures; digits with marks are others
+_SMALL_FRACTION = regex("([⁰¹²³⁴⁵⁶⁷⁸⁹]+)[⁄∕/]([₀-₉]+)")  # "⁶⁄₂₀"
 _REAIS = regex(r"\bR\$ ?(?=\d)")  # "R$ 45", in Brazil
 _POINT = regex(r"\(\s?([-−]?\d[\d.,/]{0,9})\s?\|\s?([-−]?\d[\d.,/]{0,9})\s?\)")  # as German writes it
 _CITATION = regex(r"(?<=[.!?])\s*(?:\[\d+\]\s*)+\Z")
 # Lines side by side that are parted by bars, without such at their ends.
-_ROWS = regex(r"^(?:(?![ \t]*\|)[^|\n$]*[^|\n$ ][ \t]*(?: \|[ \t][^|\n$]*)+(?<![| ])(?:\n|\Z)){2,}", re.MULTILINE)
+_ROWS = regex(
+    r"^(?:(?![ \t]*\|)[^|\n$]*[^|\n$ ][ \t]*(?: \|[ \t](?:[^|\n$]|\$[^|\n$]*\$)*)+(?<![| ])(?:\n|\Z)){2,}", re.MULTILINE
+)
 # "| x | 3 |" in two rows and more, none of them a head: names and their values.
 _NAMED_CELLS = regex(
     r"(?:^[ \t]*\|\s*[*$]*[a-zA-Z][*$]*[ \t]*\|[^|\n]+\|[ \t]*(?:\n(?![ \t]*\|[ \t]*:?-)|\Z)){2,}", re.MULTILINE
@@ -105,7 +108,7 @@ def plain_text(text: str) -> str:
     ('It is **10^{12}**.', 'so 7')
     """
     text = _without_residues(text)
-    if "\\hline" in text:
+    if "\\hline" in text or "{tabular}" in text:
         text = _ARRAY.sub(_rows_of, text)
     if "</" in text or "<br" in text:
         text = mathml(text) if "<math" in text else text
@@ -153,7 +156,7 @@ def _without_residues(text: str) -> str:
 
 def _rows_of(array: re.Match[str]) -> str:
     """The rows of a table in LaTeX, with bars around them; an array without lines is a matrix, and stays."""
-    if "\\hline" not in array[2]:
+    if "\\hline" not in array[2] and array[1] == "array":
         return array[0]
     rows = _IN_TEXT.sub(r"\1", array[2].replace("\\hline", "")).split("\\\\")
     return "".join(f"\n| {' | '.join(cell.strip() for cell in row.split('&'))} |" for row in rows if row.strip()) + "\n"
@@ -164,6 +167,8 @@ def _plain_signs(text: str) -> str:
     if "~" in text:
         text = _ABOUT.sub(" ≈ ", text)
     text = text if text.isascii() else _EMOJI.sub("", text)
+    if "⁄" in text or "⁰" <= max(text) <= "₉":
+        text = _SMALL_FRACTION.sub(lambda m: unicodedata.normalize("NFKC", f" {m[1]}/{m[2]}"), text)
     if "R$" in text:
         text = _REAIS.sub("", text)
     if "\\ " in text and not text.isascii():
@@ -213,6 +218,8 @@ _PLAIN |= {0x2010: "-", 0x2011: "-", 0x2236: ":", 0x2259: "=", 0xA0: " ", 0x2007
 def _untagged(match: re.Match[str]) -> str:
     """What stands in the place of a tag: Markdown's bold, a cell's border, a new line, or nothing."""
     name = re.sub(r"[^a-z0-9]", "", match[0].split()[0].lower())
+    if name == "li":
+        return "" if match[0].startswith("</") else "\n- "
     if name in _STRONG:
         return "**"
     if name in _CELLS:

@@ -162,7 +162,7 @@ _PARTS = {
     for after in _AFTER
 }  # fmt: skip
 # Right behind its verb and at the end of its sentence: neither "not a quarter", nor "more than", nor "of 9".
-_END = r"(?=\s*(?:[.!;]|\Z))"
+_END = r"(?=\s*(?:[.!;]|\Z)|\s[а-яё]{3,}\s*(?:[.!]|\Z))"
 _FRACTION = regex(rf"\b({_VERB})({_ONE}|\d+) ({'|'.join(_PARTS)}){_END}", re.IGNORECASE)
 # What else stands behind a number that is none alone: "пять целых две десятых".
 _PART = regex(

@@ -41,7 +41,7 @@ _CHECKED = regex(
 # "5, reached when x = 1"
 _ATTAINED = regex(
     r"(?<=[\w)\ue000-\uf8ff]),? (?:which is )?(?:reached|attained|achieved|taken|assumed|occurring|starting|beginning"
-    r"|counting) (?:when|at|for|where|if|from|with)\b.*$"
+    r"|counting) (?:when|at|for|where|if|from|with)\b(?:(?!,? (?:so|hence|thus|therefore)\b).)*$"
     r"|(?<=[\w)\ue000-\uf8ff]), (?:which is )?(?:defined|valid) (?:when|at|for|where|if|on)\b.*$"
 )
 # "60 minutes, 10 minutes longer than by train"
@@ -61,7 +61,7 @@ _COMPARED = regex(
 _REPEATED = regex(
     r"(?<=[\w)}²³\ue000-\uf8ff])(?:,? \(?(?:which is |that is "
     r"|or )?(?:about|approximately|roughly|around|≈) \$?[\d.,]+\d(?: [a-z]+){0,2}\)?$"
-    r"|, as (?:can be|is|one|you|we) (?:\w+ )?(?:checked|check|verified|verify|seen|see|confirmed|confirm)\b.*$)"
+    r"| \((?:≈ ?|about |approximately |roughly )?\d+\.\d+(?:…|\.\.\.)?\)$|, as (?:can be|is|one|you|we) (?:\w+ )?(?:checked|check|verified|verify|seen|see|confirmed|confirm)\b.*$)"
 )
 # "3,500 meters, or about 2.17 miles"
 _IN_OTHER_UNIT = regex(
@@ -72,6 +72,7 @@ _IN_OTHER_UNIT = regex(
 _DO_MAKE = regex(
     r"(?<=[\w)²³]),? and [^,;=]* (?:do|does|indeed) (?:make|give|add up|sum|multiply|come|equal)s?\b[^;=]*$"
 )
+_REPEATING = regex(r"(?<=[\d.…]),? (?:with|where) (?:the )?(?:digits? |block )?\d+ (?:repeating|repeated|repeats?|recurring)\b[^\d]*$")
 # "当 x = 2 时，最小值是 3": a condition before the value
 _WHEN = regex(
     r"(?:当|而?当且仅当)[^，,。当]{1,40}?(?:时|的时候)\s*[，,](?=.*[\d\ue000-\uf8ff])"
@@ -129,7 +130,8 @@ def without_remarks(clause: str) -> str:
     ('the area is 6, twice that of the other', 'it is 9√3')
     """
     clause = _WHEN.sub("", clause) if "当" in clause else clause
-    clause = _SAME_AGAIN.sub("", _OR_SO.sub("", _IF_READ.sub("", _DO_MAKE.sub("", _DEFINED.sub("", clause)))))
+    for remark in (_DEFINED, _DO_MAKE, _REPEATING, _IF_READ, _OR_SO, _SAME_AGAIN):
+        clause = remark.sub("", clause)
     if (repeated := _REPEATED.search(clause)) and _EXACT.search(clause[: repeated.start()].rpartition("=")[2]):
         clause = clause[: repeated.start()]
     if excluded := _EXCLUDED.search(clause):  # a value that is taken back leaves none

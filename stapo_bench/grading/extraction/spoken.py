@@ -20,6 +20,7 @@ _OPERATED = regex(
 _NEGATIVE = regex(
     r"(?<=[a-z=] )negative (?=[\d√π])|(?:(?<=\bis )|(?<=\bget )|(?<=\bgives )|(?<=\bto ))minus (?=[\d√π])"
 )
+_INFINITE = regex(r"\b(negative|minus|positive|plus) infinity\b", re.IGNORECASE)
 _SIGNS = {"plus": " + ", "minus": " − ", "over": "/", "times": " · ", "divided by": "/"}
 _OPERATIONS = tuple(f" {word} " for word in _SIGNS)
 _OCLOCK = regex(
@@ -81,6 +82,8 @@ def spoken(clause: str) -> str:
         clause = _SERIES.sub(r"\\ldots ", clause)
     if any(word in clause for word in _OPERATIONS):
         clause = _OPERATED.sub(lambda m: m[1] + _SIGNS[m[2].lower()], clause)
+    if "infinity" in clause:
+        clause = _INFINITE.sub(lambda m: "−∞" if m[1].lower() in ("negative", "minus") else "∞", clause)
     if "negative " in clause or "minus " in clause:
         clause = _NEGATIVE.sub("−", clause)
     if "/" in clause or "·" in clause or "⁻" in clause or "^" in clause:

@@ -48,6 +48,7 @@ _WORKS = regex(
     r"\W*(?:(?:this|that|it|and it|which) )?(?:works|fits|checks(?: out)?|holds|✓|✔|matches)\W*", re.IGNORECASE
 )
 _FACTORIAL = regex(r"[\d)]! [a-z]|(?:\d|\b[a-z]|\))! [-−+=·×*/÷<>≤≥≈(]")  # "8! possible orders", "n! = 24"
+_DOTS = regex(r"\d\.\.\. (?=[a-z])")  # "0.4545... with 45 repeating"
 _STOP = regex(r"[。！？]|[.!?](?=[\"')*\]]{0,3}(?:\s|$))[\"')*\]]{0,3}")
 # "Let me check it. Tripling 14 gives 42; adding 8 gives 50. It works."
 _CHECK_BEHIND = regex(
@@ -185,7 +186,7 @@ def sentences(line: str) -> Iterator[str]:
             match[0][0] == "."
             and _ABBREVIATION.search(line[max(start, match.start() - MAX_ABBREVIATED) : match.start()])
             and match.end() < len(line.rstrip())
-        ) or _FACTORIAL.match(line, match.start() - 1):
+        ) or _FACTORIAL.match(line, match.start() - 1) or _DOTS.match(line, match.start() - 3):
             continue
         yield line[start : match.end()].strip()
         start = match.end()

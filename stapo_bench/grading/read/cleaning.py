@@ -9,7 +9,13 @@ from collections.abc import Callable, Iterable
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read.characters import GREEK, in_ascii
 from stapo_bench.grading.read.mixed_units import join_mixed
-from stapo_bench.grading.read.notations import drop_transposition, spell_binomials, spell_conditions
+from stapo_bench.grading.read.notations import (
+    drop_transposition,
+    spell_binomials,
+    spell_conditions,
+    spell_exceptions,
+    spell_joiners,
+)
 from stapo_bench.grading.read.unit_spellings import plain_units, spell_rates
 
 _LAYOUT = regex(
@@ -311,6 +317,8 @@ RULES: tuple[Callable[[str], str], ...] = (
     drop_transposition,
     spell_binomials,
     spell_conditions,
+    spell_exceptions,
+    spell_joiners,
     spell_lengths,
     name_functions,
     drop_braces,

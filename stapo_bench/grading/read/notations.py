@@ -1,5 +1,7 @@
 r"""Notations of whole answers that have a plainer one: a transposed tuple, ``C(n, 2)``, a condition in brackets."""
 
+import re
+
 from stapo_bench.grading.patterns import regex
 
 _TRANSPOSED = regex(
@@ -12,6 +14,9 @@ _BRACKETED = regex(  # behind a value: "(x \\ne -3)", "(\\text{for } x > 0)", "\
     r"( ?(?:\\text ?\{)? ?(?:for|where|with|when|if|provided(?: that)?|assuming)\b(?: all)? ?\}?)?"
     r"([^()<>=]*(?:[<>]|\\(?:ne|le|ge|in|notin)(?![a-z]))[^()=]*?)(?:\)|\\text\{ ?\) ?\}) ?(?=[,;]|$|and\b|or\b)"
 )
+_JOINERS = {"oder": "or", "ou": "or", "или": "or", "und": "and", "et": "and", "и": "and"}
+_JOINER = regex(rf"(?<=[\w)}}]) ({'|'.join(_JOINERS)}) (?=[-+\w\\(]{{1,2}}(?![a-z]{{2}}))")
+_UNEQUAL = regex(r"([a-z]) ?\\ne (?=.*(?:,|\\pm|\b(?:and|or)\b))([^a-z=<>]*(?:(?:\\(?:pm|frac|sqrt|pi)|\\text ?\{ ?(?:and|or) ?\}|and|or)[^a-z=<>]*)*)")
 _LETTER = regex(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")
 _COMMAND = regex(r"\\text ?\{[^{}]*\}|\\[A-Za-z]+")
 _RELATION = regex(r"[<>]|\\(?:ne|le|ge|in|notin)(?![a-z])")
@@ -50,6 +55,28 @@ def spell_conditions(text: str) -> str:
         read += rf"{value} \text{{{word}}} {condition.strip()}"
         rest = rest[found.end() :]
     return read + rest
+
+
+def spell_exceptions(text: str) -> str:
+    r"""Several numbers that a letter is not, each with its sign: ``x \ne \pm 1``, ``x \ne 1, -1``.
+
+    >>> spell_exceptions(r"x \ne \pm 1"), spell_exceptions(r"x \ne 1, -1"), spell_exceptions(r"x \ne 1, y = 2")
+    ('x \\ne -1, x \\ne 1', 'x \\ne 1, x \\ne -1', 'x \\ne 1, y = 2')
+    """
+    if "\\ne" not in text or not (said := _UNEQUAL.fullmatch(text)):
+        return text
+    letter, values = said[1], [value.strip() for value in re.split(r",|\\text\s?\{\s*(?:and|or)\s*\}|\b(?:and|or)\b", said[2])]
+    each = [sign + value.removeprefix("\\pm").strip() for value in values for sign in (("-", "") if "\\pm" in value else ("",))]
+    return ", ".join(rf"{letter} \ne {value}" for value in each if value)
+
+
+def spell_joiners(text: str) -> str:
+    r"""What joins values, in English: "x = 1 oder x = 3".
+
+    >>> spell_joiners("x = 1 oder x = 3"), spell_joiners("1 и 3")
+    ('x = 1 \\text{ or } x = 3', '1 \\text{ and } 3')
+    """
+    return _JOINER.sub(lambda word: rf" \text{{ {_JOINERS[word[1]]} }} ", text) if " " in text else text
 
 
 def spell_binomials(text: str) -> str:

@@ -62,18 +62,19 @@ _SIGNED_AS = {
 }  # fmt: skip
 # The words of bounds in German, French, Spanish and Russian.
 _FOREIGN = regex(
-    r"\b(?:(?P<ge>mindestens|größer oder gleich|au moins|supérieure?s? ou éga\w+ à|al menos"
-    r"|mayor\w* o igual\w* (?:que|a)|не меньше)"
-    r"|(?P<le>höchstens|kleiner oder gleich|au plus|inférieure?s? ou éga\w+ à|a lo sumo|menor\w* o igual\w* (?:que|a)"
-    r"|не больше)"
-    r"|(?P<gt>größer als|supérieure?s? à|mayor\w* (?:que|a)|больше)"
-    r"|(?P<lt>kleiner als|inférieure?s? à|menor\w* (?:que|a)|меньше))\b",
+    r"\b(?:(?P<ge>mindestens|größer oder gleich|au moins|supérieure?s? ou éga\w+ à|al menos|pelo menos|almeno"
+    r"|m(?:ay|ai)or\w* ou? igual\w* (?:que|a)|maggior\w* o ugual\w* (?:di|a)|не меньше|больше или равн\w+)"
+    r"|(?P<le>höchstens|kleiner oder gleich|au plus|inférieure?s? ou éga\w+ à|a lo sumo|no máximo|al massimo"
+    r"|menor\w* ou? igual\w* (?:que|a)|minor\w* o ugual\w* (?:di|a)|не больше|меньше или равн\w+)"
+    r"|(?P<gt>größer als|supérieure?s? à|m(?:ay|ai)or\w* (?:do que|que|a)|maggior\w* di|больше)"
+    r"|(?P<lt>kleiner als|inférieure?s? à|menor\w* (?:do que|que|a)|minor\w* di|меньше))\b",
     re.IGNORECASE,
 )
 _ENGLISH = {"ge": "at least", "le": "at most", "gt": "greater than", "lt": "less than"}
 _NAMES_A_SET = regex(
     r"(?:^|[\s(,])[a-zA-Z\ue000-\uf8ff](?:,? (?:is|are|lies?|must|can|could|may|has|have|to|be|needs?|ranges?|varies"
-    r"|any|real|numbers?|values?|strictly|either|does|do|which|that|die)){1,8}$"
+    r"|any|real|numbers?|values?|strictly|either|does|do|which|that|die|deve|debe|ser|doit|être|muss|sein|essere|es|è|é"
+    r"|должен|должно|быть)){1,8}$"
     r"|\b(?:solutions?|domain|range|intervals?|values?|numbers?|reals?|inequality|set|(?:all|any|every) [a-z]|holds"
     r"|converges|increas\w+|decreas\w+|defined|valid)\b[^.;]{0,40}$",
     re.IGNORECASE,
