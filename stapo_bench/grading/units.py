@@ -54,6 +54,8 @@ _unit("angle", "1", "deg degree degrees °")
 _unit("rad", "1", "rad rads radian radians")
 _unit("LLL", "0.001", "L l liter liters litre litres")
 _unit("LLL", "0.000001", "mL ml milliliter milliliters millilitre millilitres cc")
+_unit("LL", "10000", "hectare hectares")
+_unit("LL", "4046.8564224", "acre acres")
 _unit("LLL", "0.003785411784", "gal gallon gallons")
 _unit("N", "1", "N newton newtons")
 _unit("J", "1", "J joule joules")
@@ -78,15 +80,18 @@ _unit("C", "1", "C coulomb coulombs")
 _unit("T ", "1", "T tesla teslas")
 _unit("F", "1", "F farad farads")
 _unit("H", "1", "H henry henries")
+_unit("rpm", "1", "rpm")
 _unit("bit", "1", "bit bits")
 _unit("bit", "8", "byte bytes")
 for _name, _whole in [("N", "newton"), ("J", "joule"), ("W", "watt"), ("V", "volt"), ("A", "ampere"), ("Pa", "pascal"),
-                      ("Hz", "hertz"), ("mol", "mole"), ("Ω", "ohm")]:  # fmt: skip
+                      ("Hz", "hertz"), ("mol", "mole"), ("Ω", "ohm"), ("C", "coulomb"), ("F", "farad"), ("H", "henry")]:  # fmt: skip
     for _prefix, _word, _factor in [
         ("k", "kilo", "1e3"),
         ("M", "mega", "1e6"),
         ("G", "giga", "1e9"),
         ("m", "milli", "1e-3"),
+        ("u", "micro", "1e-6"),
+        ("n", "nano", "1e-9"),
     ]:
         if _prefix + _name not in _BASE:
             _unit(_BASE[_name][0], str(Fraction(_factor)), f"{_prefix}{_name} {_word}{_whole} {_word}{_whole}s")
@@ -98,6 +103,7 @@ _DERIVED = {  # in kilograms, metres, seconds and amperes
 }  # fmt: skip
 # "12 \text{ m/s }", "30 \text{ meters } \text{ per } \text{ second }", "12 Ω"
 _TOLD, _IN_TEXT = regex(r"(?:\\text\s?\{[^{}]*\}\s*)+|(?<=\d) ?([kM]?Ω)(?!\w)"), regex(r"\\text\s?\{([^{}]*)\}")
+_MICRO = regex(r"(?<=\d)( ?)[µμ](?=(?:[mgsAFCLlVWHJNT]|mol|Pa|Hz|eV)(?![A-Za-z]))")
 _CURRENCIES = frozenset("$€£¥₹")
 _POWER_WORDS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 _COMPOUND = {
@@ -154,6 +160,15 @@ MULTIPLIERS: dict[str, int | Fraction] = {
     "twelfths": Fraction(1, 12), "sixteenths": Fraction(1, 16), "hundredths": Fraction(1, 100),
     "thousandths": Fraction(1, 1000), "millionths": Fraction(1, 10**6),
 }  # fmt: skip
+
+
+def without_micro(text: str) -> str:
+    """The text with a "u" for the micro sign of a unit behind a number.
+
+    >>> without_micro("5 µF, 0.65 μm and μ = 3")
+    '5 uF, 0.65 um and μ = 3'
+    """
+    return _MICRO.sub(r"\1u", text)
 
 
 @lru_cache(maxsize=512)

@@ -67,7 +67,8 @@ _UNIT_LAYOUT = regex(r"\\(?:text|mathrm|rm)\b ?|\\[()]|[${}]|\\(?=cdot)")
 _BLANK = regex(r"(?:\\[,;: ]|\s)+")
 _LETTER = regex(
     r"\b(?:what is|what's|find|determine|solve for|the value of"
-    r"|compute|(?:closed form|formula|expression|general term) (?:for|of)|(?:find|give|derive|determine) (?:the|its|their)"
+    r"|compute|(?:closed form|formula|expression|general term) (?:for|of)|(?:find|give|derive|determine) (?:the"
+    r"|its|their)"
     r" [a-z -]{1,40}(?= \$[A-Za-z]\$\W*$))\s+(?:the value of\s+)?\$?([A-Za-z](?:_\{?\w{1,3}\}?)?"
     r"|[A-Z]{2})\$?(?=\s*(?:[?.,:]|$|(?:in|if|when|such|so that|as a)\b))",
     re.IGNORECASE,

@@ -44,6 +44,8 @@ _LETTER = regex(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")
 _BASED = regex(rf"(\w+) \\text\{{{re.escape(BASE_APART)} (\d+)\)\}}")
 _IN_BASE = regex(r"\(?\s*(?:\\text\s*\{\s*)?([0-9A-Fa-f]+(?:\.[0-9A-Fa-f]+)?)\s*\}?\s*\)?\s*_\s*\{?\s*(\d{1,2})\s*\}?")
 _NAMED_GOLD = regex(r"\$?([A-Za-z](?:_\{?\w{1,3}\}?))\s*=(?=[^=]*$)")  # "a_n = 2^n"
+_CONSTANT = regex(r"(?:[-+\d.(){}/^ ]|\\(?:pi|sqrt|[dt]?frac|cdot)(?![A-Za-z]))+")
+_RECURRING = regex(r"(\d+\.\d*)\((\d+)\)")
 _MEASURED = regex(r"([^\\=<>]*[a-z][^\\=<>]*) \\text\{ [a-z]+ \}")  # of a letter
 _SUM = regex(r"[\d\s.+·×*^()-]*\d\s*[-+·×*^][\d\s.+·×*^()-]*")  # "4 + 1"
 _ASKS_DECIMAL = regex(
@@ -105,7 +107,7 @@ def decide(  # noqa: PLR0911 - one return for each kind of answer
         return _with_its_base(based[1], based[2], gold)
     if asked is not None and asked.unit in ("ampere", "amperes", "amp", "amps") and extracted.endswith(" A"):
         extracted = rf"{extracted[:-2]} \text{{A}}"  # elsewhere the letter of an option
-    if asked is not None and asked.unit and gold.unit is None and _NUMBER.fullmatch(clean(gold.answer)):
+    if asked is not None and asked.unit and gold.unit is None and _CONSTANT.fullmatch(clean(gold.answer)):
         gold = replace(gold, unit=asked.unit)
     if asked is not None and asked.base and (same := _in_base(extracted, gold, asked.base)) is not None:
         return Verdict(same, f"the question asks for base {asked.base}")
@@ -213,6 +215,8 @@ def _read_again(extracted: str, gold: Gold, asked: Asked | None = None) -> str |
         "-", " "
     ):
         return letter[1]
+    if "overline" in gold.answer and (recurring := _RECURRING.fullmatch(extracted)):
+        return rf"{recurring[1]}\overline{{{recurring[2]}}}"  # "0.8(3)"
     if "=" in gold.answer and (bare := _INDEXED.sub(r"\1", extracted)) != extracted and "_" not in gold.answer:
         return bare  # "x_1 = 4 and x_2 = -1" for "x = 4 or x = -1"
     if ("_" in gold.answer or "=" in extracted) and (indexed := _INDEX.sub(r"\1_\2", extracted)) != extracted:
@@ -309,7 +313,11 @@ def _in_unit_asked(extracted: str, gold: Gold, asked: Asked) -> Verdict | None:
             return Verdict(True, "the question asks for a percentage")
     periods = _PERIODS & asked.words
     periods |= {period for word, period in _ADVERBS.items() if word in asked.words}
-    if (rate := _PER.fullmatch(extracted)) and periods == {rate[2]} and _decide(rate[1], gold).correct:
+    rate = _PER.fullmatch(extracted)
+    of_price = (
+        "per" in asked.words and {canonical(word) for word in asked.words} & {canonical(rate[2])} if rate else None
+    )
+    if rate and (periods == {rate[2]} or of_price) and _decide(rate[1], gold).correct:
         return Verdict(True, "per the unit that the question names")
     return None
 

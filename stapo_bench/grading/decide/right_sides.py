@@ -14,6 +14,7 @@ _NAMED_QUANTITY = regex(r"\s*[A-Za-z](?:_(?:\w|\{\w+\}))?\s*=\s*([^=]*\d(?:[^=]*
 _DOT = regex(
     r"\s*(?:\\(?:vec|mathbf|mathbf)\s*\{?)?[a-z]\}?\s*(?:·|⋅|\\cdot|\.)\s*(?:\\(?:vec|mathbf)\s*\{?)?[a-z]\}?\s*"
 )
+_CALLED = regex(r"\s*\\(?:gcd|det|max|min|operatorname\s?\{\w+\})\s*=([^=]+)")  # "\gcd = 6"
 _NAMED_SET = regex(r"\s*[A-Z]\s*=\s*(\\?\{.+\})\s*")  # "S = {-2, 2}"
 # "[x^3]_0^2 = 8": an antiderivative at its bounds
 _EVALUATED = regex(r"(?:\]|\\Big{1,2}r?\]|\\right\]|\\right\|)\s*_\s*\{?[^=]{1,20}\^[^=]{1,20}=\s*([^=]+)$")
@@ -32,6 +33,8 @@ def right_side(answer: str, question: str | None) -> str | None:
     """
     if len(answer) > MAX_EQUALITY or "=" not in answer:
         return None
+    if found := _CALLED.fullmatch(answer):
+        return found[1]
     if found := _NAMED_SET.fullmatch(answer) or _NAMED_QUANTITY.fullmatch(answer) or _EVALUATED.search(answer):
         return _closed(found[1])
     left, _, right = answer.partition("=")

@@ -1,5 +1,6 @@
 """Completion to answer: a whole response comes in; the text of its final answer goes out."""
 
+from stapo_bench.grading.extraction.beside_asked import counted
 from stapo_bench.grading.extraction.boxes import has_labels
 from stapo_bench.grading.extraction.concluding import all_values, conclusion, each_value, region_said
 from stapo_bench.grading.extraction.extraction import extract_answer

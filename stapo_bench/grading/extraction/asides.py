@@ -11,16 +11,17 @@ _ASIDE = regex(
     r"|test|see) (?:whether|if|that)\b|as an? (?:\w+[ -]){0,2}(?:check|test)\b|you can(?!['’]t|not)\b|q\.?e\.?d|done\b"
     r"|this (?:completes|matches|agrees|confirms|is (?:the )?(?:correct|final|required))"
     r"|let(?:['’]s| us| me) (?:\w+ )?(?:double[ -]?|re-?)?(?:check|verify|confirm|test)\b"
-    r"|(?:we|you|one) can (?:also |easily |now |quickly )?(?:verify|check)\b|to (?:verify|check|confirm|double[- ]check)|for (?:comparison|reference|context)"
+    r"|(?:we|you|one) can (?:also |easily |now |quickly )?(?:verify|check)\b|to (?:verify|check|confirm"
+    r"|double[- ]check)|for (?:comparison|reference|context)"
     r"|both sides(?!.*[,;:] (?:and )?(?:so|hence|thus|therefore),? (?!(?:the|our|this|my) (?:solution|answer|result"
     r"|check|root|value)\b|it (?:checks|works|holds|is (?:verified|right|correct|confirmed))))"
     r"|the (?:left|right)(?:-hand)? side(?!.*[,;:] (?:and )?(?:so|hence|thus|therefore)\b)|[LR]HS\b"
     r"|then both|before round\w+|(?:substitut\w+|plugging)\b(?!.*(?:\b(?:gives?|yields?|means) [a-z] ?="
-    r"|[,;:]\s[a-z]\s?(?:=|(?:equals|is)\b)|:\s[^:]*=|(?:[,;:]|\sand)\s(?:and )?(?:so|hence|thus|therefore)\b"
-    r"|,\s(?:the|this) \w+ (?:equals|is)\b|\b(?:i|we|one) (?:get|obtain|find)s?\b))"
+    r"|[,;:]\s[a-z]\s?(?:=|(?:equals|is)\b)|:\s[^:]*=|(?:[,;:]|\sand)\s(?:and )?(?:so|hence|thus|therefore|(?:that|this|it)(?:['’]s| is))\b"
+    r"|,\s(?:the|this|our) (?:\w+ ){1,3}(?:equals|is|works out|comes|becomes|turns out|amounts)\b|\b(?:i|we|one) (?:get|obtain|find)s?\b))"
     r"|for (?:instance|example)|e\.g|compare\b(?!.*:)|remark|zum vergleich"
     r"|(?:please )?(?:do not|don['’]t) (?:confuse|mistake|mix)\b|(?:it['’]s|it is|it may be|it might be) tempting\b"
-    r"|للتحقق|للتأكد|vérif|(?:la )?verifica\b|(?:die )?(?:probe|kontrolle)\b|(?:la )?comprobación\b|проверка\b"
+    r"|代入(?:检验|验证|验算)|(?:检验|验证|验算)[:：]|للتحقق|للتأكد|vérif|(?:la )?verifica\b|(?:die )?(?:probe|kontrolle)\b|(?:la )?comprobación\b|проверка\b"
     r"|(?:the|this) (?:condition|restriction)s?\b[^:]*\b(?:is|are) (?:also |indeed )?(?:satisfied|fulfilled|met)\W*$"
     r"|(?:la )?(?:condición|condition|condizione)\b.*\b(?:se cumple|vérifiée|respectée|soddisfatta)\W*$"
     r"|(?:die )?bedingung\b.*\berfüllt\W*$|условие\b.*\bвыполн\w+\W*$"
@@ -33,18 +34,21 @@ _ASIDE = regex(
     r"|given:|the (?:solution|method|proof|argument|derivation) (?:uses|relies|is based)\b"
     r"|(?:some|many|other) (?:people|students|readers|authors|textbooks)\b(?!.*(?:[:;] |, so\b))"
     r"|everything (?:is|works|checks|fits|matches|agrees)\b"
-    r"|practi[cs]e makes\b|try (?:it|this|that|the same|doing|solving|another)\b(?!.*\b(?:so|hence|therefore)\b)"
-    r"|(?:an? )?(?:neat|nice|handy|useful|cool|little) (?:trick|fact|shortcut)\b"
+    r"|(?:yes,? )?i['’]m (?:\w+ )?(?:confident|sure|certain)(?: in| about| of)? (?:that|this|it)\W*$|posted (?:by|on|in)\b|practi[cs]e makes\b|try (?:it|this|that|the same|doing|solving|another)\b(?!.*\b(?:so"
+    r"|hence|therefore)\b)"
+    r"|(?:an? )?(?:quick |neat |nice |handy |useful |cool |little |simple ){1,2}(?:trick|fact|shortcut)\b"
     r"|if you (?:have|need|want)|would you|do you|is there|any (?:other )?questions|good luck|happy|great|nice"
     r"|that'?s it|in case|proof|difficulty|tags?\b|source|i (?:think|believe|guess|feel|am"
-    r"|don['’]t see)\b[^=\d\ue000-\uf8ff]*$|i['’]m\b(?![^:.]*: )(?! (?:going|sticking|settling) (?:with|on|for)\b)(?! (?:(?!not\b)\w+ )?(?:\([^()]*\) )?(?:sure|certain"
+    r"|don['’]t see)\b[^=\d\ue000-\uf8ff]*$|i['’]m\b(?![^:.]*: )(?! (?:going|sticking|settling) (?:with|on"
+    r"|for)\b)(?! (?:(?!not\b)\w+ )?(?:\([^()]*\) )?(?:sure|certain"
     r"|confident|convinced)(?: that)? [^:.]*(?:\b(?:is|are)|\bit['’]s|=) ?[-−$]?[\d\ue000-\uf8ff])"
     r"|that['’]?s? (?:is )?(?:the |my )?(?:final )?answer)",
     re.IGNORECASE,
 )
 # Advice, courtesies and remarks, unless they conclude: "Tip: always check.", "Good luck!"
 _ADVICE = regex(
-    r"^[^\w\ue000-\uf8ff]*(?:(?:pro |study |quick )?tips?:(?!.*[\d%)] ?=)|(?:a )?(?:word|piece|bit) of advice:"
+    r"^[^\w\ue000-\uf8ff]*(?:(?:practice |exam |bonus |extra )?tips?: (?:try|always|never|remember|practi)\b"
+    r"|(?:pro |study |quick )?tips?:(?!.*[\d%)] ?=)|(?:a )?(?:word|piece|bit) of advice:"
     r"|in the (?:next|following) (?:lesson|section|chapter|video|exercise),? (?:we|you|i)\b"
     r"|next (?:time|lesson),? (?:we|you|i)\b|it(?:['’]s| is) worth (?:noting|remember"
     r"|memori|mention|check|practi|knowing|trying)|always\b(?=.*\b(?:remember|check|make sure|read|try|write)\b)"
@@ -58,7 +62,7 @@ _ADVICE = regex(
     r"| would)? (?:liked"
     r"|like|enjoyed|find this|found)\b|there (?:is|are) (?:nothing|no(?:ne)? (?:others?|more|further|else))\b"
     r"|(?:solution|method|approach|alternative|problem|exercise|question|example) \d+\W*$"
-    r"|übrigens\b|au passage\b|bon courage\b|bonne (?:continuation|chance|journée)\b"
+    r"|(?:das (?:sind|ist|wären) )?übrigens\b|au passage\b|bon courage\b|bonne (?:continuation|chance|journée)\b"
     r"|n['’]hésite|por cierto\b|per inciso\b|кстати\b"
     r"|顺便|另外注意|ちなみに|참고로|viel (?:erfolg|spaß|glück)\b)",
     re.IGNORECASE,
@@ -66,7 +70,8 @@ _ADVICE = regex(
 # "It is worth noting the pattern, so the sum is 96."
 _ADVICE_CONCLUDES = regex(
     r"[,;—–] ?(?:(?:and )?(?:so|hence|thus|therefore|then)\b|which (?:makes|gives|leaves|is)\b"
-    r"|(?:and )?the [a-z]+ (?:is|are)\b|also\b|donc\b)|: (?:the |there |it )?[^:]*\b(?:is|are|so)\b[^:]*\d|: it['’]s [^:]*\d"
+    r"|(?:and )?the [a-z]+ (?:is|are)\b|also\b|donc\b)|: (?:the |there |it )?[^:]*\b(?:is|are|so)\b[^:]*\d"
+    r"|: it['’]s [^:]*\d"
     r"|: ?-?\d[\d.,/]*\W*$|所以|ответ|[—–] (?:there|the|it(?!['’]s)|so)\b",
     re.IGNORECASE,
 )
@@ -78,18 +83,24 @@ _APPROVED = regex(
     r"|expected|desired|needed|claimed|given|stated|it should)|this (?:works|fits)|which (?:matches"
     r"|fits|works|agrees|checks out|is (?:correct|right|true|consistent))|checks out|works|matches|OK)"
     r"|[✓✔✅])[\s.!)]*$"
-    r"|^[^;:]*, (?:just |exactly |precisely )?as (?:the |[A-Z]\w+['’]s? )?(?:[a-z]+['’]?s? )?(?:formulas?|theorem|law|rule"
-    r"|condition|problem|question|statement)?s? ?(?:demands?|requires?|predicts?|says?|states?|should|promised?)\b[^=\d]*$"
+    r"|^(?!\W*(?:so|thus|therefore|hence)\b)(?!.*, (?:so|hence|thus|therefore)\b).*=\s*[-−]?[\d./]+,? as (?:it should(?: be)?"
+    r"|expected|required|desired|needed|wanted|we wanted|(?:the )?(?:problem|question|equation|statement)"
+    r" (?:says|states|demands|requires|asks))\W*$"
+    r"|^[^;:]*, (?:just |exactly |precisely )?as (?:the |[A-Z]\w+['’]s? )?(?:[a-z]+['’]?s? )?(?:formulas?|theorem"
+    r"|law|rule"
+    r"|condition|problem|question|statement)?s? ?(?:demands?|requires?|predicts?|says?|states?|should"
+    r"|promised?)\b[^=\d]*$"
     r"|(?<![.+*/^)−·-] )(?<![\w.])(\d[\d.]*) = \1(?![\d.]*\d)[,;]? (?:so|and|thus|hence) (?:it|this|that|the [a-z]+) "
     r"(?:[a-z]+ )?(?:holds|works|true"
     r"|right|correct|fits|checks|matches|satisfied|verified)\b"
-    r"|^(?!\W*(?:so|thus|therefore|hence)\b)(?!.*=)[^;:]*, which (?:agrees|is consistent) with (?:the|this|that|our|my) "
+    r"|^(?!\W*(?:so|thus|therefore|hence)\b)(?!.*=)[^;:]*, which (?:agrees|is consistent) with (?:the|this|that"
+    r"|our|my) "
     r"[a-z]+ ?(?:program|code|output|count|formula|above|script|computation|calculation|table)?[\s.!]*$",
     re.IGNORECASE,
 )
 _PARENTHESES_BEHIND = regex(r"(?<=[\w\ue000-\uf8ff])[,.]?\s+\([^()]*\)[\s.!]*$")
 _OF_OTHERS = regex(
-    r"\b(?:of|among) (?:these|them|those)\b"
+    r"^(?!.*\bthere (?:is|are) (?:exactly |only |just )?\w+ of them\b).*\b(?:of|among) (?:these|them|those)\b"
     r"|^\W*(?:in other words,? |and )?(?:the|all|those) (?:others?|rest|remaining)\b"
     r"|^\W*(?:it|this|that|they|these) (?:is|are|was) (?:attained|reached|achieved|taken|assumed)\b|\bby the way\b"
     r"|\bthat (?:achieve|attain|give|do|reache)s? (?:it|this|that|so)\b"
@@ -103,7 +114,7 @@ _IN_TOTAL = regex(r"[,;:] (?:in total|altogether|so|hence|thus|therefore)\b", re
 # "Wait, the rest are 12."
 _CORRECTS = regex(r"\W*(?:wait|no|actually|but|oops|hold on|hmm|oh)\b", re.IGNORECASE)
 _CONCLUDES = regex(
-    r"[\s>#*-]*(?:(?:and |but )?(?:so|hence|thus|therefore|consequently|altogether|in total|in conclusion)\b"
+    r"[\s>#*-]*(?:(?:and |but )?(?:so|hence|thus|therefore|consequently|altogether|in total|in conclusion|final(?:ly)?)\b"
     r"|\*\*.*\*\*\W*$)"
     r"|.*[,;:] (?:so|hence|thus|therefore)\b",
     re.IGNORECASE,

@@ -9,11 +9,17 @@ import re
 from stapo_bench.grading.extraction.languages import VERBS
 from stapo_bench.grading.extraction.stems import HAN, stems
 from stapo_bench.grading.patterns import regex
+from stapo_bench.grading.read import NUMERAL, in_digits
+from stapo_bench.grading.units import singular
 
-_VALUE = regex(r"\d|\$|[√π]")
+_HOW_MANY = regex(r"\bhow many (?:of the )?([a-z]{3,})\b", re.IGNORECASE)
+_NUMBER_AND_NOUN = regex(r"(?<![\w.,])(\d+) (?!more\b|less\b|of\b|times\b)([a-z]{3,})\b")
+_CONCLUDES_IN = regex(r"=|\bnot\b|n['’]t\b|\b(?:if|each|every|per|more|fewer|times|than)\b", re.IGNORECASE)
+_VALUE = regex(rf"\d|\$|[√π]|(?i:{NUMERAL.pattern})")
 # Where a clause of something else may begin: "..., while they are 2 and 9", "; the other is 4".
 _BESIDE = regex(
-    r",? (?:while|whereas)\b|(?:, and|;) (?=the (?:other|others|remaining|rest)\b)|, and (?=[A-Z][a-z]+ (?:is|has)\b)"
+    r",? (?:while|whereas)\b|(?:, and|;) (?=the (?:other|others|remaining|rest)\b)|, and (?=(?:[A-Z][a-z]+|it) (?:is|has)\b)"
+    r"| and (?=(?:his|her|its|their) [a-z]+ (?:is|are|was|has|will be|gets|costs)\b)"
     r"|、(?=[^、。]{1,6}は)|, (?:before|after which|though|although|even though)\b"
     r"|, (?:а|при этом|mientras(?: que)?|und|während|wobei|et|tandis que|alors que|e|mentre|enquanto)\b"
     r"|[，,；;]\s?而(?!且)"
@@ -61,6 +67,28 @@ def without_aside(text: str, asked: str) -> str:
         if _WHILE.match(match[0]) and (stems(before) & wanted) < (stems(behind) & wanted):
             return text[:end] + behind.lstrip()
     return text
+
+
+def counted(sentence: str, question: str) -> str | None:
+    """The number that a sentence gives of what the question counts, where each number in it stands before its noun.
+
+    >>> counted("Hence there are four adults in the group and six children.", "How many adults were there?")
+    '4'
+    >>> counted("Ann has 12 marbles and Tom 5.", "How many marbles has Tom?") is None
+    True
+    """
+    asked = _HOW_MANY.search(question)
+    sentence = NUMERAL.sub(lambda numeral: in_digits(numeral[0]) or numeral[0], sentence)
+    nouns = _NUMBER_AND_NOUN.findall(sentence)
+    if (
+        asked is None
+        or len(nouns) < 2
+        or len(nouns) < len(re.findall(r"\d+", sentence))
+        or _CONCLUDES_IN.search(sentence)
+    ):
+        return None
+    own = [number for number, noun in nouns if singular(noun) == singular(asked[1].lower())]
+    return own[0] if len(own) == 1 else None
 
 
 def _until_name(last: str, asked: str) -> str | None:

@@ -43,7 +43,7 @@ _NOUN_IS = regex(
 )
 # What has a value, so that an equality said of it is a working: "the sum is n(n+1)/2 = ..."; a line has none.
 _QUANTITY = regex(
-    r"\b(?:sums?|product|difference|quotient|remainder|ratio|area|perimeter|volume"
+    r"\b(?:sums?|integer|side|edge|age|product|difference|quotient|remainder|ratio|area|perimeter|volume"
     r"|circumference|length|width|height|depth|distance|radius|diameter|speed|velocity|acceleration|rate|time|mass"
     r"|weight|force|energy|power|current|voltage|charge|resistance|density|pressure|temperature|frequency|total|number"
     r"|count|amount|cost|price|profit|interest|value|average|mean|median|variance|probability|chance|angle|determinant"
@@ -97,10 +97,12 @@ def chain_end(text: str, goes_on: bool = True) -> str:  # noqa: PLR0911 - one re
         return last
     if _NAME_SIDE.fullmatch(name):
         return f"{name.strip()} = {last}" if "≈" not in last else last
+    if re.fullmatch(r"[a-z]", last) and len(sides) == 2 and re.search(r"\d", name):
+        return f"{last} = {name.strip()}"  # "2 = x"
     closed = not re.search(
         r"(?<![A-Za-z\\])[a-z](?![A-Za-z(])",
         re.sub(
-            r"\\text\{[^{}]*\}(?:/[a-z]+)?|(?<=\d) ?(?:[kMmµμ]Ω|[µμ](?:[mgsAFCLlVWHJNT]|mol)\b)|\\[A-Za-z]+|(?<=\d) x (?=\d)|\b(?:sqrt|sin|cos|tan|log"
+            r"\\text\{[^{}]*\}(?:/[a-z]+)?|(?<=\d) ?[kMmµ]Ω|\\[A-Za-z]+|(?<=\d) x (?=\d)|\b(?:sqrt|sin|cos|tan|log"
             r"|ln|pi|e|i)\b",
             "",
             name,

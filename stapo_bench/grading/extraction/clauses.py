@@ -17,9 +17,9 @@ MAX_BEFORE = 60  # characters before a value that may hedge it
 _WHICH = (  # that adds a remark, and no result
     r"which(?! (?:together |in (?:[a-z]+ ){1,3}|for (?:[a-z]+|\d+) [a-z]+ |thus |then "
     r"|to the nearest [a-z]+ |rounded [^,]{0,40}?|[a-z]+ed (?:by|with|in) \S+ )?(?:is|are"
-    r"|equals|gives|makes|means|comes|works out|simplifies|reduces|evaluates|leaves|leaving|yields|totals|amounts"
+    r"|equals|gives|makes|means|comes|works out|simplifies|reduces|factors|factori[sz]es|expands|evaluates|leaves|leaving|yields|totals|amounts"
     r"|rounds|brings"
-    r"|takes|raises|lowers|puts|sets|becomes|turns|reads|approaches|tends|tells us|shows|implies|can happen|can be)\b)"
+    r"|takes|sends|maps|moves|raises|lowers|puts|sets|becomes|turns|reads|approaches|tends|tells us|shows|implies|can happen|can be)\b)"
 )
 _SUBORDINATE = regex(
     r",?\s+\b(?:because|since|as (?:desired|required|claimed|shown|needed|expected|stated|\w+ was)|as (?:we"
@@ -52,7 +52,7 @@ _QUOTES = frozenset("\"\u201c\u201d\u201e'\u2019")
 _REASON = regex(
     r"[\s,;]*(?:(?:and|but)\s+)?(?:because"
     r"|since(?![^,;]*\b(?:(?:it|this|that) (?:means|follows|implies)|we (?:leave|keep|write))\b)"
-    r"|as(?! an? [a-z]+ (?:of|in|for)\b)|if|when|while|whereas|although|though|unless|provided|where"
+    r"|as(?! an? (?:[a-z]+ (?:of|in|for)|percent(?:age)?|fraction|decimal)\b)|if|when|while|whereas|although|though|unless|provided|where"
     r"|with(?![^,;]*\b(?:(?:this|that|it) (?:is|are|\w+s)|(?:we|i|he|she|they) [a-z]+|the [a-z]+ (?:therefore "
     r"|then |thus "
     r"|also )?(?:are|[a-z]+s)) )|not|rather"
@@ -66,14 +66,15 @@ _REASON = regex(
 _OWN_VERB = regex(
     r"\s*(?:and\s+|but\s+|or\s+)?(?:[^\W\d_][\w'’-]*\s+|\$?\d\S*\s+|[-+−×·*/]\s+){0,8}?(?:"
     + "|".join(sorted(COPULAS | VERBS, key=len, reverse=True))
-    + r"|(?<!\d )(?!times\b|is\b|as\b|units\b)[a-z]{3,}[^s\W]s|[a-z]{3,}ing|happens?|turns?|adds? up)\b"
+    + r"|(?<!\d )(?<!the )(?!times\b|is\b|as\b|units\b)[a-z]{3,}[^s\W]s|[a-z]{3,}ing|happens?|turns?|adds? up)\b"
     r"|\s*(?:and\s+|but\s+|so\s+)?(?:that|it|this)['’]s\s"
     r"|\s*(?:and\s+|but\s+)?(?:they|we|you|these|those|he|she|it|i)\s+[a-z]{3,}",
     re.IGNORECASE,
 )
 # "and since a week has five days she earns $85"
 _SINCE_SHE = regex(
-    r"(?:^\W*|\b(?:and|so) )(?:since|as) (?!we|he|she|they)[^,;=]{8,60}?\w (?=(?:he|she|they|we) [a-z]+ )",
+    r"(?:^\W*|\b(?:and|so) )(?:since|as) (?!we|he|she|they)[^,;=]{8,60}?[\w)] (?=(?:he|she|they|we|it) [a-z]+ "
+    r"|the [a-z]+ (?:equals|is|must be) )",
     re.IGNORECASE,
 )
 # "If we take 10 away from that we are left with 200"
@@ -87,6 +88,7 @@ _SINCE_EQUAL = regex(
     r"\b(?:since|as|because) [\w'() ]{1,15} ?= ?\S+(?: ?[-−+*/·×^=] ?\S+)*(?= (?:the|it|we|this|there|that|our|its"
     r"|his|her)\b)"
 )
+_AS_EQUAL = regex(r",\s+(?=as [^,;a-z]*=[^,;]*\b(?:and|but)\b)")  # "24, as 24 = 6·4 = 8·3 and neither is ..."
 _KNOWN = regex(r"\b(?:the|these|those|all|both|other|remaining|first|last|original)\s+$", re.IGNORECASE)
 _AT = regex(
     r"(?<!end up )(?<!ends up )(?<!left )\b(?:at|when|where|with|for|if|from|by|after|since|as|using|because"
@@ -97,15 +99,17 @@ _CONSEQUENCE = regex(
     r"[,;:—–-]\s*(?:and\s+)?(?:so|hence|thus|therefore|consequently|then|which means|from which|meaning|it follows"
     r"|that is|in other words|(?:or )?in (?:\w+ )?(?:form|notation|terms)|o sea|de modo que|así que"
     r"|por (?:lo )?tanto|de sorte que|sodass|so dass|di modo che"
-    r"|так что|следовательно|es decir|c['’]est-à-dire|das heißt|cioè|ou seja|то есть|namely|altogether|in total"
-    r"|which (?:together |in all |in total |thus |then )?(?:comes (?:down )?to|boils down to|works out (?:to|as|at)|amounts to|totals"
+    r"|так что|следовательно|es decir|c['’]est-à-dire|das heißt|cioè|ou seja|то есть|namely|altogether|in total|adding up to|amounting to|totall?ing|coming to"
+    r"|which (?:together |in all |in total |thus |then )?(?:comes (?:down )?to|boils down to|works out (?:to|as"
+    r"|at)|amounts to|totals"
     r"|gives|makes|equals|leaves"
-    r"|yields|reads|simplifies to|evaluates to)|which in (?:base \w+|binary|octal|hexadecimal|decimal)(?= is\b)|which is to say|which,? (?:(?:rounded )?to the nearest \w+|to (?:\w+ )?(?:decimals?"
+    r"|yields|reads|simplifies to|evaluates to)|which in (?:base \w+|binary|octal|hexadecimal|decimal)(?= is\b)"
+    r"|which is to say|which,? (?:(?:rounded )?to the nearest \w+|to (?:\w+ )?(?:decimals?"
     r"|places?|figures|digits)(?: places?)?|in (?:[a-z]+ )?(?:notation"
     r"|form|terms|percent|words|degrees|decimals?)),?(?= (?:is|gives|makes|becomes|reads)\b)|donc"
     r"|also|daher|somit|luego|поэтому|значит|(?:rounded )?to the nearest \w+)\b(?: that\b(?!['’]))?"
     r"|\s(?:so|hence|thus|therefore)\s(?=\d|[a-z] ?=|the\b|it\b|there\b)"
-    r"|, written (?:as )?(?=[(\d\ue000-\uf8ff√])|[,，;；]\s*(?:所以|因此|故|即|于是|よって|ゆえに)|(?:なので|ですから|ため)[、,]|[,;] here\b",
+    r"|, (?:zusammen|insgesamt|au total|en tout|en total|in totale|всего)(?: also| donc)?\b|, written (?:as )?(?=[(\d\ue000-\uf8ff√])|[,，;；]\s*(?:所以|因此|故|即|于是|よって|ゆえに)|(?:なので|ですから|ため)[、,]|[,;] here\b",
     re.IGNORECASE,
 )
 # "Since the time is 2 hours, ...": what opens a sentence and states nothing.
@@ -115,7 +119,7 @@ _OPENING = regex(
     r"|each|his|her|its|their|our)\b[^,]*\b(?:\d|[\ue000-\uf8ff]|two\b|three\b|four\b|five\b|six\b|seven\b|eight\b"
     r"|nine\b|ten\b|eleven\b|twelve\b|[a-z]+teen\b|[a-z]+ty\b|half\b)|[\ue000-\uf8ff]\W*$|\S{1,20} is the\b)"
     r"|\W*(?:plugging|substituting|using|putting|setting|inserting|taking|with)\b[^:;]*\b(?:we|one) (?:get"
-    r"|obtain|find)s?\s+|(?:.*\band )?\b[a-z]{2,}ing (?:[a-z]+ )?(?:by|with|for|from|in) [^,=]*,\s+(?=[a-z] ?=)"
+    r"|obtain|find|have|arrive at|come to|end up with)s?\s+|(?:.*\band )?\b[a-z]{2,}ing (?:[a-z]+ )?(?:by|with|for|from|in) [^,=]*,\s+(?=[a-z] ?=)"
     r"|\W*(?:since|because|as) [^,]*=[^,]*,\s+(?=[^,=]*[A-Za-z(][^,=]*=)"
     r"|(?:.*[,;] (?:and )?)?[a-z]{3,}ing (?=[^,;:=]*\d)[^,;:=]*?\b(?:shows?|tells us|means|reveals"
     r"|implies)\s+(?:that\s+)?(?=[^=]*\d)",
@@ -139,7 +143,8 @@ _FILLER = frozenset(_FILLER_WORDS.split())
 _HEDGE = regex(
     r"\b(?:at least|at most|no more than|no less than|no fewer than|not more than|not less than|more than"
     r"|less than|fewer than|greater than|larger than|smaller than|bigger than"
-    r"|(?<!\badd )(?<!\badds )(?<!comes )up to|(?<!hands )(?<!hand )(?<!left )(?<!pays )over|under|above|below|nearly|almost|between|neither|maybe|perhaps"
+    r"|(?<!\badd )(?<!\badds )(?<!comes )(?<!rounds )up to|(?<!hands )(?<!hand )(?<!left )(?<!pays )over|under|above|below"
+    r"|nearly|almost|between|neither|maybe|perhaps"
     r"|possibly|might be|may be|could be|cannot be|can't be|never|not|isn['’]t|aren['’]t|n['’]t|bounded by|off by"
     r"|menor\w* (?:que|do que|a)|mayor\w* (?:que|a)|maior\w* (?:que|do que)"
     r"|inf[eé]rie?u?r\w* (?:a|à)|sup[eé]rie?u?r\w* (?:a|à)|(?:kleiner|größer|weniger|mehr|jünger|älter) als"
@@ -161,7 +166,7 @@ _ROUGH = regex(
 )
 # "which brings the thermometer to −7"
 _BRINGS_TO = regex(
-    r"(?<!would )\b(?:brings?|takes?|moves?|raises?|lowers?|drops?"
+    r"(?<!would )\b(?:brings?|takes?|moves?|sends?|maps?|goes|raises?|lowers?|drops?"
     r"|falls?|rises?|shrinks?|grows?|reduces?|sinks?|climbs?|leads?)\b(?: [^\W\d_]+){0,4} to (?:exactly |just )?$"
     r"|\b(?:puts?|sets?) (?:[^\W\d_]+ ){1,6}(?:at|to) (?:exactly |just )?$"
     r"|\b(?:leave|keep|state|rewrite|put|write|written|express|expressed|represent|represented)\b(?: \S+){1,3} as $"
@@ -177,9 +182,12 @@ _COUNTS_VALUES = regex(
 )
 # "seven apples remain in the basket of 12"
 _ARE_LEFT = regex(r"(?: [a-z]+){0,2} (?:remains?|(?:is|are|were|was) left|(?:is|are) needed)\b")
+_KOREAN_IS = regex(r"(?:입니다|이다|이에요|예요)\W*$")  # "9π입니다"
 _HAPPENS_AT = regex(r"\b(?:happens|occurs)\b[^;]*\b(?:at|when|for) $")
 # "; sottraendo b si ottiene il vettore (−2, 8)"
-_OBTAINS = regex(r"[^;.=\d]* (?:si ottiene|si ottengono|se obtienen?|obtém-se|on obtient|erhält man|получаем|получим)\b")
+_OBTAINS = regex(
+    r"[^;.=\d]* (?:si ottiene|si ottengono|se obtienen?|obtém-se|on obtient|erhält man|получаем|получим)\b"
+)
 # "Area = "
 _WORD_EQUALS = regex(r"[A-Za-z]{3,} ?= ?$")
 _CALL = regex(r"[A-Za-z\u0370-\u03ff]'*\([a-z]\)")
@@ -269,13 +277,14 @@ def _clause_starts(clause: str, pieces: list[Token]) -> list[int]:
             rest = clause[piece.end :]
             begins = _SENTENCE_BEFORE.search(clause[: piece.start]) is not None and "=" in rest
             begins = begins or _OBTAINS.match(rest) is not None
-        if piece.kind == "joiner" and following.kind != "value":
+        is_choice = piece.text == "or" and following.kind == "number"  # "ten or twelve zeros"
+        if piece.kind == "joiner" and following.kind != "value" and not is_choice:
             rest = clause[piece.end :]
             begins = _OWN_VERB.match(rest) is not None or _SINCE.match(rest) is not None
         if begins:
             starts.append(piece.end)
     starts += [match.end() for match in _CONSEQUENCE.finditer(clause)]
-    starts += [match.end() for match in _SINCE_EQUAL.finditer(clause)]
+    starts += [match.end() for pattern in (_SINCE_EQUAL, _AS_EQUAL) for match in pattern.finditer(clause)]
     starts += [match.end() for match in _IF_THEN.finditer(clause)]
     starts += [match.end() for match in _SINCE_SHE.finditer(clause)]
     return sorted(set(starts))
@@ -316,6 +325,8 @@ def _in_part(clause: str, hidden: Hidden) -> str | None:
 
 def _chosen(clause: str, runs: list[Span], firm: list[tuple[Span, int]], related: list[Span]) -> Span | None:
     """The run that the clause gives: behind a copula, with a relation of its own, behind a verb, or the last."""
+    if "," not in clause and (told := [run for run in runs if _KOREAN_IS.match(clause, run.end)]):
+        return told[-1]
     strong = [run for run, strength in firm if strength == 2]
     strong = [run for run in strong if not run.in_words] or [
         run for run in strong if not _COUNTS_VALUES.match(clause, run.end)

@@ -64,6 +64,12 @@ _OPEN_BRACKET = regex(r"^[^;)]*\([^;)]*;")  # "(3; 4)"
 _ANNOUNCES = regex(r"\b(?<!there )(?:is|are|equals|get|gives|obtain)\s*\Z", re.IGNORECASE)
 _KEY = regex(r"^(?:value|result|number)\s*:\s*(?=[-−$\d])")  # "answer:\n  value: 15"
 _BOLD_END = regex(r"([^*\n]{1,60}?)\*\*\s*(?:[—–-]\s|\()(?!.*\*\*)")  # "**Answer: B** — the exponential is positive"
+# "Cheers,\nMathBot 2.0"
+_SIGNATURE = regex(
+    r"\n[ \t]*(?:Cheers|(?:Best|Kind|Warm)(?: regards| wishes)?|Regards|Sincerely|Yours)[,!]\s*\n[^\n=]{1,40}\s*\Z"
+    r"|(?<=[.!?])\s+(?:Best|Kind|Warm) (?:regards|wishes),? [A-Z][^.\n=]{1,40}\Z"
+)
+_GOES_ON_BELOW = regex(r"(?<=[\w)%]) ?\n[ \t]*(?==[ \t][^=\n]+$)", re.MULTILINE)  # "2 · 3\n= 6"
 _LISTS = regex(r"[,;]|\b(?:and|or|und|et|y|so|hence|thus|therefore|where|with|for|if|since|because)\b|\\")
 _TIMES_X = regex(r"\d x \d")  # "4 x 5 = 20"
 _COPULA = regex(r"\s(?:is|are|has|have|equals|est|vaut|ist|beträgt|es|son|è|é)\s", re.IGNORECASE)
@@ -75,12 +81,13 @@ _OF_ANOTHER = regex(  # "a student claims the answer is 9"
     re.IGNORECASE,
 )
 _UNSAID = regex(  # "12, which fails"
-    r",\s+(?:(?:which|that|it|this)(?:['’]s| is)?\s)?(?:wrong|incorrect|false|fails"
+    r",\s+(?:(?:which|that|it|this)(?:['’]s| is)?\s)?(?:wrong(?! \w+:)|incorrect|false|fails"
     r"|divided by(?![^,.]*\band\b))\b[^,.]*\W*$",
     re.IGNORECASE,
 )
 _WITHDRAWN = regex(
-    r"\b(?:I|we)\b[^.]*\b(?:withdraw|retract|take (?:it|this|that) back)\b|\b(?:disregard|ignore) (?:the box|that\b|this\b|it\b"
+    r"\b(?:I|we)\b[^.]*\b(?:withdraw|retract|take (?:it|this|that) back)\b|\b(?:disregard|ignore) (?:the box"
+    r"|that\b|this\b|it\b"
     r"|the above\b)",
     re.IGNORECASE,
 )
@@ -138,6 +145,7 @@ def _section(text: str) -> str | None:
 @lru_cache(maxsize=1)  # every reading of a completion asks for the same one
 def one_section(text: str) -> str:
     """A section of a completion as plain text, up to where a new question begins."""
+    text = _GOES_ON_BELOW.sub(" ", _SIGNATURE.sub("", text))
     text = with_digits(with_points(plain_text(without_loop(text))))
     return until_next_question(text, lambda part: answer_in(part) is not None)
 

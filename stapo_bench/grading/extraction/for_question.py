@@ -82,7 +82,7 @@ _REMARKS = regex(
     r"(?:(?<=[.!?:)\]$*])\s+|\n\s*)(?=[*_#>\s\u2190-\u2bff\ufe0f-]{0,6}"
     r"(?:(?:some |a few |one |final |closing |side |an? )?(?:remarks?|comments?|observations?|aside)\b[^.\n]{0,40}[.:]"
     r"|(?:in|more) general(?:ly)?(?:,| (?:the|if|for|one|we|it|an?)\b)"
-    r"|incidentally\b|by the way\b|as an? (?:side note|aside)\b|geometrically,|interestingly\b|fun fact\b"
+    r"|incidentally\b|p\. ?s\.|by the way\b|as an? (?:side note|aside)\b|geometrically,|interestingly\b|fun fact\b"
     r"|if you (?:want|like|wish)\b[^.\n]*\bI can\b|here(?:['’]s| is) (?:how|why)\b(?![^\n]*:\s*\n\s*\|)"
     r"|(?:key )?(?:takeaways?|points to remember|pitfalls)\b"
     r"|(?:pro |study |quick )?tips?:|(?:a )?(?:word|piece"
@@ -105,6 +105,12 @@ _CONCLUDING = regex(
 )
 _ASKS_MOST = regex(r"\b(?:maximum|maximal|most|largest|greatest)\b", re.IGNORECASE)
 _OPENS_COUNTED = regex(r"\s*(\d[\d,]*(?:\.\d+)?) ([a-z]+)\.\s+(?=[A-Z])")  # "5 minutes. One machine makes ..."
+# "I'll stay with 24."
+_SETTLES = regex(
+    r"\W*(?:I|we|let)(?:['’]ll|['’]m|['’]d|['’]s| will| would)? (?:stay|go|stick|settle|keep|answer|say|going|stick)",
+    re.I,
+)
+_WHICH_HAS = regex(r", which has (?=(?:exactly |only )?(?:\d|two|three|four|five|six|seven|eight|nine|ten|no)\b)")
 _SUPERLATIVE = regex(r"\bthe ([a-z]{3,}(?:est|er))\b(?! of\b)")  # "How old is the oldest?"
 _COUNTED = regex(r"\bhow many\b(?! percent)", re.IGNORECASE)
 # "List the divisors of 6.", and "There are four in all." at the end of a reply
@@ -112,7 +118,8 @@ _ASKS_LIST = regex(
     r"\W*(?:list|name|write (?:down|out)|state|give|which|what are|find) (?:all|the|every|each)?\b", re.IGNORECASE
 )
 _COUNT_BEHIND = regex(
-    r"(?<=[.!?:\w)$])\s*\n\s*(?:so )?(?:there are|that['’]s|that is|that makes|which makes|a total of|in total,? there are) "
+    r"(?<=[.!?:\w)$])\s*\n\s*(?:so )?(?:there are|that['’]s|that is|that makes|which makes|a total of"
+    r"|in total,? there are) "
     r"(?:\d+|two|three|four|five|six|seven|eight|nine|ten|twelve)(?: of them| [a-z]+){0,2}"
     r"(?: in (?:all|total)| altogether)[\s.!*]*$",
     re.IGNORECASE,
@@ -135,7 +142,10 @@ _REMARK = regex(
     re.IGNORECASE,
 )
 # "This brings us to 12."
-_LEADS_US_TO = regex(r"\b(?:leads?|brings?|takes?) (?:us |him |her |them )?to\b", re.IGNORECASE)
+_LEADS_US_TO = regex(
+    r"\b(?:leads?|brings?|takes?|gets?) (?:us |him |her |them )?to\b|\b(?:lands?|arrives?|ends? up|settles?) (?:at|on|with)\b",
+    re.IGNORECASE,
+)
 _COMES_TO = (
     r"\b(?:gives?|giving|makes?|making|yields?|leaves?|leaving"
     r"|leads?|comes?|totals?|altogether|results?|becomes?|remains?|left)\b|="
@@ -168,6 +178,8 @@ def until_answered(text: str, question: str, gives_answer: Callable[[str], bool]
     'So Ben is 12.'
     """
     asked = _SENTENCE.split(question.strip())[-1]
+    if _COUNTED.search(asked):
+        text = _WHICH_HAS.sub(". It has ", text)
     if _COUNTED.search(asked) and (told := _THERE_ARE.search(text)):
         text = text[: told.end()] + "."  # what is counted follows
     if _ASKS_LIST.match(asked) and (counted := _COUNT_BEHIND.search(text)) and gives_answer(text[: counted.start()]):
@@ -291,6 +303,7 @@ def _until_remark(text: str, asked: str, question: str) -> str:
         or not _NUMBER.search(said[-1])
         or is_taken_back(said[-1])
         or _CORRECTS.match(said[-1])
+        or _SETTLES.match(said[-1])
     ):
         return text
     name, wanted = _name_asked(asked), _noun_asked(asked)
@@ -337,7 +350,7 @@ def _speaks_of_another(last: str, conclusion: str, asked: str, question: str) ->
     noun = _noun_asked(asked)
     if _LEADS_US_TO.search(last) or not _WORD.search(last) or (noun and noun <= stems(last) and _IS_VALUE.search(last)):
         return False
-    if _REMARK.match(last):
+    if _REMARK.match(last) and not _ASKS_DENIED.search(asked):
         return len(of_conclusion) >= len(of_last) and bool(of_conclusion)
     subject = _SUBJECT.match(last)
     other = subject is not None and subject[1] not in _ENGLISH_OPENINGS and subject[1].lower()[:STEM] not in wanted

@@ -15,6 +15,7 @@ FORMULA = regex(
     r"\$\$(.{1,1500}?)\$\$|(?<!\\)\$((?:[^$\n]|(?<=\\)\$){1,1500})(?<!\\)\$|\\\[(.{1,1500}?)\\\]|\\\((.{1,800}?)\\\)",
     re.DOTALL,
 )
+_SO = regex(r"[^\\\n]*\b(?:so|hence|thus|therefore) (?=[^\n]*\\)")
 _PROSE = regex(r"(?<![\\A-Za-z{])[A-Za-z]{3,}|^\s*\d[\d,.]*\s+[a-z]{2,}")
 
 
@@ -45,7 +46,7 @@ def hide_formulas(text: str) -> Hidden:
     text = re.sub(r"[\ue000-\uf8ff]", " ", text) if not text.isascii() else text
     if "\\begin" in text:
         text = _DISPLAY.sub(_last_row, text)
-    text = "\n".join(f"$${line}$$" if _is_latex(line) else line for line in text.split("\n")) if "\\" in text else text
+    text = "\n".join(map(_shown_as_latex, text.split("\n"))) if "\\" in text else text
     position, pieces = 0, []
     while match := FORMULA.search(text, position):
         shown = hide(match)
@@ -56,6 +57,13 @@ def hide_formulas(text: str) -> Hidden:
             pieces += [text[position : match.start()], shown]
             position = match.end()
     return Hidden("".join([*pieces, text[position:]]), formulas)
+
+
+def _shown_as_latex(line: str) -> str:
+    """A line that is LaTeX without dollar signs, with them; of "x > -4, so (-4, \\infty)." what follows "so"."""
+    lead = _SO.match(line)
+    before, formula = (line[: lead.end()], line[lead.end() :]) if lead else ("", line)
+    return f"{before}$${formula}$$" if _is_latex(formula) else line
 
 
 def _is_latex(line: str) -> bool:
@@ -74,6 +82,6 @@ def _last_row(match: re.Match[str]) -> str:
 
 def is_money(content: str) -> bool:
     """Whether what stands between two dollar signs is prose from one price to the next, or closes a bracket of it."""
-    is_prose = bool(_PROSE.search(content)) or content.count(")") > content.count("(")
+    is_prose = bool(_PROSE.search(content)) or content.count(")") != content.count("(")
     is_prose = is_prose or content.rstrip().endswith(("=", "+", "-"))
     return content[:1].isdigit() and is_prose and "\\" not in content

@@ -22,6 +22,7 @@ _LEAVES_OPEN = regex(
     r"|interpretations?)\b[^.;]*\b(?:works?|fine|plausible|defensible|depend\w*|be (?:right|correct|meant|accepted))\b",
     re.IGNORECASE,
 )
+_AS_YOU_LIKE = regex(r",? if you (?:prefer|like|want|wish|will)\b", re.IGNORECASE)
 OR_ELSE = regex(r"\W*(?:Or|Maybe|Perhaps|Alternatively)\b[^.;]{0,30}?\b(?:could|might|may)(?: also| well)? be \S*\d")
 # Every sentence that leaves an answer open has one of these; the others, which are most, are not searched.
 _WORDS = (
@@ -49,6 +50,7 @@ def leaves_open(sentence: str) -> bool:
     >>> leaves_open("It is 4, or 4.0 as a decimal."), leaves_open("Maybe it is not 4, but it is 5.")
     (False, False)
     """
+    sentence = _AS_YOU_LIKE.sub("", sentence)
     lower = sentence.lower()
     return any(word in lower for word in _WORDS) and _LEAVES_OPEN.search(sentence) is not None
 

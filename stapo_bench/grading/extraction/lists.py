@@ -8,6 +8,7 @@ from stapo_bench.grading.extraction.formulas import hide_formulas
 from stapo_bench.grading.extraction.spans import spans
 from stapo_bench.grading.extraction.tokens import tokens
 from stapo_bench.grading.patterns import regex
+from stapo_bench.grading.read import in_digits
 from stapo_bench.grading.units import NEXT_VALUE
 
 _PLAIN_LETTER = regex(r"[a-z]")
@@ -19,12 +20,17 @@ _LABEL_OF_EQUATIONS = regex(r"^\s*\*\*[^*:\n]*=[^*:\n]*:\*\*")  # "**x = 0 and y
 _ASSIGNED = regex(r"([a-z]\s*=\s*[-−]?[\d./√]+) gives (?![a-z]\s*=)")  # "k = 6 gives (x + 3)²"
 _JOINED = regex(r",? (?:and|or) ")
 _FROM = regex(r",? (?:from|for which|since|because|as|where|when|whose|which)\b.*$")  # "k = 6, from (x + 3)²"
-_THE_POINT = regex(r"^the (?:origin|point|pair|line|value|root|solution|vector|number)(?: at| is)? (?=\S)")  # "the point (2, 4)"
+_THE_POINT = regex(
+    r"^the (?:origin|point|pair|line|value|root|solution|vector|number)(?: at| is)? (?=\S)"
+)  # "the point (2, 4)"
 _MULTIPLE = regex(r"\s*\d*[a-z]\s*")  # "2x", of "2x = 40°"
 # "y = 6x − 9", "y = 9 + 6(x − 3)"
 _SOLVED = regex(r"^[a-zA-Z] = .*(?:[\w)] ?[-−+·×÷*] ?[\w(√]|\d\()")
 _NAMED_ROW = regex(r"\s*\|[^|\d]*[^\W\d_]{2}[^|\d]*\|\s*([^|]+?)\s*\|\s*")  # "| larger number | 7 |"
-_LEADS_TO = regex(r"^.*(?:\bgives|,? so|⇒|→|=>|=\s*[-−]?\d+:)\s+(?=[A-Za-z]\s*=)")  # "x - 1 = 0 gives x = 1"
+# "x - 1 = 0 gives x = 1"
+_LEADS_TO = regex(
+    r"^.*(?:⇒|→|=>)\s+(?=\()|^.*(?:\b(?:which )?gives|\bleads to|\byields|,? so|⇒|→|=>|=\s*[-−]?\d+:)\s+(?=[A-Za-z]\s*=)"
+)
 _NAMED_LINE = regex(
     r"^\s*\**([b-zB-Z]|a(?=\s*=)|"
     r"[A-Za-z\u00c0-\u00dd][A-Za-z\u00c0-\u024f'-][A-Za-z\u00c0-\u024f' -]{0,30}?)\**\s*[:=]\**\s*(\S.*)$"
@@ -51,6 +57,7 @@ def block(lines: list[str], last: int) -> str | None:
             before.endswith((":", "："))
             or first < 0
             or names == {""}
+            or (len(names) == 1 and len(set(values)) > 1 and len(min(names)) == 1)
             or re.search(r"\b(?:are|is|roots?|solutions?|values?|pairs?|points?)\s*$", before, re.IGNORECASE)
             or lines[first].lstrip().startswith(("#", "**"))
         )
@@ -85,7 +92,7 @@ def _item(line: str, worked: bool = False) -> tuple[str, str] | None:
     content = line[bullet.end() :] if bullet else line
     content = _LABEL_OF_EQUATIONS.sub("", content).replace("**", "").strip().rstrip(_AROUND)
     content = content.removesuffix(" and").removesuffix(" or").rstrip(_AROUND)
-    content = _DASHED.sub(": ", content) if bullet else content
+    content = _LEADS_TO.sub("", _DASHED.sub(": ", content)) if bullet else content
     content = assigned[1] if (assigned := _ASSIGNED.match(content)) else content
     if named := _NAMED_LINE.match(content):
         if (
@@ -106,6 +113,8 @@ def _item(line: str, worked: bool = False) -> tuple[str, str] | None:
     content = _THE_POINT.sub("", content) if bullet else content
     content = re.sub(r"(?<=[^\s=])\s+\([^()]*\)$", "", content)  # a remark
     content = _LEADS_TO.sub("", _FROM.sub("", content) if bullet else content)
+    if bullet and worked and (number := in_digits(content.lower().removeprefix("minus ").removeprefix("negative "))):
+        return name, number if content.lower().startswith(number) or " " not in content else f"-{number}"
     runs = spans(tokens(content))
     behind = content[runs[-1].end :] if runs else ""
     counted = bullet and len(name) > 1 and _COUNTED.fullmatch(behind)

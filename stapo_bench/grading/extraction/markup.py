@@ -10,6 +10,7 @@ from typing import Any
 from stapo_bench.grading.extraction.asides import states_nothing
 from stapo_bench.grading.extraction.mathml import mathml
 from stapo_bench.grading.patterns import regex
+from stapo_bench.grading.units import without_micro
 
 NO_VALUE = "null"  # the answer of a reply that says that it has none
 MAX_NAME = 2  # characters of the names of values, where a reply holds nothing but these
@@ -50,12 +51,15 @@ _OTHER_BOX = regex(r"\\bbox\s{0,3}(?:\[[^\]\n]{0,80}\])?(?=\{)|\\enclose\{[a-z, 
 _WITHOUT = regex(r"ℝ\s*\\\s*\{([^{}\n]{1,60})\}")
 _EMOJI = regex("[\U0001f300-\U0001faff\u2728\u2b50\u2764\u270f\u263a]")  # pictures; digits with marks are others
 _SMALL_FRACTION = regex("([⁰¹²³⁴⁵⁶⁷⁸⁹]+)[⁄∕/]([₀-₉]+)")  # "⁶⁄₂₀"
+_ROW_BELOW = regex(r"(\[[^\[\]\n]*\],?)[ \t]*\n[ \t]*(?=\[)")  # "[[1, 3],\n [2, 4]]"
+_AMPERSAND = regex(r"(?<=[\d)]) & (?=[-−\d(])")  # "23, 24 & 25"
 _REAIS = regex(r"\bR\$ ?(?=\d)")  # "R$ 45", in Brazil
 _POINT = regex(r"\(\s?([-−]?\d[\d.,/]{0,9})\s?\|\s?([-−]?\d[\d.,/]{0,9})\s?\)")  # as German writes it
 _CITATION = regex(r"(?<=[.!?])\s*(?:\[\d+\]\s*)+\Z")
 # Lines side by side that are parted by bars, without such at their ends.
 _ROWS = regex(
-    r"^(?:(?![ \t]*\|)[^|\n$]*[^|\n$ ][ \t]*(?: \|[ \t](?:[^|\n$]|\$[^|\n$]*\$)*)+(?<![| ])(?:\n|\Z)){2,}", re.MULTILINE
+    r"^(?:(?![ \t]*\|)[^|\n$]*[^|\n$ ][ \t]*(?: ?\|[ \t](?:[^|\n$]|\$[^|\n$]*\$|\$(?=\d))*)+(?<![| ])(?:\n|\Z)){2,}",
+    re.MULTILINE,
 )
 # "| x | 3 |" in two rows and more, none of them a head: names and their values.
 _NAMED_CELLS = regex(
@@ -98,6 +102,7 @@ _KEYS = (
     "output",
     "action_input",
 )
+_CHECKS = regex(r"checks?|verification|explanation|reasoning|notes?|method|steps?", re.IGNORECASE)
 _PAIR = regex(r'"(?:final[_ ]?answer|answer)"\s*:\s*("(?:[^"\\]|\\.)*"|\[[^\[\]]*\]|-?[\d.eE+-]+)', re.IGNORECASE)
 
 
@@ -166,15 +171,22 @@ def _plain_signs(text: str) -> str:
     """The text with ≈, sets without points, points and sums with dots in one form; no emoji, and no sign of reais."""
     if "~" in text:
         text = _ABOUT.sub(" ≈ ", text)
-    text = text if text.isascii() else _EMOJI.sub("", text)
-    if "⁄" in text or "⁰" <= max(text) <= "₉":
-        text = _SMALL_FRACTION.sub(lambda m: unicodedata.normalize("NFKC", f" {m[1]}/{m[2]}"), text)
+    if not text.isascii():
+        text = _SMALL_FRACTION.sub(lambda m: unicodedata.normalize("NFKC", f" {m[1]}/{m[2]}"), _EMOJI.sub("", text))
+    if "µ" in text or "μ" in text:
+        text = without_micro(text)
+    if " & " in text and "\\begin" not in text:
+        text = _AMPERSAND.sub(" and ", text)
+    if text.rstrip(" .").endswith(" ans"):
+        text = text.rstrip(" .")[: -len(" ans")]
+    if "[[" in text:
+        text = _ROW_BELOW.sub(r"\1 ", text)
     if "R$" in text:
         text = _REAIS.sub("", text)
     if "\\ " in text and not text.isascii():
         text = _WITHOUT.sub(r"$\\mathbb{R} \\setminus \\{\1\\}$", text)
     if "|" in text:
-        text = _POINT.sub(r"(\1, \2)", text)
+        text = _POINT.sub(lambda m: f"({m[1].replace(',', '.')}, {m[2].replace(',', '.')})", text)
     if " ..." in text:
         text = _SERIES.sub(r"\1…", text)
     return text
@@ -304,6 +316,7 @@ def _answer_in(found: Any) -> str | None:
     """The value under a key that names the answer."""
     if not isinstance(found, dict):
         return None
+    found = {key: value for key, value in found.items() if not _CHECKS.fullmatch(str(key))} or found
     named = {str(key).lower(): value for key, value in found.items()}
     key = next((key for key in _KEYS if key in named), None)
     key = last if key is None and (last := next(reversed(named), "")) in ("roots", "solutions", "zeros") else key

@@ -32,6 +32,8 @@ _ROW = regex(r"^\s*\|([^|\n]*[^\W\d_][^|\n]*)\|([^|\n]*\d[^|\n]*)\|\s*$", re.MUL
 _EQUATION = regex(r"\s*([A-Za-z]\w*|\([\w\s,;]+\)|[A-Za-z]{3,}[\w ]*)\s*=")
 _BRACKETS = regex(r"[(\[][^()\[\]]*[)\]]")
 _WORDS_INSIDE = regex(r"[^\W\d_]{3}")
+# "is 2π over 2, that is π"
+_APPOSED = regex(r"(\b(?:is|are) )(?:(?! (?:is|are) )[^,;.=]){1,40},? (?:i\.e\.|that is),? (?=[-−\d√π(\ue000-\uf8ff])")
 _COMMA, _AND = "\x00", "\x01"  # inside brackets
 _ANDS = r"(?:and|und|et|y(?!\s*[=:])|sowie|e(?=\s+(?:il|la|lo|o|a)\b))"
 _SEGMENT = regex(
@@ -162,6 +164,7 @@ def _shown_equation(formula: str) -> str | None:
 
 def _said(sentence: str, hidden: Hidden, names: Sequence[frozenset[str]]) -> tuple[list[_Said], bool]:
     """What a sentence says of the parts, in its order, and whether it goes on to another value."""
+    sentence = _APPOSED.sub(r"\1", sentence)
     sentence = _BRACKETS.sub(lambda match: _in_brackets(match[0], names), sentence.rstrip(" .!*"))
     if (in_a_row := _side_by_side(sentence, hidden, names)) is not None:
         return in_a_row, False

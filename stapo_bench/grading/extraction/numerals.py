@@ -139,7 +139,7 @@ _YOU_ARE = regex(r"\b(?:tu|ci|non|che|chi|dove|ne) \Z", re.IGNORECASE)
 _ONE = "ein|eine|une?|una|uno|uma?|одна|одной|одну|одно"
 _VERB = (
     r"(?:ist|beträgt|sind|ergibt sich|lautet|gleich|also|somit|est|vaut|donc|égale? à|es|son|vale|igual a|è|é|sono|são"
-    r"|uguale a|равн[аоы]|равен|составляет|это|получаем) (?:de |di |d['’])?"
+    r"|uguale a|quedan?|resulta|obtenemos|равн[аоы]|равен|составляет|это|получаем) (?:de |di |d['’])?"
 )
 # Endings of parts: "одна пятая", "две пятых"
 _AFTER = ("ая", "ой", "ую", "ых", "ым")

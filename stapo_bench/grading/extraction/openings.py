@@ -33,6 +33,7 @@ _CONCLUDES_BEHIND = regex(
     r"|\b(?:so|hence|thus|therefore|answer)[:,]? ?\(?[A-J]\)?\s*$",
     re.IGNORECASE,
 )
+_EQUATION_BEHIND = regex(r"[a-z] ?= ?[-−]?[\d./]+\s*$")  # ". The line: 2x − y = 1"
 _WHOLE_END = regex(r"[.!?:)\]*$`}>。！✓✔✅]$")
 
 
@@ -60,7 +61,7 @@ def opening_value(text: str) -> str | None:
     broken = (
         _STOP_BEHIND.match(behind)
         and not _WHOLE_END.search(hidden.text.rstrip())
-        and not (_CONCLUDES_BEHIND.search(behind) or _GOES_ON_IN_NUMBERS.search(behind))
+        and not (_CONCLUDES_BEHIND.search(behind) or _GOES_ON_IN_NUMBERS.search(behind) or _EQUATION_BEHIND.search(behind))
     )
     remark = (
         behind[:1] == "," and "=" not in hidden.shown(runs[0].text) and not _GOES_ON.search(behind)

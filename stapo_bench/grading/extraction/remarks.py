@@ -40,8 +40,10 @@ _CHECKED = regex(
 )
 # "5, reached when x = 1"
 _ATTAINED = regex(
-    r"(?<=[\w)\ue000-\uf8ff]),? (?:which is )?(?:reached|attained|achieved|taken|assumed|occurring|starting|beginning"
-    r"|counting) (?:when|at|for|where|if|from|with)\b(?:(?!,? (?:so|hence|thus|therefore)\b).)*$"
+    r"(?<=[\w)\ue000-\uf8ff]),? (?:which is )?(?:starting|beginning|counting) (?:when|at|for|where|if|from|with)\b"
+    r"(?:(?!,? (?:so|hence|thus|therefore)\b)[^=]|(?<=[a-z] )= [-−]?\d+$)*$"
+    r"|(?<=[\w)\ue000-\uf8ff]),? (?:which is )?(?:reached|attained|achieved|taken|assumed|occurring) (?:when|at"
+    r"|for|where|if|from|with)\b(?:(?!,? (?:so|hence|thus|therefore)\b).)*$"
     r"|(?<=[\w)\ue000-\uf8ff]), (?:which is )?(?:defined|valid) (?:when|at|for|where|if|on)\b.*$"
 )
 # "60 minutes, 10 minutes longer than by train"
@@ -61,7 +63,8 @@ _COMPARED = regex(
 _REPEATED = regex(
     r"(?<=[\w)}²³\ue000-\uf8ff])(?:,? \(?(?:which is |that is "
     r"|or )?(?:about|approximately|roughly|around|≈) \$?[\d.,]+\d(?: [a-z]+){0,2}\)?$"
-    r"| \((?:≈ ?|about |approximately |roughly )?\d+\.\d+(?:…|\.\.\.)?\)$|, as (?:can be|is|one|you|we) (?:\w+ )?(?:checked|check|verified|verify|seen|see|confirmed|confirm)\b.*$)"
+    r"| \((?:≈ ?|about |approximately |roughly )?\d+\.\d+(?:…|\.\.\.)?\)$|, as (?:can be|is|one|you"
+    r"|we) (?:\w+ )?(?:checked|check|verified|verify|seen|see|confirmed|confirm)\b.*$)"
 )
 # "3,500 meters, or about 2.17 miles"
 _IN_OTHER_UNIT = regex(
@@ -72,7 +75,10 @@ _IN_OTHER_UNIT = regex(
 _DO_MAKE = regex(
     r"(?<=[\w)²³]),? and [^,;=]* (?:do|does|indeed) (?:make|give|add up|sum|multiply|come|equal)s?\b[^;=]*$"
 )
-_REPEATING = regex(r"(?<=[\d.…]),? (?:with|where) (?:the )?(?:digits? |block )?\d+ (?:repeating|repeated|repeats?|recurring)\b[^\d]*$")
+_REPEATING = regex(
+    r"(?<=[\d.…]),? (?:with|where) (?:the )?(?:digits? |block )?\d+ (?:repeating|repeated|repeats?|recurring)\b[^\d]*$"
+)
+_ALL = regex(r"\b(?:all|any|every|each|real)\b")
 # "当 x = 2 时，最小值是 3": a condition before the value
 _WHEN = regex(
     r"(?:当|而?当且仅当)[^，,。当]{1,40}?(?:时|的时候)\s*[，,](?=.*[\d\ue000-\uf8ff])"
@@ -95,7 +101,7 @@ _EXACT = regex(r"[√π/\ue000-\uf8ff]")
 _CONTRAST = regex(
     r"(?:,?\s+(?:instead of(?! (?:that|this|it)\b)|rather than|as opposed to|in contrast to|and not"
     r"|but not|und nicht|(?:an)?statt|et non|et pas|au lieu de|plutôt que|en (?:lugar|vez) de|invece di|вместо|а не)"
-    r"|(?:,\s*|\s[(])(?:not|nicht|y no|et non|non|а не))\s(?:(?!;"
+    r"|(?:,\s*|\s[(])(?:not|nicht|y no|et non|non|а не))\s(?:(?!;|:\s[a-z]\s?="
     r"|,?\s(?:so|hence|thus|therefore|also|donc|daher)\b|,\s(?:it|that|this|there|the [a-z]+)(?:['’]s| is| are)\b).)*"
     r"|，?而不是.*|,? (?:and|but) please (?:ignore|disregard|note|see|check|let|tell|feel|accept)\b.*$",
     re.IGNORECASE,
@@ -130,7 +136,7 @@ def without_remarks(clause: str) -> str:
     ('the area is 6, twice that of the other', 'it is 9√3')
     """
     clause = _WHEN.sub("", clause) if "当" in clause else clause
-    for remark in (_DEFINED, _DO_MAKE, _REPEATING, _IF_READ, _OR_SO, _SAME_AGAIN):
+    for remark in (_DEFINED if not _ALL.search(clause) else _DO_MAKE, _DO_MAKE, _REPEATING, _IF_READ, _OR_SO, _SAME_AGAIN):
         clause = remark.sub("", clause)
     if (repeated := _REPEATED.search(clause)) and _EXACT.search(clause[: repeated.start()].rpartition("=")[2]):
         clause = clause[: repeated.start()]

@@ -42,8 +42,9 @@ def spans(pieces: list[Token]) -> list[Span]:
     for token in [*pieces, Token("stop", "", 0, 0)]:
         ends = token.kind in ("word", "stop")
         # A number word does not go on a run of signs, nor they on it.
+        last = next((piece.text for piece in reversed(run) if piece.kind != "space"), "")
         parts = (token.kind == "number" and has_value) or (
-            token.kind in ("value", "sign") and has_word and token.text != "%"
+            token.kind in ("value", "sign") and has_word and token.text != "%" and last not in ("and", "or")
         )
         if ends or parts:
             beside_a = word == "a" and run[:1] and run[0].text == ","  # "a, b = 3, 5"

@@ -20,6 +20,8 @@ _OPERATED = regex(
 _NEGATIVE = regex(
     r"(?<=[a-z=] )negative (?=[\d√π])|(?:(?<=\bis )|(?<=\bget )|(?<=\bgives )|(?<=\bto ))minus (?=[\d√π])"
 )
+_LOG_BASE = regex(r"\blog ?\(?([\w.]+)\)? \(base (\d+)\)")  # "log 7 (base 10)"
+_OHM = regex(r"(?<=\d) ?([kM]?Ω)(?!\w)(?=[\s.,;)]|$)")
 _INFINITE = regex(r"\b(negative|minus|positive|plus) infinity\b", re.IGNORECASE)
 _SIGNS = {"plus": " + ", "minus": " − ", "over": "/", "times": " · ", "divided by": "/"}
 _OPERATIONS = tuple(f" {word} " for word in _SIGNS)
@@ -82,6 +84,10 @@ def spoken(clause: str) -> str:
         clause = _SERIES.sub(r"\\ldots ", clause)
     if any(word in clause for word in _OPERATIONS):
         clause = _OPERATED.sub(lambda m: m[1] + _SIGNS[m[2].lower()], clause)
+    if "(base " in clause:
+        clause = _LOG_BASE.sub(r"\\log_{\2} \1", clause)
+    if "Ω" in clause:
+        clause = _OHM.sub(r" \\text{ \1 }", clause)
     if "infinity" in clause:
         clause = _INFINITE.sub(lambda m: "−∞" if m[1].lower() in ("negative", "minus") else "∞", clause)
     if "negative " in clause or "minus " in clause:

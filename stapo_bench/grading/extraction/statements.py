@@ -47,13 +47,17 @@ _CHECKED_SUM = regex(r"(?!\W*(?:so|hence|thus|therefore)\b)(?![a-zA-Z] ?= ?[^=]*
 _WORKS = regex(
     r"\W*(?:(?:this|that|it|and it|which) )?(?:works|fits|checks(?: out)?|holds|✓|✔|matches)\W*", re.IGNORECASE
 )
+_PYTHON_POWER = regex(r"(?<=[\w)])\*\*(?=[\w(-])")  # "2**10"
+_CAPITALS = regex(r"\b(?:LCM|GCD|MAX|MIN)(?=\()")
+_SINCE_BEHIND = regex(r", (?:since|because) .*$")
 _FACTORIAL = regex(r"[\d)]! [a-z]|(?:\d|\b[a-z]|\))! [-−+=·×*/÷<>≤≥≈(]")  # "8! possible orders", "n! = 24"
-_DOTS = regex(r"\d\.\.\. (?=[a-z])")  # "0.4545... with 45 repeating"
+_DOTS = regex(r"[\dπ]\.\.\. (?=[a-z])")  # "0.4545... with 45 repeating"
 _STOP = regex(r"[。！？]|[.!?](?=[\"')*\]]{0,3}(?:\s|$))[\"')*\]]{0,3}")
 # "Let me check it. Tripling 14 gives 42; adding 8 gives 50. It works."
 _CHECK_BEHIND = regex(
     r"(?:(?<=[.!?:)\]$*])\s+|\n\s*)Let(?:['’]s| me| us) (?:just |quickly )?(?:double[- ]?)?(?:check|verify)\b"
-    r"(?!.*\b(?:mistake|wrong|wait|actually|but|so)\b)[^\n]*\b(?:works|holds|fits|checks out|matches|correct|right|good)\W*\Z",
+    r"(?!.*\b(?:mistake|wrong|wait|actually|but|so)\b)[^\n]*\b(?:works|holds|fits|checks out|matches|correct|right"
+    r"|good)\W*\Z",
     re.IGNORECASE,
 )
 _FORMULA_ASIDE = regex(r"(?<=\$)\s+\(\$[^$()\n]*=[^$()\n]*\$\)")  # "$\sqrt{1764} = 42$ ($42^2 = 1764$)"
@@ -122,6 +126,7 @@ def stated(text: str, words: bool = True) -> str | None:
     >>> stated("Check: 3 + 4 = 7."), stated("Is it 7?")
     (None, None)
     """
+    text = text.replace("**", "^") if _PYTHON_POWER.search(text) and not _BOLD.search(text) else text
     text = _OPTIONS.sub("\n", _FORMULA_ASIDE.sub("", text[-MAX_PROSE:]))
     if (check := _CHECK_BEHIND.search(text)) and re.search(r"\d", text[: check.start()]):
         text = text[: check.start()]
@@ -183,10 +188,14 @@ def sentences(line: str) -> Iterator[str]:
     start = 0
     for match in _STOP.finditer(line):
         if (
-            match[0][0] == "."
-            and _ABBREVIATION.search(line[max(start, match.start() - MAX_ABBREVIATED) : match.start()])
-            and match.end() < len(line.rstrip())
-        ) or _FACTORIAL.match(line, match.start() - 1) or _DOTS.match(line, match.start() - 3):
+            (
+                match[0][0] == "."
+                and _ABBREVIATION.search(line[max(start, match.start() - MAX_ABBREVIATED) : match.start()])
+                and match.end() < len(line.rstrip())
+            )
+            or _FACTORIAL.match(line, match.start() - 1)
+            or _DOTS.match(line, match.start() - 3)
+        ):
             continue
         yield line[start : match.end()].strip()
         start = match.end()
@@ -243,11 +252,12 @@ def main_clause(sentence: str) -> str:
     clause = without_remarks(clause.replace(" ou bien ", " ou ").replace(" or else ", " or "))
     counted = _SOME_OF.match(clause)
     clause = counted[1] if counted else clause
-    clause = subject[1] if (subject := _SUBJECT.fullmatch(clause) or _NUMBER_IS.fullmatch(clause)) else clause
+    bare = _SINCE_BEHIND.sub("", clause)
+    clause = subject[1] if (subject := _SUBJECT.fullmatch(bare) or _NUMBER_IS.fullmatch(clause)) else clause
     if "plus or minus " in clause:
         clause = _PLUS_MINUS.sub(lambda found: f"±{in_digits(found[1]) or found[1]}", clause)
         clause = NUMERAL.sub(lambda numeral: in_digits(numeral[0]) or numeral[0], clause)
-    clause = spoken(clause)
+    clause = _CAPITALS.sub(lambda name: name[0].lower(), spoken(clause))
     clause = _AND_HENCE.sub(r"\1 and ", clause).replace(", and finally ", ", and ")
     clause = re.sub(r"(?<![A-Za-z])([a-zA-Z])(\d)(?=\s*=)", r"\1_\2", _LETTER_EQUALS.sub("=", clause))
     clause = _ANGLES.sub(r"(\1)", _AND_AT.sub(r"\1 ", clause))
@@ -299,7 +309,7 @@ def _yes_or_no(clause: str, hidden: Hidden, value: str | None) -> str | None:
 
 def _emphasised(sentence: str) -> str | None:
     """The last bold part of a sentence that is more than it."""
-    parts = re.findall(r"\*\*([^*\n]{1,200}?)\*\*", sentence)
+    parts = re.findall(r"(?<![\w)])\*\*([^*\n]{1,200}?)\*\*(?![\w(])", sentence)
     if (
         not parts
         or _BOLD_LETTER.fullmatch(parts[-1])

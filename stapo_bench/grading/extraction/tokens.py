@@ -45,7 +45,7 @@ _NOUN = regex(r"\s[a-z]{2,}")
 _BEFORE_SIGN = regex(r"\s*[=+*/^<>\u2264\u2265)\u2212\u00b2\u00b3\u2070-\u209c_-]")
 _COEFFICIENT, _FACTOR = regex(r"[+*=−-] ?\d+ $"), regex(r" [b-z](?:[\^²³)]| ?[-−+*=]|\W*$)")  # "3 a b^2"
 _CALLED = regex(r"\([a-z]\) ?=")  # "A(t) = ..."
-_BEFORE_VALUE = regex(r"(\s*)(?:[\d(\\\ue000-\uf8ff\u2212-]|[a-z]\s*=)")
+_BEFORE_VALUE = regex(r"(\s*)(?:[\d(\\\ue000-\uf8ff\u2212-]|[a-z]\s*[=<>\u2264\u2265])")
 
 
 _PRONOUN = regex(r" (?:of|can|could|may|might|must|has to|needs|sees|gets|finds|obtains|should|would) ")
@@ -152,7 +152,8 @@ def _kind_of_word(sentence: str, match: re.Match[str], before: list[Token]) -> s
         and _BEHIND_SIGN.search(sentence[:start])
         and (_LAST.match(sentence, end) or (_BEFORE_SIGN.match(sentence, end) and lower not in _SHORT_WORDS))
     )
-    return "value" if (is_letters and (glued or before_sign)) or is_product else "word"
+    is_below = sentence[start - 2 : start] == "/(" and sentence[end : end + 1] == ")" and len(word) <= 3  # "/(Pt)"
+    return "value" if (is_letters and (glued or before_sign)) or is_product or is_below else "word"
 
 
 def _kind_of_unit(  # noqa: PLR0911 - one return for each kind of unit

@@ -60,7 +60,7 @@ _GLUED = regex(r"(?<=[^\s#])###(?= ?(?:Instruction|Input|Question|Problem|User|H
 _ASKED = regex(
     r"\n[ \t]*\n(?:[#*_-]{3,}[ \t]*\n\s*)?[ \t*]*(?:What (?:is|are|was|will|does|do)"
     r"|How (?:many|much|long|far|old)|Which|Who|Find|Compute|Evaluate|Solve|Calculate|If)\b"
-    r"[^\n?]{8,300}(?:[?.][ \t]*\n|(\?[ \t]+[-−$]?\d[^\n]{0,40}(?:\n|\Z)))"  # answered in its line, or not
+    r"[^\n?]{8,300}(?:[?.][ \t]*\n|(\?[ \t]+(?:[-−$]?\d[^\n]{0,40}|[^\n?]{0,200}\banswer is [^\n]{1,40})(?:\n|\Z)))"
 )
 # "#### 42"
 _HASHES = regex(r"^####[ \t]*[-−$]?\d[^\n]*$", re.MULTILINE)

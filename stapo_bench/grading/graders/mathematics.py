@@ -28,6 +28,7 @@ from stapo_bench.grading.extraction import (
     answer_phrases,
     boxes_for,
     conclusion,
+    counted,
     declines,
     each_value,
     extract_answer,
@@ -83,12 +84,15 @@ _NAMED_OPTION = regex(  # "the root of seven, choice C, is irrational"; not "opt
 )
 _IN_BASE = r"= ([0-9A-F]+) in base[ -]?{base}(?!\d)"  # "so 100 = 244 in base 6"
 _ROUNDED_TO = regex(
-    r"\b(?:rounded (?:up |off |down )?to|(?:is|are) (?:about|approximately|roughly|around)) "
-    r"\$?([-−]?\d[\d,]*\.?\d*)\W*$",
+    r"(?:\b(?:rounded (?:up |off |down )?to|(?:is|are) (?:about|approximately|roughly|around)) |≈ ?)"
+    r"\$?([-−]?\d[\d,]*\.?\d*)(?:,? (?:rounded )?to the nearest [a-z]+)?\W*$",
     re.IGNORECASE,
 )
 _TWO_SIGNS = regex(r"\\pm(?![A-Za-z])|±")
 _POINT = regex(r"(?:\\left)?\([^(),]+(?:,[^(),]+){1,2}(?:\\right)?\)")  # "(3, 4)", "(1, 0, 2)"
+_OR_SHARE = regex(r"\d[\d./]*,? (?:or|i\.e\.|that is|which is),? (\d[\d.]*) ?(?:%|percent)\W*$")  # "0.30, or 30%"
+_INTERVAL = regex(r"[(\[][^,()\[\]]+,[^,()\[\]]+[)\]]")
+_LETTER_IS = regex(r"([a-z]) = ")
 _OPENS_WITH_SO = regex(r"(?:so|hence|thus|therefore)\b")  # "so the total", no name of a part
 _NOUN = regex(r"\b(?:the|its|their|corresponding) ([a-z]+(?:-[a-z]+)*)$|(?:^| )([a-z])$")
 MAX_GOES_ON = 1_500  # characters of a completion without a box that may ask the like of its question again
@@ -187,7 +191,7 @@ def _readings(completion: str, gold: Gold) -> Iterator[str]:
                 or extracted
             ]
         )
-        if may_be_region(gold) and (prose := prose_of(completion)) and (region := region_said(prose)) is not None:
+        if may_be_region(gold) and not _INTERVAL.search(extracted) and (prose := prose_of(completion)) and (region := region_said(prose)) is not None:
             yield region
         if _WORDS.fullmatch(extracted) and (value := value_without_words(completion)) is not None:
             yield value
@@ -198,11 +202,13 @@ def _as_the_question_has_it(completion: str, question: str) -> Iterator[str]:
     """Digits in the base asked for ("100 = 244 in base 6"), and a loss as the change that is asked for."""
     asked = asked_by(question)
     changes = asked.percent and "change" in question
-    if not (asked.base or changes) or (prose := prose_of(completion)) is None:
+    if not (asked.base or asked.percent) or (prose := prose_of(completion)) is None:
         return
     sentence = conclusion(prose) or ""
     if asked.base:
         yield from re.findall(_IN_BASE.format(base=asked.base), sentence)[-1:]
+    if asked.percent and (share := _OR_SHARE.search(sentence)):
+        yield f"{share[1]}%"
     if changes and (lost := _LOSS.search(sentence)):
         yield f"-{lost[1] or lost[2]}%"
 
@@ -226,6 +232,8 @@ def _asked_for(completion: str, gold: Gold) -> str | None:
         return None
     if answer_phrases(prose):
         return None
+    if (number := counted(conclusion(prose) or "", gold.question)) is not None:
+        return number
     named = named_values(conclusion(prose) or "")
     asked = asked_by(gold.question)
     words = {word for word in asked.words if len(word) > 1}  # a letter may be a formula's
@@ -283,7 +291,9 @@ def _several(completion: str, extracted: str, gold: Gold, wanted: int) -> Iterat
     if (items := last_items(prose, wanted)) is not None:
         yield items
     before = named[:-wanted]  # a formula there is working, a number is one answer more
-    if len(named) >= wanted and not (before and not _WORKED.search(before[-1].value)):
+    letter = _LETTER_IS.match(named[-1].value) if named else None
+    more = letter and len(re.findall(rf"(?<![\w\\]){letter[1]} ?= ?[-−]?\d", conclusion(prose) or "")) > wanted
+    if len(named) >= wanted and not more and not (before and not _WORKED.search(before[-1].value)):
         yield NEXT_VALUE.join(value for _, value in named[-wanted:])
     if not gold.answer.lstrip(" $").startswith("(") and (values := all_values(prose)) is not None:
         yield values  # in any order, so no pair

@@ -15,6 +15,7 @@ from stapo_bench.grading.read.notations import (
     spell_conditions,
     spell_exceptions,
     spell_joiners,
+    spell_units,
 )
 from stapo_bench.grading.read.unit_spellings import plain_units, spell_rates
 
@@ -307,6 +308,7 @@ RULES: tuple[Callable[[str], str], ...] = (
     spell_entities,
     spell_plainly,
     separate_cells,
+    spell_units,
     drop_dollars,
     space_singly,
     drop_bold,

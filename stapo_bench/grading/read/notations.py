@@ -3,6 +3,7 @@ r"""Notations of whole answers that have a plainer one: a transposed tuple, ``C(
 import re
 
 from stapo_bench.grading.patterns import regex
+from stapo_bench.grading.units import canonical
 
 _TRANSPOSED = regex(
     r"((?:[A-Za-z]\w* ?= ?)?(?:\([^()]*,[^()]*\)|\[[^\[\]]*,[^\[\]]*\]))"
@@ -14,9 +15,13 @@ _BRACKETED = regex(  # behind a value: "(x \\ne -3)", "(\\text{for } x > 0)", "\
     r"( ?(?:\\text ?\{)? ?(?:for|where|with|when|if|provided(?: that)?|assuming)\b(?: all)? ?\}?)?"
     r"([^()<>=]*(?:[<>]|\\(?:ne|le|ge|in|notin)(?![a-z]))[^()=]*?)(?:\)|\\text\{ ?\) ?\}) ?(?=[,;]|$|and\b|or\b)"
 )
+_FORMULA_AND_UNIT = regex(r"(\$[^$]+\$)\s*([A-Za-zΩ][A-Za-zΩ/·\s^$\d{}\\-]*)")
 _JOINERS = {"oder": "or", "ou": "or", "или": "or", "und": "and", "et": "and", "и": "and"}
 _JOINER = regex(rf"(?<=[\w)}}]) ({'|'.join(_JOINERS)}) (?=[-+\w\\(]{{1,2}}(?![a-z]{{2}}))")
-_UNEQUAL = regex(r"([a-z]) ?\\ne (?=.*(?:,|\\pm|\b(?:and|or)\b))([^a-z=<>]*(?:(?:\\(?:pm|frac|sqrt|pi)|\\text ?\{ ?(?:and|or) ?\}|and|or)[^a-z=<>]*)*)")
+_UNEQUAL = regex(
+    r"([a-z]) ?\\ne (?=.*(?:,|\\pm|\b(?:and|or)\b))([^a-z=<>]*(?:(?:\\(?:pm|frac|sqrt|pi)|\\text ?\{ ?(?:and"
+    r"|or) ?\}|and|or)[^a-z=<>]*)*)"
+)
 _LETTER = regex(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")
 _COMMAND = regex(r"\\text ?\{[^{}]*\}|\\[A-Za-z]+")
 _RELATION = regex(r"[<>]|\\(?:ne|le|ge|in|notin)(?![a-z])")
@@ -65,9 +70,28 @@ def spell_exceptions(text: str) -> str:
     """
     if "\\ne" not in text or not (said := _UNEQUAL.fullmatch(text)):
         return text
-    letter, values = said[1], [value.strip() for value in re.split(r",|\\text\s?\{\s*(?:and|or)\s*\}|\b(?:and|or)\b", said[2])]
-    each = [sign + value.removeprefix("\\pm").strip() for value in values for sign in (("-", "") if "\\pm" in value else ("",))]
+    letter, values = (
+        said[1],
+        [value.strip() for value in re.split(r",|\\text\s?\{\s*(?:and|or)\s*\}|\b(?:and|or)\b", said[2])],
+    )
+    each = [
+        sign + value.removeprefix("\\pm").strip()
+        for value in values
+        for sign in (("-", "") if "\\pm" in value else ("",))
+    ]
     return ", ".join(rf"{letter} \ne {value}" for value in each if value)
+
+
+def spell_units(text: str) -> str:
+    r"""The unit behind a formula, as text: what stands outside dollar signs is no mathematics.
+
+    >>> spell_units(r"$\frac{5}{2}$ L/min"), spell_units(r"$5$ g/cm$^3$"), spell_units("$2$, $3$")
+    ('$\\frac{5}{2}$ \\text{ L/min }', '$5$ \\text{ g/cm^3 }', '$2$, $3$')
+    """
+    if not text.startswith("$") or not (found := _FORMULA_AND_UNIT.fullmatch(text)):
+        return text
+    unit = re.sub(r"[${}\\ ]", "", found[2])
+    return rf"{found[1]} \text{{ {unit} }}" if isinstance(canonical(unit), tuple) else text
 
 
 def spell_joiners(text: str) -> str:
