@@ -46,6 +46,12 @@ _IN_BASE = regex(r"\(?\s*(?:\\text\s*\{\s*)?([0-9A-Fa-f]+(?:\.[0-9A-Fa-f]+)?)\s*
 _NAMED_GOLD = regex(r"\$?([A-Za-z](?:_\{?\w{1,3}\}?))\s*=(?=[^=]*$)")  # "a_n = 2^n"
 _CONSTANT = regex(r"(?:[-+\d.(){}/^ ]|\\(?:pi|sqrt|[dt]?frac|cdot)(?![A-Za-z]))+")
 _RECURRING = regex(r"(\d+\.\d*)\((\d+)\)")
+_NAMED_POINT = regex(r"\\text\s?\{\s*[a-z]+:?\s*\}\s*(\([^()]+\))")  # "\text{vertex }(1,-4)"
+_WORKED_GOLD = regex(r"[$\s]*\\(?:int|sum|lim|prod)(?![a-z])(?:[^=]|\{[^{}]*\})*=[^=]+$")  # "\int_0^1 x\,dx = \frac12"
+_COMMA_GOLD = regex(r"[-$\s]*\d+,\d{1,2}[$\s]*")
+_COMMAS = regex(
+    r"^(?!.*(?:\d\.\d|\b(?:the|is|what|find)\b)).*\d,\d", re.DOTALL | re.IGNORECASE
+)  # a question with decimal commas
 _MEASURED = regex(r"([^\\=<>]*[a-z][^\\=<>]*) \\text\{ [a-z]+ \}")  # of a letter
 _SUM = regex(r"[\d\s.+·×*^()-]*\d\s*[-+·×*^][\d\s.+·×*^()-]*")  # "4 + 1"
 _ASKS_DECIMAL = regex(
@@ -95,7 +101,13 @@ def decide(  # noqa: PLR0911 - one return for each kind of answer
         return _in_sentence(extracted.removeprefix(IN_SENTENCE), gold, asked)
     if words := words_of(gold.answer):
         extracted, gold = in_letters(extracted, words), replace(gold, answer=in_letters(gold.answer, words))
+    if gold.question and _COMMA_GOLD.fullmatch(gold.answer) and _COMMAS.search(gold.question):
+        gold = replace(gold, answer=gold.answer.replace(",", "."))
     if asked is not None and asked.options:
+        bare = extracted.strip(" ().")
+        extracted = (
+            bare.upper() if len(bare) == 1 and bare.islower() and _LABELLED.fullmatch(clean(gold.answer)) else extracted
+        )
         extracted = without_label(extracted, asked, lambda text, option: _decide(text, Gold(answer=option)).correct)
     if (in_order := _in_order_of_letters(extracted, gold)) is not None:
         extracted = in_order
@@ -163,6 +175,10 @@ def _otherwise(extracted: str, gold: Gold, asked: Asked | None) -> Verdict | Non
         return decide(value, gold, asked)
     if _states_identity(extracted, gold):
         return Verdict(True, "the right side of an identity")
+    if point := _NAMED_POINT.fullmatch(gold.answer.strip(" $")):
+        return decide(extracted, replace(gold, answer=point[1]), asked)
+    if _WORKED_GOLD.match(gold.answer) and gold.answer.count("=") < 3 and "=" not in extracted:
+        return decide(extracted, replace(gold, answer=gold.answer.rpartition("=")[2]), asked)
     if (named := without_names(listed(gold.answer))) and len(given := listed(extracted)) == len(named):
         return _each(without_names(given) or given, named, gold, asked)
     return None
@@ -274,6 +290,8 @@ def _by_parts(answers: list[str], gold: Gold, asked: Asked | None) -> Verdict:
 
 def _each(answers: list[str], golds: list[str], gold: Gold, asked: Asked | None) -> Verdict:
     """Each answer against the gold at its place."""
+    if asked is not None and asked.unit:
+        asked = replace(asked, unit=None)  # of one of the parts
     verdicts = [decide(answer, replace(gold, answer=part), asked) for answer, part in zip(answers, golds, strict=True)]
     return next((verdict for verdict in verdicts if not verdict.correct), Verdict(True, "each part"))
 

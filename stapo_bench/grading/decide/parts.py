@@ -11,7 +11,7 @@ _WORD_AND = regex(r"\\text\s*\{\s*,?\s*and\s*\}|\band\b")
 _GROUPED = regex(r"[\s$-]*\d{1,3}(?:,\d{3})+\W*")  # one number
 _NAME = regex(
     r"^\\sigma\^\{?2\}?\s*=\s*|^(?:\\[ ,;:]|\s)*(?:\\(?:text"
-    r"|mathrm)\w*\s*\{\s*(?:and )?[A-Za-z][A-Za-z -]{2,30}?\s*[:=]?\s*\}"
+    r"|mathrm)\w*\s*\{\s*(?:and )?[A-Za-z][A-Za-z -]{1,30}?\s*[:=]?\s*\}"
     r"|(?!(?:sin|cos|tan|cot|sec|csc|log|exp|min|max|gcd|lcm|mod|det|arg|not|and|lim|sup|inf|all|odd)\b)"
     r"[A-Za-z][a-z-]{2,20}\b)\s*[:=]?\s*(?=\S)"
 )

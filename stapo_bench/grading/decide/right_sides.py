@@ -11,6 +11,7 @@ _FORMULA = regex(r"\$([^$]+)\$")
 _ASKING = regex(r"(?<=[.?!,])\s+")
 # "k = 200 \text{ N/m}", "R = 2 kΩ"
 _NAMED_QUANTITY = regex(r"\s*[A-Za-z](?:_(?:\w|\{\w+\}))?\s*=\s*([^=]*\d(?:[^=]*\\text\s?\{[^=]+| ?[kM]?Ω\s*))")
+_NORM, _ASKS_NORM = regex(r"\s*(?:\\left)?\\?\|[^=]*\|\s*"), regex(r"\b(?:magnitude|norm|length|modulus)\b")  # "|v| = 3"
 _DOT = regex(
     r"\s*(?:\\(?:vec|mathbf|mathbf)\s*\{?)?[a-z]\}?\s*(?:·|⋅|\\cdot|\.)\s*(?:\\(?:vec|mathbf)\s*\{?)?[a-z]\}?\s*"
 )
@@ -38,13 +39,17 @@ def right_side(answer: str, question: str | None) -> str | None:
     if found := _NAMED_SET.fullmatch(answer) or _NAMED_QUANTITY.fullmatch(answer) or _EVALUATED.search(answer):
         return _closed(found[1])
     left, _, right = answer.partition("=")
+    if question is not None and _NORM.fullmatch(left) and _ASKS_NORM.search(question) and "=" not in right:
+        return right.strip()
     if question is not None and _DOT.fullmatch(left) and "product" in question:
         return right.strip()
     if question is None or len(left.strip()) < 2 or "=" in right or _UNFINISHED.search(right):
         return None
     formulas = _FORMULA.findall(_ASKING.split(question[-MAX_EQUALITY:])[-1])
     named = _squeezed(left)
-    return right.strip() if any(_squeezed(formula) == named for formula in formulas) else None
+    asking = _squeezed(_ASKING.split(question[-MAX_EQUALITY:].rstrip(" .?"))[-1])
+    is_asked = any(_squeezed(formula) == named for formula in formulas) or (len(named) > 2 and asking.endswith(f"is{named}"))
+    return right.strip() if is_asked else None
 
 
 def _closed(value: str) -> str:

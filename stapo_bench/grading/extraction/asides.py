@@ -5,7 +5,7 @@ import re
 from stapo_bench.grading.patterns import regex
 
 _ASIDE = regex(
-    r"^[^\w\ue000-\uf8ff]*(?:(?:quick\s|sanity\s|double[ -])?(?:checks?|checking"
+    r"^[^\w\ue000-\uf8ff]*(?:(?:quick\s|sanity\s|double[ -])?(?:checks?|checking(?! (?:each|all|every|the) [^.]*,)"
     r"|test(?:ing)?|double-check\w*)\b(?! gives)|verif\w+|confidence|i hope|hope\s|let me know|thanks?\b|thank\syou"
     r"|feel free|please(?![^.]*; )|(?:we|i) (?:still |now |also |just )?(?:need|have|want|ought) to (?:check|verify"
     r"|test|see) (?:whether|if|that)\b|as an? (?:\w+[ -]){0,2}(?:check|test)\b|you can(?!['’]t|not)\b|q\.?e\.?d|done\b"
@@ -16,12 +16,15 @@ _ASIDE = regex(
     r"|both sides(?!.*[,;:] (?:and )?(?:so|hence|thus|therefore),? (?!(?:the|our|this|my) (?:solution|answer|result"
     r"|check|root|value)\b|it (?:checks|works|holds|is (?:verified|right|correct|confirmed))))"
     r"|the (?:left|right)(?:-hand)? side(?!.*[,;:] (?:and )?(?:so|hence|thus|therefore)\b)|[LR]HS\b"
-    r"|then both|before round\w+|(?:substitut\w+|plugging)\b(?!.*(?:\b(?:gives?|yields?|means) [a-z] ?="
-    r"|[,;:]\s[a-z]\s?(?:=|(?:equals|is)\b)|:\s[^:]*=|(?:[,;:]|\sand)\s(?:and )?(?:so|hence|thus|therefore|(?:that|this|it)(?:['’]s| is))\b"
-    r"|,\s(?:the|this|our) (?:\w+ ){1,3}(?:equals|is|works out|comes|becomes|turns out|amounts)\b|\b(?:i|we|one) (?:get|obtain|find)s?\b))"
+    r"|then both|before round\w+|(?:substitut\w+|plugging)\b(?!.*(?:\b(?:gives?|yields?|means|makes) [a-z] ?="
+    r"|[,;:]\s[a-z]\s?(?:=|(?:equals|is)\b)|:\s[^:]*=|(?:[,;:]|\sand)\s(?:and )?(?:so|hence|thus|therefore|(?:that"
+    r"|this|it)(?:['’]s| is))\b"
+    r"|,\s(?:the|this|our) (?:\w+ ){1,3}(?:equals|is|works out|comes|becomes|turns out|amounts)\b|\b(?:i|we"
+    r"|one) (?:get|obtain|find)s?\b))"
     r"|for (?:instance|example)|e\.g|compare\b(?!.*:)|remark|zum vergleich"
     r"|(?:please )?(?:do not|don['’]t) (?:confuse|mistake|mix)\b|(?:it['’]s|it is|it may be|it might be) tempting\b"
-    r"|代入(?:检验|验证|验算)|(?:检验|验证|验算)[:：]|للتحقق|للتأكد|vérif|(?:la )?verifica\b|(?:die )?(?:probe|kontrolle)\b|(?:la )?comprobación\b|проверка\b"
+    r"|代入(?:检验|验证|验算)|(?:检验|验证|验算)[:：]|للتحقق|للتأكد|vérif|(?:la )?verifica\b|(?:die )?(?:probe|kontrolle)\b"
+    r"|(?:la )?comprobación\b|проверка\b"
     r"|(?:the|this) (?:condition|restriction)s?\b[^:]*\b(?:is|are) (?:also |indeed )?(?:satisfied|fulfilled|met)\W*$"
     r"|(?:la )?(?:condición|condition|condizione)\b.*\b(?:se cumple|vérifiée|respectée|soddisfatta)\W*$"
     r"|(?:die )?bedingung\b.*\berfüllt\W*$|условие\b.*\bвыполн\w+\W*$"
@@ -34,7 +37,12 @@ _ASIDE = regex(
     r"|given:|the (?:solution|method|proof|argument|derivation) (?:uses|relies|is based)\b"
     r"|(?:some|many|other) (?:people|students|readers|authors|textbooks)\b(?!.*(?:[:;] |, so\b))"
     r"|everything (?:is|works|checks|fits|matches|agrees)\b"
-    r"|(?:yes,? )?i['’]m (?:\w+ )?(?:confident|sure|certain)(?: in| about| of)? (?:that|this|it)\W*$|posted (?:by|on|in)\b|practi[cs]e makes\b|try (?:it|this|that|the same|doing|solving|another)\b(?!.*\b(?:so"
+    r"|(?:yes,? )?i['’]m (?:\w+ )?(?:confident|sure|certain)(?: in| about| of)? (?:that|this|it)\W*$|posted (?:by"
+    r"|on|in)\b"
+    r"|if you (?:get|are|feel|ever get) stuck\b|for (?:further|more) (?:practi[cs]e|exercises?|examples?|problems?),? (?:see|try|do)\b"
+    r"|have an? (?:very )?(?:nice|great|good|wonderful|lovely) (?:day|evening|weekend|time|one)\b|i['’]d (?:recommend|suggest)\b"
+    r"|if you(?:['’]re| are) [^,]*, i['’]d (?:recommend|suggest)\b|if not,? (?:try|let|feel|just)\b|(?:practice |exam |bonus |extra )?tips?: (?:try|always|never|remember|practi)\b|practi[cs]e makes\b"
+    r"|try (?:it|this|that|the same|doing|solving|another)\b(?!.*\b(?:so"
     r"|hence|therefore)\b)"
     r"|(?:an? )?(?:quick |neat |nice |handy |useful |cool |little |simple ){1,2}(?:trick|fact|shortcut)\b"
     r"|if you (?:have|need|want)|would you|do you|is there|any (?:other )?questions|good luck|happy|great|nice"
@@ -47,8 +55,7 @@ _ASIDE = regex(
 )
 # Advice, courtesies and remarks, unless they conclude: "Tip: always check.", "Good luck!"
 _ADVICE = regex(
-    r"^[^\w\ue000-\uf8ff]*(?:(?:practice |exam |bonus |extra )?tips?: (?:try|always|never|remember|practi)\b"
-    r"|(?:pro |study |quick )?tips?:(?!.*[\d%)] ?=)|(?:a )?(?:word|piece|bit) of advice:"
+    r"^[^\w\ue000-\uf8ff]*(?:(?:pro |study |quick |a )?tips?:(?!.*[\d%)] ?=)|(?:a )?(?:word|piece|bit) of advice:"
     r"|in the (?:next|following) (?:lesson|section|chapter|video|exercise),? (?:we|you|i)\b"
     r"|next (?:time|lesson),? (?:we|you|i)\b|it(?:['’]s| is) worth (?:noting|remember"
     r"|memori|mention|check|practi|knowing|trying)|always\b(?=.*\b(?:remember|check|make sure|read|try|write)\b)"
@@ -83,7 +90,8 @@ _APPROVED = regex(
     r"|expected|desired|needed|claimed|given|stated|it should)|this (?:works|fits)|which (?:matches"
     r"|fits|works|agrees|checks out|is (?:correct|right|true|consistent))|checks out|works|matches|OK)"
     r"|[✓✔✅])[\s.!)]*$"
-    r"|^(?!\W*(?:so|thus|therefore|hence)\b)(?!.*, (?:so|hence|thus|therefore)\b).*=\s*[-−]?[\d./]+,? as (?:it should(?: be)?"
+    r"|^(?!\W*(?:so|thus|therefore|hence)\b)(?!.*, (?:so|hence|thus"
+    r"|therefore)\b).*=\s*[-−]?[\d./]+,? as (?:it should(?: be)?"
     r"|expected|required|desired|needed|wanted|we wanted|(?:the )?(?:problem|question|equation|statement)"
     r" (?:says|states|demands|requires|asks))\W*$"
     r"|^[^;:]*, (?:just |exactly |precisely )?as (?:the |[A-Z]\w+['’]s? )?(?:[a-z]+['’]?s? )?(?:formulas?|theorem"
@@ -100,7 +108,8 @@ _APPROVED = regex(
 )
 _PARENTHESES_BEHIND = regex(r"(?<=[\w\ue000-\uf8ff])[,.]?\s+\([^()]*\)[\s.!]*$")
 _OF_OTHERS = regex(
-    r"^(?!.*\bthere (?:is|are) (?:exactly |only |just )?\w+ of them\b).*\b(?:of|among) (?:these|them|those)\b"
+    r"^(?!.*\bthere (?:is|are) (?:exactly |only |just )?\w+ of them\b).*(?<!each )(?<!all )(?<!both )"
+    r"\b(?:of|among) (?:these|them|those)\b"
     r"|^\W*(?:in other words,? |and )?(?:the|all|those) (?:others?|rest|remaining)\b"
     r"|^\W*(?:it|this|that|they|these) (?:is|are|was) (?:attained|reached|achieved|taken|assumed)\b|\bby the way\b"
     r"|\bthat (?:achieve|attain|give|do|reache)s? (?:it|this|that|so)\b"
@@ -114,7 +123,8 @@ _IN_TOTAL = regex(r"[,;:] (?:in total|altogether|so|hence|thus|therefore)\b", re
 # "Wait, the rest are 12."
 _CORRECTS = regex(r"\W*(?:wait|no|actually|but|oops|hold on|hmm|oh)\b", re.IGNORECASE)
 _CONCLUDES = regex(
-    r"[\s>#*-]*(?:(?:and |but )?(?:so|hence|thus|therefore|consequently|altogether|in total|in conclusion|final(?:ly)?)\b"
+    r"[\s>#*-]*(?:(?:and |but )?(?:so|hence|thus|therefore|consequently|altogether|in total|in conclusion"
+    r"|final(?:ly)?)\b"
     r"|\*\*.*\*\*\W*$)"
     r"|.*[,;:] (?:so|hence|thus|therefore)\b",
     re.IGNORECASE,

@@ -18,7 +18,8 @@ _CONCLUDES_IN = regex(r"=|\bnot\b|n['’]t\b|\b(?:if|each|every|per|more|fewer|t
 _VALUE = regex(rf"\d|\$|[√π]|(?i:{NUMERAL.pattern})")
 # Where a clause of something else may begin: "..., while they are 2 and 9", "; the other is 4".
 _BESIDE = regex(
-    r",? (?:while|whereas)\b|(?:, and|;) (?=the (?:other|others|remaining|rest)\b)|, and (?=(?:[A-Z][a-z]+|it) (?:is|has)\b)"
+    r",? (?:while|whereas)\b|(?:, and|;) (?=the (?:other|others|remaining|rest)\b)|, and (?=(?:[A-Z][a-z]+"
+    r"|it) (?:is|has)\b)"
     r"| and (?=(?:his|her|its|their) [a-z]+ (?:is|are|was|has|will be|gets|costs)\b)"
     r"|、(?=[^、。]{1,6}は)|, (?:before|after which|though|although|even though)\b"
     r"|, (?:а|при этом|mientras(?: que)?|und|während|wobei|et|tandis que|alors que|e|mentre|enquanto)\b"
@@ -64,7 +65,7 @@ def without_aside(text: str, asked: str) -> str:
             continue
         if (stems(behind) & wanted) < (stems(before) & wanted):
             return f"{text[:end]}{before}."
-        if _WHILE.match(match[0]) and (stems(before) & wanted) < (stems(behind) & wanted):
+        if _WHILE.match(match[0]) and len(stems(before) & wanted) < len(stems(behind) & wanted):
             return text[:end] + behind.lstrip()
     return text
 

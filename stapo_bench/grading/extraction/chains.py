@@ -15,6 +15,11 @@ _JOINTS = regex(r"[,;](?:\s+and)?(?:\s|\\[ ,;:q]|(?=\s))| and | or |\\text\s*\{\
 _ARITHMETIC = regex(r"[^A-Za-z=]*\d[^A-Za-z=]*[-−+*/·×÷^√²³][^=]*")
 _LOGARITHM = regex(r"\s*\\?(?:log|ln|lg)\s?(?:_\{?\d+\}?|[₀-₉]+)?\s?[^a-zA-Z=]+")
 _REASON_BEHIND = regex(r"\\q?quad\s*\(\s*\\text\s*\{\s*(?:since|because|as|check|for|where)\b.*$")
+_UNEQUAL_BEHIND = regex(
+    r"(?<=[^=]),?\s*\\q?quad\s*\(?\s*(?:\\text\{ ?(?:for|where) ?\}\s*)?[a-z]\s*\\neq?\s*-?\d+\)?\s*$"
+)
+_VARIABLE = regex(r"(?<![A-Za-z\\{])[xyzabt](?![A-Za-z])")  # of an equation written from right to left: "2 = x"
+_TEXT_JOINT = regex(r"(?:\s|\\q?quad|\\[ ,;])*\\text\s*\{\s*(and|or)\s*\}(?:\s|\\q?quad|\\[ ,;])*")
 # "7^{-1} ≡ 15 (mod 26)": numbers alone
 _CONGRUENT = regex(r"[^A-Za-z]*?(?:≡|\\equiv)\s*(-?\d+)\s*(?:\(mod.*|\\pmod.*|\\mod.*|\\bmod.*)?")
 _ROUNDED_CALL = regex(r"[A-Za-z]\([-\d.]+\) ?(?:≈|\\approx) ?(-?[\d.]+)")  # "y(3) ≈ 8"
@@ -43,7 +48,7 @@ _NOUN_IS = regex(
 )
 # What has a value, so that an equality said of it is a working: "the sum is n(n+1)/2 = ..."; a line has none.
 _QUANTITY = regex(
-    r"\b(?:sums?|integer|side|edge|age|product|difference|quotient|remainder|ratio|area|perimeter|volume"
+    r"\b(?:sums?|integer|largest|smallest|biggest|greatest|middle|answer|side|edge|age|product|difference|quotient|remainder|ratio|area|perimeter|volume"
     r"|circumference|length|width|height|depth|distance|radius|diameter|speed|velocity|acceleration|rate|time|mass"
     r"|weight|force|energy|power|current|voltage|charge|resistance|density|pressure|temperature|frequency|total|number"
     r"|count|amount|cost|price|profit|interest|value|average|mean|median|variance|probability|chance|angle|determinant"
@@ -63,6 +68,7 @@ def chain_end(text: str, goes_on: bool = True) -> str:  # noqa: PLR0911 - one re
     >>> chain_end("A = \\pi r^2 = 16\\pi"), chain_end("x = 5"), chain_end("gcd(48, 18) = 6"), chain_end("y = 2x + 3")
     ('16\\pi', 'x = 5', '6', 'y = 2x + 3')
     """
+    text = _TEXT_JOINT.sub(r" \1 ", text) if "\\text" in text else text
     if rounded := _ROUNDED_CALL.fullmatch(text.strip()):
         return f"≈ {rounded[1]}"
     if (
@@ -73,7 +79,7 @@ def chain_end(text: str, goes_on: bool = True) -> str:  # noqa: PLR0911 - one re
         return chain_end(text[listed.end() :])  # "the change in x, (11 - 2)/(4 - 1) = 3"
     if congruent := _CONGRUENT.fullmatch(text.strip()):
         return congruent[1]
-    text = _implied(_REASON_BEHIND.sub("", text)).strip()
+    text = _implied(_UNEQUAL_BEHIND.sub("", _REASON_BEHIND.sub("", text))).strip()
     sides = _sides(text)
     if len(sides) > 1 and not _NAME_SIDE.fullmatch(sides[0]) and (other := _OTHER_FORM.search(text)):
         return chain_end(text[: other.start()])
@@ -97,7 +103,7 @@ def chain_end(text: str, goes_on: bool = True) -> str:  # noqa: PLR0911 - one re
         return last
     if _NAME_SIDE.fullmatch(name):
         return f"{name.strip()} = {last}" if "≈" not in last else last
-    if re.fullmatch(r"[a-z]", last) and len(sides) == 2 and re.search(r"\d", name):
+    if len(sides) == 2 and re.fullmatch(r"\s*[-−\d.]+\s*", name) and _VARIABLE.search(last):
         return f"{last} = {name.strip()}"  # "2 = x"
     closed = not re.search(
         r"(?<![A-Za-z\\])[a-z](?![A-Za-z(])",

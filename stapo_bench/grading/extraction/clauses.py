@@ -17,9 +17,11 @@ MAX_BEFORE = 60  # characters before a value that may hedge it
 _WHICH = (  # that adds a remark, and no result
     r"which(?! (?:together |in (?:[a-z]+ ){1,3}|for (?:[a-z]+|\d+) [a-z]+ |thus |then "
     r"|to the nearest [a-z]+ |rounded [^,]{0,40}?|[a-z]+ed (?:by|with|in) \S+ )?(?:is|are"
-    r"|equals|gives|makes|means|comes|works out|simplifies|reduces|factors|factori[sz]es|expands|evaluates|leaves|leaving|yields|totals|amounts"
+    r"|equals?|gives?|says|makes?|corresponds|means|comes|works out|simplifies|reduces|factors|factori[sz]es|expands|evaluates|leaves"
+    r"|leaving|yields|totals|amounts"
     r"|rounds|brings"
-    r"|takes|sends|maps|moves|raises|lowers|puts|sets|becomes|turns|reads|approaches|tends|tells us|shows|implies|can happen|can be)\b)"
+    r"|takes|sends|maps|moves|raises|lowers|puts|sets|becomes|turns|reads|approaches|tends|tells us|shows|implies"
+    r"|can happen|can be)\b)"
 )
 _SUBORDINATE = regex(
     r",?\s+\b(?:because|since|as (?:desired|required|claimed|shown|needed|expected|stated|\w+ was)|as (?:we"
@@ -52,7 +54,8 @@ _QUOTES = frozenset("\"\u201c\u201d\u201e'\u2019")
 _REASON = regex(
     r"[\s,;]*(?:(?:and|but)\s+)?(?:because"
     r"|since(?![^,;]*\b(?:(?:it|this|that) (?:means|follows|implies)|we (?:leave|keep|write))\b)"
-    r"|as(?! an? (?:[a-z]+ (?:of|in|for)|percent(?:age)?|fraction|decimal)\b)|if|when|while|whereas|although|though|unless|provided|where"
+    r"|as(?! an? (?:[a-z]+ (?:of|in|for)|percent(?:age)?|fraction|decimal)\b)|if|when|while|whereas|although"
+    r"|though|unless|provided|where"
     r"|with(?![^,;]*\b(?:(?:this|that|it) (?:is|are|\w+s)|(?:we|i|he|she|they) [a-z]+|the [a-z]+ (?:therefore "
     r"|then |thus "
     r"|also )?(?:are|[a-z]+s)) )|not|rather"
@@ -92,24 +95,26 @@ _AS_EQUAL = regex(r",\s+(?=as [^,;a-z]*=[^,;]*\b(?:and|but)\b)")  # "24, as 24 =
 _KNOWN = regex(r"\b(?:the|these|those|all|both|other|remaining|first|last|original)\s+$", re.IGNORECASE)
 _AT = regex(
     r"(?<!end up )(?<!ends up )(?<!left )\b(?:at|when|where|with|for|if|from|by|after|since|as|using|because"
-    r"|given|pour|para|für|per|при|avec|wenn|quand)\s+$",
+    r"|given|mit|con|com|bei|при|pour|para|für|per|при|avec|wenn|quand)\s+$",
     re.IGNORECASE,
 )
 _CONSEQUENCE = regex(
     r"[,;:—–-]\s*(?:and\s+)?(?:so|hence|thus|therefore|consequently|then|which means|from which|meaning|it follows"
     r"|that is|in other words|(?:or )?in (?:\w+ )?(?:form|notation|terms)|o sea|de modo que|así que"
     r"|por (?:lo )?tanto|de sorte que|sodass|so dass|di modo che"
-    r"|так что|следовательно|es decir|c['’]est-à-dire|das heißt|cioè|ou seja|то есть|namely|altogether|in total|adding up to|amounting to|totall?ing|coming to"
+    r"|так что|следовательно|es decir|c['’]est-à-dire|das heißt|cioè|ou seja|то есть|namely|altogether|in total"
+    r"|soit|adding up to|amounting to|totall?ing|coming to"
     r"|which (?:together |in all |in total |thus |then )?(?:comes (?:down )?to|boils down to|works out (?:to|as"
     r"|at)|amounts to|totals"
-    r"|gives|makes|equals|leaves"
-    r"|yields|reads|simplifies to|evaluates to)|which in (?:base \w+|binary|octal|hexadecimal|decimal)(?= is\b)"
+    r"|gives?|says|makes?|equals?|leaves?|corresponds to"
+    r"|yields?|reads|simplifies to|evaluates to)|which in (?:base \w+|binary|octal|hexadecimal|decimal)(?= is\b)"
     r"|which is to say|which,? (?:(?:rounded )?to the nearest \w+|to (?:\w+ )?(?:decimals?"
     r"|places?|figures|digits)(?: places?)?|in (?:[a-z]+ )?(?:notation"
     r"|form|terms|percent|words|degrees|decimals?)),?(?= (?:is|gives|makes|becomes|reads)\b)|donc"
     r"|also|daher|somit|luego|поэтому|значит|(?:rounded )?to the nearest \w+)\b(?: that\b(?!['’]))?"
     r"|\s(?:so|hence|thus|therefore)\s(?=\d|[a-z] ?=|the\b|it\b|there\b)"
-    r"|, (?:zusammen|insgesamt|au total|en tout|en total|in totale|всего)(?: also| donc)?\b|, written (?:as )?(?=[(\d\ue000-\uf8ff√])|[,，;；]\s*(?:所以|因此|故|即|于是|よって|ゆえに)|(?:なので|ですから|ため)[、,]|[,;] here\b",
+    r"|, (?:zusammen|insgesamt|au total|en tout|en total|in totale|всего)(?: also| donc)?\b"
+    r"|, written (?:as )?(?=[(\d\ue000-\uf8ff√])|[,，;；]\s*(?:所以|因此|故|即|于是|よって|ゆえに)|(?:なので|ですから|ため)[、,]|[,;] here\b",
     re.IGNORECASE,
 )
 # "Since the time is 2 hours, ...": what opens a sentence and states nothing.
@@ -119,7 +124,8 @@ _OPENING = regex(
     r"|each|his|her|its|their|our)\b[^,]*\b(?:\d|[\ue000-\uf8ff]|two\b|three\b|four\b|five\b|six\b|seven\b|eight\b"
     r"|nine\b|ten\b|eleven\b|twelve\b|[a-z]+teen\b|[a-z]+ty\b|half\b)|[\ue000-\uf8ff]\W*$|\S{1,20} is the\b)"
     r"|\W*(?:plugging|substituting|using|putting|setting|inserting|taking|with)\b[^:;]*\b(?:we|one) (?:get"
-    r"|obtain|find|have|arrive at|come to|end up with)s?\s+|(?:.*\band )?\b[a-z]{2,}ing (?:[a-z]+ )?(?:by|with|for|from|in) [^,=]*,\s+(?=[a-z] ?=)"
+    r"|obtain|find|have|arrive at|come to|end up with)s?\s+|(?:.*\band )?\b[a-z]{2,}ing (?:[a-z]+ )?(?:by|with|for"
+    r"|from|in) [^,=]*,\s+(?=[a-z] ?=)"
     r"|\W*(?:since|because|as) [^,]*=[^,]*,\s+(?=[^,=]*[A-Za-z(][^,=]*=)"
     r"|(?:.*[,;] (?:and )?)?[a-z]{3,}ing (?=[^,;:=]*\d)[^,;:=]*?\b(?:shows?|tells us|means|reveals"
     r"|implies)\s+(?:that\s+)?(?=[^=]*\d)",
@@ -143,7 +149,8 @@ _FILLER = frozenset(_FILLER_WORDS.split())
 _HEDGE = regex(
     r"\b(?:at least|at most|no more than|no less than|no fewer than|not more than|not less than|more than"
     r"|less than|fewer than|greater than|larger than|smaller than|bigger than"
-    r"|(?<!\badd )(?<!\badds )(?<!comes )(?<!rounds )up to|(?<!hands )(?<!hand )(?<!left )(?<!pays )over|under|above|below"
+    r"|(?<!\badd )(?<!\badds )(?<!comes )(?<!rounds )up to|(?<!hands )(?<!hand )(?<!left )(?<!pays )over|under"
+    r"|above|below"
     r"|nearly|almost|between|neither|maybe|perhaps"
     r"|possibly|might be|may be|could be|cannot be|can't be|never|not|isn['’]t|aren['’]t|n['’]t|bounded by|off by"
     r"|menor\w* (?:que|do que|a)|mayor\w* (?:que|a)|maior\w* (?:que|do que)"
@@ -166,7 +173,7 @@ _ROUGH = regex(
 )
 # "which brings the thermometer to −7"
 _BRINGS_TO = regex(
-    r"(?<!would )\b(?:brings?|takes?|moves?|sends?|maps?|goes|raises?|lowers?|drops?"
+    r"(?<!would )\b(?:brings?|takes?|moves?|sends?|maps?|(?<=\) )goes|raises?|lowers?|drops?"
     r"|falls?|rises?|shrinks?|grows?|reduces?|sinks?|climbs?|leads?)\b(?: [^\W\d_]+){0,4} to (?:exactly |just )?$"
     r"|\b(?:puts?|sets?) (?:[^\W\d_]+ ){1,6}(?:at|to) (?:exactly |just )?$"
     r"|\b(?:leave|keep|state|rewrite|put|write|written|express|expressed|represent|represented)\b(?: \S+){1,3} as $"
@@ -182,11 +189,13 @@ _COUNTS_VALUES = regex(
 )
 # "seven apples remain in the basket of 12"
 _ARE_LEFT = regex(r"(?: [a-z]+){0,2} (?:remains?|(?:is|are|were|was) left|(?:is|are) needed)\b")
-_KOREAN_IS = regex(r"(?:입니다|이다|이에요|예요)\W*$")  # "9π입니다"
+_KOREAN_IS = regex(r" ?(?:입니다|이다|이에요|예요|となる|になる|となります|になります)\W*$")  # "9π입니다"
+_OF_THAT = regex(r" of (?:that|this|it|these|those), [^,;=]*$")
 _HAPPENS_AT = regex(r"\b(?:happens|occurs)\b[^;]*\b(?:at|when|for) $")
 # "; sottraendo b si ottiene il vettore (−2, 8)"
 _OBTAINS = regex(
-    r"[^;.=\d]* (?:si ottiene|si ottengono|se obtienen?|obtém-se|on obtient|erhält man|получаем|получим)\b"
+    r"[^;.=\d]* (?:(?:we|one) (?:obtain|get|have|find|arrive at)|si ottiene|si ottengono|se obtienen?|obtém-se"
+    r"|on obtient|erhält man|получаем|получим)\b"
 )
 # "Area = "
 _WORD_EQUALS = regex(r"[A-Za-z]{3,} ?= ?$")
@@ -331,6 +340,9 @@ def _chosen(clause: str, runs: list[Span], firm: list[tuple[Span, int]], related
     strong = [run for run in strong if not run.in_words] or [
         run for run in strong if not _COUNTS_VALUES.match(clause, run.end)
     ]
+    halves = [run for run, _ in firm if run.in_words and _OF_THAT.match(clause, run.end)]
+    if halves and runs[-1] not in halves and not runs[-1].in_words and not clause[runs[-1].end :].strip(" ."):
+        return runs[-1]  # "has half of that, 15"
     if strong and all(run.in_words for run in strong) and not related and runs[-1] not in strong:
         apposed = not runs[-1].in_words and clause[: runs[-1].start].rstrip().endswith(",")
         if apposed and not clause[runs[-1].end :].strip(" ."):

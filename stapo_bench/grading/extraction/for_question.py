@@ -80,8 +80,9 @@ _LETTER = regex(
 # What opens a remark, behind which all are remarks.
 _REMARKS = regex(
     r"(?:(?<=[.!?:)\]$*])\s+|\n\s*)(?=[*_#>\s\u2190-\u2bff\ufe0f-]{0,6}"
-    r"(?:(?:some |a few |one |final |closing |side |an? )?(?:remarks?|comments?|observations?|aside)\b[^.\n]{0,40}[.:]"
+    r"(?:(?:some |a few |one |final |closing |side |an? )?(?:remarks?|comments?|observations?|aside|pointers?|hints?|reminders?)\b[^.\n]{0,40}[.:]"
     r"|(?:in|more) general(?:ly)?(?:,| (?:the|if|for|one|we|it|an?)\b)"
+    r"|(?:shall (?:we|I)|want me to|would you like|do you want|should I)\b[^\n?]*\?"
     r"|incidentally\b|p\. ?s\.|by the way\b|as an? (?:side note|aside)\b|geometrically,|interestingly\b|fun fact\b"
     r"|if you (?:want|like|wish)\b[^.\n]*\bI can\b|here(?:['’]s| is) (?:how|why)\b(?![^\n]*:\s*\n\s*\|)"
     r"|(?:key )?(?:takeaways?|points to remember|pitfalls)\b"
@@ -143,7 +144,8 @@ _REMARK = regex(
 )
 # "This brings us to 12."
 _LEADS_US_TO = regex(
-    r"\b(?:leads?|brings?|takes?|gets?) (?:us |him |her |them )?to\b|\b(?:lands?|arrives?|ends? up|settles?) (?:at|on|with)\b",
+    r"\b(?:leads?|brings?|takes?|gets?) (?:us |him |her |them )?to\b|\b(?:lands?|arrives?|ends? up|settles?) (?:at"
+    r"|on|with)\b",
     re.IGNORECASE,
 )
 _COMES_TO = (
@@ -300,7 +302,7 @@ def _until_remark(text: str, asked: str, question: str) -> str:
     if (
         len(said) < 2
         or concludes(said[-1])
-        or not _NUMBER.search(said[-1])
+        or not (_NUMBER.search(said[-1]) or _told_before(said, _noun_asked(asked)))
         or is_taken_back(said[-1])
         or _CORRECTS.match(said[-1])
         or _SETTLES.match(said[-1])
@@ -322,6 +324,11 @@ def _until_remark(text: str, asked: str, question: str) -> str:
         if is_told:
             return text[: text.rfind(sentence) + len(sentence)] if is_remark else text
     return text
+
+
+def _told_before(said: list[str], wanted: frozenset[str]) -> bool:
+    """Whether a sentence before the last gives what is asked for its value, of which the last says something in words."""
+    return bool(wanted) and any(wanted <= stems(each) and _IS_VALUE.search(each) for each in said[:-1])
 
 
 def _tells_name(name: str, sentence: str, behind: list[str]) -> bool:

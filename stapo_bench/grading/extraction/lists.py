@@ -23,13 +23,15 @@ _FROM = regex(r",? (?:from|for which|since|because|as|where|when|whose|which)\b.
 _THE_POINT = regex(
     r"^the (?:origin|point|pair|line|value|root|solution|vector|number)(?: at| is)? (?=\S)"
 )  # "the point (2, 4)"
+_FORMULA_OF, _FUNCTION = regex(r"=.*[a-zA-ZΔ].*|·[a-z]"), regex(r"\\?(?:sqrt|pi|ln|log|sin|cos|tan|frac|text)\b|^[a-zA-Z] =")
 _MULTIPLE = regex(r"\s*\d*[a-z]\s*")  # "2x", of "2x = 40°"
 # "y = 6x − 9", "y = 9 + 6(x − 3)"
 _SOLVED = regex(r"^[a-zA-Z] = .*(?:[\w)] ?[-−+·×÷*] ?[\w(√]|\d\()")
 _NAMED_ROW = regex(r"\s*\|[^|\d]*[^\W\d_]{2}[^|\d]*\|\s*([^|]+?)\s*\|\s*")  # "| larger number | 7 |"
 # "x - 1 = 0 gives x = 1"
 _LEADS_TO = regex(
-    r"^.*(?:⇒|→|=>)\s+(?=\()|^.*(?:\b(?:which )?gives|\bleads to|\byields|,? so|⇒|→|=>|=\s*[-−]?\d+:)\s+(?=[A-Za-z]\s*=)"
+    r"^.*(?:⇒|→|=>)\s+(?=\()|^.*(?:\b(?:which )?gives|\bleads to|\byields|,? so|⇒|→|=>"
+    r"|=\s*[-−]?\d+:)\s+(?=[A-Za-z]\s*=)"
 )
 _NAMED_LINE = regex(
     r"^\s*\**([b-zB-Z]|a(?=\s*=)|"
@@ -42,7 +44,8 @@ def block(lines: list[str], last: int) -> str | None:
     first = last
     values: list[str] = []
     names: set[str] = set()
-    while first >= 0 and (item := _item(lines[first])) is not None:
+    is_bullet = BULLET.match(lines[last]) is not None
+    while first >= 0 and (is_bullet or not BULLET.match(lines[first])) and (item := _item(lines[first])) is not None:
         values.insert(0, item[1])
         names.add(item[0])
         first -= 1
@@ -51,6 +54,8 @@ def block(lines: list[str], last: int) -> str | None:
         first += 1
     if len(values) < 2:
         return None
+    if len(names) == 1 and not BULLET.match(lines[last]) and _FORMULA_OF.search(_FUNCTION.sub("", values[0])):
+        return values[-1]  # "J = m·v" above "J = 3.0"
     if BULLET.match(lines[last]):
         before = lines[first].strip(" *_") if first >= 0 else ""
         opens = (
@@ -115,6 +120,8 @@ def _item(line: str, worked: bool = False) -> tuple[str, str] | None:
     content = _LEADS_TO.sub("", _FROM.sub("", content) if bullet else content)
     if bullet and worked and (number := in_digits(content.lower().removeprefix("minus ").removeprefix("negative "))):
         return name, number if content.lower().startswith(number) or " " not in content else f"-{number}"
+    if bullet and not name and re.fullmatch("[A-Z]", content):
+        return "", content
     runs = spans(tokens(content))
     behind = content[runs[-1].end :] if runs else ""
     counted = bullet and len(name) > 1 and _COUNTED.fullmatch(behind)

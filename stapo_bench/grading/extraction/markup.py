@@ -49,10 +49,11 @@ _ABOUT = regex(r"(?<=[\w)]) ~ (?=[\d.])")
 _ARROW = regex(r"(?<=\s)[-=]{1,3}>(?=\s)")
 _OTHER_BOX = regex(r"\\bbox\s{0,3}(?:\[[^\]\n]{0,80}\])?(?=\{)|\\enclose\{[a-z, ]*box[a-z, ]*\}\s{0,3}(?=\{)")
 _WITHOUT = regex(r"ℝ\s*\\\s*\{([^{}\n]{1,60})\}")
-_EMOJI = regex("[\U0001f300-\U0001faff\u2728\u2b50\u2764\u270f\u263a]")  # pictures; digits with marks are others
+_EMOJI = regex("(?<=[0-9])\ufe0f?\u20e3|[\U0001f300-\U0001faff\u2728\u2b50\u2764\u270f\u263a]")  # pictures; digits with marks are others
 _SMALL_FRACTION = regex("([⁰¹²³⁴⁵⁶⁷⁸⁹]+)[⁄∕/]([₀-₉]+)")  # "⁶⁄₂₀"
 _ROW_BELOW = regex(r"(\[[^\[\]\n]*\],?)[ \t]*\n[ \t]*(?=\[)")  # "[[1, 3],\n [2, 4]]"
 _AMPERSAND = regex(r"(?<=[\d)]) & (?=[-−\d(])")  # "23, 24 & 25"
+_LOG_BASE = regex(r"\blog ?\(?([\w.]+)\)? \(base (\d+)\)")  # "log 7 (base 10)"
 _REAIS = regex(r"\bR\$ ?(?=\d)")  # "R$ 45", in Brazil
 _POINT = regex(r"\(\s?([-−]?\d[\d.,/]{0,9})\s?\|\s?([-−]?\d[\d.,/]{0,9})\s?\)")  # as German writes it
 _CITATION = regex(r"(?<=[.!?])\s*(?:\[\d+\]\s*)+\Z")
@@ -179,6 +180,8 @@ def _plain_signs(text: str) -> str:
         text = _AMPERSAND.sub(" and ", text)
     if text.rstrip(" .").endswith(" ans"):
         text = text.rstrip(" .")[: -len(" ans")]
+    if "(base " in text:
+        text = _LOG_BASE.sub(r"\\log_{\2} \1", text)
     if "[[" in text:
         text = _ROW_BELOW.sub(r"\1 ", text)
     if "R$" in text:

@@ -34,6 +34,7 @@ _BRACKETS = regex(r"[(\[][^()\[\]]*[)\]]")
 _WORDS_INSIDE = regex(r"[^\W\d_]{3}")
 # "is 2π over 2, that is π"
 _APPOSED = regex(r"(\b(?:is|are) )(?:(?! (?:is|are) )[^,;.=]){1,40},? (?:i\.e\.|that is),? (?=[-−\d√π(\ue000-\uf8ff])")
+_CONTRAST_BEHIND = regex(r",? (?:rather than|instead of|and not) [^,;.]+(?=[,;.]|$)")
 _COMMA, _AND = "\x00", "\x01"  # inside brackets
 _ANDS = r"(?:and|und|et|y(?!\s*[=:])|sowie|e(?=\s+(?:il|la|lo|o|a)\b))"
 _SEGMENT = regex(
@@ -68,7 +69,7 @@ _VALUES_BEHIND = regex(
 )
 _BOTH = regex(r"\b(?:both|each|all|beide|les deux|ambos)\b", re.IGNORECASE)
 _AND_OR_COMMA = regex(rf",\s*(?:{_ANDS}\s+)?|\s+{_ANDS}\s+")
-_LETTER_IS = r"(?<![\w\\^]){letter}(?:\s*[=:]|\s+(?:is|equals|ist|est|es|vaut)\b)"
+_LETTER_IS = r"(?<![\w\\^]){letter}(?:\s*[=:]|\s+(?:is|equals|equal to|ist|est|es|vaut)\b)"
 _LETTER_VALUE = regex(r"([A-Za-z])\s*=\s*(.+)")
 _REASON = regex(  # what may follow the last of the parts in its sentence
     r"\W*(?:since|because|as|for|check|whose|indeed|weil|denn|car|porque|in)\b"
@@ -164,6 +165,7 @@ def _shown_equation(formula: str) -> str | None:
 
 def _said(sentence: str, hidden: Hidden, names: Sequence[frozenset[str]]) -> tuple[list[_Said], bool]:
     """What a sentence says of the parts, in its order, and whether it goes on to another value."""
+    sentence = _CONTRAST_BEHIND.sub("", sentence)
     sentence = _APPOSED.sub(r"\1", sentence)
     sentence = _BRACKETS.sub(lambda match: _in_brackets(match[0], names), sentence.rstrip(" .!*"))
     if (in_a_row := _side_by_side(sentence, hidden, names)) is not None:
@@ -261,7 +263,7 @@ def _behind(text: str, hidden: Hidden, name: frozenset[str]) -> str | None:
     """The value that follows a name; None where more than a few small words lies between."""
     if text.lstrip().startswith(":") and "=" in text:
         text = f": {text.rpartition('=')[2]}"  # "Variance: σ² = np(1 − p) = 3.75"
-    runs = [run for run in spans(tokens(text)) if not run.is_bare_letter]
+    runs = [run for run in spans(tokens(text)) if not run.is_bare_letter or run.text == "π"]
     if len(runs) != 1:
         return None
     lead, tail = text[: runs[0].start], text[runs[0].end :]

@@ -150,6 +150,7 @@ _PARTS = {
     "cinquièmes": 5, "sixième": 6, "sixièmes": 6, "huitième": 8, "huitièmes": 8, "dixième": 10, "dixièmes": 10,
     "tercio": 3, "tercios": 3, "cuarto": 4, "cuartos": 4, "quinto": 5, "quintos": 5, "sexto": 6, "sextos": 6,
     "mezzo": 2, "mezzi": 2, "terzo": 3, "terzi": 3, "quarto": 4, "quarti": 4, "quinti": 5, "sesto": 6, "sesti": 6,
+    "doceavo": 12, "doceavos": 12, "onceavo": 11, "onceavos": 11, "quinceavos": 15, "veinteavo": 20, "veinteavos": 20,
     "settimo": 7, "settimi": 7, "ottavo": 8, "ottavi": 8, "nono": 9, "noni": 9, "decimo": 10, "decimi": 10,
     "meio": 2, "meios": 2, "terço": 3, "terços": 3, "quartos": 4, "sétimo": 7, "sétimos": 7, "oitavo": 8, "oitavos": 8,
     "nonos": 9, "décimo": 10, "décimos": 10, "septième": 7, "septièmes": 7, "neuvième": 9, "neuvièmes": 9,
@@ -197,6 +198,7 @@ _CHINESE_NUMBER = regex(
 _PERCENT = regex(r"(?<=\d) (?:Prozent|pour cent|por ciento|por cento|per cento|процент(?:а|ов)?)(?![\w])")
 # Behind a number; a single letter may begin a word cut short ("2020 г.").
 _UNIT = regex(rf"(?<=\d) ?({'|'.join(unit for unit in CYRILLIC_UNITS if len(unit) > 1)})(?![а-яё/])")
+_METRES = regex(r"(?<=\d) м(?=\.?\s*\Z)")
 _NO = regex(r", no (?=\d)")  # "35, no 70"
 _SAID_TWICE = regex(r"(?<![\w.,])(\d+) \(\1\)")  # "settantacinque (75)"
 # "2 horas y 30 minutos"
@@ -221,6 +223,7 @@ def with_digits(text: str) -> str:
         return text
     text = _replaced(_NO.sub(", y no ", text) if name == "Spanish" else text, name)
     text = _UNIT.sub(lambda unit: f" {CYRILLIC_UNITS[unit[1]]}", _FRACTION.sub(_fraction, text))
+    text = _METRES.sub(" m", text)
     text = _MINUS.sub(r"\1-", _MINUS_ONE.sub(r"\1-1", text))
     text = _SAID_TWICE.sub(r"\1", _HOURS.sub(r"\1 h \2 min", _PERCENT.sub("%", text)))
     return _AND_HALF.sub(r"\1.5\2", text)

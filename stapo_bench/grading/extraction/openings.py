@@ -34,6 +34,7 @@ _CONCLUDES_BEHIND = regex(
     re.IGNORECASE,
 )
 _EQUATION_BEHIND = regex(r"[a-z] ?= ?[-−]?[\d./]+\s*$")  # ". The line: 2x − y = 1"
+_UNIT_BEHIND = regex(r"(?: (?:square|cubic))?(?: [a-z]{1,12})?")
 _WHOLE_END = regex(r"[.!?:)\]*$`}>。！✓✔✅]$")
 
 
@@ -47,9 +48,10 @@ def opening_value(text: str) -> str | None:
     """
     first, _, rest = text.strip().partition("\n")
     if len(first) <= MAX_LAST and "=" not in first and _OPEN_END.search(rest[-MAX_LAST:]):
-        value = first.strip(" .*")
-        runs = spans(tokens(value))
-        return value if len(runs) == 1 and len(value) <= runs[0].end - runs[0].start else None
+        hidden = hide_formulas(first.strip(" .*"))
+        runs = spans(tokens(hidden.text))
+        whole = len(runs) == 1 and not runs[0].start and _UNIT_BEHIND.fullmatch(hidden.text, runs[0].end)
+        return hidden.shown(runs[0].text) if whole else None
     if rest or len(first) > MAX_LINE:
         return None
     hidden = hide_formulas(first)
@@ -61,7 +63,9 @@ def opening_value(text: str) -> str | None:
     broken = (
         _STOP_BEHIND.match(behind)
         and not _WHOLE_END.search(hidden.text.rstrip())
-        and not (_CONCLUDES_BEHIND.search(behind) or _GOES_ON_IN_NUMBERS.search(behind) or _EQUATION_BEHIND.search(behind))
+        and not (
+            _CONCLUDES_BEHIND.search(behind) or _GOES_ON_IN_NUMBERS.search(behind) or _EQUATION_BEHIND.search(behind)
+        )
     )
     remark = (
         behind[:1] == "," and "=" not in hidden.shown(runs[0].text) and not _GOES_ON.search(behind)

@@ -20,6 +20,7 @@ _PARENTHESIS = regex(
 )
 # "3, 5 and 7, which are consecutive odds": what follows a value and holds none.
 _PLAIN_REMARK = regex(
+    r"(?<=[\w)%\ue000-\uf8ff]); (?:that|this|it)(?:['’]s| is) (?:the|our|your|my) [a-z ]+$|"
     r"(?<=[\w)%\ue000-\uf8ff]), by (?:the )?[a-zA-Z'’ -]+$|(?:(?<=[\d)²³\ue000-\uf8ff])"
     r"|(?<=[-−+·/] [a-z])), (?:the|an?|its) [a-z]+ of (?!.*\b(?:is|are|was|equals)\b)[^\d=\ue000-\uf8ff]*$"
     r"|(?<=[\w)%\ue000-\uf8ff]), that is,? an? (?:decrease|drop|loss|increase|rise|gain|fall|reduction) of [^,;]*$"
@@ -48,9 +49,10 @@ _ATTAINED = regex(
 )
 # "60 minutes, 10 minutes longer than by train"
 _COMPARED = regex(
-    r"(?<=[\w%)]),\s+(?:which is )?(?![^.;]* (?:is|are|equals) )\S+(?: [a-z]+)? (?:more|less"
+    r"(?<=[\w%)]),\s+(?:which is )?(?![^.;]* (?:is|are|equals) |or\b|and\b|but\b)\S+(?: [a-z]+)? (?:more|less"
     r"|[a-z]{2,}er) (?:[a-z]+ )?than\b[^.;]*$|(?<=[\w%)]),\s+(?:which is )?(?:\$?\d[^\s()]*|one|two"
-    r"|three|four|five|six|seven|eight|nine|ten|half)(?: [a-z]+)? (?:above|below|over|under|short of|shy of)\b[^.;]*$"
+    r"|three|four|five|six|seven|eight|nine|ten|half)(?: [a-z]+)? (?:above|below|over(?! \d)|under|short of"
+    r"|shy of)\b[^.;]*$"
     r"|(?<=[\w%)]),\s+(?:more|less|fewer|(?!other|rather)[a-z]{3,}er) than\b[^.;,]*$"
     r"|(?<=[\w%)]),? (?:that is|то есть|es decir|d\.\s?h\.|c['’]est-à-dire|cioè),? (?:\S+ )?(?:more|less"
     r"|больше|меньше|más|menos|mehr|weniger|plus|moins)\b.*$|(?<=[\w%)]), which is (?:just |only )?(?:a (?:little|bit) "
@@ -62,7 +64,7 @@ _COMPARED = regex(
 # "9√3, about 15.6", "n(n+1)/2, as can be checked with n = 1": what only repeats the value, or proves it.
 _REPEATED = regex(
     r"(?<=[\w)}²³\ue000-\uf8ff])(?:,? \(?(?:which is |that is "
-    r"|or )?(?:about|approximately|roughly|around|≈) \$?[\d.,]+\d(?: [a-z]+){0,2}\)?$"
+    r"|or )?(?:about|approximately|roughly|around|(?<=[(,] )≈|(?<=\()≈) \$?[\d.,]+\d(?: [a-z]+){0,2}\)?$"
     r"| \((?:≈ ?|about |approximately |roughly )?\d+\.\d+(?:…|\.\.\.)?\)$|, as (?:can be|is|one|you"
     r"|we) (?:\w+ )?(?:checked|check|verified|verify|seen|see|confirmed|confirm)\b.*$)"
 )
@@ -117,7 +119,7 @@ _EXACTLY_IF = regex(
 # "So instead of 16, the count is 30"
 _CONTRAST_OPENS = regex(
     r"(^\W*(?:so|thus|hence|therefore)?,? ?|[;:] )(?:instead of|rather than|statt|anstatt|au lieu de)\s"
-    r"(?:[^,;.]*,\s|[^,;.]{1,30}?\s(?=(?:it|this|that|we|they) (?:is|must|are|should|has|have)\b))",
+    r"(?:[^,;.]*,\s|[^,;.]{1,30}?\s(?=(?:it|this|that|we|they|the [a-z]+) (?:is|must|are|should|has|have)\b))",
     re.IGNORECASE,
 )
 # "it is not 24 but 42"
@@ -136,7 +138,14 @@ def without_remarks(clause: str) -> str:
     ('the area is 6, twice that of the other', 'it is 9√3')
     """
     clause = _WHEN.sub("", clause) if "当" in clause else clause
-    for remark in (_DEFINED if not _ALL.search(clause) else _DO_MAKE, _DO_MAKE, _REPEATING, _IF_READ, _OR_SO, _SAME_AGAIN):
+    for remark in (
+        _DEFINED if not _ALL.search(clause) else _DO_MAKE,
+        _DO_MAKE,
+        _REPEATING,
+        _IF_READ,
+        _OR_SO,
+        _SAME_AGAIN,
+    ):
         clause = remark.sub("", clause)
     if (repeated := _REPEATED.search(clause)) and _EXACT.search(clause[: repeated.start()].rpartition("=")[2]):
         clause = clause[: repeated.start()]

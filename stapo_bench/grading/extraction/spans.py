@@ -17,6 +17,7 @@ _LEADING = frozenset(
 )
 _PLURAL = frozenset(["are", "roots", "solutions", "values", "numbers", "sind", "sont", "son", "sono", "são"])
 _UNIT_PRODUCT = regex(r"\\text\{ (\w+) \}\s*[\u00b7*\u22c5]\s*(\w+?(?:/\w+|\u207b[\u00b9\u00b2\u00b3])?)$")
+_UNIT_PER = regex(r"\\text\{ (\w+) \}/(s|h|min|kg|mol|day)(?![\w(^\u00b2\u00b3])")  # "m/s"
 _UNIT_BELOW = regex(r"\\text\{ (\w+) \}/\((\w+)\s*[\u00b7*\u22c5 ]\s*(\w+)\)")
 
 
@@ -42,9 +43,10 @@ def spans(pieces: list[Token]) -> list[Span]:
     for token in [*pieces, Token("stop", "", 0, 0)]:
         ends = token.kind in ("word", "stop")
         # A number word does not go on a run of signs, nor they on it.
-        last = next((piece.text for piece in reversed(run) if piece.kind != "space"), "")
+        bare = [piece for piece in run if piece.kind != "space"]
+        goes_on = len(bare) > 1 and bare[-1].text in ("and", "or") and bare[-2].kind == "number"  # "one half and 1"
         parts = (token.kind == "number" and has_value) or (
-            token.kind in ("value", "sign") and has_word and token.text != "%" and last not in ("and", "or")
+            token.kind in ("value", "sign") and has_word and token.text != "%" and not goes_on
         )
         if ends or parts:
             beside_a = word == "a" and run[:1] and run[0].text == ","  # "a, b = 3, 5"
@@ -92,6 +94,7 @@ def _trimmed(run: list[Token], several: bool) -> list[Span]:
         else:
             text += _written(token)
     is_letter = len(run) == 1 and len(text) == 1 and text.isalpha()  # a hidden formula is none
+    text = _UNIT_PER.sub(r"\\text{ \1/\2}", text)
     text = _UNIT_PRODUCT.sub(r"\\text{ \1 \2 }", text)
     text = _UNIT_BELOW.sub(lambda m: rf"\text{{ {m[1]}/{m[2]} {m[3]} }}", text)
     return [
@@ -129,6 +132,9 @@ def _balanced(run: list[Token]) -> list[Token]:
         before = [token.text for token in run[:opens] if token.kind != "space"]
         if not before or before[-1] in ("=", "∈"):
             return run[opens:]
+    opens = next((place for place, token in enumerate(run) if token.text == "["), None)
+    if opens is not None and run[-1].text == "[" and len(run) > opens + 3 and any(t.text in ",;" for t in run[opens:]):
+        return run[opens:]  # "[3 ; +∞["
     depth, lowest = 0, -1
     for index, token in enumerate(run):
         depth += (token.text in _OPENING) - (token.text in _CLOSING)

@@ -9,7 +9,7 @@ from stapo_bench.grading import units
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import NUMERAL, in_digits
 
-_OPERAND = r"(?:\d+(?:\.\d+)?[a-z]?|(?<![a-z'’])[b-z](?:_\w)?|pi|theta|\))(?:\^[23])?"
+_OPERAND = r"(?:\d+(?:\.\d+)?[a-z]{0,2}|(?<![a-z'’])[b-z](?:_\w)?|pi|theta|\))(?:\^[23])?"
 _SQUARED = regex(rf"({_OPERAND}) (squared|cubed)\b(?! (?:cm|m|km|f|in|yd|mi|units?))", re.IGNORECASE)
 _OPERATED = regex(
     rf"\b((?:ln |log |√)?{_OPERAND}) (plus|minus|over|times|divided by) (?=(?:ln |log )?(?:{_OPERAND}|\(|sqrt"
@@ -20,7 +20,6 @@ _OPERATED = regex(
 _NEGATIVE = regex(
     r"(?<=[a-z=] )negative (?=[\d√π])|(?:(?<=\bis )|(?<=\bget )|(?<=\bgives )|(?<=\bto ))minus (?=[\d√π])"
 )
-_LOG_BASE = regex(r"\blog ?\(?([\w.]+)\)? \(base (\d+)\)")  # "log 7 (base 10)"
 _OHM = regex(r"(?<=\d) ?([kM]?Ω)(?!\w)(?=[\s.,;)]|$)")
 _INFINITE = regex(r"\b(negative|minus|positive|plus) infinity\b", re.IGNORECASE)
 _SIGNS = {"plus": " + ", "minus": " − ", "over": "/", "times": " · ", "divided by": "/"}
@@ -40,12 +39,19 @@ _HALF = regex(
     re.IGNORECASE,
 )
 # "four pi", "4 pi"
-_TIMES_PI = regex(rf"(?<![\w-])({NUMERAL.pattern}) pi\b", re.IGNORECASE)
+_TIMES_PI = regex(rf"(?<![\w-])({NUMERAL.pattern}) (?:of )?(?:pi\b|π)(?! ?[·*^(\d])", re.IGNORECASE)
 # "half a dozen bags"
 _HALF_DOZEN = regex(r"\b(?:half a|a half) dozen\b", re.IGNORECASE)
 # "six feet and five inches"
 _FEET = regex(r"\b(\d+|[a-z]+) (?:feet|foot) and (\d+|[a-z]+) inch(?:es)?\b", re.IGNORECASE)
 _ROOT = regex(r"\b(?:the )?(square|cube) root of (?=(?:\d+|[a-z])(?![\w.]*\d| ?[+−*/^-]))", re.IGNORECASE)
+# "five times the square root of two", "three root two"
+_ROOT_IN_WORDS = regex(
+    rf"\b(?:({NUMERAL.pattern}) (?:times )?)?(?:the )?(square |cube )?root (?:of )?({NUMERAL.pattern})(?![\w-]| ?[-+])", re.IGNORECASE
+)
+_LOG_OF = regex(r"\b(?:the )?log(?:arithm)?,? (?:to the |to )?base (\d+|[a-z]) of (\d+|[a-z])\b")
+_NATURAL_LOG = regex(r"\b(?:the )?natural log(?:arithm)? of (\d+|[a-z])\b")
+_PARTS = regex(rf"\b({NUMERAL.pattern}|\d+) parts(?: (?:of )?[a-z]+)? to ({NUMERAL.pattern}|\d+) parts?(?: of [a-z]+)?", re.IGNORECASE)
 _TEN_TO_THE = regex(
     r"\b10 to the (?:power (?:of )?)?(minus |negative |-)?(\d{1,3})(?:st|nd|rd|th)?(?: power)?\b", re.IGNORECASE
 )
@@ -56,7 +62,7 @@ _NAME = f"(?:{'|'.join(sorted(map(re.escape, units.NAMES), key=len, reverse=True
 # At least two units, one below the other or with a sign between them; "2 m s" alone may be letters.
 _COMPOUND = regex(
     rf"(?<=[\d)]) ?((?={_NAME}(?:[·⋅*/ ]|\w|[(^{{}}⁻¹²³−-]){{0,30}}?(?:[·⋅*/]|⁻|\^\{{?[-−]))"
-    rf"{_NAME}(?: ?(?:[·⋅*/]| ) ?(?:{_NAME}|\({_NAME}(?:[·⋅* ]{_NAME})+\)))+)(?![\w^(])"
+    rf"{_NAME}(?: ?(?:[·⋅*/]| ) ?(?:{_NAME}|\({_NAME}(?:[·⋅* ]{_NAME})+\)))+)(?![\w^(]| ?[-−+*/=·] ?[A-Za-z(])"
 )
 _SUPERSCRIPTS = str.maketrans("⁻¹²³⁴−", "-1234-")
 _RAISED = regex(r"(?<=[A-Za-zΩ°])\^?\{?(-?[1-4])\}?")
@@ -74,6 +80,14 @@ def spoken(clause: str) -> str:
     """
     if "squared" in clause or "cubed" in clause:
         clause = _SQUARED.sub(lambda m: f"{m[1]}^{'2' if m[2].lower() == 'squared' else '3'}", clause)
+    if "natural log" in clause:
+        clause = _NATURAL_LOG.sub(r"ln(\1)", clause)
+    if " parts" in clause and " to " in clause:
+        clause = _PARTS.sub(lambda m: f"{in_digits(m[1].lower()) or m[1]}:{in_digits(m[2].lower()) or m[2]}", clause)
+    if "base " in clause:
+        clause = _LOG_OF.sub(r"\\log_{\1} \2", clause)
+    if " root " in clause:
+        clause = _ROOT_IN_WORDS.sub(_root, clause)
     if " of " in clause:
         clause = _ROOT.sub(lambda m: "√" if m[1].lower() == "square" else "∛", clause)
     if " to the " in clause:
@@ -84,8 +98,6 @@ def spoken(clause: str) -> str:
         clause = _SERIES.sub(r"\\ldots ", clause)
     if any(word in clause for word in _OPERATIONS):
         clause = _OPERATED.sub(lambda m: m[1] + _SIGNS[m[2].lower()], clause)
-    if "(base " in clause:
-        clause = _LOG_BASE.sub(r"\\log_{\2} \1", clause)
     if "Ω" in clause:
         clause = _OHM.sub(r" \\text{ \1 }", clause)
     if "infinity" in clause:
@@ -115,7 +127,7 @@ def _measured(clause: str) -> str:
         clause = _FEET.sub(
             lambda m: f"{in_digits(m[1].lower()) or m[1]} ft {in_digits(m[2].lower()) or m[2]} in", clause
         )
-    if " pi" in clause:
+    if " pi" in clause or " π" in clause:
         clause = _TIMES_PI.sub(lambda m: f"{in_digits(m[1].lower()) or m[1]}π", clause)
     if "dozen" in clause:
         clause = _HALF_DOZEN.sub("6", clause)
@@ -124,6 +136,13 @@ def _measured(clause: str) -> str:
     if "half a" in clause or "quarter of a" in clause or "Half a" in clause:
         clause = _HALF.sub(lambda m: "1/2 " if m[1].lower() == "half" else "1/4 ", clause)
     return clause
+
+
+def _root(match: re.Match[str]) -> str:
+    """ "five times the square root of two" in signs."""
+    factor, kind, radicand = match.groups()
+    sign = "∛" if (kind or "").lower() == "cube " else "√"
+    return f"{in_digits(factor.lower()) or factor if factor else ''}{sign}{in_digits(radicand.lower()) or radicand}"
 
 
 def _time(match: re.Match[str]) -> str:

@@ -50,6 +50,14 @@ _WORKS = regex(
 _PYTHON_POWER = regex(r"(?<=[\w)])\*\*(?=[\w(-])")  # "2**10"
 _CAPITALS = regex(r"\b(?:LCM|GCD|MAX|MIN)(?=\()")
 _SINCE_BEHIND = regex(r", (?:since|because) .*$")
+# "for x < −2 as well as for x > 1"
+_AND_FOR = regex(r"(?: as well as|,? and) for (?=[a-z] ?[<>≤≥]|[-−\d.]+ ?[<≤] ?[a-z])")
+_HEADING_WORD = regex(r"(?:Final )?(?:Answer|Solution|Result|Conclusion|Note|Check)\.?")
+_NONE_FITS = regex(
+    r"\bthere (?:is|are|exists?) no (?:real |integer |such |positive |whole )*(?:[a-z]|values?|numbers?) (?:that|which|with"
+    r"|satisf\w+|for which)\b[^,;]*$",
+    re.IGNORECASE,
+)
 _FACTORIAL = regex(r"[\d)]! [a-z]|(?:\d|\b[a-z]|\))! [-−+=·×*/÷<>≤≥≈(]")  # "8! possible orders", "n! = 24"
 _DOTS = regex(r"[\dπ]\.\.\. (?=[a-z])")  # "0.4545... with 45 repeating"
 _STOP = regex(r"[。！？]|[.!?](?=[\"')*\]]{0,3}(?:\s|$))[\"')*\]]{0,3}")
@@ -248,8 +256,10 @@ def without_stop(sentence: str) -> str:
 def main_clause(sentence: str) -> str:
     """A sentence without what it denies, remarks in parentheses, and marks; its abbreviations and names in one form."""
     clause = _HALF_OF_DAY.sub(r"\1 \2m", _BOLD.sub("", sentence))
-    clause = re.sub(r"\bi\.\s?e\.,?", "that is", clause).replace(" as well as ", " and ")
+    clause = re.sub(r"\bi\.\s?e\.,?", "that is", clause)
+    clause = _AND_FOR.sub(" or ", clause).replace(" as well as ", " and ")
     clause = without_remarks(clause.replace(" ou bien ", " ou ").replace(" or else ", " or "))
+    clause = _NONE_FITS.sub("there is no solution", clause)
     counted = _SOME_OF.match(clause)
     clause = counted[1] if counted else clause
     bare = _SINCE_BEHIND.sub("", clause)
@@ -259,7 +269,7 @@ def main_clause(sentence: str) -> str:
         clause = NUMERAL.sub(lambda numeral: in_digits(numeral[0]) or numeral[0], clause)
     clause = _CAPITALS.sub(lambda name: name[0].lower(), spoken(clause))
     clause = _AND_HENCE.sub(r"\1 and ", clause).replace(", and finally ", ", and ")
-    clause = re.sub(r"(?<![A-Za-z])([a-zA-Z])(\d)(?=\s*=)", r"\1_\2", _LETTER_EQUALS.sub("=", clause))
+    clause = re.sub(r"(?<![A-Za-z\d])([a-zA-Z])(\d)(?=\s*=)", r"\1_\2", _LETTER_EQUALS.sub("=", clause))
     clause = _ANGLES.sub(r"(\1)", _AND_AT.sub(r"\1 ", clause))
     front = _FRONT.match(clause)
     return front[1] if front and not _FRONT.match(front[1]) else clause
@@ -315,6 +325,7 @@ def _emphasised(sentence: str) -> str | None:
         or _BOLD_LETTER.fullmatch(parts[-1])
         or (EQUATION_SO_FAR.fullmatch(parts[-1]) and "=" in sentence[sentence.rfind(parts[-1]) + len(parts[-1]) :])
         or parts[-1].rstrip().endswith(":")
+        or _HEADING_WORD.fullmatch(parts[-1])
         or len(parts[-1]) + 8 > len(sentence.strip())
     ):
         return None

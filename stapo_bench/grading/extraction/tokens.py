@@ -11,7 +11,7 @@ from stapo_bench.grading.read import KNOWN_NAMES, NUMERAL, in_digits
 _TOKEN = regex(
     rf"(?P<numeral>(?i:{NUMERAL.pattern}))"
     r"""|(?P<hidden>[\ue000-\uf8ff])
-    |(?P<number>0[xX][0-9A-Fa-f]+\b|0b[01]+\b|(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+(?:\.\.\.|…)?)?(?:[eE][+-]?\d+(?!\w))?|\.\d+)
+    |(?P<number>0\.\d*\(\d+\)(?![\d(])|0[xX][0-9A-Fa-f]+\b|0b[01]+\b|(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+(?:\.\.\.|…)?)?(?:[eE][+-]?\d+(?!\w))?|\.\d+)
     |(?P<command>\\(?:[A-Za-z]+|.)(?:\{[^{}]*\})?)
     |(?P<word>[A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff]+(?:['\u2019][A-Za-z\u00c0-\u024f]+|-[A-Za-z\u00c0-\u024f]{2,})*|[\u0400-\u04ff]+
       |[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|[\u0370-\u03ff])
@@ -105,13 +105,13 @@ def _kind_of_sign(  # noqa: PLR0911 - one return for each kind of sign
             "sign"
             if _is_value(before)
             and re.match(
-                r" *(?:[\d(\\\ue000-\uf8ff\u221a\u03c0]|[A-Za-z](?![a-z])|"
+                r" *(?:[\d(\\\ue000-\uf8ff\u221a\u03c0]|[A-Za-z](?![a-z])|[a-z]{2}(?=[)\u00b2\u00b3^])|"
                 r"(?:sqrt|cbrt|sin|cos|tan|ln|log|pi|exp|alpha|beta|theta))",
                 sentence[match.end() :],
             )
             else "stop"
         )
-    if char in "'\u2019" and not (before and before[-1].kind == "value"):
+    if char in "'\u2019" and not (before and (before[-1].kind == "value" or before[-1].text == ")")):
         return "stop"
     return "sign"
 
@@ -152,6 +152,8 @@ def _kind_of_word(sentence: str, match: re.Match[str], before: list[Token]) -> s
         and _BEHIND_SIGN.search(sentence[:start])
         and (_LAST.match(sentence, end) or (_BEFORE_SIGN.match(sentence, end) and lower not in _SHORT_WORDS))
     )
+    if re.fullmatch("[A-F]{2,}", word) and sentence[end : end + 1] in tuple("₁₂₃₄₅₆₇₈₉"):
+        return "value"  # "FF₁₆"
     is_below = sentence[start - 2 : start] == "/(" and sentence[end : end + 1] == ")" and len(word) <= 3  # "/(Pt)"
     return "value" if (is_letters and (glued or before_sign)) or is_product or is_below else "word"
 

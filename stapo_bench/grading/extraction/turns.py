@@ -15,7 +15,7 @@ MAX_TURNS = 8  # beginnings of a next turn that are looked at
 _GIVEN = regex(r"\banswer\b|\\boxed|^#### ", re.IGNORECASE)  # the line that gives an answer
 # A copy of a loop that gives a result, "So the sum is 12", and one that goes on thinking, "Wait, let me check".
 _COPY_CONCLUDES = regex(
-    r"\bI hope (?:this|that|it)\b|(?:^|[.!?] )(?:So|Thus|Hence|Therefore)\b[^.?]* (?:is|are|=) [^.?]*\d"
+    r"\b[Hh]ope (?:this|that|it)\b|(?:^|[.!?] )(?:So|Thus|Hence|Therefore)\b[^.?]* (?:is|are|=) [^.?]*\d"
 )
 _THINKS = regex(r"\?|\b(?:wait|hmm|check\w*|maybe|perhaps|let me|let us|let['’]s|need to)\b", re.IGNORECASE)
 _ASSISTANT = regex(
@@ -30,7 +30,8 @@ _END = regex(
 )
 _ASKS = (
     r"(?=[^\n]{0,300}\?|[^\n]{0,120}?\n?\s*(?:What|How|Find|Solve|Compute|Calculate|Evaluate|Determine|Simplify|Prove"
-    r"|Which|Let|If|Given|Express|Factor|Expand|Write|Convert|Differentiate|Integrate|Show|Suppose|Who|When|Where"
+    r"|Which|Let|If|Given|Reduce|Round|List|Name|Express|Factor|Expand|Write|Convert|Differentiate|Integrate|Show"
+    r"|Suppose|Who|When|Where"
     r"|Is|Are|Does|Do|Can|A|An|The)\b)"
 )
 _NEXT = regex(
@@ -66,8 +67,15 @@ _ASKED = regex(
 _HASHES = regex(r"^####[ \t]*[-−$]?\d[^\n]*$", re.MULTILINE)
 # "so he has 12 left", before the next question
 _SO_VALUE = regex(r"\b(?:so|hence|thus|therefore)\b[^.\n]*\d", re.IGNORECASE)
+# "It doubles, so 32. Question: What is ...? Answer: 27"
+_INLINE = regex(
+    r"(?<=[.!?])[ \t]+(?:Question|Problem|Exercise|Q)(?: \d+)?: (?=[^\n]{8,300}[.?] (?:Answer|Solution|A): )"
+)
+_NUMBERED = regex(  # "5. How many moles of HCl are needed?"
+    r"\n[ \t]*\n\d+[.)] (?:What|How|Which|Who|Find|Compute|Evaluate|Solve|Calculate)\b[^\n]{8,300}\?[ \t]*\n"
+)
 _BARE = regex(
-    r"([^\n]{1,60})\n[ \t]*\n(?:[^\n]{3,200}\?(?:\s|$)|#{2,3} [A-Z]|(?:Explanation|Reasoning|Because)\b"
+    r"([^\n]{1,60})\n[ \t]*\n(?:[^\n]{3,200}\?(?:\s|$)|#{2,3} [A-Z]|(?:Explanation|Reasoning|Because|Solution:|Working:)"
     r"|(?:Find|Compute|Evaluate|Solve|Calculate|Simplify|Determine)\b[^\n]{3,200}\n"
     r"|[*# ]*(?:Q|Question|Problem|Exercise|Example|Task)\b)"
 )
@@ -99,7 +107,7 @@ _ORDERS = regex(
 _OPENING = regex(r"(?<!\\)\b[^\W\d_]+")
 
 _SENTENCE = regex(r"(?<=[.!?])(?:\s+|(?=[A-Z]))|\n")
-_SENTENCE_END = regex(r"([.!?])(?:\s+|(?=[A-Z]))")
+_SENTENCE_END = regex(r"([.?]|(?<!\d)!)(?:\s+|(?=[A-Z]))")
 
 
 def without_loop(text: str) -> str:
@@ -210,6 +218,10 @@ def until_next_question(text: str, gives_answer: Callable[[str], bool]) -> str:
         concluded = "?" in match[0] and "\\boxed" not in text and _SO_VALUE.search(last)
         if (_GIVEN.search(last) or concluded) and gives_answer(before):
             return before
+    if (inline := _INLINE.search(text)) and gives_answer(text[: inline.start()]):
+        return text[: inline.start()]
+    if (numbered := _NUMBERED.search(text)) and gives_answer(text[: numbered.start()]):
+        return text[: numbered.start()]
     text = _GLUED.sub("\n###", text) if "###" in text else text
     for count, match in enumerate(_NEXT.finditer(text)):
         if count >= MAX_TURNS:

@@ -35,7 +35,8 @@ _OPTION = regex(
 _CHOSEN = regex(
     r"(?:Therefore|Hence|Thus|So)[:,]? ?\(?(?P<alone>[A-J])\)?|(?:^|.*\b(?:[Ss]o|[Tt]hus|[Hh]ence|[Tt]herefore"
     r"|[Tt]hen|[Tt]hat|[Oo]nly),? )(?:only )?\(?(?P<named>[A-J])\)?"
-    r" (?:is (?:the )?(?:correct|right|true|best)(?: (?:answer|option|choice|one))?|fits|works|remains|is left)(?:: .*)?"
+    r" (?:is (?:the )?(?:correct|right|true|best)(?: (?:answer|option|choice|one))?|fits|works|remains"
+    r"|is left)(?:: .*)?"
 )
 _OF_WORDS = regex(
     r"(?:\b(?:it|that|this|she|he)['’]s|\b(?:is|are|was|be|comes|est|ist|es|è|é|facing|describes|represents|forms"

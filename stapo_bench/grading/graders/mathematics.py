@@ -90,9 +90,12 @@ _ROUNDED_TO = regex(
 )
 _TWO_SIGNS = regex(r"\\pm(?![A-Za-z])|±")
 _POINT = regex(r"(?:\\left)?\([^(),]+(?:,[^(),]+){1,2}(?:\\right)?\)")  # "(3, 4)", "(1, 0, 2)"
-_OR_SHARE = regex(r"\d[\d./]*,? (?:or|i\.e\.|that is|which is),? (\d[\d.]*) ?(?:%|percent)\W*$")  # "0.30, or 30%"
+_OR_SHARE = regex(
+    r"[\da-z],? (?:or|i\.e\.|that is|which is),? (\d[\d.]*) ?(?:%|percent)(?: of (?:the|all|these|his|her) [a-z]+)?\W*$"
+)  # "0.30, or 30%"
 _INTERVAL = regex(r"[(\[][^,()\[\]]+,[^,()\[\]]+[)\]]")
 _LETTER_IS = regex(r"([a-z]) = ")
+_LISTED = regex(r"[^,]\s(?:and|or)\s|[^(\[,]*,[^)\]]*$")  # "√5 and −√5"
 _OPENS_WITH_SO = regex(r"(?:so|hence|thus|therefore)\b")  # "so the total", no name of a part
 _NOUN = regex(r"\b(?:the|its|their|corresponding) ([a-z]+(?:-[a-z]+)*)$|(?:^| )([a-z])$")
 MAX_GOES_ON = 1_500  # characters of a completion without a box that may ask the like of its question again
@@ -191,7 +194,12 @@ def _readings(completion: str, gold: Gold) -> Iterator[str]:
                 or extracted
             ]
         )
-        if may_be_region(gold) and not _INTERVAL.search(extracted) and (prose := prose_of(completion)) and (region := region_said(prose)) is not None:
+        if (
+            may_be_region(gold)
+            and not _INTERVAL.search(extracted)
+            and (prose := prose_of(completion))
+            and (region := region_said(prose)) is not None
+        ):
             yield region
         if _WORDS.fullmatch(extracted) and (value := value_without_words(completion)) is not None:
             yield value
@@ -249,6 +257,9 @@ def _of_unit_asked(completion: str, extracted: str, gold: Gold) -> str | None:
     """The one value of the last sentences in the unit asked for, or one like it, where the extracted one has another."""
     asked = canonical(asked_by(gold.question).unit or "") if gold.question else None
     given = told_units(extracted)[:1] if "$" not in extracted else []
+    told = told_units(extracted)
+    if len(told) > 1 and told.count(asked) == 1 and len({unit[0] for unit in told}) > 1:
+        given = [unit for unit in told if unit != asked]  # "after 2 hours, 160 km from the town"
     if not isinstance(asked, tuple) or given in ([], [asked]) or (prose := prose_of(completion)) is None:
         return None
     said = each_value(prose)
@@ -293,7 +304,7 @@ def _several(completion: str, extracted: str, gold: Gold, wanted: int) -> Iterat
     before = named[:-wanted]  # a formula there is working, a number is one answer more
     letter = _LETTER_IS.match(named[-1].value) if named else None
     more = letter and len(re.findall(rf"(?<![\w\\]){letter[1]} ?= ?[-−]?\d", conclusion(prose) or "")) > wanted
-    if len(named) >= wanted and not more and not (before and not _WORKED.search(before[-1].value)):
+    if len(named) >= wanted and not more and not _LISTED.search(named[-1].value) and not (before and not _WORKED.search(before[-1].value)):
         yield NEXT_VALUE.join(value for _, value in named[-wanted:])
     if not gold.answer.lstrip(" $").startswith("(") and (values := all_values(prose)) is not None:
         yield values  # in any order, so no pair

@@ -113,7 +113,7 @@ def region_in_words(text: str, is_one: bool = False) -> str | None:  # noqa: PLR
         low, high = found["low"], found["high"]
         return f"(-∞, {low}) ∪ ({low}, ∞)" if high is None else rf"\mathbb{{R}} \setminus \{{{low}, {high}\}}"
     if (found := _BETWEEN.search(text)) and (found["kind"] or found["last"] or is_one or _names(text[: found.start()])):
-        return None if _DENIED.search(text[: found.start()]) else _between(found)
+        return None if _DENIED.search(text[: found.start()].rpartition(",")[2]) else _between(found)
     bounds = list(_BOUND.finditer(text))[-2:]
     if not bounds or bounds[-1].end() != len(text):
         return None
