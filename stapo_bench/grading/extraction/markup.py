@@ -59,7 +59,7 @@ _POINT = regex(r"\(\s?([-−]?\d[\d.,/]{0,9})\s?\|\s?([-−]?\d[\d.,/]{0,9})\s?\
 _CITATION = regex(r"(?<=[.!?])\s*(?:\[\d+\]\s*)+\Z")
 # Lines side by side that are parted by bars, without such at their ends.
 _ROWS = regex(
-    r"^(?:(?![ \t]*\|)[^|\n$]*[^|\n$ ][ \t]*(?: ?\|[ \t](?:[^|\n$]|\$[^|\n$]*\$|\$(?=\d))*)+(?<![| ])(?:\n|\Z)){2,}",
+    r"^(?:(?![ \t]*\|)[^|\n$]*[^|\n$ ][ \t]+(?:(?<=[ \t])\|[ \t](?:[^|\n$]|\$(?!\d)[^|\n$]*\$|\$(?=\d))*)+(?<![| ])(?:\n|\Z)){2,}",
     re.MULTILINE,
 )
 # "| x | 3 |" in two rows and more, none of them a head: names and their values.
