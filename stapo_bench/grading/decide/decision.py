@@ -52,6 +52,8 @@ _COMMA_GOLD = regex(r"[-$\s]*\d+,\d{1,2}[$\s]*")
 _COMMAS = regex(
     r"^(?!.*(?:\d\.\d|\b(?:the|is|what|find)\b)).*\d,\d", re.DOTALL | re.IGNORECASE
 )  # a question with decimal commas
+_FIRST_NUMBER = regex(r"\d[\d,]*(?:\.\d+)?")
+_PER_UNIT = regex(r"\bper ([a-z]+)")
 _MEASURED = regex(r"([^\\=<>]*[a-z][^\\=<>]*) \\text\{ [a-z]+ \}")  # of a letter
 _SUM = regex(r"[\d\s.+·×*^()-]*\d\s*[-+·×*^][\d\s.+·×*^()-]*")  # "4 + 1"
 _ASKS_DECIMAL = regex(
@@ -192,8 +194,8 @@ def _not_as_asked(extracted: str, gold: Gold, asked: Asked | None) -> Verdict | 
     if based and based[2] != "10" and _ASKS_DECIMAL.search(gold.question or ""):
         return Verdict(False, "the question asks for a decimal number")
     of_unit = asked is not None and asked.unit and (gold.unit == asked.unit or told_units(gold.answer))
-    if asked is not None and asked.unit and of_unit and _in_another(extracted, asked.unit):
-        return Verdict(False, f"the question asks for {asked.unit}")
+    if asked is not None and asked.unit and of_unit and _restates_quantity(extracted, asked.unit, gold.question or ""):
+        return Verdict(False, f"the question's own quantity, where it asks for {asked.unit}")
     in_gold = _IN_BASE.fullmatch(clean(gold.answer))
     if asked is not None and in_gold and asked.base == int(in_gold[2]) and _SUM.fullmatch(clean(extracted)):
         return Verdict(False, "not written in the base that the question asks for")
@@ -202,14 +204,15 @@ def _not_as_asked(extracted: str, gold: Gold, asked: Asked | None) -> Verdict | 
     return None
 
 
-def _in_another(extracted: str, asked: str) -> bool:
-    """Whether an answer has one unit, of the kind that the question asks for, and another one: 252 inches for feet."""
-    given, target = told_units(extracted), canonical(asked)
-    return (
-        len(given) == 1 and given[0][0] == target[0] and given[0][1] != target[1]
-        if isinstance(target, tuple)
-        else False
-    )
+def _restates_quantity(extracted: str, asked: str, question: str) -> bool:
+    """Whether an answer is the question's own, in another unit than it asks for: "36 km/h" for metres a second."""
+    given, target, number = told_units(extracted), canonical(asked), _FIRST_NUMBER.search(extracted)
+    if len(given) != 1 or not isinstance(target, tuple) or number is None:
+        return False
+    if given[0][0] != target[0] or given[0][1] == target[1]:
+        return False
+    behind = re.findall(rf"(?<![\d.]){re.escape(number[0])}\$?\s*([A-Za-z]+(?:/[A-Za-z]+| per [a-z]+)?)", question)
+    return any(canonical(unit) == given[0] for unit in behind)
 
 
 def _goes_on(extracted: str, gold: str) -> bool:
@@ -332,9 +335,8 @@ def _in_unit_asked(extracted: str, gold: Gold, asked: Asked) -> Verdict | None:
     periods = _PERIODS & asked.words
     periods |= {period for word, period in _ADVERBS.items() if word in asked.words}
     rate = _PER.fullmatch(extracted)
-    of_price = (
-        "per" in asked.words and {canonical(word) for word in asked.words} & {canonical(rate[2])} if rate else None
-    )
+    priced = {canonical(unit) for unit in _PER_UNIT.findall(gold.question or "")}
+    of_price = rate is not None and canonical(rate[2]) in priced
     if rate and (periods == {rate[2]} or of_price) and _decide(rate[1], gold).correct:
         return Verdict(True, "per the unit that the question names")
     return None

@@ -62,7 +62,7 @@ _ADVICE = regex(
     r"|keep in mind\b|make sure\b|(?:don['’]t|never) forget\b|(?:great|good|nice) question\b"
     r"|(?:best of|good) luck\b|best wishes\b|just (?:say|ask|let)\b|good (?:job|work)\b|well done\b"
     r"|rate (?:this|my|it)\b|you might also (?:like|enjoy|want)\b|cheers\b|it(?:['’]s| is) a common (?:mistake"
-    r"|error)\b|keep (?:it up|going|practi[cs]ing)\b(?!.*\d)"
+    r"|error)\b|keep (?:it up|going(?! for ever)|practi[cs]ing)\b"
     r"|(?:i['’]m )?sorry (?:if|for|about)\b|for (?:further|more) [a-z]+,"
     r"|if you(?:['’][a-z]+)?\b[^,]*, (?:try|i can|feel|please|just)\b|if you (?:do|practi[sc]e|keep|solve|learn|study)"
     r"\b[^,]*, you(?:['’]ll| will)\b(?! (?:have|get|find|see|obtain|need)\b)|if you(?:['’]d"

@@ -10,10 +10,10 @@ from stapo_bench.grading.extraction.languages import VERBS
 from stapo_bench.grading.extraction.stems import HAN, stems
 from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import NUMERAL, in_digits
-from stapo_bench.grading.units import singular
+from stapo_bench.grading.units import WORDS, singular
 
 _HOW_MANY = regex(r"\bhow many (?:of the )?([a-z]{3,})\b", re.IGNORECASE)
-_NUMBER_AND_NOUN = regex(r"(?<![\w.,])(\d+) (?!more\b|less\b|of\b|times\b)([a-z]{3,})\b")
+_NUMBER_AND_NOUN = regex(r"(?<![\w.,])(\d+) (?!less\b|times\b|was\b|has\b|does\b)([a-z]{2,}s|children|people|men|women)\b")
 _CONCLUDES_IN = regex(r"=|\bnot\b|n['’]t\b|\b(?:if|each|every|per|more|fewer|times|than)\b", re.IGNORECASE)
 _VALUE = regex(rf"\d|\$|[√π]|(?i:{NUMERAL.pattern})")
 # Where a clause of something else may begin: "..., while they are 2 and 9", "; the other is 4".
@@ -83,6 +83,7 @@ def counted(sentence: str, question: str) -> str | None:
     nouns = _NUMBER_AND_NOUN.findall(sentence)
     if (
         asked is None
+        or asked[1].lower() in WORDS
         or len(nouns) < 2
         or len(nouns) < len(re.findall(r"\d+", sentence))
         or _CONCLUDES_IN.search(sentence)

@@ -18,7 +18,7 @@ _REASON_BEHIND = regex(r"\\q?quad\s*\(\s*\\text\s*\{\s*(?:since|because|as|check
 _UNEQUAL_BEHIND = regex(
     r"(?<=[^=]),?\s*\\q?quad\s*\(?\s*(?:\\text\{ ?(?:for|where) ?\}\s*)?[a-z]\s*\\neq?\s*-?\d+\)?\s*$"
 )
-_VARIABLE = regex(r"(?<![A-Za-z\\{])[xyzabt](?![A-Za-z])")  # of an equation written from right to left: "2 = x"
+_VARIABLE = regex(r"(?<!\b0)(?<![A-Za-z\\{])[xyzabt](?![A-Za-z])")  # of an equation written from right to left: "2 = x"
 _TEXT_JOINT = regex(r"(?:\s|\\q?quad|\\[ ,;])*\\text\s*\{\s*(and|or)\s*\}(?:\s|\\q?quad|\\[ ,;])*")
 # "7^{-1} ≡ 15 (mod 26)": numbers alone
 _CONGRUENT = regex(r"[^A-Za-z]*?(?:≡|\\equiv)\s*(-?\d+)\s*(?:\(mod.*|\\pmod.*|\\mod.*|\\bmod.*)?")

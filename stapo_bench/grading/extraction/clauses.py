@@ -103,7 +103,7 @@ _CONSEQUENCE = regex(
     r"|that is|in other words|(?:or )?in (?:\w+ )?(?:form|notation|terms)|o sea|de modo que|así que"
     r"|por (?:lo )?tanto|de sorte que|sodass|so dass|di modo che"
     r"|так что|следовательно|es decir|c['’]est-à-dire|das heißt|cioè|ou seja|то есть|namely|altogether|in total"
-    r"|soit|adding up to|amounting to|totall?ing|coming to"
+    r"|soit(?! (?:environ|à peu près))|adding up to|amounting to|totall?ing|coming to"
     r"|which (?:together |in all |in total |thus |then )?(?:comes (?:down )?to|boils down to|works out (?:to|as"
     r"|at)|amounts to|totals"
     r"|gives?|says|makes?|equals?|leaves?|corresponds to"
@@ -191,7 +191,7 @@ _COUNTS_VALUES = regex(
 _ARE_LEFT = regex(r"(?: [a-z]+){0,2} (?:remains?|(?:is|are|were|was) left|(?:is|are) needed)\b")
 _KOREAN_IS = regex(r" ?(?:입니다|이다|이에요|예요|となる|になる|となります|になります)\W*$")  # "9π입니다"
 _OF_THAT = regex(r" of (?:that|this|it|these|those), [^,;=]*$")
-_HAPPENS_AT = regex(r"\b(?:happens|occurs)\b[^;]*\b(?:at|when|for) $")
+_HAPPENS_AT = regex(r"\b(?:happens|occurs)\b[^;]*, (?:at|when|for) $")
 # "; sottraendo b si ottiene il vettore (−2, 8)"
 _OBTAINS = regex(
     r"[^;.=\d]* (?:(?:we|one) (?:obtain|get|have|find|arrive at)|si ottiene|si ottengono|se obtienen?|obtém-se"

@@ -145,8 +145,8 @@ def _section(text: str) -> str | None:
 @lru_cache(maxsize=1)  # every reading of a completion asks for the same one
 def one_section(text: str) -> str:
     """A section of a completion as plain text, up to where a new question begins."""
-    text = _GOES_ON_BELOW.sub(" ", _SIGNATURE.sub("", text))
-    text = with_digits(with_points(plain_text(without_loop(text))))
+    text = _GOES_ON_BELOW.sub(" ", without_loop(_SIGNATURE.sub("", text)))
+    text = with_digits(with_points(plain_text(text)))
     return until_next_question(text, lambda part: answer_in(part) is not None)
 
 

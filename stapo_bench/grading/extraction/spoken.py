@@ -99,7 +99,7 @@ def spoken(clause: str) -> str:
     if any(word in clause for word in _OPERATIONS):
         clause = _OPERATED.sub(lambda m: m[1] + _SIGNS[m[2].lower()], clause)
     if "Ω" in clause:
-        clause = _OHM.sub(r" \\text{ \1 }", clause)
+        clause = _OHM.sub(lambda m: rf" \text{{ {m[1].replace('Ω', 'ohm')} }}", clause)
     if "infinity" in clause:
         clause = _INFINITE.sub(lambda m: "−∞" if m[1].lower() in ("negative", "minus") else "∞", clause)
     if "negative " in clause or "minus " in clause:

@@ -260,6 +260,8 @@ def _of_unit_asked(completion: str, extracted: str, gold: Gold) -> str | None:
     told = told_units(extracted)
     if len(told) > 1 and told.count(asked) == 1 and len({unit[0] for unit in told}) > 1:
         given = [unit for unit in told if unit != asked]  # "after 2 hours, 160 km from the town"
+    if len(told) > 1 and len({unit[0] for unit in told}) == 1 and asked in told:
+        return None  # "350 cm, or 3.5 m": said twice
     if not isinstance(asked, tuple) or given in ([], [asked]) or (prose := prose_of(completion)) is None:
         return None
     said = each_value(prose)
