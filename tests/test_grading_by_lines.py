@@ -11,8 +11,10 @@ from stapo_bench.grading.compare.conditional import same_clause
 from stapo_bench.grading.compare.equations import _vanishes
 from stapo_bench.grading.compare.regions import _pieces_as_written
 from stapo_bench.grading.decide.asserted import _is_ratio, _lists, _rivals, _shares, _uncompared, asserts
-from stapo_bench.grading.decide.decision import _goes_on, _in_base, _in_order_of_letters, _states_identity, _with_point
+from stapo_bench.grading.decide.by_question import _goes_on, in_base
+from stapo_bench.grading.decide.decision import _in_order_of_letters
 from stapo_bench.grading.decide.parts import labelled, listed
+from stapo_bench.grading.decide.read_again import _with_point, states_identity
 from stapo_bench.grading.decide.verdict import Question
 from stapo_bench.grading.decide.word_rules import option_with_text
 from stapo_bench.grading.evaluate import context, evaluate, refill, same_constant
@@ -227,13 +229,13 @@ def test_values_of_letters_are_a_tuple_in_their_order(answer, ordered):
     ],
 )
 def test_digits_with_their_base_on_one_side(answer, gold, base, same):
-    assert _in_base(answer, Gold(answer=gold), base) is same
+    assert in_base(answer, Gold(answer=gold), base) is same
 
 
 def test_an_identity_has_the_golds_form_on_its_right():
-    assert _states_identity("x + x = 2x", Gold(answer="2x"))
+    assert states_identity("x + x = 2x", Gold(answer="2x"))
     for answer, gold in (("x + x = 2x", "4"), ("x = 2x", "2x"), ("x + x = x + x", "x+x"), ("x + x = 2x = 2x", "2x")):
-        assert not _states_identity(answer, Gold(answer=gold))
+        assert not states_identity(answer, Gold(answer=gold))
 
 
 def test_sentences_and_what_stands_around_them():

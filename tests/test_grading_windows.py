@@ -7,7 +7,7 @@ import pytest
 
 from stapo_bench.grading.decide.asked import asked_by
 from stapo_bench.grading.decide.asserted import _last_time, asserts
-from stapo_bench.grading.decide.decision import _read_again, _states_identity, _with_point
+from stapo_bench.grading.decide.read_again import _with_point, read_again, states_identity
 from stapo_bench.grading.decide.restated import restates
 from stapo_bench.grading.decide.text_answers import time
 from stapo_bench.grading.evaluate import refill
@@ -122,8 +122,8 @@ BASE_7, OPEN = r"101 \text{(in base 7)}", "\nSince three to the"
         (lambda n: asked_by(W[:n] + " in base 7").base, 20_000 - len(" in base 7"), 7, None),
         (lambda n: restates("6*7", "42", "What is 6*7" + "?" * n), 200 - len("What is 6*7"), True, False),
         (lambda n: _with_point("1" * n + ",5") is not None, 300 - len(",5"), True, False),
-        (lambda n: _read_again("B) " + "1" * n, Gold(answer="7")) is not None, 300 - len("B) "), True, False),
-        (lambda n: _states_identity(f"x+x{' ' * n}= 2x", Gold(answer="2x")), 300 - len("x+x= 2x"), True, False),
+        (lambda n: read_again("B) " + "1" * n, Gold(answer="7")) is not None, 300 - len("B) "), True, False),
+        (lambda n: states_identity(f"x+x{' ' * n}= 2x", Gold(answer="2x")), 300 - len("x+x= 2x"), True, False),
         # Times of the day.
         (lambda n: _last_time(f"{n} past 7"), 59, "7:59", None),
         (lambda n: time(f"{n}:00"), 24, (24, 0, 0, ""), None),

@@ -11,7 +11,10 @@ _FORMULA = regex(r"\$([^$]+)\$")
 _ASKING = regex(r"(?<=[.?!,])\s+")
 # "k = 200 \text{ N/m}", "R = 2 kΩ"
 _NAMED_QUANTITY = regex(r"\s*[A-Za-z](?:_(?:\w|\{\w+\}))?\s*=\s*([^=]*\d(?:[^=]*\\text\s?\{[^=]+| ?[kM]?Ω\s*))")
-_NORM, _ASKS_NORM = regex(r"\s*(?:\\left)?\\?\|[^=]*\|\s*"), regex(r"\b(?:magnitude|norm|length|modulus)\b")  # "|v| = 3"
+_NORM, _ASKS_NORM = (
+    regex(r"\s*(?:\\left)?\\?\|[^=]*\|\s*"),
+    regex(r"\b(?:magnitude|norm|length|modulus)\b"),
+)  # "|v| = 3"
 _DOT = regex(
     r"\s*(?:\\(?:vec|mathbf|mathbf)\s*\{?)?[a-z]\}?\s*(?:·|⋅|\\cdot|\.)\s*(?:\\(?:vec|mathbf)\s*\{?)?[a-z]\}?\s*"
 )
@@ -22,7 +25,9 @@ _EVALUATED = regex(r"(?:\]|\\Big{1,2}r?\]|\\right\]|\\right\|)\s*_\s*\{?[^=]{1,2
 _BRACED, _POWERS = regex(r"([\^_])\{(\w)\}"), str.maketrans({"²": "^2", "³": "^3"})
 
 
-def right_side(answer: str, question: str | None) -> str | None:
+def right_side(  # noqa: PLR0911 - one return for each kind of left side
+    answer: str, question: str | None
+) -> str | None:
     r"""The right side of an equality where that is the value; None of any other answer.
 
     ``question``: whose last formulas may have its left side.
@@ -48,7 +53,9 @@ def right_side(answer: str, question: str | None) -> str | None:
     formulas = _FORMULA.findall(_ASKING.split(question[-MAX_EQUALITY:])[-1])
     named = _squeezed(left)
     asking = _squeezed(_ASKING.split(question[-MAX_EQUALITY:].rstrip(" .?"))[-1])
-    is_asked = any(_squeezed(formula) == named for formula in formulas) or (len(named) > 2 and asking.endswith(f"is{named}"))
+    is_asked = any(_squeezed(formula) == named for formula in formulas) or (
+        len(named) > 2 and asking.endswith(f"is{named}")
+    )
     return right.strip() if is_asked else None
 
 

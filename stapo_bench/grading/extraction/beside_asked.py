@@ -13,7 +13,9 @@ from stapo_bench.grading.read import NUMERAL, in_digits
 from stapo_bench.grading.units import WORDS, singular
 
 _HOW_MANY = regex(r"\bhow many (?:of the )?([a-z]{3,})\b", re.IGNORECASE)
-_NUMBER_AND_NOUN = regex(r"(?<![\w.,])(\d+) (?!less\b|times\b|was\b|has\b|does\b)([a-z]{2,}s|children|people|men|women)\b")
+_NUMBER_AND_NOUN = regex(
+    r"(?<![\w.,])(\d+) (?!less\b|times\b|was\b|has\b|does\b)([a-z]{2,}s|children|people|men|women)\b"
+)
 _CONCLUDES_IN = regex(r"=|\bnot\b|n['’]t\b|\b(?:if|each|every|per|more|fewer|times|than)\b", re.IGNORECASE)
 _VALUE = regex(rf"\d|\$|[√π]|(?i:{NUMERAL.pattern})")
 # Where a clause of something else may begin: "..., while they are 2 and 9", "; the other is 4".

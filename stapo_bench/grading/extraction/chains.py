@@ -48,7 +48,8 @@ _NOUN_IS = regex(
 )
 # What has a value, so that an equality said of it is a working: "the sum is n(n+1)/2 = ..."; a line has none.
 _QUANTITY = regex(
-    r"\b(?:sums?|integer|largest|smallest|biggest|greatest|middle|answer|side|edge|age|product|difference|quotient|remainder|ratio|area|perimeter|volume"
+    r"\b(?:sums?|integer|largest|smallest|biggest|greatest|middle|answer|side|edge|age|product|difference|quotient"
+    r"|remainder|ratio|area|perimeter|volume"
     r"|circumference|length|width|height|depth|distance|radius|diameter|speed|velocity|acceleration|rate|time|mass"
     r"|weight|force|energy|power|current|voltage|charge|resistance|density|pressure|temperature|frequency|total|number"
     r"|count|amount|cost|price|profit|interest|value|average|mean|median|variance|probability|chance|angle|determinant"

@@ -1,10 +1,10 @@
 """The value that the main clause of a sentence gives, by where it stands to verbs, remarks and consequences."""
 
 import re
-from itertools import pairwise
 
 from stapo_bench.grading.extraction.chains import is_working
 from stapo_bench.grading.extraction.clause_names import named_in_clause
+from stapo_bench.grading.extraction.clause_starts import SINCE, WHICH, clause_starts, reasons_among
 from stapo_bench.grading.extraction.formulas import Hidden
 from stapo_bench.grading.extraction.hedges import condition_leaves_open
 from stapo_bench.grading.extraction.languages import COPULAS, VERBS
@@ -14,107 +14,26 @@ from stapo_bench.grading.patterns import regex
 
 MAX_RUNS = 60  # values of a clause, from its end, that are looked at
 MAX_BEFORE = 60  # characters before a value that may hedge it
-_WHICH = (  # that adds a remark, and no result
-    r"which(?! (?:together |in (?:[a-z]+ ){1,3}|for (?:[a-z]+|\d+) [a-z]+ |thus |then "
-    r"|to the nearest [a-z]+ |rounded [^,]{0,40}?|[a-z]+ed (?:by|with|in) \S+ )?(?:is|are"
-    r"|equals?|gives?|says|makes?|corresponds|means|comes|works out|simplifies|reduces|factors|factori[sz]es|expands|evaluates|leaves"
-    r"|leaving|yields|totals|amounts"
-    r"|rounds|brings"
-    r"|takes|sends|maps|moves|raises|lowers|puts|sets|becomes|turns|reads|approaches|tends|tells us|shows|implies"
-    r"|can happen|can be)\b)"
-)
 _SUBORDINATE = regex(
     r",?\s+\b(?:because|since|as (?:desired|required|claimed|shown|needed|expected|stated|\w+ was)|as (?:we"
     r"|the|it)\b|where(?:as)?|"
-    + _WHICH
+    + WHICH
     + r"|whose|while|although|though|compared|when(?:ever)?|if|provided|assuming|so that|in order|for (?:all|any"
     r"|every|each|which)|of which|as (?=[^,;]*\d[^,;]*(?:=|\bis\b|\bmakes\b)[^,;]*\d)"
     r"|хотя|obwohl|bien que|aunque|embora|sebbene|benché|虽然|尽管|tra cui|dont|darunter|entre (?:ellos|ellas|eles)"
     r"|в том числе|(?<!the )(?<!a )(?<!each )car|puisque|weil|da|denn|porque|поскольку|так как)\b",
     re.IGNORECASE,
 )
-_AND = regex(r"(?<!,) (?:and|und|et|y)\s*$", re.IGNORECASE)  # with a comma before it the main clause may go on
 _IF = regex(r",?\s+(?:if|unless|provided|assuming)\b", re.IGNORECASE)
 # Behind a clause: "it is 5, if x > 0"
 _CONDITION = regex(r"[\s,;]*(?:if|unless|provided|assuming)\b", re.IGNORECASE)
-_SENTENCE_BEFORE = regex(r"(?:[^\W\d_]{2,} [^;]*){3}$")  # words before a semicolon, and no row of equations
-# Of what is not so, beside what is: "it would be 9 without the last"
-_WOULD = regex(r"\b(?:would|sería|serait|wäre|sarebbe|seria)\b|было бы", re.IGNORECASE)
-_STATES = regex(
-    r"=|\b(?:is|are|was|were|has|have|gives?|get|obtain(?:s|ing)?|equals?|becomes?"
-    r"|arrives? at|comes? (?:to|out)|reach(?:es)?|makes?|yields?|totals?)\b",
-    re.IGNORECASE,
-)
 # "it is true because 7 is odd"
 _BECAUSE = regex(r"(?<=\w) (?:because|since|weil|denn|porque) ", re.IGNORECASE)
-_SINCE = regex(r"\s*(?:since|because)\b", re.IGNORECASE)
 _LEFT_WITH = frozenset(["up", "us", "her", "him", "them", "leaves", "leaving", "left"])  # "ends up with 6"
-_QUOTES = frozenset("\"\u201c\u201d\u201e'\u2019")
-# What opens a clause that gives a reason, a condition or a contrast, and no value.
-_REASON = regex(
-    r"[\s,;]*(?:(?:and|but)\s+)?(?:because"
-    r"|since(?![^,;]*\b(?:(?:it|this|that) (?:means|follows|implies)|we (?:leave|keep|write))\b)"
-    r"|as(?! an? (?:[a-z]+ (?:of|in|for)|percent(?:age)?|fraction|decimal)\b)|if|when|while|whereas|although"
-    r"|though|unless|provided|where"
-    r"|with(?![^,;]*\b(?:(?:this|that|it) (?:is|are|\w+s)|(?:we|i|he|she|they) [a-z]+|the [a-z]+ (?:therefore "
-    r"|then |thus "
-    r"|also )?(?:are|[a-z]+s)) )|not|rather"
-    r"|instead(?! (?:of (?:that|this|it) )?(?:the|it|we|this|you)\b)|compared|unlike|assuming|supposing|"
-    + _WHICH
-    + r"|хотя|obwohl|bien que|aunque|embora|sebbene|benché|for which|of which"
-    r"|car(?! \w+s\b)|puisque|weil|da|denn|porque|ya que|perché|поскольку|так как|因为|由于)\b",
-    re.IGNORECASE,
-)
-# Behind a comma: a clause of its own has a subject and a verb before its value.
-_OWN_VERB = regex(
-    r"\s*(?:and\s+|but\s+|or\s+)?(?:[^\W\d_][\w'’-]*\s+|\$?\d\S*\s+|[-+−×·*/]\s+){0,8}?(?:"
-    + "|".join(sorted(COPULAS | VERBS, key=len, reverse=True))
-    + r"|(?<!\d )(?<!the )(?!times\b|is\b|as\b|units\b)[a-z]{3,}[^s\W]s|[a-z]{3,}ing|happens?|turns?|adds? up)\b"
-    r"|\s*(?:and\s+|but\s+|so\s+)?(?:that|it|this)['’]s\s"
-    r"|\s*(?:and\s+|but\s+)?(?:they|we|you|these|those|he|she|it|i)\s+[a-z]{3,}",
-    re.IGNORECASE,
-)
-# "and since a week has five days she earns $85"
-_SINCE_SHE = regex(
-    r"(?:^\W*|\b(?:and|so) )(?:since|as) (?!we|he|she|they)[^,;=]{8,60}?[\w)] (?=(?:he|she|they|we|it) [a-z]+ "
-    r"|the [a-z]+ (?:equals|is|must be) )",
-    re.IGNORECASE,
-)
-# "If we take 10 away from that we are left with 200"
-_IF_THEN = regex(
-    r"(?:^\W*|\band )(?:if|when) (?:we|you|he|she|they|it|one) [a-z]+ [^,;]*?\S (?=(?:we|you|he|she|they|it|there) "
-    r"(?:are|is|have|has|gets?|obtains?|ends?)\b)",
-    re.IGNORECASE,
-)
-# "since A = π r² the region has area 5π": the equation is the reason
-_SINCE_EQUAL = regex(
-    r"\b(?:since|as|because) [\w'() ]{1,15} ?= ?\S+(?: ?[-−+*/·×^=] ?\S+)*(?= (?:the|it|we|this|there|that|our|its"
-    r"|his|her)\b)"
-)
-_AS_EQUAL = regex(r",\s+(?=as [^,;a-z]*=[^,;]*\b(?:and|but)\b)")  # "24, as 24 = 6·4 = 8·3 and neither is ..."
 _KNOWN = regex(r"\b(?:the|these|those|all|both|other|remaining|first|last|original)\s+$", re.IGNORECASE)
 _AT = regex(
     r"(?<!end up )(?<!ends up )(?<!left )\b(?:at|when|where|with|for|if|from|by|after|since|as|using|because"
     r"|given|mit|con|com|bei|при|pour|para|für|per|при|avec|wenn|quand)\s+$",
-    re.IGNORECASE,
-)
-_CONSEQUENCE = regex(
-    r"[,;:—–-]\s*(?:and\s+)?(?:so|hence|thus|therefore|consequently|then|which means|from which|meaning|it follows"
-    r"|that is|in other words|(?:or )?in (?:\w+ )?(?:form|notation|terms)|o sea|de modo que|así que"
-    r"|por (?:lo )?tanto|de sorte que|sodass|so dass|di modo che"
-    r"|так что|следовательно|es decir|c['’]est-à-dire|das heißt|cioè|ou seja|то есть|namely|altogether|in total"
-    r"|soit(?! (?:environ|à peu près))|adding up to|amounting to|totall?ing|coming to"
-    r"|which (?:together |in all |in total |thus |then )?(?:comes (?:down )?to|boils down to|works out (?:to|as"
-    r"|at)|amounts to|totals"
-    r"|gives?|says|makes?|equals?|leaves?|corresponds to"
-    r"|yields?|reads|simplifies to|evaluates to)|which in (?:base \w+|binary|octal|hexadecimal|decimal)(?= is\b)"
-    r"|which is to say|which,? (?:(?:rounded )?to the nearest \w+|to (?:\w+ )?(?:decimals?"
-    r"|places?|figures|digits)(?: places?)?|in (?:[a-z]+ )?(?:notation"
-    r"|form|terms|percent|words|degrees|decimals?)),?(?= (?:is|gives|makes|becomes|reads)\b)|donc"
-    r"|also|daher|somit|luego|поэтому|значит|(?:rounded )?to the nearest \w+)\b(?: that\b(?!['’]))?"
-    r"|\s(?:so|hence|thus|therefore)\s(?=\d|[a-z] ?=|the\b|it\b|there\b)"
-    r"|, (?:zusammen|insgesamt|au total|en tout|en total|in totale|всего)(?: also| donc)?\b"
-    r"|, written (?:as )?(?=[(\d\ue000-\uf8ff√])|[,，;；]\s*(?:所以|因此|故|即|于是|よって|ゆえに)|(?:なので|ですから|ため)[、,]|[,;] here\b",
     re.IGNORECASE,
 )
 # "Since the time is 2 hours, ...": what opens a sentence and states nothing.
@@ -192,11 +111,6 @@ _ARE_LEFT = regex(r"(?: [a-z]+){0,2} (?:remains?|(?:is|are|were|was) left|(?:is|
 _KOREAN_IS = regex(r" ?(?:입니다|이다|이에요|예요|となる|になる|となります|になります)\W*$")  # "9π입니다"
 _OF_THAT = regex(r" of (?:that|this|it|these|those), [^,;=]*$")
 _HAPPENS_AT = regex(r"\b(?:happens|occurs)\b[^;]*, (?:at|when|for) $")
-# "; sottraendo b si ottiene il vettore (−2, 8)"
-_OBTAINS = regex(
-    r"[^;.=\d]* (?:(?:we|one) (?:obtain|get|have|find|arrive at)|si ottiene|si ottengono|se obtienen?|obtém-se"
-    r"|on obtient|erhält man|получаем|получим)\b"
-)
 # "Area = "
 _WORD_EQUALS = regex(r"[A-Za-z]{3,} ?= ?$")
 _CALL = regex(r"[A-Za-z\u0370-\u03ff]'*\([a-z]\)")
@@ -222,8 +136,8 @@ def in_clause(clause: str, hidden: Hidden) -> str | None:
         return None
     if (named := named_in_clause(clause, runs)) is not None:
         return named
-    starts = _clause_starts(clause, pieces)
-    reasons = _reasons(clause, starts)
+    starts = clause_starts(clause, pieces)
+    reasons = reasons_among(clause, starts)
     for start, end in zip(reversed(starts), [len(clause), *reversed(starts)], strict=False):
         part = clause[start:end].strip(" ,;:—→")
         if start not in reasons and (found := _in_part(part, hidden)) is not None:
@@ -232,31 +146,15 @@ def in_clause(clause: str, hidden: Hidden) -> str | None:
             return None if is_open else found or None
     # "One can see it at once, since a = b": where there is a main clause, its reasons state nothing.
     told = min(reasons - {0}, default=None)
-    is_reason = told is not None and 0 not in reasons and _SINCE.match(clause, told) and runs[0].start > told
+    is_reason = told is not None and 0 not in reasons and SINCE.match(clause, told) and runs[0].start > told
     return None if is_reason else _in_part(clause, hidden) or None
-
-
-def _reasons(clause: str, starts: list[int]) -> set[int]:
-    """The clauses that give reasons, conditions and contrasts, and those that "and" joins to one of them."""
-    reasons: set[int] = set()
-    for before, start in zip([None, *starts], starts, strict=False):
-        continues = before in reasons and _AND.search(clause[:start]) is not None
-        if continues or _REASON.match(clause[start:].strip(" ,;:—→")):
-            reasons.add(start)
-    ends = [*starts[1:], len(clause)]
-    supposed = {start for start, end in zip(starts, ends, strict=True) if _WOULD.search(clause, start, end)}
-    told = any(
-        start not in supposed | reasons and _STATES.search(clause, start, end)
-        for start, end in zip(starts, ends, strict=True)
-    )
-    return reasons | supposed if told else reasons
 
 
 def without_reasons(clause: str) -> str:
     """The clause without the reasons, conditions and contrasts behind it: "..., while the rest is gravel"."""
     end = len(clause)
-    starts = _clause_starts(clause, tokens(clause))
-    reasons = _reasons(clause, starts)
+    starts = clause_starts(clause, tokens(clause))
+    reasons = reasons_among(clause, starts)
     for start in reversed(starts):
         if not start or start not in reasons:
             break
@@ -271,32 +169,6 @@ def _firm_runs(clause: str, pieces: list[Token]) -> list[Span]:
         for run in spans(pieces)[-MAX_RUNS:]
         if not _CALL.fullmatch(run.text) and (not _HEDGE.search(clause[: run.start][-MAX_BEFORE:]) or _hides_bound(run))
     ]
-
-
-def _clause_starts(clause: str, pieces: list[Token]) -> list[int]:
-    """Where clauses begin: behind a stop, and behind a comma or "and" that a verb of its own follows."""
-    starts, depth = [0], 0
-    seen = [piece for piece in pieces if piece.kind != "space"]
-    for piece, following in pairwise(seen):
-        depth = max(0, depth + (piece.text in ("(", "[", "{")) - (piece.text in (")", "]", "}")))
-        if depth:
-            continue
-        begins = piece.kind == "stop" and piece.text not in _QUOTES
-        if piece.text == ";" and following.text != "=":
-            rest = clause[piece.end :]
-            begins = _SENTENCE_BEFORE.search(clause[: piece.start]) is not None and "=" in rest
-            begins = begins or _OBTAINS.match(rest) is not None
-        is_choice = piece.text == "or" and following.kind == "number"  # "ten or twelve zeros"
-        if piece.kind == "joiner" and following.kind != "value" and not is_choice:
-            rest = clause[piece.end :]
-            begins = _OWN_VERB.match(rest) is not None or _SINCE.match(rest) is not None
-        if begins:
-            starts.append(piece.end)
-    starts += [match.end() for match in _CONSEQUENCE.finditer(clause)]
-    starts += [match.end() for pattern in (_SINCE_EQUAL, _AS_EQUAL) for match in pattern.finditer(clause)]
-    starts += [match.end() for match in _IF_THEN.finditer(clause)]
-    starts += [match.end() for match in _SINCE_SHE.finditer(clause)]
-    return sorted(set(starts))
 
 
 def _in_part(clause: str, hidden: Hidden) -> str | None:

@@ -80,7 +80,8 @@ _LETTER = regex(
 # What opens a remark, behind which all are remarks.
 _REMARKS = regex(
     r"(?:(?<=[.!?:)\]$*])\s+|\n\s*)(?=[*_#>\s\u2190-\u2bff\ufe0f-]{0,6}"
-    r"(?:(?:some |a few |one |final |closing |side |an? )?(?:remarks?|comments?|observations?|aside|pointers?|hints?|reminders?)\b[^.\n]{0,40}[.:]"
+    r"(?:(?:some |a few |one |final |closing |side |an? )?(?:remarks?|comments?|observations?|aside|pointers?"
+    r"|hints?|reminders?)\b[^.\n]{0,40}[.:]"
     r"|(?:in|more) general(?:ly)?(?:,| (?:the|if|for|one|we|it|an?)\b)"
     r"|(?:shall (?:we|I)|want me to|would you like|do you want|should I)\b[^\n?]*\?"
     r"|incidentally\b|p\. ?s\.|by the way\b|as an? (?:side note|aside)\b|geometrically,|interestingly\b|fun fact\b"
@@ -327,7 +328,7 @@ def _until_remark(text: str, asked: str, question: str) -> str:
 
 
 def _told_before(said: list[str], wanted: frozenset[str]) -> bool:
-    """Whether a sentence before the last gives what is asked for its value, of which the last says something in words."""
+    """Whether a sentence before the last gives what is asked for its value, of which the last may say more in words."""
     return bool(wanted) and any(wanted <= stems(each) and _IS_VALUE.search(each) for each in said[:-1])
 
 

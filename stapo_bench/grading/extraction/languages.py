@@ -60,7 +60,9 @@ EUROPEAN = regex(
 )
 ENGLISH = regex(r"\b(?:the|is|we|that|with|this|which)\b", re.IGNORECASE)
 _WITH_COMMA = regex(r"(?<![\d,.])(?<![\d,.]-)(\d+),(\d+)(?!\d|,\d|\.\d)")
-_MEASURED = regex(r"=\s*-?0,\d+\s*$|\d,\d{1,2}\s?(?:[cmk]?m|k?g|[mc]?l|€|%|°|[VAWNJsh]|[kM]?Ω|Hz|min|км|кг|м)(?![A-Za-z])")
+_MEASURED = regex(
+    r"=\s*-?0,\d+\s*$|\d,\d{1,2}\s?(?:[cmk]?m|k?g|[mc]?l|€|%|°|[VAWNJsh]|[kM]?Ω|Hz|min|км|кг|м)(?![A-Za-z])"
+)
 _GROUPED = regex(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d+)(?![\d,])")
 _THOUSANDS = regex(r"(?<![\d.,])[1-9]\d{0,2}(?:\.\d{3})+(?![\d.,]\d|\d|\s?(?:%|\\\\%|[Pp]rozent|pour|por))")
 _PAIR = regex(r"[(\[]\s*-?\d+,\d+\s*[)\]\[]|\\\{\s*\d+,\d+\s*\\\}")
@@ -88,7 +90,8 @@ _RETRACTED = regex(
     r"|I (?:forgot|dropped|missed|overlooked|misread|miscalculated)|overlook\w*"
     r"|instead(?! of)|not \S{1,20},? but|should (?:be|have been|have read)|on (?:second thought|reflection)"
     r"|(?:retract|withdraw|revise|strike|cross out|amend|fix) (?:that|this|it|the|my)"
-    r"|t(?:ake|ook) (?:that|it|this|the|my)(?: boxed| above| last)?(?: box| answer| value| result)? back|take back (?:the|my|that|this|it)|change (?:it"
+    r"|t(?:ake|ook) (?:that|it|this|the|my)(?: boxed| above| last)?(?: box| answer| value| result)? back"
+    r"|take back (?:the|my|that|this|it)|change (?:it"
     r"|that|this|my)"
     r"|off by|typo|it must read|oops|hold on|no,? wait|forgot|upside down)\b|\bNo!|n['’]t (?:quite )?(?:right"
     r"|correct)\b"
@@ -116,7 +119,9 @@ _UNRETRACTED = regex(
 _STANDS = regex(r"\bno need to change\b|\b(?:answer|value|result|box) (?:still )?stands\b", re.IGNORECASE)
 _SUPPOSED = regex(
     r"\b(?:one|you|someone|people|students|many) (?:might|may|could|would|often)\b|\btempt\w+"
-    r"|\bcommon (?:mistakes?|errors?|slips?|wrong|misconceptions?|traps?|belief|answer)\b|\bsome (?:people|students|readers|authors|books?|would|might|may|will|get|write|say|think|claim)\b|(?<!\d )\bothers\b|\bother (?:people|students|readers|authors)\b",
+    r"|\bcommon (?:mistakes?|errors?|slips?|wrong|misconceptions?|traps?|belief|answer)\b|\bsome (?:people"
+    r"|students|readers|authors|books?|would|might|may|will|get|write|say|think|claim)\b|(?<!\d )\bothers\b"
+    r"|\bother (?:people|students|readers|authors)\b",
     re.I,
 )
 # What begins a second thought; it takes the answer back unless it ends in a confirmation.

@@ -23,7 +23,10 @@ _FROM = regex(r",? (?:from|for which|since|because|as|where|when|whose|which)\b.
 _THE_POINT = regex(
     r"^the (?:origin|point|pair|line|value|root|solution|vector|number)(?: at| is)? (?=\S)"
 )  # "the point (2, 4)"
-_FORMULA_OF, _FUNCTION = regex(r"=.*[a-zA-ZΔ].*|·[a-z]"), regex(r"\\?(?:sqrt|pi|ln|log|sin|cos|tan|frac|text)\b|^[a-zA-Z] =")
+_FORMULA_OF, _FUNCTION = (
+    regex(r"=.*[a-zA-ZΔ].*|·[a-z]"),
+    regex(r"\\?(?:sqrt|pi|ln|log|sin|cos|tan|frac|text)\b|^[a-zA-Z] ="),
+)
 _MULTIPLE = regex(r"\s*\d*[a-z]\s*")  # "2x", of "2x = 40°"
 # "y = 6x − 9", "y = 9 + 6(x − 3)"
 _SOLVED = regex(r"^[a-zA-Z] = .*(?:[\w)] ?[-−+·×÷*] ?[\w(√]|\d\()")
@@ -87,7 +90,9 @@ def last_items(text: str, wanted: int) -> str | None:
     return NEXT_VALUE.join(map(hidden.shown, values)) if lines and len(values) == wanted > 1 else None
 
 
-def _item(line: str, worked: bool = False) -> tuple[str, str] | None:
+def _item(  # noqa: PLR0911 - one return for each kind of line
+    line: str, worked: bool = False
+) -> tuple[str, str] | None:
     """Name and value of a line that is nothing but these: a list item "x = 4", or "Quotient: 7"; None of any other.
 
     ``worked``: also the end of an equality, as of "2^2 = 4".

@@ -49,7 +49,9 @@ _ABOUT = regex(r"(?<=[\w)]) ~ (?=[\d.])")
 _ARROW = regex(r"(?<=\s)[-=]{1,3}>(?=\s)")
 _OTHER_BOX = regex(r"\\bbox\s{0,3}(?:\[[^\]\n]{0,80}\])?(?=\{)|\\enclose\{[a-z, ]*box[a-z, ]*\}\s{0,3}(?=\{)")
 _WITHOUT = regex(r"ℝ\s*\\\s*\{([^{}\n]{1,60})\}")
-_EMOJI = regex("(?<=[0-9])\ufe0f?\u20e3|[\U0001f300-\U0001faff\u2728\u2b50\u2764\u270f\u263a]")  # pictures; digits with marks are others
+_EMOJI = regex(
+    "(?<=[0-9])\ufe0f?\u20e3|[\U0001f300-\U0001faff\u2728\u2b50\u2764\u270f\u263a]"
+)  # pictures; digits with marks are others
 _SMALL_FRACTION = regex("([⁰¹²³⁴⁵⁶⁷⁸⁹]+)[⁄∕/]([₀-₉]+)")  # "⁶⁄₂₀"
 _ROW_BELOW = regex(r"(\[[^\[\]\n]*\],?)[ \t]*\n[ \t]*(?=\[)")  # "[[1, 3],\n [2, 4]]"
 _AMPERSAND = regex(r"(?<=[\d)]) & (?=[-−\d(])")  # "23, 24 & 25"
@@ -59,7 +61,8 @@ _POINT = regex(r"\(\s?([-−]?\d[\d.,/]{0,9})\s?\|\s?([-−]?\d[\d.,/]{0,9})\s?\
 _CITATION = regex(r"(?<=[.!?])\s*(?:\[\d+\]\s*)+\Z")
 # Lines side by side that are parted by bars, without such at their ends.
 _ROWS = regex(
-    r"^(?:(?![ \t]*\|)[^|\n$]*[^|\n$ ][ \t]+(?:(?<=[ \t])\|[ \t](?:[^|\n$]|\$(?!\d)[^|\n$]*\$|\$(?=\d))*)+(?<![| ])(?:\n|\Z)){2,}",
+    r"^(?:(?![ \t]*\|)[^|\n$]*[^|\n$ ][ \t]+(?:(?<=[ \t])\|[ \t](?:[^|\n$]|\$(?!\d)[^|\n$]*\$"
+    r"|\$(?=\d))*)+(?<![| ])(?:\n|\Z)){2,}",
     re.MULTILINE,
 )
 # "| x | 3 |" in two rows and more, none of them a head: names and their values.

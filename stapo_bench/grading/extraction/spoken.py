@@ -47,11 +47,16 @@ _FEET = regex(r"\b(\d+|[a-z]+) (?:feet|foot) and (\d+|[a-z]+) inch(?:es)?\b", re
 _ROOT = regex(r"\b(?:the )?(square|cube) root of (?=(?:\d+|[a-z])(?![\w.]*\d| ?[+−*/^-]))", re.IGNORECASE)
 # "five times the square root of two", "three root two"
 _ROOT_IN_WORDS = regex(
-    rf"\b(?:({NUMERAL.pattern}) (?:times )?)?(?:the )?(square |cube )?root (?:of )?({NUMERAL.pattern})(?![\w-]| ?[-+])", re.IGNORECASE
+    rf"\b(?:({NUMERAL.pattern}) (?:times )?)?(?:the )?(square |cube )?root (?:of )?({NUMERAL.pattern})(?![\w-]"
+    rf"| ?[-+])",
+    re.IGNORECASE,
 )
 _LOG_OF = regex(r"\b(?:the )?log(?:arithm)?,? (?:to the |to )?base (\d+|[a-z]) of (\d+|[a-z])\b")
 _NATURAL_LOG = regex(r"\b(?:the )?natural log(?:arithm)? of (\d+|[a-z])\b")
-_PARTS = regex(rf"\b({NUMERAL.pattern}|\d+) parts(?: (?:of )?[a-z]+)? to ({NUMERAL.pattern}|\d+) parts?(?: of [a-z]+)?", re.IGNORECASE)
+_PARTS = regex(
+    rf"\b({NUMERAL.pattern}|\d+) parts(?: (?:of )?[a-z]+)? to ({NUMERAL.pattern}|\d+) parts?(?: of [a-z]+)?",
+    re.IGNORECASE,
+)
 _TEN_TO_THE = regex(
     r"\b10 to the (?:power (?:of )?)?(minus |negative |-)?(\d{1,3})(?:st|nd|rd|th)?(?: power)?\b", re.IGNORECASE
 )
@@ -80,12 +85,7 @@ def spoken(clause: str) -> str:
     """
     if "squared" in clause or "cubed" in clause:
         clause = _SQUARED.sub(lambda m: f"{m[1]}^{'2' if m[2].lower() == 'squared' else '3'}", clause)
-    if "natural log" in clause:
-        clause = _NATURAL_LOG.sub(r"ln(\1)", clause)
-    if " parts" in clause and " to " in clause:
-        clause = _PARTS.sub(lambda m: f"{in_digits(m[1].lower()) or m[1]}:{in_digits(m[2].lower()) or m[2]}", clause)
-    if "base " in clause:
-        clause = _LOG_OF.sub(r"\\log_{\1} \2", clause)
+    clause = _logarithms(clause)
     if " root " in clause:
         clause = _ROOT_IN_WORDS.sub(_root, clause)
     if " of " in clause:
@@ -107,6 +107,19 @@ def spoken(clause: str) -> str:
     if "/" in clause or "·" in clause or "⁻" in clause or "^" in clause:
         clause = _COMPOUND.sub(_unit, clause)
     return _measured(clause)
+
+
+def _logarithms(clause: str) -> str:
+    """The clause with logarithms, and ratios of parts, that are said in words in signs.
+
+    >>> _logarithms("it is log base 5 of 12"), _logarithms("five parts of sugar to eight parts of flour")
+    ('it is \\\\log_{5} 12', '5:8')
+    """
+    if "natural log" in clause:
+        clause = _NATURAL_LOG.sub(r"ln(\1)", clause)
+    if " parts" in clause and " to " in clause:
+        clause = _PARTS.sub(lambda m: f"{in_digits(m[1].lower()) or m[1]}:{in_digits(m[2].lower()) or m[2]}", clause)
+    return _LOG_OF.sub(r"\\log_{\1} \2", clause) if "base " in clause else clause
 
 
 def _measured(clause: str) -> str:

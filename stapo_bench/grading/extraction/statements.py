@@ -54,7 +54,8 @@ _SINCE_BEHIND = regex(r", (?:since|because) .*$")
 _AND_FOR = regex(r"(?: as well as|,? and) for (?=[a-z] ?[<>≤≥]|[-−\d.]+ ?[<≤] ?[a-z])")
 _HEADING_WORD = regex(r"(?:Final )?(?:Answer|Solution|Result|Conclusion|Note|Check)\.?")
 _NONE_FITS = regex(
-    r"\bthere (?:is|are|exists?) no (?:real |integer |such |positive |whole )*(?:[a-z]|values?|numbers?) (?:that|which|with"
+    r"\bthere (?:is|are|exists?) no (?:real |integer |such |positive |whole )*(?:[a-z]|values?|numbers?) (?:that"
+    r"|which|with"
     r"|satisf\w+|for which)\b[^,;]*$",
     re.IGNORECASE,
 )

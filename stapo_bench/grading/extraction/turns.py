@@ -75,7 +75,8 @@ _NUMBERED = regex(  # "5. How many moles of HCl are needed?"
     r"\n[ \t]*\n\d+[.)] (?:What|How|Which|Who|Find|Compute|Evaluate|Solve|Calculate)\b[^\n]{8,300}\?[ \t]*\n"
 )
 _BARE = regex(
-    r"([^\n]{1,60})\n[ \t]*\n(?:[^\n]{3,200}\?(?:\s|$)|#{2,3} [A-Z]|(?:Explanation|Reasoning|Because|Solution:|Working:)"
+    r"([^\n]{1,60})\n[ \t]*\n(?:[^\n]{3,200}\?(?:\s|$)|#{2,3} [A-Z]|(?:Explanation|Reasoning|Because|Solution:"
+    r"|Working:)"
     r"|(?:Find|Compute|Evaluate|Solve|Calculate|Simplify|Determine)\b[^\n]{3,200}\n"
     r"|[*# ]*(?:Q|Question|Problem|Exercise|Example|Task)\b)"
 )
@@ -200,7 +201,9 @@ def _until_new_numbers(text: str, question: str, gives_answer: Callable[[str], b
     return text
 
 
-def until_next_question(text: str, gives_answer: Callable[[str], bool]) -> str:
+def until_next_question(  # noqa: PLR0911 - one return for each way to go on
+    text: str, gives_answer: Callable[[str], bool]
+) -> str:
     """The text up to the first new question or turn that stands behind an answer.
 
     >>> until_next_question("It is 7.\\n\\nUser: And 24/3?\\nAssistant: 8", lambda part: "7" in part)

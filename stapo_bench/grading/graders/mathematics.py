@@ -254,22 +254,22 @@ def _asked_for(completion: str, gold: Gold) -> str | None:
 
 
 def _of_unit_asked(completion: str, extracted: str, gold: Gold) -> str | None:
-    """The one value of the last sentences in the unit asked for, or one like it, where the extracted one has another."""
+    """The one value of the last sentences in the unit asked for, or one like it, where the extracted has another."""
     asked = canonical(asked_by(gold.question).unit or "") if gold.question else None
-    given = told_units(extracted)[:1] if "$" not in extracted else []
-    told = told_units(extracted)
-    if len(told) > 1 and told.count(asked) == 1 and len({unit[0] for unit in told}) > 1:
-        given = [unit for unit in told if unit != asked]  # "after 2 hours, 160 km from the town"
-    if len(told) > 1 and len({unit[0] for unit in told}) == 1 and asked in told:
-        return None  # "350 cm, or 3.5 m": said twice
-    if not isinstance(asked, tuple) or given in ([], [asked]) or (prose := prose_of(completion)) is None:
+    if not isinstance(asked, tuple) or "$" in extracted or (prose := prose_of(completion)) is None:
+        return None
+    given = told_units(extracted)
+    if asked in given and len({unit[0] for unit in given}) == 1:
+        return None  # in this unit, alone or beside another: "350 cm, or 3.5 m"
+    others = [unit for unit in given if unit != asked]  # "after 2 hours, 160 km from the town"
+    if not others:
         return None
     said = each_value(prose)
     for values in said:
         if of_asked := [value for value in values if told_units(value) == [asked]]:
             return of_asked[0] if len(of_asked) == 1 else None
     alike = [value for value in said[0] if [unit[0] for unit in told_units(value)] == [asked[0]]] if said else []
-    return alike[0] if len(alike) == 1 and given[0][0] != asked[0] else None
+    return alike[0] if len(alike) == 1 and others[0][0] != asked[0] else None
 
 
 def _rounded_as_asked(completion: str, gold: Gold) -> str | None:
@@ -306,7 +306,12 @@ def _several(completion: str, extracted: str, gold: Gold, wanted: int) -> Iterat
     before = named[:-wanted]  # a formula there is working, a number is one answer more
     letter = _LETTER_IS.match(named[-1].value) if named else None
     more = letter and len(re.findall(rf"(?<![\w\\]){letter[1]} ?= ?[-−]?\d", conclusion(prose) or "")) > wanted
-    if len(named) >= wanted and not more and not _LISTED.search(named[-1].value) and not (before and not _WORKED.search(before[-1].value)):
+    if (
+        len(named) >= wanted
+        and not more
+        and not _LISTED.search(named[-1].value)
+        and not (before and not _WORKED.search(before[-1].value))
+    ):
         yield NEXT_VALUE.join(value for _, value in named[-wanted:])
     if not gold.answer.lstrip(" $").startswith("(") and (values := all_values(prose)) is not None:
         yield values  # in any order, so no pair
