@@ -86,7 +86,8 @@ INNER_DOORS = {
 # Rooms inside a room, from the ground up: entered by their doors too, and no two of one floor see each other.
 INNER_FLOORS = {
     "stapo_bench.grading": (
-        "patterns tree units golds",
+        "patterns",
+        "tree units golds",
         "names",
         "evaluate",
         "read",

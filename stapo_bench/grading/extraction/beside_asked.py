@@ -12,6 +12,7 @@ from stapo_bench.grading.patterns import regex
 from stapo_bench.grading.read import NUMERAL, in_digits
 from stapo_bench.grading.units import WORDS, singular
 
+_AND_NAME = regex(r",? and ([A-Z][a-z]+) (?=[-−$]?\d[\d.,]*(?: [a-z]+)?\W*$)")
 _HOW_MANY = regex(r"\bhow many (?:of the )?([a-z]{3,})\b", re.IGNORECASE)
 _NUMBER_AND_NOUN = regex(
     r"(?<![\w.,])(\d+) (?!less\b|times\b|was\b|has\b|does\b)([a-z]{2,}s|children|people|men|women)\b"
@@ -114,6 +115,8 @@ def _until_name(last: str, asked: str) -> str | None:
 
 def _apposed(asked: str, last: str) -> str | None:
     """The sentence with its verb where it leaves it out: "so the edge is 3 and the volume 27", asked for the volume."""
+    if (name := _AND_NAME.search(last)) and re.search(rf"\b{name[1]}\b", asked):
+        return f"{name[1]} has {last[name.end() :]}"  # "Ann has 5 marbles and Tom 12", asked for Tom's
     noun = _NOUN.search(asked)
     if noun is None:
         return None

@@ -100,7 +100,7 @@ _OBTAINS = regex(
 def reasons_among(clause: str, starts: list[int]) -> set[int]:
     """The clauses that give reasons, conditions and contrasts, and those that "and" joins to one of them."""
     reasons: set[int] = set()
-    for before, start in zip([None, *starts], starts, strict=False):
+    for before, start in zip([None, *starts[:-1]], starts, strict=True):
         continues = before in reasons and _AND.search(clause[:start]) is not None
         if continues or _REASON.match(clause[start:].strip(" ,;:—→")):
             reasons.add(start)
