@@ -22,7 +22,7 @@ _BASED = regex(rf"(\w+) \\text\{{{re.escape(BASE_APART)} (\d+)\)\}}")
 _CONSTANT = regex(r"(?:[-+\d.(){}/^ ]|\\(?:pi|sqrt|[dt]?frac|cdot)(?![A-Za-z]))+")
 _NAMED_POINT = regex(r"\\text\s?\{\s*[a-z]+:?\s*\}\s*(\([^()]+\))")  # "\text{vertex }(1,-4)"
 _WORKED_GOLD = regex(r"[$\s]*\\(?:int|sum|lim|prod)(?![a-z])(?:[^=]|\{[^{}]*\})*=[^=]+$")  # "\int_0^1 x\,dx = \frac12"
-_COMMA_GOLD = regex(r"[-$\s]*\d+,\d{1,2}[$\s]*")
+_COMMA_GOLD = regex(r"[-$\s]*\d+,\d{1,2}[$\s]*(?:€|\\text\s?\{[^{}]*\}|[a-zA-Z]{0,8})")
 _COMMAS = regex(
     r"^(?!.*(?:\d\.\d|\b(?:the|is|what|find)\b)).*\d,\d", re.DOTALL | re.IGNORECASE
 )  # a question with decimal commas

@@ -94,6 +94,8 @@ def chain_end(text: str, goes_on: bool = True) -> str:  # noqa: PLR0911 - one re
     if (solved := _solved(text)) is not None:
         return solved
     parts = _JOINTS.split(_outside_brackets(text))
+    if len(parts) > 2 - ("=" in text) and _QUANTITY.fullmatch(_sides(parts[-1])[0].strip()):
+        return chain_end(_JOINTS.split(text)[-1])  # "r = 2/5, sum = 1/(1 - 2/5) = 5/3"
     if len(parts) > 1:  # several values, each under its name; else one equality after the other
         sides_of = [_sides(part) for part in parts]
         is_worked = [len(sides) > 1 and bool(_ARITHMETIC.fullmatch(sides[0])) for sides in sides_of]
@@ -109,7 +111,8 @@ def chain_end(text: str, goes_on: bool = True) -> str:  # noqa: PLR0911 - one re
     closed = not re.search(
         r"(?<![A-Za-z\\])[a-z](?![A-Za-z(])",
         re.sub(
-            r"\\text\{[^{}]*\}(?:/[a-z]+)?|(?<=\d) ?[kMmµ]Ω|\\[A-Za-z]+|(?<=\d) x (?=\d)|\b(?:sqrt|sin|cos|tan|log"
+            r"\\text\{[^{}]*\}(?:/[a-z]+)?|(?<=\d) ?[kMmµ]Ω|\\[A-Za-z]+|(?<=[\d)]) x (?=[\d(])|\b(?:sqrt|sin|cos"
+            r"|tan|log"
             r"|ln|pi|e|i)\b",
             "",
             name,

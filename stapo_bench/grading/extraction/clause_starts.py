@@ -40,7 +40,7 @@ _REASON = regex(
     r"|instead(?! (?:of (?:that|this|it) )?(?:the|it|we|this|you)\b)|compared|unlike|assuming|supposing|"
     + WHICH
     + r"|хотя|obwohl|bien que|aunque|embora|sebbene|benché|for which|of which"
-    r"|car(?! \w+s\b)|puisque|weil|da|denn|porque|ya que|perché|поскольку|так как|因为|由于)\b",
+    r"|car(?! \w+s\b)|puisque|pois|poiché|weil|da|denn|porque|ya que|perché|поскольку|так как|因为|由于)\b",
     re.IGNORECASE,
 )
 # Behind a comma: a clause of its own has a subject and a verb before its value.
@@ -86,14 +86,9 @@ _CONSEQUENCE = regex(
     r"|also|daher|somit|luego|поэтому|значит|(?:rounded )?to the nearest \w+)\b(?: that\b(?!['’]))?"
     r"|\s(?:so|hence|thus|therefore)\s(?=\d|[a-z] ?=|the\b|it\b|there\b)"
     r"|, (?:zusammen|insgesamt|au total|en tout|en total|in totale|всего)(?: also| donc)?\b"
-    r"|, written (?:as )?(?=[(\d\ue000-\uf8ff√])"
+    r"|, in (?:binary|octal|hexadecimal|base \w+)(?= [\dA-F]+\W*$)|, written (?:as )?(?=[(\d\ue000-\uf8ff√])"
     r"|[,，;；]\s*(?:所以|因此|故|即|于是|よって|ゆえに)|(?:なので|ですから|ため)[、,]|[,;] here\b",
     re.IGNORECASE,
-)
-# "; sottraendo b si ottiene il vettore (−2, 8)"
-_OBTAINS = regex(
-    r"[^;.=\d]* (?:(?:we|one) (?:obtain|get|have|find|arrive at)|si ottiene|si ottengono|se obtienen?|obtém-se"
-    r"|on obtient|erhält man|получаем|получим)\b"
 )
 
 
@@ -125,7 +120,6 @@ def clause_starts(clause: str, pieces: list[Token]) -> list[int]:
         if piece.text == ";" and following.text != "=":
             rest = clause[piece.end :]
             begins = _SENTENCE_BEFORE.search(clause[: piece.start]) is not None and "=" in rest
-            begins = begins or _OBTAINS.match(rest) is not None
         is_choice = piece.text == "or" and following.kind == "number"  # "ten or twelve zeros"
         if piece.kind == "joiner" and following.kind != "value" and not is_choice:
             rest = clause[piece.end :]

@@ -21,7 +21,7 @@ _SUBORDINATE = regex(
     + r"|whose|while|although|though|compared|when(?:ever)?|if|provided|assuming|so that|in order|for (?:all|any"
     r"|every|each|which)|of which|as (?=[^,;]*\d[^,;]*(?:=|\bis\b|\bmakes\b)[^,;]*\d)"
     r"|хотя|obwohl|bien que|aunque|embora|sebbene|benché|虽然|尽管|tra cui|dont|darunter|entre (?:ellos|ellas|eles)"
-    r"|в том числе|(?<!the )(?<!a )(?<!each )car|puisque|weil|da|denn|porque|поскольку|так как)\b",
+    r"|в том числе|(?<!the )(?<!a )(?<!each )car|puisque|pois|poiché|weil|da|denn|porque|поскольку|так как)\b",
     re.IGNORECASE,
 )
 _IF = regex(r",?\s+(?:if|unless|provided|assuming)\b", re.IGNORECASE)
@@ -99,7 +99,8 @@ _BRINGS_TO = regex(
     r"|\b(?:sold|sells|bought|goes|went) for $|\bends? (?:in|with) $"
     r"|\b(?:expands?|factors?|factori[sz]es?|simplifies|evaluates|works out|multiplies out) (?:to|as|at|into|out to) $"
     r"|\b(?:happen|occur|be (?:done|arranged|chosen|seated|ordered|lined up)) in (?:exactly )?$"
-    r"|\bis the same as $|\bcomes out (?:as|at|to) $|\badds? up to $|\b(?:sums?|adds) to $",
+    r"|\blies? in $|\bbelongs? to $|\bis the same as $|\bcomes out (?:as|at|to) $|\badds? up to $|\b(?:sums?"
+    r"|adds) to $",
     re.IGNORECASE,
 )
 # "so those are our two solutions, 4 and −1"
@@ -108,7 +109,10 @@ _COUNTS_VALUES = regex(
 )
 # "seven apples remain in the basket of 12"
 _ARE_LEFT = regex(r"(?: [a-z]+){0,2} (?:remains?|(?:is|are|were|was) left|(?:is|are) needed)\b")
-_KOREAN_IS = regex(r" ?(?:입니다|이다|이에요|예요|となる|になる|となります|になります)\W*$")  # "9π입니다"
+_AND_ANOTHER = regex(r"이며|이고|[,、] ?(?!즉)(?=[^,]{0,12}[은는이가は])")  # "the sum is 7, and the roots are 3 and 4"
+_KOREAN_IS = regex(
+    r" ?(?:원|개|명|도|점|번|가지|권|장)?(?:입니다|이다|이에요|예요|となる|になる|となります|になります)\W*$"
+)  # "9π입니다"
 _OF_THAT = regex(r" of (?:that|this|it|these|those), [^,;=]*$")
 _HAPPENS_AT = regex(r"\b(?:happens|occurs)\b[^;]*, (?:at|when|for) $")
 # "Area = "
@@ -206,7 +210,7 @@ def _in_part(clause: str, hidden: Hidden) -> str | None:
 
 def _chosen(clause: str, runs: list[Span], firm: list[tuple[Span, int]], related: list[Span]) -> Span | None:
     """The run that the clause gives: behind a copula, with a relation of its own, behind a verb, or the last."""
-    if "," not in clause and (told := [run for run in runs if _KOREAN_IS.match(clause, run.end)]):
+    if not _AND_ANOTHER.search(clause) and (told := [run for run in runs if _KOREAN_IS.match(clause, run.end)]):
         return told[-1]
     strong = [run for run, strength in firm if strength == 2]
     strong = [run for run in strong if not run.in_words] or [

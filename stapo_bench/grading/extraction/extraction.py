@@ -62,15 +62,13 @@ _NOT_BOTH = regex(r"^[^;]*\d[^;]*; (?:[a-z]{2,} ){3}")  # "7, not 14; doubling i
 _OPEN_BRACKET = regex(r"^[^;)]*\([^;)]*;")  # "(3; 4)"
 # "so the total is", where the text ends
 _ANNOUNCES = regex(r"\b(?<!there )(?:is|are|equals|get|gives|obtain)\s*\Z", re.IGNORECASE)
-_KEY = regex(r"^(?:value|result|number)\s*:\s*(?=[-−$\d])")  # "answer:\n  value: 15"
+_KEY = regex(r"^(?:(?:value|result|number)\s*:\s*|an? [a-z]+ of )(?=[-−$\d])")  # "answer:\n  value: 15"
 _BOLD_END = regex(r"([^*\n]{1,60}?)\*\*\s*(?:[—–-]\s|\()(?!.*\*\*)")  # "**Answer: B** — the exponential is positive"
 # "Cheers,\nMathBot 2.0"
 _SIGNATURE = regex(
     r"\n[ \t]*(?:Cheers|(?:Best|Kind|Warm)(?: regards| wishes)?|Regards|Sincerely|Yours)[,!]\s*\n[^\n=]{1,40}\s*\Z"
     r"|(?<=[.!?])\s+(?:Best|Kind|Warm) (?:regards|wishes),? [A-Z][^.\n=]{1,40}\Z"
 )
-_GOES_ON_BELOW = regex(r"(?<=[\w)%]) ?\n[ \t]*(?==[ \t][^=\n]+$)", re.MULTILINE)  # "2 · 3\n= 6"
-_LISTS = regex(r"[,;]|\b(?:and|or|und|et|y|so|hence|thus|therefore|where|with|for|if|since|because)\b|\\")
 _TIMES_X = regex(r"\d x \d")  # "4 x 5 = 20"
 _COPULA = regex(r"\s(?:is|are|has|have|equals|est|vaut|ist|beträgt|es|son|è|é)\s", re.IGNORECASE)
 # "a common wrong answer is 9"
@@ -145,7 +143,7 @@ def _section(text: str) -> str | None:
 @lru_cache(maxsize=1)  # every reading of a completion asks for the same one
 def one_section(text: str) -> str:
     """A section of a completion as plain text, up to where a new question begins."""
-    text = _GOES_ON_BELOW.sub(" ", without_loop(_SIGNATURE.sub("", text)))
+    text = without_loop(_SIGNATURE.sub("", text))
     text = with_digits(with_points(plain_text(text)))
     return until_next_question(text, lambda part: answer_in(part) is not None)
 
@@ -246,7 +244,7 @@ def _phrase(text: str) -> str | None:
 def _in_prose(line: str, found: str) -> str:
     """What a phrase leads to, where that is a sentence and no answer as it stands: "42, not 24"."""
     found = _REASON_BEHIND.sub("", found)
-    is_chain = "=" in found and (_TIMES_X.search(found) or (found.count("=") > 1 and not _LISTS.search(found)))
+    is_chain = "=" in found and (_TIMES_X.search(found) or (found.count("=") > 1))
     found = chain_end(found) if is_chain else found
     if len(line) > MAX_STATED or not _is_prose(found):
         return found

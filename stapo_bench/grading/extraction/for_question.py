@@ -192,7 +192,7 @@ def until_answered(text: str, question: str, gives_answer: Callable[[str], bool]
     if ("n't" in text or "n’t" in text or " not" in text) and not _ASKS_DENIED.search(asked):
         text = _DENIED.sub("", text)
     if _ASKS_MOST.search(asked):  # "what is the maximum number": "at most 16" bounds nothing
-        text = re.sub(r"\bat most (?=\d)", "", text)
+        text = re.sub(r"\b(?:at most|up to) (?=\d)", "", text)
     if superlative := _SUPERLATIVE.search(asked):  # no remark on one of several, but what is asked for
         text = re.sub(rf"\b({superlative[1]}) of (?:these|them|those)\b", r"\1", text)
     text = _without_remarks(text, asked, gives_answer)

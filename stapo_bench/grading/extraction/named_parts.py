@@ -35,11 +35,12 @@ _WORDS_INSIDE = regex(r"[^\W\d_]{3}")
 # "is 2π over 2, that is π"
 _APPOSED = regex(r"(\b(?:is|are) )(?:(?! (?:is|are) )[^,;.=]){1,40},? (?:i\.e\.|that is),? (?=[-−\d√π(\ue000-\uf8ff])")
 _CONTRAST_BEHIND = regex(r",? (?:rather than|instead of|and not) [^,;.]+(?=[,;.]|$)")
+_AS_FOR = regex(r"\b[Aa]s for ((?:the|its) [a-z]+), (?=[-−\d√π(\ue000-\uf8ff])")
 _COMMA, _AND = "\x00", "\x01"  # inside brackets
 _ANDS = r"(?:and|und|et|y(?!\s*[=:])|sowie|e(?=\s+(?:il|la|lo|o|a)\b))"
 _SEGMENT = regex(
     rf"[;|؛]|,\s+|,(?=[^\d\s])|:\s+(?=[A-Za-z]\s*=)|\s[—–→]\s|\s*(?:⟹|⇒|=>|→|\\implies|\\Rightarrow)\s*|\s+{_ANDS}\s+"
-    r"|\s+(?:while|whereas|with|so|hence|thus|therefore|then|also|donc|luego|but|gives|giving)\s+"
+    r"|\s+(?:while|whereas|with|whose|so|hence|thus|therefore|then|also|donc|luego|but|gives|giving)\s+"
 )
 _WORD = regex(r"(?<![\w\\^])[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _OF = regex(r"\s(?:of|de|des|du|der|del|von|di)\s")
@@ -165,7 +166,7 @@ def _shown_equation(formula: str) -> str | None:
 
 def _said(sentence: str, hidden: Hidden, names: Sequence[frozenset[str]]) -> tuple[list[_Said], bool]:
     """What a sentence says of the parts, in its order, and whether it goes on to another value."""
-    sentence = _CONTRAST_BEHIND.sub("", sentence)
+    sentence = _AS_FOR.sub(r"\1 is ", _CONTRAST_BEHIND.sub("", sentence))
     sentence = _APPOSED.sub(r"\1", sentence)
     sentence = _BRACKETS.sub(lambda match: _in_brackets(match[0], names), sentence.rstrip(" .!*"))
     if (in_a_row := _side_by_side(sentence, hidden, names)) is not None:

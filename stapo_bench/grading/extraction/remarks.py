@@ -77,10 +77,10 @@ _IN_OTHER_UNIT = regex(
 _DO_MAKE = regex(
     r"(?<=[\w)²³]),? and [^,;=]* (?:do|does|indeed) (?:make|give|add up|sum|multiply|come|equal)s?\b[^;=]*$"
 )
-_REPEATING = regex(
-    r"(?<=[\d.…]),? (?:with|where) (?:the )?(?:digits? |block )?\d+ (?:repeating|repeated|repeats?|recurring)\b[^\d]*$"
-)
 _ALL = regex(r"\b(?:all|any|every|each|real)\b")
+_ALSO = regex(r" \(or ([-−]?\d[\d.,/]*)\)$")  # "-7/2 (or -3.5)"
+_DOES_SO = regex(r",? and (?:he|she|it|they|one) do(?:es)? so\b[^;=]*$")
+_SQUARE_REMARK = regex(r" \[[a-z]{2,}[^\[\]]*\]$")
 # "当 x = 2 时，最小值是 3": a condition before the value
 _WHEN = regex(
     r"(?:当|而?当且仅当)[^，,。当]{1,40}?(?:时|的时候)\s*[，,](?=.*[\d\ue000-\uf8ff])"
@@ -138,14 +138,9 @@ def without_remarks(clause: str) -> str:
     ('the area is 6, twice that of the other', 'it is 9√3')
     """
     clause = _WHEN.sub("", clause) if "当" in clause else clause
-    for remark in (
-        _DEFINED if not _ALL.search(clause) else _DO_MAKE,
-        _DO_MAKE,
-        _REPEATING,
-        _IF_READ,
-        _OR_SO,
-        _SAME_AGAIN,
-    ):
+    clause = _ALSO.sub(r", or \1", clause)
+    defined = () if _ALL.search(clause) else (_DEFINED,)
+    for remark in (*defined, _DO_MAKE, _DOES_SO, _SQUARE_REMARK, _IF_READ, _OR_SO, _SAME_AGAIN):
         clause = remark.sub("", clause)
     if (repeated := _REPEATED.search(clause)) and _EXACT.search(clause[: repeated.start()].rpartition("=")[2]):
         clause = clause[: repeated.start()]

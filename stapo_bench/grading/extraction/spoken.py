@@ -20,7 +20,6 @@ _OPERATED = regex(
 _NEGATIVE = regex(
     r"(?<=[a-z=] )negative (?=[\d√π])|(?:(?<=\bis )|(?<=\bget )|(?<=\bgives )|(?<=\bto ))minus (?=[\d√π])"
 )
-_OHM = regex(r"(?<=\d) ?([kM]?Ω)(?!\w)(?=[\s.,;)]|$)")
 _INFINITE = regex(r"\b(negative|minus|positive|plus) infinity\b", re.IGNORECASE)
 _SIGNS = {"plus": " + ", "minus": " − ", "over": "/", "times": " · ", "divided by": "/"}
 _OPERATIONS = tuple(f" {word} " for word in _SIGNS)
@@ -98,8 +97,6 @@ def spoken(clause: str) -> str:
         clause = _SERIES.sub(r"\\ldots ", clause)
     if any(word in clause for word in _OPERATIONS):
         clause = _OPERATED.sub(lambda m: m[1] + _SIGNS[m[2].lower()], clause)
-    if "Ω" in clause:
-        clause = _OHM.sub(lambda m: rf" \text{{ {m[1].replace('Ω', 'ohm')} }}", clause)
     if "infinity" in clause:
         clause = _INFINITE.sub(lambda m: "−∞" if m[1].lower() in ("negative", "minus") else "∞", clause)
     if "negative " in clause or "minus " in clause:
@@ -167,5 +164,7 @@ def _time(match: re.Match[str]) -> str:
 
 def _unit(match: re.Match[str]) -> str:
     r"""A compound unit as ``\text{}``."""
+    if match[0][0] != " " and match.string[match.end() : match.end() + 1] == ")":
+        return match[0]  # "sqrt(2h/g)"
     plain = _RAISED.sub(r"^\1", match[1].translate(_SUPERSCRIPTS))
     return rf" \text{{ {_LAYOUT.sub(' ', plain)}}}"

@@ -47,12 +47,17 @@ _CHECKED_SUM = regex(r"(?!\W*(?:so|hence|thus|therefore)\b)(?![a-zA-Z] ?= ?[^=]*
 _WORKS = regex(
     r"\W*(?:(?:this|that|it|and it|which) )?(?:works|fits|checks(?: out)?|holds|✓|✔|matches)\W*", re.IGNORECASE
 )
-_PYTHON_POWER = regex(r"(?<=[\w)])\*\*(?=[\w(-])")  # "2**10"
 _CAPITALS = regex(r"\b(?:LCM|GCD|MAX|MIN)(?=\()")
 _SINCE_BEHIND = regex(r", (?:since|because) .*$")
 # "for x < −2 as well as for x > 1"
 _AND_FOR = regex(r"(?: as well as|,? and) for (?=[a-z] ?[<>≤≥]|[-−\d.]+ ?[<≤] ?[a-z])")
 _HEADING_WORD = regex(r"(?:Final )?(?:Answer|Solution|Result|Conclusion|Note|Check)\.?")
+# "all x such that x < -1 or x > 3"
+_ALL_SUCH = regex(
+    r"\b(?:all|every|any|those|the set of(?: all)?) (?:real )?(?:numbers? |values? )?[a-z] (?:such that|with"
+    r"|for which|satisfying)"
+    r" (?=[a-z] ?[<>≤≥]|[-−\d.]+ ?[<≤])"
+)
 _NONE_FITS = regex(
     r"\bthere (?:is|are|exists?) no (?:real |integer |such |positive |whole )*(?:[a-z]|values?|numbers?) (?:that"
     r"|which|with"
@@ -135,7 +140,6 @@ def stated(text: str, words: bool = True) -> str | None:
     >>> stated("Check: 3 + 4 = 7."), stated("Is it 7?")
     (None, None)
     """
-    text = text.replace("**", "^") if _PYTHON_POWER.search(text) and not _BOLD.search(text) else text
     text = _OPTIONS.sub("\n", _FORMULA_ASIDE.sub("", text[-MAX_PROSE:]))
     if (check := _CHECK_BEHIND.search(text)) and re.search(r"\d", text[: check.start()]):
         text = text[: check.start()]
@@ -260,6 +264,7 @@ def main_clause(sentence: str) -> str:
     clause = re.sub(r"\bi\.\s?e\.,?", "that is", clause)
     clause = _AND_FOR.sub(" or ", clause).replace(" as well as ", " and ")
     clause = without_remarks(clause.replace(" ou bien ", " ou ").replace(" or else ", " or "))
+    clause = _ALL_SUCH.sub("", clause)
     clause = _NONE_FITS.sub("there is no solution", clause)
     counted = _SOME_OF.match(clause)
     clause = counted[1] if counted else clause

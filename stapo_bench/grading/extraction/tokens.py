@@ -37,7 +37,7 @@ _HOMONYMS = frozenset(["in", "us", "au"])
 # Names that are English words too, but before a bracket.
 _WORDS_TOO = "min max dim Re Im root choose iff sign inf det arg deg abs"
 _WORDY = frozenset(_WORDS_TOO.split())
-_ENDS_UNIT = regex(r"\s*(?:[.,;)\u00b2\u00b3^]|$|by\b|\u00d7)")
+_ENDS_UNIT = regex(r"\s*(?:[.,;)\u00b2\u00b3^]|$|by\b|(?:long|tall|high|wide|deep)\b|\u00d7)")
 _LETTER_UNIT = regex(r"(?:[/\u00b7.]| (?:/|per\b)|[\u00b2\u00b3^]|\W*$|[ ,.])")
 _LAST = regex(r"\W*$|[.,] ")
 _BEHIND_SIGN = regex("[=+*/−·-] $")
@@ -105,7 +105,7 @@ def _kind_of_sign(  # noqa: PLR0911 - one return for each kind of sign
             "sign"
             if _is_value(before)
             and re.match(
-                r" *(?:[\d(\\\ue000-\uf8ff\u221a\u03c0]|[A-Za-z](?![a-z])|[a-z]{2}(?=[)\u00b2\u00b3^])|"
+                r" *(?:[\d(\\\ue000-\uf8ff\u221a\u03c0]|[A-Za-z](?![a-z])|[a-z]{2}(?=[)\u00b2\u00b3^]| [-+=] )|"
                 r"(?:sqrt|cbrt|sin|cos|tan|ln|log|pi|exp|alpha|beta|theta))",
                 sentence[match.end() :],
             )

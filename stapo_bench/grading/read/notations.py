@@ -16,7 +16,7 @@ _BRACKETED = regex(  # behind a value: "(x \\ne -3)", "(\\text{for } x > 0)", "\
     r"([^()<>=]*(?:[<>]|\\(?:ne|le|ge|in|notin)(?![a-z]))[^()=]*?)(?:\)|\\text\{ ?\) ?\}) ?(?=[,;]|$|and\b|or\b)"
 )
 _FORMULA_AND_UNIT = regex(r"(\$[^$]+\$)\s*([A-Za-zΩ][A-Za-zΩ/·\s^$\d{}\\-]*)")
-_JOINERS = {"oder": "or", "ou": "or", "или": "or", "und": "and", "et": "and", "и": "and"}
+_JOINERS = {"oder": "or", "ou": "or", "или": "or", "或": "or", "和": "and", "und": "and", "et": "and", "и": "and"}
 _JOINER = regex(rf"(?<=[\w)}}]) ({'|'.join(_JOINERS)}) (?=[-+\w\\(]{{1,2}}(?![a-z]{{2}}))")
 _UNEQUAL = regex(
     r"([a-z]) ?\\ne (?=.*(?:,|\\pm|\b(?:and|or)\b))([^a-z=<>]*(?:(?:\\(?:pm|frac|sqrt|pi)|\\text ?\{ ?(?:and"

@@ -19,7 +19,10 @@ _BOUND = regex(
     rf"|(?P<lt>{_LESS}|below|under)) {_VALUE.format('value')}",
     re.IGNORECASE,
 )
-_JOINT = regex(r",? (and|but|or)(?: also| else)?(?: [a-zA-Z\ue000-\uf8ff])?(?: is| are)? ", re.IGNORECASE)
+_JOINT = regex(
+    r",? (and|but|or|y|e|und|et|и|o|ou|oder|или)(?: also| else)?(?: [a-zA-Z\ue000-\uf8ff])?(?: is| are)? ",
+    re.IGNORECASE,
+)
 _ENDS = (
     r"[ ,(]{{0,3}}(?:(?:both|each|with|the|ends?|endpoints?|values|are) ){{0,4}}(?P<{}>(?:in|ex)clu\w+)"
     r"(?: (?:both|the|ends?|endpoints?|values)){{0,3}}\)?"
@@ -32,7 +35,7 @@ _BETWEEN = regex(
 )
 _SIGNED = regex(
     r"\b(?:all|any|every|set of|the(?=[^.;]*s$))(?: the| real){0,2} (non-?negative|non-?positive|positive|negative)"
-    r"(?: real)? (?:numbers?|reals?|values?)(?: of \w)?$",
+    r"(?: real)? (?:numbers?|reals?|values?)(?: (?:of )?[a-z])?$",
     re.IGNORECASE,
 )
 _SETS = {"positive": "(0, ∞)", "negative": "(-∞, 0)", "nonnegative": "[0, ∞)", "nonpositive": "(-∞, 0]"}
@@ -75,7 +78,8 @@ _NAMES_A_SET = regex(
     r"(?:^|[\s(,])[a-zA-Z\ue000-\uf8ff](?:,? (?:is|are|lies?|must|can|could|may|has|have|to|be|needs?|ranges?|varies"
     r"|any|real|numbers?|values?|strictly|either|does|do|which|that|die|deve|debe|ser|doit|être|muss|sein|essere|es|è|é"
     r"|должен|должно|быть)){1,8}$"
-    r"|\b(?:solutions?|domain|range|intervals?|values?|numbers?|reals?|inequality|set|(?:all|any|every) [a-z]|holds"
+    r"|\b(?:solutions?|domain|range|intervals?|values?|numbers?|números (?:reales|reais)|nombres réels"
+    r"|reellen? Zahlen|numeri reali|reals?|inequality|set|(?:all|any|every) [a-z]|holds"
     r"|converges|increas\w+|decreas\w+|defined|valid)\b[^.;]{0,40}$",
     re.IGNORECASE,
 )
@@ -123,7 +127,7 @@ def region_in_words(text: str, is_one: bool = False) -> str | None:  # noqa: PLR
     if not is_one and not _names(text[: bounds[0].start()]):
         return None
     lines = sorted(map(_half_line, bounds), key=lambda line: "-∞" not in line)
-    if joint[1].lower() == "or":
+    if joint[1].lower() in ("or", "o", "ou", "oder", "или"):
         return " ∪ ".join(lines)
     return f"{lines[1].partition(',')[0]},{lines[0].partition(',')[2]}"
 
