@@ -42,14 +42,14 @@ def not_as_asked(extracted: str, gold: Gold, asked: Asked | None) -> Verdict | N
     """INCORRECT where an answer of the gold's value is not in the form that the question asks for; else None."""
     if gold.question is not None and restates(extracted, gold.answer, gold.question):
         return Verdict(False, "the question's own expression")
-    based = None if IN_BASE.fullmatch(clean(gold.answer)) else IN_BASE.fullmatch(clean(extracted))
-    if based and based[2] != "10" and _ASKS_DECIMAL.search(gold.question or ""):
+    based = IN_BASE.fullmatch(clean(extracted)) if "_" in extracted else None
+    if based and not IN_BASE.fullmatch(clean(gold.answer)) and based[2] != "10" and _ASKS_DECIMAL.search(gold.question or ""):
         return Verdict(False, "the question asks for a decimal number")
     of_unit = asked is not None and asked.unit and (gold.unit == asked.unit or told_units(gold.answer))
     if asked is not None and asked.unit and of_unit and _restates_quantity(extracted, asked.unit, gold.question or ""):
         return Verdict(False, f"the question's own quantity, where it asks for {asked.unit}")
-    in_gold = IN_BASE.fullmatch(clean(gold.answer))
-    if asked is not None and in_gold and asked.base == int(in_gold[2]) and _SUM.fullmatch(clean(extracted)):
+    in_gold = IN_BASE.fullmatch(clean(gold.answer)) if asked is not None and asked.base else None
+    if in_gold and asked is not None and asked.base == int(in_gold[2]) and _SUM.fullmatch(clean(extracted)):
         return Verdict(False, "not written in the base that the question asks for")
     if asked is not None and asked.to_place and _goes_on(extracted, gold.answer):
         return Verdict(False, "not rounded to the place that the question names")

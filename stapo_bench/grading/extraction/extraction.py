@@ -35,6 +35,7 @@ MIN_SENTENCE = 8  # words in a tag that are a sentence
 MAX_TAIL = 20_000  # characters from the end that are searched where there is no box
 MAX_DECLINED = 1_500  # characters of a final section that may decline to answer
 MAX_RETRACTION = 1_500  # characters behind a box that may take it back
+MAX_SIGNED = 100  # characters from the end in which a signature stands
 MAX_STATED = 200  # characters of a line behind a final-answer phrase that is read as prose
 THINK_END = regex(r"</think(?:ing)?>|<\|end_of_thought\|>|◁/think▷")
 _HEADING = regex(r"^[ \t#*]{0,20}(?:the\s)?(?:final\s)?answer[ \t*:]{0,20}$", re.IGNORECASE | re.MULTILINE)
@@ -143,8 +144,9 @@ def _section(text: str) -> str | None:
 @lru_cache(maxsize=1)  # every reading of a completion asks for the same one
 def one_section(text: str) -> str:
     """A section of a completion as plain text, up to where a new question begins."""
-    text = without_loop(_SIGNATURE.sub("", text))
-    text = with_digits(with_points(plain_text(text)))
+    if any(word in text[-MAX_SIGNED:] for word in ("Cheers", "egards", "ishes", "incerely", "Yours")):
+        text = _SIGNATURE.sub("", text)
+    text = with_digits(with_points(plain_text(without_loop(text))))
     return until_next_question(text, lambda part: answer_in(part) is not None)
 
 

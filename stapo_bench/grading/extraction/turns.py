@@ -108,7 +108,7 @@ _ORDERS = regex(
 _OPENING = regex(r"(?<!\\)\b[^\W\d_]+")
 
 _SENTENCE = regex(r"(?<=[.!?])(?:\s+|(?=[A-Z]))|\n")
-_SENTENCE_END = regex(r"([.?]|(?<!\d)!)(?:\s+|(?=[A-Z]))")
+_SENTENCE_END = regex(r"([.!?])(?<!\d!)(?:\s+|(?=[A-Z]))")
 
 
 def without_loop(text: str) -> str:
@@ -221,9 +221,10 @@ def until_next_question(  # noqa: PLR0911 - one return for each way to go on
         concluded = "?" in match[0] and "\\boxed" not in text and _SO_VALUE.search(last)
         if (_GIVEN.search(last) or concluded) and gives_answer(before):
             return before
-    if (inline := _INLINE.search(text)) and gives_answer(text[: inline.start()]):
+    asks_again = ": " in text and any(word in text for word in ("Question", "Problem", "Exercise", "Q:"))
+    if asks_again and (inline := _INLINE.search(text)) and gives_answer(text[: inline.start()]):
         return text[: inline.start()]
-    if (numbered := _NUMBERED.search(text)) and gives_answer(text[: numbered.start()]):
+    if "?" in text and (numbered := _NUMBERED.search(text)) and gives_answer(text[: numbered.start()]):
         return text[: numbered.start()]
     text = _GLUED.sub("\n###", text) if "###" in text else text
     for count, match in enumerate(_NEXT.finditer(text)):
