@@ -43,7 +43,8 @@ def not_as_asked(extracted: str, gold: Gold, asked: Asked | None) -> Verdict | N
     if gold.question is not None and restates(extracted, gold.answer, gold.question):
         return Verdict(False, "the question's own expression")
     based = IN_BASE.fullmatch(clean(extracted)) if "_" in extracted else None
-    if based and not IN_BASE.fullmatch(clean(gold.answer)) and based[2] != "10" and _ASKS_DECIMAL.search(gold.question or ""):
+    is_based = based is not None and based[2] != "10" and not IN_BASE.fullmatch(clean(gold.answer))
+    if is_based and _ASKS_DECIMAL.search(gold.question or ""):
         return Verdict(False, "the question asks for a decimal number")
     of_unit = asked is not None and asked.unit and (gold.unit == asked.unit or told_units(gold.answer))
     if asked is not None and asked.unit and of_unit and _restates_quantity(extracted, asked.unit, gold.question or ""):

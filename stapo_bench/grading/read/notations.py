@@ -100,7 +100,9 @@ def spell_joiners(text: str) -> str:
     >>> spell_joiners("x = 1 oder x = 3"), spell_joiners("1 и 3")
     ('x = 1 \\text{ or } x = 3', '1 \\text{ and } 3')
     """
-    return _JOINER.sub(lambda word: rf" \text{{ {_JOINERS[word[1]]} }} ", text) if any(f" {word} " in text for word in _JOINERS) else text
+    if not any(f" {word} " in text for word in _JOINERS):
+        return text
+    return _JOINER.sub(lambda word: rf" \text{{ {_JOINERS[word[1]]} }} ", text)
 
 
 def spell_binomials(text: str) -> str:
