@@ -109,7 +109,7 @@ _ASKS_MOST = regex(r"\b(?:maximum|maximal|most|largest|greatest)\b", re.IGNORECA
 _OPENS_COUNTED = regex(r"\s*(\d[\d,]*(?:\.\d+)?) ([a-z]+)\.\s+(?=[A-Z])")  # "5 minutes. One machine makes ..."
 # "I'll stay with 24."
 _SETTLES = regex(
-    r"\W*(?:I|we|let)(?:['’]ll|['’]m|['’]d|['’]s| will| would)? (?:stay|go|stick|settle|keep|answer|say|going|stick)",
+    r"\W*(?:I|we|let)(?:['’]ll|['’]m|['’]d|['’]s| will| would)? (?:stay|go|stick|settle|keep|answer|say)",
     re.I,
 )
 _WHICH_HAS = regex(r", which has (?=(?:exactly |only )?(?:\d|two|three|four|five|six|seven|eight|nine|ten|no)\b)")

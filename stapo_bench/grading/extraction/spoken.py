@@ -115,7 +115,7 @@ def _logarithms(clause: str) -> str:
     if "natural log" in clause:
         clause = _NATURAL_LOG.sub(r"ln(\1)", clause)
     if " parts" in clause and " to " in clause:
-        clause = _PARTS.sub(lambda m: f"{in_digits(m[1].lower()) or m[1]}:{in_digits(m[2].lower()) or m[2]}", clause)
+        clause = _PARTS.sub(lambda m: f"{_figures(m[1])}:{_figures(m[2])}", clause)
     return _LOG_OF.sub(r"\\log_{\1} \2", clause) if "base " in clause else clause
 
 
@@ -128,17 +128,15 @@ def _measured(clause: str) -> str:
     if "sq." in clause or "cu." in clause:
         clause = _SQUARE.sub(r"\1 ", clause)
     if "clock" in clause:
-        clause = _OCLOCK.sub(lambda m: f"{in_digits(m[1].lower()) or m[1]}:00", clause)
+        clause = _OCLOCK.sub(lambda m: f"{_figures(m[1])}:00", clause)
     if " past " in clause or "quarter to " in clause:
         clause = _PAST.sub(_time, clause)
     if "$" in clause or "€" in clause or "£" in clause:
         clause = _PRICE.sub(r"\1 \\text{ per \2}", clause)
     if " feet and " in clause or " foot and " in clause:
-        clause = _FEET.sub(
-            lambda m: f"{in_digits(m[1].lower()) or m[1]} ft {in_digits(m[2].lower()) or m[2]} in", clause
-        )
+        clause = _FEET.sub(lambda m: f"{_figures(m[1])} ft {_figures(m[2])} in", clause)
     if " pi" in clause or " π" in clause:
-        clause = _TIMES_PI.sub(lambda m: f"{in_digits(m[1].lower()) or m[1]}π", clause)
+        clause = _TIMES_PI.sub(lambda m: f"{_figures(m[1])}π", clause)
     if "dozen" in clause:
         clause = _HALF_DOZEN.sub("6", clause)
     if " and a half" in clause:
@@ -148,16 +146,21 @@ def _measured(clause: str) -> str:
     return clause
 
 
+def _figures(number: str) -> str:
+    """A number in words, or in figures, in figures."""
+    return in_digits(number.lower()) or number
+
+
 def _root(match: re.Match[str]) -> str:
     """ "five times the square root of two" in signs."""
     factor, kind, radicand = match.groups()
     sign = "∛" if (kind or "").lower() == "cube " else "√"
-    return f"{in_digits(factor.lower()) or factor if factor else ''}{sign}{in_digits(radicand.lower()) or radicand}"
+    return f"{_figures(factor or '')}{sign}{_figures(radicand)}"
 
 
 def _time(match: re.Match[str]) -> str:
     """ "half past five" and "a quarter to six" as times of day: 5:30 and 5:45."""
-    hour = int(in_digits(match[3].lower()) or match[3]) - (match[2].lower() == "to")
+    hour = int(_figures(match[3])) - (match[2].lower() == "to")
     minutes = 30 if match[1].lower() == "half" else 15 if match[2].lower() == "past" else 45
     return f"{hour or 12}:{minutes}"
 
