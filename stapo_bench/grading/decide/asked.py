@@ -76,7 +76,7 @@ _LETTER = regex(
 _ROUNDED = regex(
     r"\bnearest\b|\bround\w*|\bapproximat\w+|\bestimat\w+|\bdecimal places?\b|\bsignificant\b", re.IGNORECASE
 )
-_TO_PLACE = regex(r"\bnearest (?:tenth|hundredth|thousandth|cent|0\.0*1)", re.IGNORECASE)
+_TO_PLACE = regex(r"\bnearest (?:tenth|hundredth|thousandth|cent|0\.0*1|whole|integer)", re.IGNORECASE)
 _TEMPERATURE = regex(
     r"(?:°|\^\s*\{?\s*\\circ\s*\}?)[ ~$\\,]*(?:\\text\s*\{|\\mathrm\s*\{)?\s*[CF]\b|[℃℉]|\bCelsius\b|\bFahrenheit\b"
 )

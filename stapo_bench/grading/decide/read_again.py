@@ -23,7 +23,8 @@ _RECURRING = regex(r"(\d+\.\d*)\((\d+)\)")
 _OPTION = regex(r"\(?[A-Ea-e][).]\s+(?=\S)")  # "B) 6"
 _LETTER_BASE = regex(r"([0-9A-Z]+)_\{?([a-z])\}?")  # of a question that asks in base $b$
 _ASKS_FORM = regex(
-    r"\b(?:factor\w*|expand\w*|simplif\w+|rewrite|rewritten|written?|express\w*|form|reduce\w*|rationali\w+|standard"
+    r"\b(?:factor\w*|expand\w*|simplif\w+|rewrite|rewritten|written?|express\w*|(?<!closed )form|reduce\w*"
+    r"|rationali\w+|standard"
     r"|lowest|complet\w+|split|decompos\w+|partial|condense\w*|combine\w*|convert\w*)\b",
     re.IGNORECASE,
 )

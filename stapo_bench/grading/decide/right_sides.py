@@ -15,9 +15,7 @@ _NORM, _ASKS_NORM = (
     regex(r"\s*(?:\\left)?\\?\|[^=]*\|\s*"),
     regex(r"\b(?:magnitude|norm|length|modulus)\b"),
 )  # "|v| = 3"
-_DOT = regex(
-    r"\s*(?:\\(?:vec|mathbf)\s*\{?)?[a-z]\}?\s*(?:·|⋅|\\cdot|\.)\s*(?:\\(?:vec|mathbf)\s*\{?)?[a-z]\}?\s*"
-)
+_DOT = regex(r"\s*(?:\\(?:vec|mathbf)\s*\{?)?[a-z]\}?\s*(?:·|⋅|\\cdot|\.)\s*(?:\\(?:vec|mathbf)\s*\{?)?[a-z]\}?\s*")
 _CALLED = regex(r"\s*\\(?:gcd|det|max|min|operatorname\s?\{\w+\})\s*=([^=]+)")  # "\gcd = 6"
 _NAMED_SET = regex(r"\s*[A-Z]\s*=\s*(\\?\{.+\})\s*")  # "S = {-2, 2}"
 # "[x^3]_0^2 = 8": an antiderivative at its bounds

@@ -21,7 +21,8 @@ _CONCLUDES_IN = regex(r"=|\bnot\b|n['’]t\b|\b(?:if|each|every|per|more|fewer|t
 _VALUE = regex(rf"\d|\$|[√π]|(?i:{NUMERAL.pattern})")
 # Where a clause of something else may begin: "..., while they are 2 and 9", "; the other is 4".
 _BESIDE = regex(
-    r",? (?:while|whereas)\b|(?:, and|;) (?=the (?:other|others|remaining|rest)\b)|, and (?=(?:[A-Z][a-z]+"
+    r",? (?:while|whereas)\b|(?:, and|;) (?=the (?:other|others|remaining|rest)\b)|; (?=the [a-z]+ (?:is|are"
+    r"|has)\b)|, and (?=(?:[A-Z][a-z]+"
     r"|it) (?:is|has)\b)"
     r"| and (?=(?:his|her|its|their) [a-z]+ (?:is|are|was|has|will be|gets|costs)\b)"
     r"|、(?=[^、。]{1,6}は)|, (?:before|after which|though|although|even though)\b"

@@ -20,6 +20,7 @@ _UNEQUAL_BEHIND = regex(
 )
 _VARIABLE = regex(r"(?<!\b0)(?<![A-Za-z\\{])[xyzabt](?![A-Za-z])")  # of an equation written from right to left: "2 = x"
 _TEXT_JOINT = regex(r"(?:\s|\\q?quad|\\[ ,;])*\\text\s*\{\s*(and|or)\s*\}(?:\s|\\q?quad|\\[ ,;])*")
+_MEASURED = regex(r"\s*[\d.,]+\s*\\text[^=]*")  # "2.4 m = 240 cm" is a step
 # "7^{-1} ≡ 15 (mod 26)": numbers alone
 _CONGRUENT = regex(r"[^A-Za-z]*?(?:≡|\\equiv)\s*(-?\d+)\s*(?:\(mod.*|\\pmod.*|\\mod.*|\\bmod.*)?")
 _ROUNDED_CALL = regex(r"[A-Za-z]\([-\d.]+\) ?(?:≈|\\approx) ?(-?[\d.]+)")  # "y(3) ≈ 8"
@@ -98,7 +99,10 @@ def chain_end(text: str, goes_on: bool = True) -> str:  # noqa: PLR0911 - one re
         return chain_end(_JOINTS.split(text)[-1])  # "r = 2/5, sum = 1/(1 - 2/5) = 5/3"
     if len(parts) > 1:  # several values, each under its name; else one equality after the other
         sides_of = [_sides(part) for part in parts]
-        is_worked = [len(sides) > 1 and bool(_ARITHMETIC.fullmatch(sides[0])) for sides in sides_of]
+        is_worked = [
+            len(sides) > 1 and bool(_ARITHMETIC.fullmatch(sides[0]) or _MEASURED.fullmatch(sides[0]))
+            for sides in sides_of
+        ]
         is_worked[-1] = is_worked[-1] or (len(sides_of[-1]) > 1 and bool(_LOGARITHM.fullmatch(sides_of[-1][0])))
         worked = goes_on and all(is_worked)
         return chain_end(_JOINTS.split(text)[-1]) if worked else text

@@ -53,6 +53,7 @@ _OWN_VERB = regex(
     re.IGNORECASE,
 )
 # "and since a week has five days she earns $85"
+_SO = regex(r"\b(?:so|hence|thus|therefore)\s*$")  # "so you would pay $84" supposes nothing
 _SINCE_SHE = regex(
     r"(?:^\W*|\b(?:and|so) )(?:since|as) (?!we|he|she|they)[^,;=]{8,60}?[\w)] (?=(?:he|she|they|we|it) [a-z]+ "
     r"|the [a-z]+ (?:equals|is|must be) )",
@@ -86,7 +87,8 @@ _CONSEQUENCE = regex(
     r"|also|daher|somit|luego|поэтому|значит|(?:rounded )?to the nearest \w+)\b(?: that\b(?!['’]))?"
     r"|\s(?:so|hence|thus|therefore)\s(?=\d|[a-z] ?=|the\b|it\b|there\b)"
     r"|, (?:zusammen|insgesamt|au total|en tout|en total|in totale|всего)(?: also| donc)?\b"
-    r"|, in (?:binary|octal|hexadecimal|base \w+)(?= [\dA-F]+\W*$)|, written (?:as )?(?=[(\d\ue000-\uf8ff√])"
+    r"|, in (?:binary|octal|hexadecimal|base \w+)(?= [\dA-F]+\W*$)|, result (?=\d)"
+    r"|, written (?:as )?(?=[(\d\ue000-\uf8ff√])"
     r"|[,，;；]\s*(?:所以|因此|故|即|于是|よって|ゆえに)|(?:なので|ですから|ため)[、,]|[,;] here\b",
     re.IGNORECASE,
 )
@@ -100,7 +102,11 @@ def reasons_among(clause: str, starts: list[int]) -> set[int]:
         if continues or _REASON.match(clause[start:].strip(" ,;:—→")):
             reasons.add(start)
     ends = [*starts[1:], len(clause)]
-    supposed = {start for start, end in zip(starts, ends, strict=True) if _WOULD.search(clause, start, end)}
+    supposed = {
+        start
+        for start, end in zip(starts, ends, strict=True)
+        if _WOULD.search(clause, start, end) and not _SO.search(clause[:start])
+    }
     told = any(
         start not in supposed | reasons and _STATES.search(clause, start, end)
         for start, end in zip(starts, ends, strict=True)

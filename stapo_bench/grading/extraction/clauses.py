@@ -77,7 +77,8 @@ _HEDGE = regex(
     r"|plus (?:petit|grand)\w* que|(?:moins|plus) de|(?:minor|maggior)\w* di|меньше|больше|не превосходящ\w+"
     r"|mod|modulo|divisible by|multiple of|power of|multiples of|base|step|case|(?<!has the )(?<!has )equation"
     r"|lemma|theorem|figure|chapter"
-    r"|exercise|problem|page|section|example|part|modulus|degree|order|dimension|chapitre|Kapitel|cap[ií]tulo|capitolo"
+    r"|exercise|problem|page|section|example|part|modulus|(?<!has )degree|order|dimension|chapitre|Kapitel"
+    r"|cap[ií]tulo|capitolo"
     r"|глав[аеу]|exercice|Aufgabe|ejercicio|esercizio)\s*(?:to\s+|be\s+|exactly\s+|a\s+|the\s+)?(?:[^\w\s(]\s*)?$",
     re.IGNORECASE,
 )

@@ -32,6 +32,7 @@ _COUNTED = regex(r"\s*个(?:不同的)?(?:实数?)?[解根值数点]")  # "两�
 _OF = regex(r"\b(?:of|for|dividing|remainder|modulo|mod|(?:add|sum)s? (?:up )?to)\s$", re.IGNORECASE)
 
 
+_PRODUCT = regex(r"\s*\d+(?:\s*[×·*]\s*\d+)+\s*")
 _APART = regex(r"(?<![<>])=|,\s|\s(?:or|and)\s")
 MAX_LINES, MAX_BEHIND = 4, 3  # lines and sentences at the end of a text that may hold a value in the unit asked for
 
@@ -69,6 +70,7 @@ def all_values(text: str) -> str | None:
     runs = [run for run in runs if run.start > namely]
     values = [chain_end(hidden.shown(run.text)) for run in runs]
     values = [value for value in values if "=" not in value or _NAMED_EACH.fullmatch(value)]  # others are working
+    values = [value for value in values if not _PRODUCT.fullmatch(value)]  # "15 = 3 × 5, so its divisors are ..."
     return ", ".join(values) or None
 
 

@@ -174,7 +174,7 @@ def _boxed(text: str, found: list[Box]) -> str | None:
             return _boxed(text[: found[-1].start], found[:-1])
         if (instead := _phrase(behind) or stated(behind, words=False) or stated(behind)) is not None:
             return instead
-        if _WITHDRAWN.search(behind) and not re.search(r"\d", behind):
+        if _WITHDRAWN.search(behind) and (GIVES_UP.search(behind) or not re.search(r"\d", behind)):
             return None
     return measured(join(text, found), text[: found[-1].start], behind)
 

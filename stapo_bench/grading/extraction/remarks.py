@@ -79,7 +79,7 @@ _DO_MAKE = regex(
 )
 _ALL = regex(r"\b(?:all|any|every|each|real)\b")
 _ALSO = regex(r" \(or ([-−]?\d[\d.,/]*)\)$")  # "-7/2 (or -3.5)"
-_DOES_SO = regex(r",? and (?:he|she|it|they|one) do(?:es)? so\b[^;=]*$")
+_DOES_SO = regex(r",? along with [^,;=]*$|,? and (?:he|she|it|they|one) do(?:es)? so\b[^;=]*$")
 _SQUARE_REMARK = regex(r" \[[a-z]{2,}[^\[\]]*\]$")
 # "当 x = 2 时，最小值是 3": a condition before the value
 _WHEN = regex(

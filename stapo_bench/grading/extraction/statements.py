@@ -262,7 +262,7 @@ def main_clause(sentence: str) -> str:
     """A sentence without what it denies, remarks in parentheses, and marks; its abbreviations and names in one form."""
     clause = _HALF_OF_DAY.sub(r"\1 \2m", _BOLD.sub("", sentence))
     clause = re.sub(r"\bi\.\s?e\.,?", "that is", clause)
-    clause = _AND_FOR.sub(" or ", clause).replace(" as well as ", " and ")
+    clause = _AND_FOR.sub(" or ", clause).replace(" as well as ", " and ").replace(" and also ", " and ")
     clause = without_remarks(clause.replace(" ou bien ", " ou ").replace(" or else ", " or "))
     clause = _ALL_SUCH.sub("", clause)
     clause = _NONE_FITS.sub("there is no solution", clause)

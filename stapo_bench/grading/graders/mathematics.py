@@ -85,7 +85,7 @@ _NAMED_OPTION = regex(  # "the root of seven, choice C, is irrational"; not "opt
 _IN_BASE = r"= ([0-9A-F]+) in base[ -]?{base}(?!\d)"  # "so 100 = 244 in base 6"
 _ROUNDED_TO = regex(
     r"(?:\b(?:rounded (?:up |off |down )?to|(?:is|are) (?:about|approximately|roughly|around)) |≈ ?)"
-    r"\$?([-−]?\d[\d,]*\.?\d*)(?:,? (?:rounded )?to the nearest [a-z]+)?\W*$",
+    r"\$?([-−]?\d[\d,]*\.?\d*)(?:,? (?:rounded )?to the nearest [a-z]+)?[^\w)]*$",
     re.IGNORECASE,
 )
 _TWO_SIGNS = regex(r"\\pm(?![A-Za-z])|±")

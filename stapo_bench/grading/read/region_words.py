@@ -53,6 +53,7 @@ _ONWARDS = regex(
     r"\b([a-z] (?:is|may be|can be|must be|takes)) (?:any (?:real )?(?:number|value) )?from ([-−]?[\w./√π]+)"
     r" (?:up|upwards?|on|onwards?)(?:,? (?:\2 |and )?includ\w+(?: \2)?)?$"
 )
+_FROM_ON = regex(r"\ball (?:the )?(?:real )?numbers from ([-−]?[\w./√π]+) (?:up|upwards?|on|onwards?)\b")
 # "between -3 and 5, but cannot be equal to either of them"
 _NOT_ENDS = regex(
     r",? (?:but|and) (?:it |[a-z] )?(?:cannot|can['’]t|is not"
@@ -108,6 +109,7 @@ def region_in_words(text: str, is_one: bool = False) -> str | None:  # noqa: PLR
     """
     if "absolute value" in text:
         return None
+    text = _FROM_ON.sub(r"all x at least \1", text)
     text = _ONWARDS.sub(r"\1 at least \2", _NOT_ENDS.sub("", text))
     text = _in_english(_POSITIVE.sub("", text.strip(" .")))
     text = _SIGNS.sub(lambda sign: _SIGNED_AS[sign[1].lower().replace("-", "")], text)
