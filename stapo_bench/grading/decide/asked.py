@@ -45,6 +45,8 @@ _PERCENT = regex(
     r"|\bpercent(?:age)?\s+(?:increase|decrease|change|error)\s*\?",
     re.IGNORECASE,
 )
+# One of these is in every such question; the others, which are most, are not searched.
+_OF_PERCENT = ("percent", "per cent", "prozent", "pourcent", "porcent", "процент", "百分", "パーセント")
 _UNIT = regex(
     r"\bhow many (?:more |total |full |whole )?((?:(?:square|cubic) )?[A-Za-zΩ]+)\b(?!-)(?! (?:an?|per|each|every)\b)"
     r"|\b(?:what|which)(?: is the| was the)? (?:[a-z]+ ){1,2}in ([A-Za-zΩ]+)\b(?!\s*(?:per"
@@ -130,10 +132,11 @@ def asked_by(question: str) -> Asked:
     question = question[:MAX_QUESTION]
     bases = [_base(next(group for group in match.groups() if group)) for match in _BASE.finditer(question)]
     letters = _LETTER.findall(question)
+    lower = question.lower()
     asking = _asking(question)
     rounded = _ROUNDED.search(question) is not None
     return Asked(
-        percent=_PERCENT.search(question) is not None,
+        percent=any(word in lower for word in _OF_PERCENT) and _PERCENT.search(question) is not None,
         base=bases[-1] if bases and bases[-1] != 10 else None,
         unit=_unit(question, asking),
         letter=letters[-1] if letters else None,
