@@ -46,7 +46,7 @@ _PERCENT = regex(
     re.IGNORECASE,
 )
 # One of these is in every such question; the others, which are most, are not searched.
-_OF_PERCENT = ("percent", "per cent", "prozent", "pourcent", "porcent", "процент", "百分", "パーセント")
+_OF_PERCENT = ("cent", "prozent", "процент", "百分", "パーセント")
 _UNIT = regex(
     r"\bhow many (?:more |total |full |whole )?((?:(?:square|cubic) )?[A-Za-zΩ]+)\b(?!-)(?! (?:an?|per|each|every)\b)"
     r"|\b(?:what|which)(?: is the| was the)? (?:[a-z]+ ){1,2}in ([A-Za-zΩ]+)\b(?!\s*(?:per"
