@@ -207,7 +207,7 @@ def _readings(completion: str, gold: Gold) -> Iterator[str]:
 
 
 def _as_the_question_has_it(completion: str, question: str) -> Iterator[str]:
-    """Digits in the base asked for ("100 = 244 in base 6"), and a loss as the change that is asked for."""
+    """Digits in the base asked for ("100 = 244 in base 6"), a share as the percentage, a loss as the change."""
     asked = asked_by(question)
     changes = asked.percent and "change" in question
     if not (asked.base or asked.percent) or (prose := prose_of(completion)) is None:
